@@ -1,8 +1,8 @@
-//! What is refused before it is written, because it could never be worked on: instance ids and names that are too long,
-//! ids that are the container's own.
+//! Rejects work items that could never be processed, before they are written: instance ids and
+//! names that are too long, and reserved ids.
 //!
-//! Everything else is data and may hold any character. An item that got past the door and then did not fit its document
-//! would be tried again for ever, or make others wait for it.
+//! All other text may hold any character. An item that is queued but does not fit its document
+//! would be retried endlessly and block other items.
 
 use std::io;
 
@@ -14,20 +14,21 @@ use duroxide::runtime::limits::MAX_CUSTOM_STATUS_BYTES;
 use crate::documents::{InstanceKey, target_instance};
 use crate::error::{Error, Result};
 
-/// Most bytes that an instance id may take within the ids of its items, escaped as it is there. What is left is for what
-/// else stands in them: the type, two numbers or the name of a message.
+/// The most bytes of an instance id, as escaped in the ids of the instance's items. The rest of an
+/// item id holds the document type, two numbers or the name of a message.
 const MAX_INSTANCE_ID_BYTES: usize = MAX_ID_BYTES - 123;
 
-/// Most bytes of a message without its payload: the names in it, of orchestrations, activities, events, tags.
+/// The most bytes of a message without its payload: the names of orchestrations, activities, events
+/// and tags.
 const MAX_NAMES_BYTES: usize = 64 * 1024;
 
-/// Partitions whose names begin like this are the container's own: its form, its members.
+/// The prefix of partitions that belong to the container itself: its schema and its members.
 const RESERVED: &str = "cdb:";
 
-/// What may be queued.
+/// Checks that a work item may be queued.
 ///
 /// # Errors
-/// Permanent, and names what is too long.
+/// Fails permanently, and names what is too long.
 pub(crate) fn check_item(item: &WorkItem) -> Result<()> {
     check_instance_id(target_instance(item))?;
     let bytes = names_bytes(item)?;
@@ -36,19 +37,20 @@ pub(crate) fn check_item(item: &WorkItem) -> Result<()> {
     }
     let most = MAX_NAMES_BYTES;
     Err(Error::Refused(format!(
-        "the names in a message (of the instance, the orchestration, the activity, the event) take {bytes} bytes, \
-        {most} is the most; pass what is large as input or as data"
+        "the names in a message (of the instance, the orchestration, the activity, the event) take {bytes} bytes; \
+        the limit is {most}; pass large values as input or as data"
     )))
 }
 
-/// Bytes of the names in a message, as JSON. Its payload, which may take megabytes, is neither copied nor written.
+/// Returns the bytes of the names in a message, as JSON. Does not serialize the payload, which may
+/// take megabytes.
 fn names_bytes(item: &WorkItem) -> serde_json::Result<usize> {
     let mut written = Length(0);
     serde_json::to_writer(&mut written, &names(item))?;
     Ok(written.0)
 }
 
-/// How much was written, of which nothing is kept.
+/// A writer that only counts bytes.
 struct Length(usize);
 
 impl io::Write for Length {
@@ -62,7 +64,8 @@ impl io::Write for Length {
     }
 }
 
-/// The strings of a message that are no payload: what [`outline`](crate::documents::header) keeps of it.
+/// Returns the strings of a message that are not payload: the strings that
+/// [`header`](crate::documents::header) keeps.
 fn names(item: &WorkItem) -> [Option<&str>; 4] {
     match item {
         WorkItem::StartOrchestration {
@@ -107,10 +110,10 @@ fn names(item: &WorkItem) -> [Option<&str>; 4] {
     }
 }
 
-/// Which instance ids can be used.
+/// Checks that an instance id can be used.
 ///
 /// # Errors
-/// Permanent, and says why not.
+/// Fails permanently, and says why.
 pub(crate) fn check_instance_id(instance_id: &str) -> Result<()> {
     check_not_reserved(instance_id)?;
     let id = InstanceKey::new(instance_id).to_id()?;
@@ -119,35 +122,36 @@ pub(crate) fn check_instance_id(instance_id: &str) -> Result<()> {
     }
     let bytes = id.as_str().len();
     Err(Error::Refused(format!(
-        "the component `instance_id` takes {bytes} bytes in an id, {MAX_INSTANCE_ID_BYTES} is the most, so that all \
-        items of the instance keep within the service's {MAX_ID_BYTES}; choose a shorter one"
+        "the component `instance_id` takes {bytes} bytes in an id; the limit is {MAX_INSTANCE_ID_BYTES}, so that all \
+        items of the instance keep within the service's {MAX_ID_BYTES}; choose a shorter instance id"
     )))
 }
 
-/// Whether a partition may be an instance's.
+/// Checks that a partition may belong to an instance.
 ///
 /// # Errors
-/// Permanent, when it is the container's own.
+/// Fails permanently when the partition belongs to the container itself.
 pub(crate) fn check_not_reserved(instance_id: &str) -> Result<()> {
     if !instance_id.starts_with(RESERVED) {
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "instance ids that begin with `{RESERVED}` are the container's own; choose another one"
+        "instance ids that begin with `{RESERVED}` are reserved for the container; choose another instance id"
     )))
 }
 
-/// What an orchestration may say about itself. duroxide fails one that says more before it comes here.
+/// Checks the size of a custom status. duroxide fails an orchestration with a larger one before it
+/// commits.
 ///
 /// # Errors
-/// Permanent, with size and limit.
+/// Fails permanently, with size and limit.
 pub(crate) fn check_custom_status(status: &str) -> Result<()> {
     let bytes = status.len();
     if bytes <= MAX_CUSTOM_STATUS_BYTES {
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "the custom status takes {bytes} bytes, {MAX_CUSTOM_STATUS_BYTES} is the most"
+        "the custom status takes {bytes} bytes; the limit is {MAX_CUSTOM_STATUS_BYTES}"
     )))
 }
 
@@ -156,28 +160,29 @@ mod tests {
     use super::*;
     use crate::documents::header;
 
-    /// Bytes of an outline besides its names: what its fields are called, and numbers.
+    /// Bytes of a header besides its names: field names and numbers.
     const FIELDS_BYTES: usize = 300;
 
-    /// All that an outline keeps of a message is weighed, and nothing of its payload.
+    /// Asserts that the checked length covers all that a header keeps of a message, and nothing of
+    /// its payload.
     fn check(item: WorkItem) {
-        let weight = names_bytes(&item).unwrap();
+        let length = names_bytes(&item).unwrap();
         assert!(
-            weight > 6_000,
-            "a name is not weighed: {weight}, {item:.80?}"
+            length > 6_000,
+            "a name is not counted: {length}, {item:.80?}"
         );
-        let outline = header(item).unwrap();
-        let missed = outline.len().saturating_sub(weight);
-        assert!(missed < FIELDS_BYTES, "{missed} bytes: {outline:.200}");
+        let header_text = header(item).unwrap();
+        let missed = header_text.len().saturating_sub(length);
+        assert!(missed < FIELDS_BYTES, "{missed} bytes: {header_text:.200}");
         assert!(
-            weight < outline.len() + 20,
-            "{weight} bytes: {outline:.200}"
+            length < header_text.len() + 20,
+            "{length} bytes: {header_text:.200}"
         );
     }
 
     #[test]
-    fn the_names_in_a_message_are_weighed_and_not_its_payload() {
-        // Two bytes of JSON each.
+    fn the_size_check_counts_names_and_not_the_payload() {
+        // Each takes two bytes of JSON.
         let name = || "\n".repeat(3_500);
         let payload = || "x".repeat(100_000);
         check(WorkItem::StartOrchestration {

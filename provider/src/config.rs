@@ -1,4 +1,5 @@
-//! What a user can set. Values are checked when the provider is made, before anything is sent.
+//! The settings of the provider. [`validate`](CosmosDBProviderConfig::validate) checks them before
+//! any request is sent.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,10 +10,12 @@ use duroxide::providers::ProviderError;
 
 use crate::error::InOperation;
 
-/// Configuration of the provider. The first eight fields and their defaults are those of `duroxide-cdb`.
+/// Configuration of the provider. The first eight fields and their defaults are those of
+/// `duroxide-cdb`.
 ///
-/// Write it as a struct with `..Default::default()`, as there, or with [`builder`](Self::builder). Fields are added in
-/// minor versions, so a literal that lists all of them may cease to compile.
+/// Write it as a struct with `..Default::default()`, as for `duroxide-cdb`, or with
+/// [`builder`](Self::builder). Minor versions may add fields, so a literal that lists all fields
+/// may cease to compile.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,76 +31,83 @@ use crate::error::InOperation;
 /// ```
 #[derive(Clone)]
 pub struct CosmosDBProviderConfig {
-    /// The account, `https://<name>.documents.azure.com`.
+    /// The endpoint of the account, `https://<name>.documents.azure.com`.
     pub endpoint: String,
-    /// Its primary or secondary key, base64. Not shown by `Debug`. Not used by
-    /// [`CosmosDBProvider::new_with_credential`](crate::CosmosDBProvider::new_with_credential).
+    /// The primary or secondary key of the account, base64. `Debug` does not show it.
+    /// [`CosmosDBProvider::new_with_credential`](crate::CosmosDBProvider::new_with_credential) does
+    /// not use it.
     pub key: String,
-    /// The database; `duroxide` by default.
+    /// The name of the database; `duroxide` by default.
     pub database: String,
-    /// The container; `duroxide` by default.
+    /// The name of the container; `duroxide` by default.
     pub container: String,
-    /// How many orchestration dispatchers share what is prefetched; as in `RuntimeOptions`.
+    /// The number of orchestration dispatchers that share prefetched turns; as in `RuntimeOptions`.
     pub orch_concurrency: u32,
-    /// How many worker dispatchers share what is prefetched; as in `RuntimeOptions`.
+    /// The number of worker dispatchers that share prefetched activities; as in `RuntimeOptions`.
     pub worker_concurrency: u32,
-    /// How often the outbox is searched for messages that were not delivered at once; 2 s by default.
+    /// The time between two searches of the outbox for undelivered messages; 2 s by default.
     pub reconciler_interval: Duration,
-    /// How old such a message must be; 2 s by default.
+    /// The age at which any runtime delivers an undelivered message; 2 s by default.
     pub reconciler_age_threshold: Duration,
-    /// When messages whose delivery was refused are tried again, and after how many refusals they are given up; see
+    /// The retry policy of refused deliveries: the backoff, and the number of refusals after which
+    /// a message becomes a dead letter; see
     /// [`undeliverable`](crate::CosmosDBProvider::undeliverable).
     pub delivery_retry: RetryPolicy,
-    /// Whether a fetch waits for work as long as the runtime allows, instead of returning at once; on by default.
+    /// Whether a fetch is a long poll, which waits for work up to the runtime's timeout. On by
+    /// default. Off, a fetch returns at once.
     pub long_polling: bool,
     /// The shortest time between two polls of a queue; 50 ms by default.
     pub min_poll_interval: Duration,
-    /// The longest time between two polls of a queue, reached while nothing comes; 1 s by default. Work that this
-    /// process enqueues itself is seen at once and needs no poll.
+    /// The longest time between two polls of an idle queue; 1 s by default. Work that this process
+    /// enqueues is handed out without a poll.
     pub max_poll_interval: Duration,
-    /// Room for the histories of instances that this process works on, in bytes of memory; 64 MiB by default. What is
-    /// remembered need not be read again for the next turn. Zero remembers nothing.
+    /// The size of the cache for instances and their histories, in bytes of memory; 64 MiB by
+    /// default. The next turn of a cached instance does not read the history again. Zero disables
+    /// the cache.
     pub history_cache_bytes: u64,
-    /// Whether this runtime shares the dispatch slots with others on the container, by one request per heartbeat. By
-    /// default it does not, and looks for all work: for one runtime that is what it needs, and several get along so too, by
-    /// racing for locks.
+    /// Shares the dispatch slots with the other runtimes on the container, for one request per
+    /// heartbeat. `None` by default: the runtime polls for all work. A single runtime needs no
+    /// membership. Several runtimes without membership also work, and race for locks.
     pub membership: Option<MembershipConfig>,
-    /// How long instances are kept that have ended, with their descendants; for ever by default. Every runtime deletes what
-    /// is older, a hundred at a time, and rests in between as long as that took.
+    /// The time that ended instances and their descendants are kept; without limit by default.
+    /// Every runtime deletes expired instances, a hundred at a time, and pauses after each slice
+    /// for as long as the slice took.
     pub retention: Option<Duration>,
-    /// The largest single text, in bytes of its JSON: an input, a result, an event; 32 MiB by default. What is larger
-    /// fails the orchestration, or the call that starts it. Texts above the service's 2 MB are stored in parts.
+    /// The largest single text, in bytes of its JSON: an input, a result, an event; 32 MiB by
+    /// default. A larger text fails the orchestration, or the call that starts it. Texts above the
+    /// service's 2 MB are stored in chunks.
     pub max_value_bytes: u64,
-    /// The most that one turn may write, in bytes of its JSON; 256 MiB by default. What is larger fails the
-    /// orchestration.
+    /// The most that one turn may write, in bytes of its JSON; 256 MiB by default. A larger turn
+    /// fails the orchestration.
     pub max_turn_bytes: u64,
-    /// The largest history of one execution, in bytes of its JSON; 512 MiB by default. Every turn needs all of it in
-    /// memory. What grows beyond fails the orchestration: let it continue as new.
+    /// The largest history of one execution, in bytes of its JSON; 512 MiB by default. Every turn
+    /// needs the whole history in memory. A larger history fails the orchestration; let long
+    /// orchestrations continue as new.
     pub max_history_bytes: u64,
-    /// How old the parts of a text must be that no commit refers to, before they are removed; 10 min by default. A
-    /// commit that takes longer is refused.
+    /// The age at which chunks that no commit refers to are deleted; 10 min by default. A commit
+    /// that takes longer is refused.
     pub orphan_age: Duration,
-    /// How long a cancellation or an event is kept for an instance that nobody has started: it may have overtaken the
-    /// start. One day by default. What is queued for an instance that is started later, as a delayed start, is kept
-    /// until then.
+    /// The time that a cancellation or an event is kept for an instance that does not exist yet,
+    /// because it may have overtaken the start; one day by default. While a delayed start is
+    /// queued, messages for its instance are kept until it is due.
     pub unclaimed_age: Duration,
-    /// What to do about a database or container that does not exist, and about one that lacks indexes, such as those of
-    /// `duroxide-cdb`: by default they are created and added.
+    /// The handling of a missing database or container, and of missing indexes, as in containers of
+    /// `duroxide-cdb`. By default they are created.
     pub bootstrap: Bootstrap,
-    /// The account's other key, used from the moment on that the first is refused, so that both can be exchanged, one
-    /// after the other, while the program runs. None by default; not shown by `Debug`.
+    /// The other key of the account, used once the first key is refused. Both keys can then be
+    /// rotated while the program runs. `None` by default; `Debug` does not show it.
     pub secondary_key: Option<String>,
-    /// Whether any certificate will do for an endpoint on this machine, such as an emulator's. Off by default, and
-    /// refused for every other endpoint.
+    /// Whether an endpoint on loopback, such as an emulator, may have any certificate. Off by
+    /// default, and refused for every other endpoint.
     pub accept_invalid_certificates_on_loopback: bool,
 }
 
 impl CosmosDBProviderConfig {
-    /// From `COSMOS_ENDPOINT` and `COSMOS_KEY`, or `COSMOS_CONNECTION_STRING`; if set, also from `COSMOS_DATABASE` and
-    /// `COSMOS_CONTAINER`.
+    /// Reads `COSMOS_ENDPOINT` and `COSMOS_KEY`, or `COSMOS_CONNECTION_STRING`; if set, also
+    /// `COSMOS_DATABASE` and `COSMOS_CONTAINER`.
     ///
     /// # Errors
-    /// Names the variable that is missing, or says what is wrong with its value.
+    /// Names the missing variable, or says what is wrong with its value.
     ///
     /// ```no_run
     /// use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
@@ -129,10 +139,12 @@ impl CosmosDBProviderConfig {
         config
     }
 
-    /// For the account of a connection string, `AccountEndpoint=…;AccountKey=…;`, with the defaults.
+    /// Configures the account of a connection string, `AccountEndpoint=…;AccountKey=…;`, with the
+    /// defaults.
     ///
     /// # Errors
-    /// When it has another form, or one of its parts cannot be right; the message shows no key.
+    /// Fails when the text is not a connection string, or one of its parts is malformed. The error
+    /// shows no key.
     ///
     /// ```
     /// use cdb_provider::CosmosDBProviderConfig;
@@ -148,8 +160,9 @@ impl CosmosDBProviderConfig {
         Ok(Self::from(account))
     }
 
-    /// Looks for settings that cannot work: empty names, times and sizes of zero, a range upside down. Every constructor of
-    /// the provider that opens a container does it first; endpoint and key are checked there too, before anything is sent.
+    /// Checks for settings that cannot work: empty names, zero times and sizes, a minimum above its
+    /// maximum. Every constructor of the provider that opens a container checks them first,
+    /// together with endpoint and key.
     ///
     /// # Errors
     /// Names every such setting.
@@ -250,7 +263,7 @@ impl Default for CosmosDBProviderConfig {
 
 impl fmt::Debug for CosmosDBProviderConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is no endpoint may be a key or a connection string in the wrong field.
+        // A malformed endpoint may be a key or a connection string in the wrong field.
         let endpoint = match CosmosClient::builder(&self.endpoint).check_endpoint() {
             Ok(()) => &*self.endpoint,
             Err(_) => "<no endpoint>",
@@ -290,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_key_is_shown_in_whichever_field_it_is() {
+    fn debug_shows_no_key_in_any_field() {
         for endpoint in [
             "https://a.documents.azure.com/",
             "AccountEndpoint=https://a.documents.azure.com/;AccountKey=c2VjcmV0",
@@ -315,7 +328,7 @@ mod tests {
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
     #[test]
-    fn the_defaults_work_and_everything_that_cannot_is_named_at_once() {
+    fn validate_accepts_the_defaults_and_names_every_wrong_setting() {
         assert!(CosmosDBProviderConfig::default().validate().is_ok());
         let wrong = CosmosDBProviderConfig {
             database: String::new(),
@@ -324,19 +337,19 @@ mod tests {
             max_turn_bytes: 0,
             ..Default::default()
         };
-        let said = wrong.validate().unwrap_err().to_string();
+        let message = wrong.validate().unwrap_err().to_string();
         for setting in [
             "database is empty",
             "reconciler_interval must be more than zero",
             "max_turn_bytes",
             "max_poll_interval must be at least",
         ] {
-            assert!(said.contains(setting), "{said}");
+            assert!(message.contains(setting), "{message}");
         }
     }
 
     #[test]
-    fn an_account_and_names_come_from_the_environment() {
+    fn from_variables_reads_the_account_and_the_names() {
         let text = format!("AccountEndpoint=http://localhost:8081;AccountKey={KEY}");
         let account = || ConnectionString::parse(&text).unwrap();
         let named = CosmosDBProviderConfig::from_variables(account(), |name| match name {

@@ -1,4 +1,4 @@
-//! The configuration by name, one setting after the other, checked as a whole at the end.
+//! A builder of the configuration; it checks all settings at the end.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use duroxide::providers::ProviderError;
 
 use crate::config::CosmosDBProviderConfig;
 
-/// Sets up a [`CosmosDBProviderConfig`]; what a setting means stands at the field of its name.
+/// Builds a [`CosmosDBProviderConfig`]. Each setting is documented at the field of its name.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,8 +24,8 @@ use crate::config::CosmosDBProviderConfig;
 /// assert_eq!(config.container, "orders");
 ///
 /// let wrong = CosmosDBProviderConfig::builder("account").key("short").max_turn_bytes(0).build();
-/// let said = wrong.unwrap_err().to_string();
-/// assert!(said.contains("no URL") && said.contains("base64") && said.contains("max_turn_bytes"));
+/// let message = wrong.unwrap_err().to_string();
+/// assert!(message.contains("no URL") && message.contains("base64") && message.contains("max_turn_bytes"));
 /// # Ok::<(), duroxide::providers::ProviderError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct CosmosDBProviderConfigBuilder {
 
 impl CosmosDBProviderConfig {
     /// Starts a configuration for the account at `endpoint`, with the defaults.
-    /// [`build`](CosmosDBProviderConfigBuilder::build) names everything that is wrong with it.
+    /// [`build`](CosmosDBProviderConfigBuilder::build) names every wrong setting.
     pub fn builder(endpoint: impl Into<String>) -> CosmosDBProviderConfigBuilder {
         CosmosDBProviderConfigBuilder {
             config: Self {
@@ -48,7 +48,8 @@ impl CosmosDBProviderConfig {
 }
 
 impl CosmosDBProviderConfigBuilder {
-    /// The account's key. Left out for [`new_with_credential`](crate::CosmosDBProvider::new_with_credential).
+    /// Sets the account key. [`new_with_credential`](crate::CosmosDBProvider::new_with_credential)
+    /// needs none.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.config.key = key.into();
         self
@@ -170,17 +171,18 @@ impl CosmosDBProviderConfigBuilder {
         self
     }
 
-    /// Sets [`accept_invalid_certificates_on_loopback`](CosmosDBProviderConfig::accept_invalid_certificates_on_loopback).
+    /// Sets
+    /// [`accept_invalid_certificates_on_loopback`](CosmosDBProviderConfig::accept_invalid_certificates_on_loopback).
     pub fn accept_invalid_certificates_on_loopback(mut self, accept: bool) -> Self {
         self.config.accept_invalid_certificates_on_loopback = accept;
         self
     }
 
-    /// The configuration.
+    /// Returns the checked configuration.
     ///
     /// # Errors
-    /// Names everything that cannot work: in the endpoint, in the keys, and in what
-    /// [`validate`](CosmosDBProviderConfig::validate) looks at.
+    /// Names every setting that cannot work: in the endpoint, in the keys, and in the settings that
+    /// [`validate`](CosmosDBProviderConfig::validate) checks.
     pub fn build(self) -> Result<CosmosDBProviderConfig, ProviderError> {
         let config = &self.config;
         let keys = [Some(&config.key), config.secondary_key.as_ref()];

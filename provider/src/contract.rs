@@ -1,4 +1,4 @@
-//! duroxide's `Provider`: a switchboard, one call per method.
+//! Implements duroxide's `Provider`, one call per method.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -95,7 +95,8 @@ impl Provider for CosmosDBProvider {
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        // A worker looks up what its activity belongs to. What the commit left that scheduled it is good enough.
+        // A worker reads the history before each activity. The history cached by the commit that
+        // scheduled the activity is sufficient.
         if self.services.activities().take_unread(instance)
             && let Some(events) = self.services.instances().history(instance)
         {

@@ -1,4 +1,4 @@
-//! duroxide's `ProviderAdmin`: a switchboard, one call per method.
+//! Implements duroxide's `ProviderAdmin`, one call per method.
 
 use async_trait::async_trait;
 use duroxide::Event;

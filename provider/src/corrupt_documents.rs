@@ -1,7 +1,7 @@
-//! Documents that cannot be read: told of once, counted, and gone around.
+//! Documents that cannot be decoded: each is reported once, counted and skipped.
 //!
-//! One of them costs its instance at most, never the poll or the sweep that finds it. What becomes of it is decided where
-//! it is found: docs/hostile-data.md.
+//! Such a document affects its instance at most, never the poll or the sweep that finds it. The
+//! reader of the document decides its handling: docs/hostile-data.md.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,26 +12,28 @@ use metrics::counter;
 
 use crate::documents::Durable;
 
-/// How many documents are remembered as told of, before all are forgotten and told of again.
-const REMEMBERED: usize = 4096;
+/// The number of reported documents that are remembered. Beyond it the set is cleared, and
+/// documents are reported again.
+const MAX_REPORTED: usize = 4096;
 
-/// What was told of.
+/// The documents that were reported.
 #[derive(Debug, Default)]
 pub(crate) struct CorruptDocuments {
-    /// By hash: a document without a place is known by its text alone, and that may be megabytes.
-    told: Mutex<HashSet<u64>>,
+    /// Hashes of the locations. A document without a location is identified by its text, which may
+    /// be megabytes.
+    reported: Mutex<HashSet<u64>>,
     hasher: RandomState,
 }
 
 impl CorruptDocuments {
-    /// The rows that can be read.
+    /// Returns the rows that can be decoded and reports the others.
     pub(crate) fn readable<T>(&self, rows: Vec<Result<T, Unreadable>>) -> Vec<T> {
         rows.into_iter()
             .filter_map(|row| row.map_err(|found| self.report(&found)).ok())
             .collect()
     }
 
-    /// Says once that a document cannot be read.
+    /// Reports once that a document cannot be decoded.
     pub(crate) fn report(&self, found: &Unreadable) {
         let place = match &found.location {
             Some(location) => self
@@ -40,12 +42,13 @@ impl CorruptDocuments {
             None => self.hasher.hash_one(&found.json),
         };
         {
-            // Valid between any two statements, so a panic elsewhere does not spoil it.
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() >= REMEMBERED {
-                told.clear();
+            // The set is valid between any two statements, so a panic elsewhere does not corrupt
+            // it.
+            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if reported.len() >= MAX_REPORTED {
+                reported.clear();
             }
-            if !told.insert(place) {
+            if !reported.insert(place) {
                 return;
             }
         }
@@ -55,15 +58,17 @@ impl CorruptDocuments {
     }
 }
 
-/// The type of a document that cannot be read, among those that we know.
+/// Returns the discriminator of an undecodable document, or `foreign` if the provider does not
+/// define it.
 fn kind(found: &Unreadable) -> &'static str {
-    let mut ours = Durable::DOCUMENTS.iter();
-    ours.find(|shape| shape.discriminator == found.discriminator)
+    let mut shapes = Durable::DOCUMENTS.iter();
+    shapes
+        .find(|shape| shape.discriminator == found.discriminator)
         .map_or("foreign", |shape| shape.discriminator)
 }
 
-/// Whether a document that cannot be read is of a type of ours: damaged, or of a newer version. Others belong to
-/// somebody else, who shares the container.
+/// Returns whether an undecodable document has a type of the provider: it is damaged, or a newer
+/// version wrote it. Other types belong to other users of the container.
 pub(crate) fn is_ours(found: &Unreadable) -> bool {
     kind(found) != "foreign"
 }

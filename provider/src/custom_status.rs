@@ -1,4 +1,4 @@
-//! Custom status: what an orchestration says about itself while it runs.
+//! Custom status: the text that an orchestration publishes while it runs.
 
 use cdb_client::ContainerClient;
 use duroxide::{Event, EventKind};
@@ -7,7 +7,8 @@ use crate::documents::{Durable, Status};
 use crate::error::Result;
 use crate::history;
 
-/// What a turn's events make of it: the last change counts; `Some(None)` clears it.
+/// Returns the last change of the custom status in a turn's events: `None` without a change,
+/// `Some(None)` when it is cleared.
 #[expect(clippy::option_option, reason = "no change, cleared, set")]
 pub(crate) fn change_in(events: &[Event]) -> Option<Option<String>> {
     events.iter().rev().find_map(|event| match &event.kind {

@@ -1,4 +1,4 @@
-//! Work that comes from outside of a turn: starts, events, cancellations.
+//! Work from outside of a turn: starts, events, cancellations.
 
 use std::time::Duration;
 
@@ -27,15 +27,8 @@ pub(crate) async fn message(
 ) -> Result<()> {
     admission::check_item(item)?;
     let now = services.store.enqueue_time();
-    let delay = delay.unwrap_or_default();
-    let due = match item {
-        WorkItem::TimerFired { fire_at_ms, .. } => {
-            let left = Timestamp::from_millis(*fire_at_ms).since(machine_now());
-            now + left.max(delay)
-        }
-        _ => now + delay,
-    };
-    // Chosen before the first try, so that sending it twice stores it once.
+    let due = due_time(item, now, delay.unwrap_or_default());
+    // Chosen before the first attempt, so that a repeated send stores one message.
     let cause = uuid::Uuid::new_v4().to_string();
     let document = OrchestratorItem::new(item, cause, due, now)?;
     services
@@ -46,8 +39,8 @@ pub(crate) async fn message(
     if !Chunked::fits(document.work_item.header()) {
         return large_message(services, document, due.since(now)).await;
     }
-    // Until its answer arrives it may be sent again, also when it has been consumed meanwhile. Of a start or a
-    // cancellation the second one changes nothing; an event would happen twice.
+    // Until the answer arrives, the message may be sent again, even after it was consumed. A second
+    // start or cancellation changes nothing; a second event would be raised twice.
     document.delivered = matches!(
         item,
         WorkItem::ExternalRaised { .. } | WorkItem::QueueMessage { .. }
@@ -56,56 +49,74 @@ pub(crate) async fn message(
         && let Some(turn) = Prelock::of_start(services, item)
     {
         let message = NewMessage::new(services, document.clone(), item.clone(), Some(turn));
-        // If the instance exists, or the store is away, the message is enqueued as any other.
+        // If the instance exists, or the store does not answer, the message is enqueued like any
+        // other.
         if start(&services.store, message, document.key()).await? {
             return Ok(());
         }
     }
-    let after = due.since(now);
+    create(services, document, item, due.since(now)).await
+}
+
+/// Returns the due time of a message. A timer carries its own, by the clock of this machine.
+fn due_time(item: &WorkItem, now: Timestamp, delay: Duration) -> Timestamp {
+    match item {
+        WorkItem::TimerFired { fire_at_ms, .. } => {
+            let left = Timestamp::from_millis(*fire_at_ms).since(machine_now());
+            now + left.max(delay)
+        }
+        _ => now + delay,
+    }
+}
+
+/// Creates the document of a message, and notes the message in the local queue.
+async fn create(
+    services: &Services,
+    document: OrchestratorItem,
+    item: &WorkItem,
+    after: Duration,
+) -> Result<()> {
     let sent_at = Instant::now();
-    match services.container().ensure(&document).await {
-        Ok(Some(written)) => {
-            if let Some(message) = Message::written(document, item.clone(), written.etag, sent_at) {
-                services.instances().expect(message);
-            }
+    if let Some(written) = services.container().ensure(&document).await? {
+        let message = Message::written(document, item.clone(), written.etag, sent_at);
+        if let Some(message) = message {
+            services.instances().note_message(message);
         }
-        // An earlier try has stored it.
-        Ok(None) => {
-            services
-                .instances()
-                .suspect(target_instance(item), document.execution_id, after);
-        }
-        Err(error) => return Err(error.into()),
+    } else {
+        // An earlier attempt stored the message.
+        services
+            .instances()
+            .recheck(target_instance(item), document.execution_id, after);
     }
     Ok(())
 }
 
-/// Enqueues a message that is too large for a document: its chunks first.
+/// Enqueues a message that is too large for one document: its chunks first.
 async fn large_message(
     services: &Services,
     mut document: OrchestratorItem,
     after: Duration,
 ) -> Result<()> {
     let mut spilling = Spilling::new(&document.instance_id, services.store.now());
-    spilling.relieve_message(&mut document.work_item)?;
+    spilling.spill_message(&mut document.work_item)?;
     let mut batch = Batch::<Durable>::new(&*document.instance_id);
     batch
         .create(&document)
-        .and_then(|_| spilling.settle(&mut batch))?;
+        .and_then(|_| spilling.confirm(&mut batch))?;
     spilling.write(&services.store).await?;
     let fenced = execute_proven(services.container(), &batch, &spilling.proof()).await?;
     if let Err(error) = committed(fenced) {
-        spilling.give_up(services);
+        spilling.release(services);
         return Err(error);
     }
     services
         .instances()
-        .suspect(&document.instance_id, document.execution_id, after);
+        .recheck(&document.instance_id, document.execution_id, after);
     Ok(())
 }
 
-/// Creates the start message together with the locked instance. Returns `false` when the instance exists already, or when
-/// the outcome is unknown.
+/// Creates the start message together with the locked instance. Returns `false` when the instance
+/// exists, or when the outcome is unknown.
 async fn start(
     store: &Store,
     mut message: NewMessage<'_>,
@@ -113,12 +124,12 @@ async fn start(
 ) -> Result<bool> {
     let mut batch = Batch::new(&*key.instance_id);
     if message.add_to(&mut batch).is_err() {
-        message.give_up();
+        message.release();
         return Ok(false);
     }
     match execute_proven(&store.container, &batch, &Proof::Created(key)).await {
         Ok(Fenced::Refused(error)) if error.is_conflict() => {
-            message.give_up();
+            message.release();
             Ok(false)
         }
         Ok(Fenced::Unknown(_)) | Err(_) => {
@@ -131,7 +142,7 @@ async fn start(
                 Ok(true)
             }
             Err(error) => {
-                message.give_up();
+                message.release();
                 Err(error)
             }
         },
@@ -143,8 +154,7 @@ pub(crate) async fn activity(services: &Services, item: &WorkItem) -> Result<()>
     admission::check_item(item)?;
     let document = WorkerItem::new(item, services.store.enqueue_time())?.ok_or_else(|| {
         Error::Refused(
-            "only ActivityExecute goes to the worker queue; use enqueue_for_orchestrator"
-                .to_owned(),
+            "the worker queue takes only ActivityExecute; use enqueue_for_orchestrator".to_owned(),
         )
     })?;
     services.container().ensure(&document).await?;

@@ -1,24 +1,25 @@
-//! The error inside this crate, and which failures are worth a retry.
+//! The error type of this crate, which decides which failures are retryable.
 
 use cdb_coordination::Fenced;
 use cdb_model::{BatchError, IdError};
 use duroxide::providers::ProviderError;
 
-/// Result inside this crate.
+/// The result type of this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed: a variant per thing that a caller does differently. It does not name the operation; the edge of the
-/// crate adds the name with [`InOperation`].
+/// The reason why a call failed, with a variant per reaction of the caller. It does not name the
+/// operation; [`InOperation`] adds the name at the edge of the crate.
 ///
 /// | failure | kind | why |
 /// |---|---|---|
 /// | [`Request`](Self::Request): throttled (429), unavailable (503), timed out, connection broken | retryable | the same call can succeed later |
-/// | `Request`: conflict (409), precondition failed (412), not found (404) | retryable | another writer was faster; a new read decides |
-/// | `Request`: too large (413), bad request (400), no right (401, 403), document that does not fit | permanent | the same call fails again |
+/// | `Request`: conflict (409), precondition failed (412), not found (404) | retryable | another writer was faster; a new read is needed |
+/// | `Request`: too large (413), bad request (400), not authorized (401, 403), document that does not fit | permanent | the same call fails again |
 /// | [`Retryable`](Self::Retryable) | retryable | the same call can succeed later |
 /// | all others | permanent | the same call fails again |
 ///
-/// Where 404, 409 or 412 mean something particular (lock lost, already done), the caller handles them before this.
+/// Where 404, 409 or 412 have a specific meaning (lock lost, already done), the caller handles them
+/// first.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// A request failed.
@@ -36,19 +37,21 @@ pub(crate) enum Error {
     /// A stored text is damaged.
     #[error("{0}")]
     Damaged(String),
-    /// The caller does not hold the lock. duroxide's suite looks for the first three words.
+    /// The caller does not hold the lock. duroxide's validation suite looks for the first three
+    /// words.
     #[error("Invalid lock token: {0}")]
     LockLost(&'static str),
     /// The call breaks a rule or a limit of this provider.
     #[error("{0}")]
     Refused(String),
-    /// The service gave no usable answer, or the documents changed during every attempt, or another delivery has to come first.
+    /// The service gave no usable answer, the documents changed during every attempt, or another
+    /// delivery has to come first.
     #[error("{0}")]
     Retryable(String),
 }
 
 impl Error {
-    /// Whether the same call can succeed later.
+    /// Returns whether the same call can succeed later.
     pub(crate) fn is_retryable(&self) -> bool {
         match self {
             Self::Request(error) => {
@@ -77,7 +80,11 @@ impl Error {
     }
 }
 
-/// The answer to a write that took place, if it arrived.
+/// Returns the answer to a committed write; `None` when the write is known to be committed but its
+/// answer was lost.
+///
+/// # Errors
+/// Fails when the write was refused or lost, or its outcome is unknown.
 pub(crate) fn committed<A>(fenced: Fenced<A>) -> Result<Option<A>> {
     match fenced {
         Fenced::Committed(answer) => Ok(answer),
@@ -88,7 +95,7 @@ pub(crate) fn committed<A>(fenced: Fenced<A>) -> Result<Option<A>> {
     }
 }
 
-/// Names the operation at the edge of the crate.
+/// Adds the operation's name at the edge of the crate.
 pub(crate) trait InOperation<T> {
     /// Converts the error to duroxide's.
     fn in_operation(self, operation: &'static str) -> Result<T, ProviderError>;

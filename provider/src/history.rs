@@ -1,4 +1,4 @@
-//! Reading and appending history outside of turns: for clients, tools and tests.
+//! Reads and appends history outside of turns: for clients, tools and tests.
 
 use cdb_client::ContainerClient;
 use cdb_model::{Batch, Filter, Query, Stored};
@@ -8,10 +8,10 @@ use crate::documents::{Durable, HistorySegment, Instance, InstanceKey, Partial, 
 use crate::error::{Error, Result};
 use crate::spill;
 
-/// The instance document, wherever it is stored.
+/// Reads the instance document.
 ///
-/// Instances of `duroxide-cdb` whose ids hold characters that we escape have another item id; they are found by their
-/// type, and only when the point read finds nothing.
+/// `duroxide-cdb` stores instance ids unescaped. When the point read of an id with escaped
+/// characters finds nothing, a query by type finds such a document.
 pub(crate) async fn read_instance(
     container: &ContainerClient<Durable>,
     instance_id: &str,
@@ -33,22 +33,22 @@ pub(crate) async fn read_instance(
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     pub(crate) documents: Vec<HistorySegment>,
-    /// Why one of them cannot be read, and is not here.
+    /// The reason why a document could not be decoded, if any.
     pub(crate) damage: Option<String>,
 }
 
 impl Segments {
-    /// From documents in any order.
+    /// Sorts the documents of an execution.
     pub(crate) fn new(mut documents: Vec<HistorySegment>, damage: Option<String>) -> Self {
-        // Sorted here: within one partition of one execution it is cheaper than an index that every write pays for.
+        // Sorting one execution in memory is cheaper than an index that every write pays for.
         documents.sort_by_key(|segment| segment.event_id);
         Self { documents, damage }
     }
 
-    /// All of them.
+    /// Returns all documents.
     ///
     /// # Errors
-    /// When one of them cannot be read.
+    /// Fails when a document could not be decoded.
     pub(crate) fn whole(self) -> Result<Vec<HistorySegment>> {
         match self.damage {
             None => Ok(self.documents),
@@ -57,17 +57,17 @@ impl Segments {
     }
 }
 
-/// Whether these are the events that the documents of a history say they hold: as many, each once, in order. Their
-/// numbers may have gaps: duroxide ends a history that it cannot read with a number of its own (0.1.32,
+/// Checks that the events match the counts of their documents, and that their ids ascend. Ids may
+/// have gaps: duroxide ends an unreadable history with an id of its own (0.1.32,
 /// `fail_orchestration_as_poison`).
 ///
 /// # Errors
 /// Says what is wrong.
 pub(crate) fn check(segments: &[HistorySegment], events: &[Event]) -> Result<(), String> {
-    let promised: u64 = segments.iter().map(|segment| segment.event_count).sum();
-    if promised != events.len() as u64 {
+    let expected: u64 = segments.iter().map(|segment| segment.event_count).sum();
+    if expected != events.len() as u64 {
         return Err(format!(
-            "it has {} events instead of {promised}",
+            "it has {} events instead of {expected}",
             events.len()
         ));
     }
@@ -112,7 +112,7 @@ pub(crate) async fn complete(
     Ok(())
 }
 
-/// The events of ordered segments.
+/// Reads and decodes the events of ordered segments.
 pub(crate) async fn unpack(
     container: &ContainerClient<Durable>,
     segments: Vec<HistorySegment>,
@@ -135,10 +135,10 @@ pub(crate) async fn read_execution(
     unpack(container, segments.whole()?).await
 }
 
-/// Implements `Provider::read`: the newest execution.
+/// Implements `Provider::read` for the newest execution.
 ///
-/// duroxide reads before every activity, so this is one request when `guess` is the newest execution, and two when it
-/// is not.
+/// duroxide reads before every activity. This takes one request when `guess` is the newest
+/// execution, and two otherwise.
 pub(crate) async fn read_latest(
     container: &ContainerClient<Durable>,
     instance_id: &str,
@@ -174,14 +174,14 @@ pub(crate) async fn read_latest(
         read_segments(container, instance_id, newest).await?
     };
     if failed {
-        return what_is_left(container, segments).await;
+        return readable_events(container, segments).await;
     }
     unpack(container, segments.whole()?).await
 }
 
-/// The events of an instance that failed, as far as they can be read: perhaps it failed because not all of them can, and
-/// the last one says so to whoever waits for its end.
-async fn what_is_left(
+/// Returns the readable events of a failed instance. The last event tells waiting clients why it
+/// failed, which may be an unreadable history.
+async fn readable_events(
     container: &ContainerClient<Durable>,
     segments: Segments,
 ) -> Result<Vec<Event>> {
@@ -191,14 +191,14 @@ async fn what_is_left(
             Ok(unpacked) => events.extend(unpacked),
             Err(error) if error.is_retryable() => return Err(error),
             Err(error) => {
-                tracing::debug!(%error, "a part of a failed instance's history is left out");
+                tracing::debug!(%error, "an unreadable part of a failed instance's history is skipped");
             }
         }
     }
     Ok(events)
 }
 
-/// Implements `Provider::append_with_execution`. Events whose ids are there already are left out: an event is never
+/// Implements `Provider::append_with_execution`. Skips events whose ids exist: an event is never
 /// overwritten.
 pub(crate) async fn append(
     container: &ContainerClient<Durable>,
@@ -211,11 +211,11 @@ pub(crate) async fn append(
         .iter()
         .map(|event| event.event_id)
         .collect();
-    let fresh: Vec<Event> = events
+    let added: Vec<Event> = events
         .into_iter()
         .filter(|event| !present.contains(&event.event_id))
         .collect();
-    let Some(segment) = HistorySegment::pack(instance_id, execution_id, &fresh)? else {
+    let Some(segment) = HistorySegment::pack(instance_id, execution_id, &added)? else {
         return Ok(());
     };
     let mut batch = Batch::<Durable>::new(instance_id);

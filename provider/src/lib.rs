@@ -1,8 +1,9 @@
 //! A storage provider for [duroxide](https://docs.rs/duroxide) on Azure Cosmos DB (NoSQL).
 //!
-//! Every document type is an annotated struct ([`documents`]); ids, queries, patches, batches and the container's
-//! indexing policy all come from there. A turn of an orchestration is one load, one conditional lock and one atomic
-//! batch. It takes the place of the crate `duroxide-cdb`: same type names, same configuration, same container.
+//! Every document type is an annotated struct ([`documents`]), from which ids, queries, patches,
+//! batches and the container's indexing policy are derived. A turn of an orchestration is one load,
+//! one conditional lock and one atomic batch. The crate replaces `duroxide-cdb`: same type names,
+//! same configuration, same container.
 //!
 //! ```no_run
 //! use std::sync::Arc;

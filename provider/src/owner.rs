@@ -1,22 +1,22 @@
-//! The end of a provider whose last handle is dropped.
+//! Ends a provider when its last handle is dropped.
 
 use std::time::Duration;
 
 use crate::services::Services;
 use crate::{activities, turn};
 
-/// How long a provider that was dropped may still give back what it holds.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// The most time that a dropped provider may spend to release its locks.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Held by the handles to a provider and by nothing else: the last one that goes ends what runs for it.
+/// Ends the background tasks of a provider when its last handle is dropped.
 pub(crate) struct Owner {
     services: Services,
-    /// Handles may be dropped outside of it.
+    /// Handles may be dropped outside of the Tokio runtime.
     runtime: tokio::runtime::Handle,
 }
 
 impl Owner {
-    /// Owned in the Tokio runtime that this is called in.
+    /// Keeps a handle of the current Tokio runtime.
     pub(crate) fn new(services: Services) -> Self {
         Self {
             services,
@@ -32,17 +32,20 @@ impl Drop for Owner {
         }
         self.services.tasks.stop();
         let services = self.services.clone();
-        // Where the Tokio runtime has ended, this does nothing, and the locks end by themselves.
+        // If the Tokio runtime has ended, nothing runs, and the locks expire.
         self.runtime.spawn(async move {
-            let farewell = async {
+            let release = async {
                 futures::join!(
-                    turn::give_back_ahead(&services, Duration::ZERO),
-                    activities::give_back_ahead(&services, Duration::ZERO),
+                    turn::release_prelocks(&services, Duration::ZERO),
+                    activities::release_prelocks(&services, Duration::ZERO),
                     services.queues.leave()
                 );
             };
-            if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
-                tracing::debug!("locks of a dropped provider are left to end by themselves");
+            if tokio::time::timeout(RELEASE_TIMEOUT, release)
+                .await
+                .is_err()
+            {
+                tracing::debug!("locks of a dropped provider were not released; they will expire");
             }
         });
     }

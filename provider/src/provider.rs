@@ -1,4 +1,4 @@
-//! The provider, and how it is opened.
+//! The provider and its constructors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::services::Services;
 use crate::store::Store;
 use crate::telemetry::Telemetry;
 
-/// The operation that errors of opening name.
+/// The operation's name in errors of the constructors.
 const OPEN: &str = "new";
 
-/// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state, and what runs in the background ends
-/// with the last of them, or with [`shutdown`](Self::shutdown).
+/// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state. The
+/// background tasks end with the last clone, or with [`shutdown`](Self::shutdown).
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,10 +51,12 @@ pub struct CosmosDBProvider {
 }
 
 impl CosmosDBProvider {
-    /// Opens the container `duroxide` of a database with default settings, creating what does not exist.
+    /// Opens the container `duroxide` of a database with default settings. Creates what does not
+    /// exist.
     ///
     /// # Errors
-    /// When endpoint or key are malformed, nothing can be reached, or the container has another partition key.
+    /// Fails when endpoint or key are malformed, the account cannot be reached, or the container
+    /// has another partition key.
     pub async fn new(endpoint: &str, key: &str, database: &str) -> Result<Self, ProviderError> {
         Self::new_with_config(CosmosDBProviderConfig {
             endpoint: endpoint.to_owned(),
@@ -65,7 +67,7 @@ impl CosmosDBProvider {
         .await
     }
 
-    /// Like [`CosmosDBProvider::new`], with a container of another name.
+    /// Opens a container of another name than [`CosmosDBProvider::new`].
     ///
     /// # Errors
     /// As [`CosmosDBProvider::new`].
@@ -85,7 +87,7 @@ impl CosmosDBProvider {
         .await
     }
 
-    /// Opens a container with settings of your own.
+    /// Opens a container with the settings of `config`.
     ///
     /// # Errors
     /// As [`CosmosDBProvider::new`].
@@ -97,12 +99,11 @@ impl CosmosDBProvider {
         Self::new_with_credential(config, key).await
     }
 
-    /// Opens a container as somebody else than the holder of the account's key: an identity of Entra ID
-    /// (`cdb_client::EntraId`, feature `entra`), or keys that are replaced while the program runs. The keys of `config` are
-    /// not used.
+    /// Opens a container with a credential: an identity of Entra ID (`cdb_client::EntraId`, feature
+    /// `entra`), or keys that are rotated while the program runs. Ignores the keys of `config`.
     ///
-    /// Identities of Entra ID can create neither database nor container; what exists is opened, and for what is missing
-    /// the error says what an administrator has to create.
+    /// An identity of Entra ID cannot create databases or containers. For a missing one the error
+    /// says what an administrator has to create.
     ///
     /// # Errors
     /// As [`CosmosDBProvider::new`].
@@ -127,15 +128,17 @@ impl CosmosDBProvider {
         Self::on(container, &config).await
     }
 
-    /// Opens a container through a client of your own: one with other settings, or the view of a container that also holds
-    /// documents of your own types. Neither creates the container nor compares its indexing policy; that is
-    /// [`bootstrap`](cdb_client::DatabaseClient::bootstrap). Connection and bootstrap of `config` are not used.
+    /// Opens a container through an existing client: with other client settings, or as a view of a
+    /// container that also holds documents of other types. Neither creates the container nor
+    /// compares its indexing policy; [`bootstrap`](cdb_client::DatabaseClient::bootstrap) does.
+    /// Ignores connection and bootstrap of `config`.
     ///
     /// The first opening writes the schema and the gate that keeps runtimes of `duroxide-cdb` out.
     ///
     /// # Errors
-    /// When a setting of `config` cannot work, see [`validate`](CosmosDBProviderConfig::validate); when a newer version
-    /// wrote the container; when the container does not exist or cannot be reached.
+    /// Fails when a setting of `config` cannot work, see
+    /// [`validate`](CosmosDBProviderConfig::validate); when a newer version wrote the container;
+    /// when the container does not exist or cannot be reached.
     pub async fn on(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
@@ -152,8 +155,8 @@ impl CosmosDBProvider {
         Ok(opened.in_background(config))
     }
 
-    /// Like [`CosmosDBProvider::on`], for one of several runtimes that share the dispatch slots by a rule of your own.
-    /// `config.membership` is not used.
+    /// Opens a container like [`CosmosDBProvider::on`], for one of several runtimes that share the
+    /// dispatch slots by their own rule. Ignores `config.membership`.
     ///
     /// # Errors
     /// As [`CosmosDBProvider::on`].
@@ -167,7 +170,7 @@ impl CosmosDBProvider {
         Ok(Self::open(container, config, leases, None).in_background(config))
     }
 
-    /// Sends nothing and starts nothing.
+    /// Creates the provider. Sends no request and starts no task.
     pub(crate) fn open(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
@@ -183,7 +186,8 @@ impl CosmosDBProvider {
         }
     }
 
-    /// Starts the retention and the delivery of what other runtimes left undelivered.
+    /// Starts the retention task and the reconciler, which delivers what other runtimes left
+    /// undelivered.
     fn in_background(self, config: &CosmosDBProviderConfig) -> Self {
         let tasks = &self.services.tasks;
         if let Some(keep) = config.retention {
@@ -199,26 +203,29 @@ impl CosmosDBProvider {
         self
     }
 
-    /// The container, for documents of your own and for tools.
+    /// Returns the container, for documents of other types and for tools.
     pub fn container(&self) -> &ContainerClient<Durable> {
         self.services.container()
     }
 
-    /// What this runtime knows about those that share the container; `None` without `membership` in the configuration.
+    /// Returns this runtime's view of the members that share the container; `None` without
+    /// `membership` in the configuration.
     pub fn members(&self) -> Option<MembershipView> {
         self.services.queues.members()
     }
 
-    /// Leaves the members, so that the others serve this runtime's slots at once instead of finding out by its silence.
-    /// After that this provider looks for no work of others any more. Part of [`shutdown`](Self::shutdown); the last
-    /// clone that is dropped leaves in the background, which needs a Tokio runtime that goes on.
+    /// Leaves the membership, so that other members serve this runtime's slots at once instead of
+    /// after the failure timeout. Afterwards this provider polls for no work.
+    /// [`shutdown`](Self::shutdown) also leaves. Dropping the last clone leaves in the background,
+    /// which needs a running Tokio runtime.
     pub async fn leave(&self) {
         self.services.queues.leave().await;
     }
 
-    /// Instances that ended at least `keep` ago, with their descendants, to be deleted slice by slice.
+    /// Deletes instances that ended at least `keep` ago, with their descendants, slice by slice.
     ///
-    /// Like [`retention`](CosmosDBProviderConfig::retention), but now and under your eyes.
+    /// Does the work of [`retention`](CosmosDBProviderConfig::retention) now, under the caller's
+    /// control.
     pub fn purge_ended(&self, keep: Duration) -> Purge {
         let container = self.services.container().clone();
         let before = container.now() - keep;
@@ -228,7 +235,7 @@ impl CosmosDBProvider {
     /// Deletes the container with everything in it. For tests.
     ///
     /// # Errors
-    /// When the service refuses; a container that is gone already is no error.
+    /// Fails when the service refuses. A missing container is not an error.
     pub async fn cleanup(&self) -> Result<(), ProviderError> {
         self.services.tasks.stop();
         self.leave().await;

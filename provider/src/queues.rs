@@ -1,4 +1,4 @@
-//! The work that this process knows of, and the polls that find more.
+//! The local queues of this process, and the polls that fill them.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use crate::poll::{PollWindow, SlotScope};
 use crate::session::Sessions;
 use crate::store::Store;
 
-/// How many candidates a poll fetches per dispatcher, so that one poll serves each of them several times.
+/// The number of candidates that a poll fetches per dispatcher, so that one poll serves several
+/// fetches.
 const PREFETCH_PER_DISPATCHER: u32 = 4;
-/// The fewest candidates that a poll fetches. Runtimes that find the same ones can then begin with different ones, and
-/// a poll sees past instances that other runtimes hold.
+/// The fewest candidates that a poll fetches. Runtimes that find the same candidates can then begin
+/// with different ones, and a poll sees past instances that other runtimes hold.
 const MIN_PREFETCH: u32 = 64;
 
 /// The local queues of a provider, and its polls.
@@ -66,16 +67,16 @@ impl Queues {
         }
     }
 
-    /// How long a fetch may wait: not at all unless long polling is on.
-    pub(crate) fn poll_timeout(&self, asked: Duration) -> Duration {
+    /// Returns the longest wait of a fetch: zero unless long polling is on.
+    pub(crate) fn poll_timeout(&self, requested: Duration) -> Duration {
         if self.long_polling {
-            asked
+            requested
         } else {
             Duration::ZERO
         }
     }
 
-    /// The message as it is to be written: reserved if a dispatcher of this process will work on it.
+    /// Returns the message to write: reserved if a dispatcher of this process will handle it.
     pub(crate) fn reserve_if_local(
         &self,
         message: OrchestratorItem,
@@ -83,7 +84,7 @@ impl Queues {
         now: Timestamp,
     ) -> OrchestratorItem {
         let starts = matches!(item, WorkItem::StartOrchestration { .. });
-        let is_local = starts || self.instances.is_home_of(&message.instance_id);
+        let is_local = starts || self.instances.is_local(&message.instance_id);
         if is_local && self.instances.has_dispatchers() {
             message.reserved(now)
         } else {
@@ -91,7 +92,8 @@ impl Queues {
         }
     }
 
-    /// This runtime's view of the members that share the container; `None` without membership.
+    /// Returns this runtime's view of the members that share the container; `None` without
+    /// membership.
     pub(crate) fn members(&self) -> Option<MembershipView> {
         self.membership.as_ref().map(|membership| membership.view())
     }
@@ -103,7 +105,7 @@ impl Queues {
         }
     }
 
-    /// Starts no polls and takes no prelocks from now on.
+    /// Stops polls and prelocks from now on.
     pub(crate) fn close(&self) {
         self.instances.local().close();
         self.activities.local().close();

@@ -1,7 +1,8 @@
-//! Ended instances go after a while, if the configuration says so.
+//! Deletes ended instances after the configured time.
 //!
-//! Every runtime looks after it, at times of its own: two that meet delete the same partitions, and the later one finds
-//! them gone. Between slices it rests as long as a slice took, so that orchestrations have at least half of the rate.
+//! Every runtime runs this task, at times of its own. If two runtimes delete the same partitions,
+//! the later one finds them deleted. The task pauses after each slice for as long as the slice
+//! took, so that orchestrations keep at least half of the throughput.
 
 use std::hash::BuildHasher as _;
 use std::time::Duration;
@@ -12,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 use crate::admin::purge::Purge;
 use crate::services::Services;
 
-/// The longest and the shortest time between two looks.
-const RARELY: Duration = Duration::from_secs(3600);
-const OFTEN: Duration = Duration::from_secs(1);
+/// The longest and the shortest time between two searches.
+const MAX_INTERVAL: Duration = Duration::from_secs(3600);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs until the provider is gone.
+/// Runs until the provider stops.
 pub(crate) async fn run(services: Services, keep: Duration, stop: CancellationToken) {
-    let interval = (keep / 10).clamp(OFTEN, RARELY);
-    // Runtimes that start together do not look together.
+    let interval = (keep / 10).clamp(MIN_INTERVAL, MAX_INTERVAL);
+    // Runtimes that start together search at different times.
     let early = services.queues.scatter.hash_one("retention") % 1000;
     let mut pause = interval / 1000 * u32::try_from(early).unwrap_or_default();
     loop {
@@ -34,13 +35,13 @@ pub(crate) async fn run(services: Services, keep: Duration, stop: CancellationTo
             Ok(Some(slice)) => {
                 tracing::debug!(
                     instances = slice.instances_deleted,
-                    "ended instances were purged"
+                    "deleted ended instances"
                 );
                 begun.elapsed()
             }
             Ok(None) => interval,
             Err(error) => {
-                tracing::warn!(%error, "ended instances were not purged, and will be tried again");
+                tracing::warn!(%error, "cannot delete ended instances; retrying");
                 interval
             }
         };

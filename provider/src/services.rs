@@ -1,4 +1,4 @@
-//! What the operations of a provider share.
+//! The state that all operations of a provider share.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ pub(crate) struct Services {
     pub(crate) tasks: Tasks,
 }
 
-/// The delivery of what turns commit for other instances.
+/// The delivery of messages that turns commit for other instances.
 #[derive(Default)]
 pub(crate) struct Delivery {
     pub(crate) outbox: Outbox,
-    /// The age at which an undelivered intent is delivered by any runtime.
+    /// The age at which any runtime delivers an undelivered intent.
     pub(crate) reconciler_age: Duration,
 }
 

@@ -1,7 +1,7 @@
-//! The end of a provider: asked for, with time to leave everything in order, or by the last handle that is dropped.
+//! Ends a provider: on request, with time to release its locks, or when its last handle is dropped.
 //!
-//! Neither is needed for anything to be right: locks end by themselves, and what was committed is delivered by others.
-//! It only saves them from waiting for that.
+//! Correctness needs neither: locks expire, and other runtimes deliver committed messages.
+//! Releasing saves them the wait.
 
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use crate::services::Services;
 use crate::{activities, turn};
 
 impl CosmosDBProvider {
-    /// Ends what runs for this provider and all its clones, within `grace`: gives back locks, delivers what was committed,
-    /// leaves the members. Call it when the runtime has been shut down:
+    /// Ends the background work of this provider and all its clones within `grace`: releases locks,
+    /// delivers committed messages, leaves the membership. Call it after the runtime has been shut
+    /// down:
     ///
     /// ```no_run
     /// # use std::{sync::Arc, time::Duration};
@@ -22,23 +23,24 @@ impl CosmosDBProvider {
     /// # }
     /// ```
     ///
-    /// Turns and activities that the runtime had to break off are given back without counting the attempt, and other
-    /// runtimes find them at once. What does not get done within `grace` is left to them: they find undelivered messages
-    /// after `reconciler_age_threshold`, and locks when they end. The same holds for a process that ends without this call.
+    /// Turns and activities that the runtime broke off are released without counting the attempt,
+    /// and other runtimes find them at once. Work that is not finished within `grace` is left to
+    /// other runtimes: they find undelivered messages after `reconciler_age_threshold`, and locks
+    /// when they expire. The same holds for a process that ends without this call.
     ///
-    /// Clients may go on using the provider; it looks for no work any more.
+    /// Clients may continue to use the provider; it polls for no more work.
     pub async fn shutdown(&self, grace: Duration) {
         let services = &self.services;
         services.tasks.close();
         services.queues.close();
-        let in_order = async {
-            futures::join!(give_back(services), self.leave());
+        let release = async {
+            futures::join!(release_locks(services), self.leave());
             services.tasks.finished().await;
         };
-        if tokio::time::timeout(grace, in_order).await.is_err() {
+        if tokio::time::timeout(grace, release).await.is_err() {
             tracing::warn!(
                 ?grace,
-                "not everything was left in order; others will find it"
+                "the shutdown timed out; other runtimes take over the rest"
             );
         }
         services.tasks.stop();
@@ -46,13 +48,13 @@ impl CosmosDBProvider {
     }
 }
 
-/// Gives back every lock that this process holds.
-async fn give_back(services: &Services) {
+/// Releases every lock that this process holds.
+async fn release_locks(services: &Services) {
     let sessions = services.queues.sessions.release(services.container());
     futures::join!(
-        turn::give_back_all(services),
-        activities::give_back_all(services)
+        turn::release_all(services),
+        activities::release_all(services)
     );
-    // Last, since a session is no use to others while its activities are locked.
+    // Released last, because another runtime cannot use a session while its activities are locked.
     sessions.await;
 }

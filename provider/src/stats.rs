@@ -1,9 +1,9 @@
-//! What an instance weighs: events, bytes, keys.
+//! Statistics of an instance: events, bytes, keys.
 
 use cdb_client::ContainerClient;
 use duroxide::{EventKind, SystemStats};
 
-use crate::documents::{Durable, Status};
+use crate::documents::{Durable, HistorySegment, Status};
 use crate::error::Result;
 use crate::{history, kv};
 
@@ -23,18 +23,7 @@ pub(crate) async fn read(
     let segments = history::read_segments(container, instance_id, execution_id)
         .await?
         .whole()?;
-    let first = segments.first().cloned().into_iter().collect();
-    let carried = history::unpack(container, first)
-        .await?
-        .iter()
-        .find_map(|event| match &event.kind {
-            EventKind::OrchestrationStarted {
-                carry_forward_events: Some(carried),
-                ..
-            } => Some(carried.len()),
-            _ => None,
-        })
-        .unwrap_or_default();
+    let carried = carried_forward(container, segments.first()).await?;
     let values = kv::read_all(container, instance_id).await?;
     Ok(Some(SystemStats {
         history_event_count: segments.iter().map(|segment| segment.event_count).sum(),
@@ -42,8 +31,26 @@ pub(crate) async fn read(
             .iter()
             .map(|segment| segment.event_data.bytes() as u64)
             .sum(),
-        queue_pending_count: carried as u64,
+        queue_pending_count: carried,
         kv_user_key_count: values.len() as u64,
         kv_total_value_bytes: values.values().map(|value| value.len() as u64).sum(),
     }))
+}
+
+/// Returns how many queued events the previous execution has passed to the one that begins with
+/// this segment.
+async fn carried_forward(
+    container: &ContainerClient<Durable>,
+    first: Option<&HistorySegment>,
+) -> Result<u64> {
+    let first = first.cloned().into_iter().collect();
+    let events = history::unpack(container, first).await?;
+    let carried = events.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationStarted {
+            carry_forward_events: Some(carried),
+            ..
+        } => Some(carried.len() as u64),
+        _ => None,
+    });
+    Ok(carried.unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! The container with what every access to it shares: limits, times, and reports of corrupt documents.
+//! The container with what every access to it shares: limits, times, and reports of corrupt
+//! documents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,18 +45,19 @@ impl Store {
         }
     }
 
-    /// The time of the service, as far as this process knows it.
+    /// Returns this process's estimate of the service's time.
     pub(crate) fn now(&self) -> Timestamp {
         self.container.now()
     }
 
-    /// The time of this process at which the clock of the service shows `at`. Times in the past are now.
+    /// Returns the time of this process at which the clock of the service shows `at`. Returns the
+    /// present for past times.
     pub(crate) fn local_time(&self, at: Timestamp) -> std::time::Instant {
         tokio::time::Instant::now().into_std() + at.since(self.now())
     }
 
-    /// A time for a new queue item: the service's, and later than any returned before. Items that this process writes
-    /// within one millisecond keep their order.
+    /// Returns a time for a new queue item: the service's time, and later than any returned before.
+    /// Items that this process writes within one millisecond keep their order.
     pub(crate) fn enqueue_time(&self) -> Timestamp {
         let now = self.now().as_millis();
         let next = |last: u64| Some(now.max(last + 1));

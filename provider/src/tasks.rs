@@ -1,8 +1,8 @@
-//! What runs for a provider without being awaited. Everything is started through here, so that nothing outlives the
-//! handles to the provider.
+//! The background tasks of a provider. Every task starts here, so that none outlives the handles to
+//! the provider.
 //!
-//! A task may be dropped at any await, as if its process had crashed: what it leaves undone is found by whoever looks
-//! next. So ending them needs nobody's consent.
+//! A task may be dropped at any await, as in a crash of its process: a later poll or sweep finds
+//! its unfinished work. So tasks can be stopped at any time.
 
 use std::future::Future;
 
@@ -14,28 +14,28 @@ use tracing::Instrument as _;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tasks {
     tracker: TaskTracker,
-    /// Nothing new is begun: no polls, no locks ahead. What was begun is finished.
+    /// Starts no polls and no prelocks any more. Running tasks finish.
     closing: CancellationToken,
-    /// Nothing is finished either.
+    /// Drops the running tasks too.
     stop: CancellationToken,
 }
 
 impl Tasks {
-    /// Runs something that nobody waits for, unless everything has ended.
+    /// Runs a background task, unless the provider has stopped.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if self.stop.is_cancelled() {
             return;
         }
         let stop = self.stop.clone();
         let until_stopped = async move {
-            // Dropped half-way or not, nobody waits for it.
+            // No caller waits for the task, whether it finished or was dropped.
             let _done = stop.run_until_cancelled(work).await;
         };
-        // What follows from a turn belongs to its trace.
+        // Background work of a turn belongs to its trace.
         self.tracker.spawn(until_stopped.in_current_span());
     }
 
-    /// Begins nothing new from now on.
+    /// Starts no new work from now on.
     pub(crate) fn close(&self) {
         self.closing.cancel();
     }
@@ -44,12 +44,12 @@ impl Tasks {
         self.closing.is_cancelled()
     }
 
-    /// For loops: when to end.
+    /// Returns the token that ends the loops of background tasks.
     pub(crate) fn closing(&self) -> CancellationToken {
         self.closing.clone()
     }
 
-    /// Drops what still runs.
+    /// Drops all running tasks.
     pub(crate) fn stop(&self) {
         self.closing.cancel();
         self.stop.cancel();
@@ -59,12 +59,12 @@ impl Tasks {
         self.stop.is_cancelled()
     }
 
-    /// When everything has been dropped.
+    /// Waits until the provider stops.
     pub(crate) async fn stopped(&self) {
         self.stop.cancelled().await;
     }
 
-    /// Waits until nothing runs any more.
+    /// Waits until all tasks have ended.
     pub(crate) async fn finished(&self) {
         self.tracker.close();
         self.tracker.wait().await;

@@ -1,7 +1,8 @@
-//! What turns and activities tell `tracing` and `metrics`. Names, units and labels: docs/telemetry.md.
+//! Spans and metrics of turns and activities. Names, units and labels: docs/telemetry.md.
 //!
-//! A span lasts from the moment in which the runtime gets a turn or an activity until the store has its end. What ends it is
-//! carried out inside, so the requests of a commit, and the deliveries that follow from it, are children of their turn.
+//! A span lasts from the fetch of a turn or an activity until its end is stored. The ending call
+//! runs inside the span, so the requests of a commit and the deliveries that follow are its
+//! children.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,11 +15,11 @@ use tracing::{Span, field, info_span};
 
 use crate::error::Result;
 
-/// How many are remembered before those are dropped that nobody has ended for long.
-const BEFORE_SWEEP: usize = 4096;
-const LONG: Duration = Duration::from_secs(3600);
+/// The number of spans from which on each new span removes abandoned spans.
+const SWEEP_THRESHOLD: usize = 4096;
+const MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// What of a runtime is under way, by lock token.
+/// The spans of running turns and activities, by lock token.
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
     turns: Running,
@@ -30,14 +31,14 @@ struct Running(Mutex<HashMap<String, (Instant, Span)>>);
 
 impl Running {
     fn state(&self) -> MutexGuard<'_, HashMap<String, (Instant, Span)>> {
-        // The map is valid between any two statements, so a panic elsewhere does not spoil it.
+        // The map is valid between any two statements, so a panic elsewhere does not corrupt it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, token: &str, span: Span) {
         let mut state = self.state();
-        if state.len() >= BEFORE_SWEEP {
-            state.retain(|_, (begun, _)| begun.elapsed() < LONG);
+        if state.len() >= SWEEP_THRESHOLD {
+            state.retain(|_, (begun, _)| begun.elapsed() < MAX_AGE);
         }
         state.insert(token.to_owned(), (Instant::now(), span));
     }
@@ -57,7 +58,7 @@ impl Running {
 }
 
 impl Telemetry {
-    /// A dispatcher has got a turn.
+    /// Starts the span of a fetched turn.
     pub(crate) fn turn_began(&self, item: &OrchestrationItem, token: &str, attempt: u32) {
         let span = info_span!(
             "turn",
@@ -72,19 +73,19 @@ impl Telemetry {
         self.turns.begin(token, span);
     }
 
-    /// The span of a turn; one that records nothing when this process does not know it.
+    /// Returns the span of a turn; a disabled span when this process does not know the turn.
     pub(crate) fn turn(&self, token: &str) -> Span {
         self.turns.span(token)
     }
 
-    /// A turn was committed, or was not.
+    /// Ends the span of a turn, unless its commit can be retried.
     pub(crate) fn turn_committed(&self, token: &str, result: &Result<()>) {
         if let Some(outcome) = outcome(result, "committed") {
             self.turn_ended(token, outcome);
         }
     }
 
-    /// A turn was given back.
+    /// Ends the span of an abandoned turn.
     pub(crate) fn turn_abandoned(&self, token: &str) {
         self.turn_ended(token, "abandoned");
     }
@@ -97,7 +98,7 @@ impl Telemetry {
         }
     }
 
-    /// A worker has got an activity.
+    /// Starts the span of a fetched activity.
     pub(crate) fn activity_began(&self, item: &WorkItem, token: &str, attempt: u32) {
         let WorkItem::ActivityExecute {
             instance,
@@ -122,19 +123,20 @@ impl Telemetry {
         self.activities.begin(token, span);
     }
 
-    /// The span of an activity; one that records nothing when this process does not know it.
+    /// Returns the span of an activity; a disabled span when this process does not know the
+    /// activity.
     pub(crate) fn activity(&self, token: &str) -> Span {
         self.activities.span(token)
     }
 
-    /// The end of an activity was stored, or was not.
+    /// Ends the span of an activity, unless its acknowledgement can be retried.
     pub(crate) fn activity_stored(&self, token: &str, result: &Result<()>) {
         if let Some(outcome) = outcome(result, "completed") {
             self.activity_ended(token, outcome);
         }
     }
 
-    /// An activity was given back.
+    /// Ends the span of an abandoned activity.
     pub(crate) fn activity_abandoned(&self, token: &str) {
         self.activity_ended(token, "abandoned");
     }
@@ -148,7 +150,7 @@ impl Telemetry {
     }
 }
 
-/// How something ended; nothing when the runtime will try again with the same token.
+/// Returns the outcome to record; `None` when the runtime will retry with the same token.
 fn outcome(result: &Result<()>, done: &'static str) -> Option<&'static str> {
     match result {
         Ok(()) => Some(done),

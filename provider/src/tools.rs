@@ -1,4 +1,5 @@
-//! A provider for tools: they look at a container and change single instances, and leave the work to runtimes.
+//! A provider for tools that inspect a container and change single instances, and leave the work to
+//! runtimes.
 
 use std::sync::Arc;
 
@@ -13,11 +14,11 @@ use crate::provider::CosmosDBProvider;
 use crate::schema;
 
 impl CosmosDBProvider {
-    /// Works on a container for a tool that inspects or repairs it and runs no orchestrations. Sends nothing by itself: the
-    /// retention and the deliveries of others are left to runtimes. Never writes the gate, so a runtime of
-    /// `duroxide-cdb` goes on working on its container. `config.membership` is not used.
+    /// Opens a container for a tool that inspects or repairs it and runs no orchestrations. Starts
+    /// no background task: retention and delivery are left to runtimes. Never writes the gate, so a
+    /// runtime of `duroxide-cdb` can continue to use its container. Ignores `config.membership`.
     ///
-    /// `schema` is what the tool has read from the container:
+    /// `schema` is the schema document that the tool read from the container:
     ///
     /// ```
     /// use cdb_provider::documents::{SCHEMA_PARTITION, SchemaKey};
@@ -34,10 +35,10 @@ impl CosmosDBProvider {
     /// ```
     ///
     /// # Errors
-    /// When a setting of `config` cannot work, or `schema` is of a newer form.
+    /// Fails when a setting of `config` cannot work, or `schema` has a newer version.
     ///
     /// # Panics
-    /// Outside of a Tokio runtime.
+    /// Panics outside of a Tokio runtime.
     pub fn for_tools(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,

@@ -1,11 +1,11 @@
-//! The main job: orders from a file become orchestrations on the embedded emulator.
+//! Runs orders from a file as orchestrations on the embedded emulator.
 //!
-//! Each order reserves its items in parallel, waits for an approval when it is large (and gives up after a while),
-//! charges, and lets a short timer pass for packing before it ships. When something fails, what was reserved is
-//! released again.
+//! Each order reserves its items in parallel, waits for an approval if it is large, charges the
+//! customer, and waits for a short packing timer before it ships. After a failure or a missing
+//! approval, the reservations are released.
 //!
-//! `cargo run -p cdb-provider --example order_fulfilment [orders.json]`; with `COSMOS_ENDPOINT` and `COSMOS_KEY` set it runs
-//! on that account instead.
+//! `cargo run -p cdb-provider --example order_fulfilment [orders.json]`. With `COSMOS_ENDPOINT` and
+//! `COSMOS_KEY` set it runs on that account instead.
 
 mod workflow;
 
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Failure> {
     .await;
     let client = Client::new(store.clone());
 
-    // Instance ids are unique for ever, so a second run against an account needs others.
+    // Instance ids are never reused, so each run against an account needs new ones.
     let run = std::time::UNIX_EPOCH.elapsed()?.as_millis();
     let mut instances = Vec::new();
     for order in &orders {
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Failure> {
         );
         instances.push(instance);
     }
-    // Somebody approves the second order as soon as it asks; the last one waits in vain.
+    // The second order is approved as soon as it asks. The last one times out.
     if let Some(instance) = instances.get(1) {
         approve(&client, instance).await?;
         println!(
@@ -85,7 +85,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until the order asks for approval, and gives it.
+/// Waits until the order asks for approval, and approves it.
 async fn approve(client: &Client, instance: &str) -> Result<(), Failure> {
     let mut seen = 0;
     loop {
@@ -121,7 +121,7 @@ fn read_orders(path: &str) -> Result<Vec<Order>, Failure> {
     Ok(orders)
 }
 
-/// The account from the environment, or an emulator that lives as long as this process.
+/// Opens the account from the environment, or an emulator that lives as long as this process.
 async fn open() -> Result<(CosmosDBProvider, Option<Emulator>), Failure> {
     if std::env::var_os("COSMOS_ENDPOINT").is_some() {
         let provider =

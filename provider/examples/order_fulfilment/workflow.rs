@@ -6,25 +6,25 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use serde::{Deserialize, Serialize};
 
-/// Name of the orchestration.
+/// The name of the orchestration.
 pub(crate) const FULFIL: &str = "FulfilOrder";
-/// Name of the event that approves a large order.
+/// The name of the event that approves a large order.
 pub(crate) const APPROVAL: &str = "Approval";
-/// Custom status of an order that waits for it.
+/// The custom status of an order that waits for its approval.
 pub(crate) const WAITING: &str = "waiting for approval";
 
 const APPROVAL_LIMIT_CENTS: u64 = 50_000;
-const APPROVAL_PATIENCE: Duration = Duration::from_secs(3);
+const APPROVAL_TIMEOUT: Duration = Duration::from_secs(3);
 const PACKING: Duration = Duration::from_millis(500);
 
-/// An order as it stands in the file.
+/// An order of the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// Its number.
+    /// The order number.
     pub(crate) id: String,
-    /// Who ordered.
+    /// The customer.
     pub(crate) customer: String,
-    /// What.
+    /// The order lines.
     pub(crate) items: Vec<Item>,
 }
 
@@ -33,9 +33,9 @@ pub(crate) struct Order {
 pub(crate) struct Item {
     /// The article.
     pub(crate) sku: String,
-    /// How many.
+    /// The ordered quantity.
     pub(crate) quantity: u32,
-    /// Price of one.
+    /// The price of one article.
     pub(crate) cents: u64,
 }
 
@@ -48,7 +48,7 @@ impl Order {
     }
 }
 
-/// Everything that touches the world outside.
+/// Returns the activities, which have all external effects.
 pub(crate) fn activities() -> ActivityRegistry {
     ActivityRegistry::builder()
         .register("Reserve", |_: ActivityContext, sku: String| async move {
@@ -73,7 +73,7 @@ pub(crate) fn activities() -> ActivityRegistry {
         .build()
 }
 
-/// The orchestration.
+/// Returns the orchestration.
 pub(crate) fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
@@ -104,7 +104,7 @@ async fn fulfil(ctx: &OrchestrationContext, order: &Order) -> Result<String, Str
         return compensate(ctx, reserved, reason).await;
     }
     if order.cents() > APPROVAL_LIMIT_CENTS && !approved(ctx).await {
-        return compensate(ctx, reserved, "nobody approved it in time".to_owned()).await;
+        return compensate(ctx, reserved, "not approved in time".to_owned()).await;
     }
     ctx.set_custom_status("charging");
     let amount = format!("{}.{:02} EUR", order.cents() / 100, order.cents() % 100);
@@ -118,15 +118,15 @@ async fn fulfil(ctx: &OrchestrationContext, order: &Order) -> Result<String, Str
     ))
 }
 
-/// Waits for the approval, but not for ever.
+/// Waits for the approval, up to a timeout. Returns whether it came.
 async fn approved(ctx: &OrchestrationContext) -> bool {
     let approval = ctx.schedule_wait(APPROVAL);
-    let timeout = ctx.schedule_timer(APPROVAL_PATIENCE);
+    let timeout = ctx.schedule_timer(APPROVAL_TIMEOUT);
     ctx.set_custom_status(WAITING);
     ctx.select2(approval, timeout).await.is_first()
 }
 
-/// Takes back what was reserved.
+/// Releases the reservations. Returns the reason as an error.
 async fn compensate(
     ctx: &OrchestrationContext,
     reserved: Vec<String>,

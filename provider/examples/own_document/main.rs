@@ -1,7 +1,8 @@
-//! A document type of your own beside duroxide's, in one container and under one indexing policy.
+//! A document type of its own beside duroxide's, in one container and under one indexing policy.
 //!
-//! `cargo run -p cdb-provider --example own_document` runs it on the embedded emulator;
-//! `cargo run -p cdb-provider --example own_document -- policy [file]` prints or writes the container's policy.
+//! `cargo run -p cdb-provider --example own_document` runs it on the embedded emulator; `cargo run
+//! -p cdb-provider --example own_document -- policy [file]` prints or writes the container's
+//! policy.
 
 mod shop;
 
@@ -30,12 +31,12 @@ async fn main() -> Result<(), Failure> {
     let cosmos = CosmosClient::builder(emulator.endpoint())
         .credential(MasterKey::new(emulator.key())?)
         .build()?;
-    // Created for `Shop`: with the policy of duroxide's documents and of ours.
+    // Created with the policy of duroxide's documents and the shop's.
     let shop = cosmos
         .database("shop")
         .bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing)
         .await?;
-    // The provider sees its own documents in it, and nothing else.
+    // The provider sees only its own documents in the container.
     let config = CosmosDBProviderConfig::default();
     let provider = Arc::new(CosmosDBProvider::on(shop.view(), &config).await?);
 
@@ -55,7 +56,7 @@ async fn main() -> Result<(), Failure> {
             .await?;
     }
 
-    // Served by the composite index that `Order` declares; an unindexed field would not compile here.
+    // Served by the composite index of `Order`. An unindexed field would not compile here.
     let open = Query::<Order>::across_partitions()
         .filter(Order::STATE.eq(OrderState::Open))
         .order_by(Order::BY_TOTAL.desc());
@@ -69,7 +70,7 @@ async fn main() -> Result<(), Failure> {
             order.document.customer, order.document.total_cents
         );
     }
-    // Everything that one checkout has stored, duroxide's documents and ours, in one request.
+    // All documents of one checkout, duroxide's and the shop's, in one request.
     let (mut lines, mut events) = (0, 0);
     for row in shop
         .query(Query::<Shop>::in_partition("checkout-Ada"))
@@ -104,8 +105,8 @@ fn activities(shop: ContainerClient<Shop>) -> ActivityRegistry {
         .build()
 }
 
-/// Writes the order and its lines in one batch: all of them or none. An activity can run twice, so the documents are
-/// upserted under ids that come from the instance.
+/// Writes the order and its lines in one atomic batch. An activity can run twice, so the documents
+/// are upserted under ids derived from the instance.
 async fn place_order(
     shop: &ContainerClient<Shop>,
     instance_id: &str,

@@ -4,12 +4,12 @@ use cdb_provider::documents::Durable;
 use cdb_provider::model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
-/// Everything in the container: duroxide's documents and ours.
+/// All documents of the container, duroxide's and the shop's.
 #[expect(clippy::large_enum_variant, reason = "rows are handled one at a time")]
 #[derive(Container, Clone, Debug)]
 #[container(crate = cdb_provider::model)]
 pub(crate) enum Shop {
-    /// What the provider stores.
+    /// A document of the provider.
     #[container(extends)]
     Durable(Durable),
     /// An order.
@@ -18,7 +18,7 @@ pub(crate) enum Shop {
     OrderLine(OrderLine),
 }
 
-/// An order. It lives in the partition of the orchestration that places it.
+/// An order, in the partition of the orchestration that places it.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(crate = cdb_provider::model, type = "order", id = "{instance_id}:order")]
@@ -27,26 +27,26 @@ pub(crate) struct Order {
     /// The orchestration.
     #[document(partition_key)]
     pub(crate) instance_id: String,
-    /// Who ordered.
+    /// The customer.
     pub(crate) customer: String,
-    /// Where it stands.
+    /// The state of the order.
     #[document(index)]
     pub(crate) state: OrderState,
-    /// What it costs.
+    /// The total price.
     #[document(index)]
     pub(crate) total_cents: u64,
-    /// Whatever the customer wrote; never searched, so never indexed.
+    /// The customer's remark. Never searched, so not indexed.
     #[document(unindexed)]
     pub(crate) remark: Option<String>,
 }
 
-/// Where an order stands.
+/// The state of an order.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum OrderState {
-    /// To be worked on.
+    /// The order is not shipped yet.
     Open,
-    /// Done.
+    /// The order was shipped.
     Shipped,
 }
 
@@ -58,10 +58,10 @@ pub(crate) struct OrderLine {
     /// The orchestration.
     #[document(partition_key)]
     pub(crate) instance_id: String,
-    /// Its number within the order.
+    /// The number of the line within the order.
     pub(crate) line: u32,
     /// The article.
     pub(crate) sku: String,
-    /// What it costs.
+    /// The price.
     pub(crate) cents: u64,
 }

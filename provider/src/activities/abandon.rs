@@ -1,4 +1,4 @@
-//! Giving an activity back without a result.
+//! Releases an activity without a result.
 
 use std::time::Duration;
 
@@ -30,13 +30,13 @@ pub(crate) async fn abandon(
             let mut stored = lock.item.clone();
             stored.document = item;
             stored.etag = written.etag;
-            services.activities().free(stored, delay);
+            services.activities().note_free(stored, delay);
             Ok(())
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {
             Err(Error::LockLost(LOST))
         }
-        // Applied or not, the lock ends by itself.
+        // Applied or not, the lock expires.
         Err(error) => Err(error.into()),
     }
 }

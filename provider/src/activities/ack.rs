@@ -1,4 +1,4 @@
-//! The end of an activity: one batch deletes its item and creates its completion.
+//! Ends an activity: one batch deletes its item and creates its completion.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use duroxide::providers::WorkItem;
 
 use super::LOST;
 use super::abandon::abandon;
-use super::ask::ActivityKey;
+use super::capability::ActivityKey;
 use super::lock::read;
 use super::prelock::NextActivity;
 use super::renew::may_wait;
@@ -25,7 +25,7 @@ use crate::spill::{ConsumedChunks, Spilling};
 use crate::store::Store;
 use crate::turn::{NewMessage, Prelock};
 
-/// How often the batch is sent while its outcome is unknown.
+/// The most sends of the batch while its outcome is unknown.
 const MAX_SENDS: u32 = 4;
 
 /// Implements `Provider::ack_work_item`.
@@ -37,7 +37,8 @@ pub(crate) async fn ack(
     let completion = completion.map(|completion| within_limit(&services.store, completion));
     let shared = services.activities().local().running(token)?;
     if completion.is_none() && shared.lock().await.unanswered {
-        // Not cancelled: duroxide drops an activity after any failed renewal.
+        // Not cancelled: duroxide drops an activity after any failed renewal, also one without an
+        // answer.
         return abandon(services, token, None, true).await;
     }
     let content = Content::write(services, &shared, completion.as_ref()).await?;
@@ -47,8 +48,8 @@ pub(crate) async fn ack(
     let outcome = match send(services, &mut lock, &mut plan).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            plan.content.spilling.give_up(services);
-            plan.give_up();
+            plan.content.spilling.release(services);
+            plan.release();
             if !error.is_retryable() {
                 services.activities().finish(&mut lock);
             }
@@ -63,7 +64,7 @@ pub(crate) async fn ack(
         .touch(services.container(), item, now);
     let intent = plan.finish(services, outcome.as_ref());
     let intents = Vec::from_iter(intent);
-    if lock.ask.is_some() {
+    if lock.request.is_some() {
         services.spawn(|services| async move { outbox::deliver_all(&services, intents).await });
     } else {
         outbox::deliver_all(services, intents).await;
@@ -72,25 +73,25 @@ pub(crate) async fn ack(
     Ok(())
 }
 
-/// The documents that the end of an activity leaves.
+/// The documents that the end of an activity writes.
 struct Content {
     completion: Completion,
     /// The chunks of the result.
     spilling: Spilling,
     /// The chunks of the input.
-    consumed_chunks: Option<ConsumedChunks>,
+    consumed_chunks: ConsumedChunks,
 }
 
 enum Completion {
     None,
-    /// For the instance that scheduled the activity, in the same partition.
+    /// A completion for the instance that scheduled the activity, in the same partition.
     Message(Box<OrchestratorItem>),
-    /// For another instance.
+    /// A completion for another instance.
     Intent(Box<OutboxIntent>),
 }
 
 impl Content {
-    /// Writes the chunks of a large result. The lock can be renewed meanwhile.
+    /// Writes the chunks of a large result. The lock can be renewed during the writes.
     async fn write(
         services: &Services,
         shared: &SharedLock,
@@ -100,8 +101,8 @@ impl Content {
         let now = held(services, &mut lock)?;
         let mut document = Completion::of(&lock, completion, now)?;
         if let Completion::Message(message) = &mut document
-            && lock.ask.is_some()
-            && services.instances().is_home_of(&message.instance_id)
+            && lock.request.is_some()
+            && services.instances().is_local(&message.instance_id)
         {
             **message = OrchestratorItem::clone(message).reserved(now);
         }
@@ -112,7 +113,7 @@ impl Content {
         if let Some(text) = document.text_mut()
             && !Chunked::fits(text.header())
         {
-            spilling.relieve_message(text)?;
+            spilling.spill_message(text)?;
         }
         spilling.write(&services.store).await?;
         Ok(Self {
@@ -123,7 +124,10 @@ impl Content {
     }
 }
 
-/// Returns the time if the lock holds. Otherwise ends it.
+/// Returns the time if the lock holds. Otherwise ends the lock.
+///
+/// # Errors
+/// Fails when the lock has expired.
 fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
     let now = services.store.now();
     if lock.holds(now) {
@@ -133,7 +137,8 @@ fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
     Err(Error::LockLost("it has expired"))
 }
 
-/// The completion, or a failure if the result is too large. A rejected result would have the activity run again and again.
+/// Returns the completion, or a failure if the result is too large. Rejecting the result would
+/// repeat the activity endlessly.
 fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
     let WorkItem::ActivityCompleted {
         instance,
@@ -188,7 +193,7 @@ impl Completion {
         Ok(Self::Intent(Box::new(intent)))
     }
 
-    /// The text that may be too large for its document.
+    /// Returns the text that may be too large for its document; `None` without a completion.
     fn text_mut(&mut self) -> Option<&mut Text> {
         match self {
             Self::None => None,
@@ -198,12 +203,12 @@ impl Completion {
     }
 }
 
-/// The end of an activity as it is sent, with the locks of the work that comes next.
+/// The batch that ends an activity, with the prelocks that it takes.
 struct AckPlan<'a> {
     content: Content,
     /// The completion, with the lock of the turn that it starts.
     message: Option<NewMessage<'a>>,
-    /// The worker's next activity.
+    /// The next activity of the worker.
     next: Option<NextActivity<'a>>,
 }
 
@@ -231,12 +236,10 @@ impl<'a> AckPlan<'a> {
 
     fn batch(&mut self, lock: &WorkLock) -> Result<Batch<Durable>, BatchError> {
         let mut batch = Batch::new(&*lock.item.document.instance_id);
-        // First, so that a lost lock shows up as this operation's 404 or 412.
+        // First, so that a lost lock fails this operation with 404 or 412.
         batch.delete_stored(&lock.item)?;
-        self.content.spilling.settle(&mut batch)?;
-        if let Some(chunks) = &self.content.consumed_chunks {
-            chunks.add_to(&mut batch)?;
-        }
+        self.content.spilling.confirm(&mut batch)?;
+        self.content.consumed_chunks.add_to(&mut batch)?;
         if let Some(message) = &mut self.message {
             message.add_to(&mut batch)?;
         }
@@ -249,7 +252,8 @@ impl<'a> AckPlan<'a> {
         Ok(batch)
     }
 
-    /// Drops the lock that made the batch fail, if it was one: it is not worth a failure.
+    /// Drops the prelock that made the batch fail, and returns whether there was one. The batch is
+    /// then sent without it.
     fn drops_failed_lock(&mut self, error: &cdb_client::Error) -> bool {
         if let Some(message) = &mut self.message
             && message.drops_failed_lock(error)
@@ -257,28 +261,27 @@ impl<'a> AckPlan<'a> {
             return true;
         }
         let next = self.next.take_if(|next| next.failed(error));
-        next.map(NextActivity::give_up).is_some()
+        next.map(NextActivity::release).is_some()
     }
 
-    /// The batch did not take place.
-    fn give_up(self) {
+    /// Releases the claims after a failed batch.
+    fn release(self) {
         if let Some(message) = self.message {
-            message.give_up();
+            message.release();
         }
         if let Some(next) = self.next {
-            next.give_up();
+            next.release();
         }
     }
 
-    /// The batch took place: hands on what it left. Returns the intent to deliver. `None` as `outcome`: the answer was lost.
+    /// Hands on the prelocks after a committed batch, and returns the intent to deliver, if any.
+    /// `outcome` is `None` when the answer was lost.
     fn finish(
         self,
         services: &Services,
         outcome: Option<&BatchOutcome<Durable>>,
     ) -> Option<OutboxIntent> {
-        if let Some(chunks) = self.content.consumed_chunks {
-            chunks.remove(services);
-        }
+        self.content.consumed_chunks.remove(services);
         if let Some(next) = self.next {
             next.committed(outcome);
         }
@@ -292,7 +295,7 @@ impl<'a> AckPlan<'a> {
     }
 }
 
-/// Sends the batch until it is known to have taken place, or until the lock is lost.
+/// Sends the batch until it is known to be committed, or until the lock is lost.
 async fn send<'a>(
     services: &'a Services,
     lock: &mut WorkLock,
@@ -322,7 +325,7 @@ async fn send<'a>(
     }
 }
 
-/// The end of an activity under its lock.
+/// The fenced write that ends an activity.
 struct Ack<'p, 'a> {
     services: &'a Services,
     lock: &'p mut WorkLock,
@@ -341,7 +344,8 @@ impl FencedWrite for Ack<'_, '_> {
 
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
         self.batch = self.plan.batch(self.lock)?;
-        // The client bounds the request. A send that arrives after the lock has ended is refused, which is an answer.
+        // The client bounds the request. A send that arrives after the lock has expired is refused,
+        // which is an answer.
         Ok((sends < MAX_SENDS).then_some(Duration::MAX))
     }
 
@@ -349,8 +353,8 @@ impl FencedWrite for Ack<'_, '_> {
         self.services.container().execute(&self.batch).await
     }
 
-    /// Reads the item, also while the store is away, for as long as the lock lasts. An item that is gone went with this
-    /// batch: had the activity been cancelled instead, its completion would be of no use.
+    /// Reads the item, with retries for as long as the lock lasts. A missing item was deleted by
+    /// this batch: if the activity had been cancelled instead, its completion would have no effect.
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
         let key = ActivityKey::of(&self.lock.item.document);
         loop {

@@ -1,4 +1,4 @@
-//! From a hint to a locked activity.
+//! Locks a polled activity for a worker.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use cdb_model::{Batch, ETag, OperationIndex, Query, Stored, Unreadable};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 
 use super::abandon::abandon;
-use super::ask::{ActivityKey, WorkerAsk};
+use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
 use super::poison::set_aside;
@@ -16,20 +16,20 @@ use super::running::WorkLock;
 use super::scope::Scope;
 use crate::documents::{Durable, Partial, WorkerItem};
 use crate::error::{Error, Result};
-use crate::local_queue::{Ask, Guard, PollNumber, Taken};
-use crate::poll::{PolledQueue, Seen, idle_probe};
+use crate::local_queue::{FetchRequest, Guard, PollNumber, Taken};
+use crate::poll::{PollResult, PolledQueue, idle_probe};
 use crate::services::Services;
 use crate::session::Claim as SessionClaim;
 use crate::spill;
 use crate::store::Store;
 
-/// How long an activity is left alone that cannot be begun, and not for want of an answer.
-const UNFIT_PAUSE: Duration = Duration::from_secs(10);
+/// The backoff of an activity that cannot be locked, although the service answered.
+const UNFIT_BACKOFF: Duration = Duration::from_secs(10);
 
-/// How long an activity is left alone about which the service did not answer.
-const UNANSWERED_PAUSE: Duration = Duration::from_millis(100);
+/// The backoff of an activity after the service did not answer.
+const UNANSWERED_BACKOFF: Duration = Duration::from_millis(100);
 
-/// What a fetch gives to the runtime: the activity, its lock token, the attempt.
+/// The result of a fetch: the activity, its lock token, the attempt.
 type Fetched = (WorkItem, String, u32);
 
 /// Implements `Provider::fetch_work_item`.
@@ -43,8 +43,8 @@ pub(crate) async fn fetch(
     if matches!(tags, TagFilter::None) {
         return Ok(None);
     }
-    let ask = Ask {
-        who: WorkerAsk {
+    let request = FetchRequest {
+        capability: WorkerCapability {
             tags: tags.clone(),
             session: session.cloned(),
             sessions: services.queues.sessions.clone(),
@@ -59,16 +59,16 @@ pub(crate) async fn fetch(
     let mut waiter = services
         .activities()
         .local()
-        .fetch(ask.clone(), poll_timeout);
-    let scope = Scope::of(vec![ask.who.clone()]);
+        .fetch(request.clone(), poll_timeout);
+    let scope = Scope::of(vec![request.capability.clone()]);
     let poll = |number| poll(services, number, &scope);
     let start_poll = |number| poll_in_background(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
         let fetched = match taken {
-            Taken::Locked(guard, item) => begin_locked(services, guard, item, &ask).await?,
-            Taken::Free(guard, Some(item)) => try_lock(services, guard, item, &ask).await?,
+            Taken::Locked(guard, item) => begin_locked(services, guard, item, &request).await?,
+            Taken::Free(guard, Some(item)) => try_lock(services, guard, item, &request).await?,
             Taken::Free(guard, None) => {
-                guard.give_back(KnownActivity::forget);
+                guard.release(KnownActivity::forget);
                 None
             }
         };
@@ -79,75 +79,75 @@ pub(crate) async fn fetch(
     Ok(None)
 }
 
-/// Begins an activity that is locked for a worker of this process.
+/// Hands out an activity that is prelocked for a worker of this process.
 async fn begin_locked(
     services: &Services,
     guard: Guard<'_, Activities>,
     mut item: Stored<WorkerItem>,
-    ask: &Ask<WorkerAsk>,
+    request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
     let now = services.store.now();
-    if item.document.locked_until > Some(now + ask.lock_timeout / 4 * 3) {
-        return begin(services, guard, item, ask).await;
+    if item.document.locked_until > Some(now + request.lock_timeout / 4 * 3) {
+        return begin(services, guard, item, request).await;
     }
-    // It has waited for too long: locked again, and the attempt counted once.
+    // The prelock is too old: it is locked again, and the attempt is counted once.
     item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
-    try_lock(services, guard, item, ask).await
+    try_lock(services, guard, item, request).await
 }
 
-/// Locks an activity that is free, and begins it.
+/// Locks a free activity and hands it out.
 async fn try_lock(
     services: &Services,
     guard: Guard<'_, Activities>,
     item: Stored<WorkerItem>,
-    ask: &Ask<WorkerAsk>,
+    request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
-    match attempt(services, &guard, &item, ask).await {
-        Ok(Attempted::Locked(locked)) => begin(services, guard, *locked, ask).await,
+    match attempt(services, &guard, &item, request).await {
+        Ok(Attempted::Locked(locked)) => begin(services, guard, *locked, request).await,
         Ok(Attempted::Lost) => {
-            guard.give_back(KnownActivity::forget);
+            guard.release(KnownActivity::forget);
             Ok(None)
         }
-        // The next worker may have the session, or its lock ends.
+        // The next worker may own the session, or the session expires.
         Ok(Attempted::SessionHeld) => {
-            guard.give_back(|_| {});
+            guard.release(|_| {});
             Ok(None)
         }
         Err(error) if error.is_retryable() => {
-            guard.unanswered(UNANSWERED_PAUSE, KnownActivity::forget);
+            guard.unanswered(UNANSWERED_BACKOFF, KnownActivity::forget);
             Err(error)
         }
-        // One activity must not keep its worker from all others.
+        // One activity must not block its worker.
         Err(error) => {
-            tracing::error!(instance = %item.document.instance_id, id = %item.id, %error, "an activity cannot be begun");
-            guard.back_off(UNFIT_PAUSE, KnownActivity::forget);
+            tracing::error!(instance = %item.document.instance_id, id = %item.id, %error, "cannot lock an activity");
+            guard.back_off(UNFIT_BACKOFF, KnownActivity::forget);
             Ok(None)
         }
     }
 }
 
-/// Hands a locked activity to its worker. One that cannot be read is set aside.
+/// Hands a locked activity to its worker. An undecodable activity is set aside.
 async fn begin(
     services: &Services,
     guard: Guard<'_, Activities>,
     item: Stored<WorkerItem>,
-    ask: &Ask<WorkerAsk>,
+    request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
     let token = item.document.lock_token.clone().unwrap_or_default();
     let attempts = item.document.attempt_count;
     let text = item.document.work_item.clone();
     let id = item.id.clone();
-    let lock = WorkLock::new(item, ask.long_poll.then(|| ask.clone()));
+    let lock = WorkLock::new(item, request.long_poll.then(|| request.clone()));
     services.activities().hand_out(guard, lock);
     let reason = match spill::read(services.container(), text).await {
         Ok(text) => match serde_json::from_str(&text) {
             Ok(work_item @ WorkItem::ActivityExecute { .. }) => {
                 return Ok(Some((work_item, token, attempts)));
             }
-            Ok(_) => format!("item `{id}` of the worker queue is no activity"),
-            Err(error) => format!("activity `{id}` cannot be read: {error}"),
+            Ok(_) => format!("item `{id}` of the worker queue is not an activity"),
+            Err(error) => format!("activity `{id}` cannot be decoded: {error}"),
         },
-        Err(Error::Damaged(reason)) => format!("activity `{id}` cannot be read: {reason}"),
+        Err(Error::Damaged(reason)) => format!("activity `{id}` cannot be decoded: {reason}"),
         Err(error) => {
             abandon(services, &token, None, true).await?;
             return Err(error);
@@ -166,7 +166,7 @@ fn poll_in_background(services: &Services, number: PollNumber) {
         let queue = services.activities().local();
         let polling = queue.polling();
         let interval = queue.with(|queue, _| queue.poll_interval());
-        let scope = Scope::of(queue.with(|queue, _| queue.asks()));
+        let scope = Scope::of(queue.with(|queue, _| queue.capabilities()));
         let poll = poll(&services, number, &scope);
         match idle_probe::unless_idle(&services, interval, poll).await {
             Ok(found) => {
@@ -175,12 +175,12 @@ fn poll_in_background(services: &Services, number: PollNumber) {
                 }
                 polling.finish(!found.is_empty());
             }
-            Err(error) => tracing::warn!(%error, "the worker queue cannot be polled"),
+            Err(error) => tracing::warn!(%error, "cannot poll the worker queue"),
         }
     });
 }
 
-/// Asks every physical partition for its first free activities of the scope. Returns what it found.
+/// Queries every physical partition for its first free activities of the scope. Returns their keys.
 async fn poll(services: &Services, number: PollNumber, scope: &Scope) -> Result<Vec<ActivityKey>> {
     let slots = services.queues.scope.of_poll(PolledQueue::Activities).await;
     if slots.is_empty() || scope.is_empty() {
@@ -188,32 +188,32 @@ async fn poll(services: &Services, number: PollNumber, scope: &Scope) -> Result<
     }
     let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
     let window = &services.queues.activity_polls;
-    let look = window.look();
-    let free = slots.due(visible_at, slot, (look.from, services.store.now()));
+    let request = window.next_request();
+    let free = slots.due(visible_at, slot, request.from, services.store.now());
     let query = Query::<WorkerItem>::across_partitions()
         .filter(scope.filter(free))
         .order_by(WorkerItem::BY_DUE.asc())
-        .top(look.rows);
+        .top(request.rows);
     let rows = services.container().query(query).row_by_row().all().await?;
-    let mut seen = Seen::of(&rows, WorkerItem::VISIBLE_AT, |item| item.visible_at);
+    let mut result = PollResult::of(&rows, WorkerItem::VISIBLE_AT, |item| item.visible_at);
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
         let Some((key, has_taker)) = note(services, number, row, scope) else {
-            seen.unusable += 1;
+            result.unusable += 1;
             continue;
         };
-        seen.unusable += usize::from(!has_taker);
+        result.unusable += usize::from(!has_taker);
         found.push(key);
     }
-    window.note(look, seen);
+    window.note(request, result);
     let covers = |known: &KnownActivity| known.item().is_none_or(|item| scope.covers(item));
     let queue = services.activities().local();
     queue.with(|queue, now| queue.finish_poll(number, &found, covers, now));
     Ok(found)
 }
 
-/// Notes a free activity, and says whether a worker can take it now. One that cannot be read is failed by the worker that
-/// locks it.
+/// Notes a free activity, and returns whether a worker can take it now. The worker that locks an
+/// undecodable activity fails it. Returns `None` when no worker may take the activity.
 fn note(
     services: &Services,
     number: PollNumber,
@@ -222,7 +222,7 @@ fn note(
 ) -> Option<(ActivityKey, bool)> {
     let readable = row.or_else(|found| {
         services.store.corrupt_documents.report(&found);
-        // Without an instance it stays where it is, and is looked past.
+        // Without an instance id the item stays where it is, and the poll skips it.
         WorkerItem::partial_stored(&found).ok_or(())
     });
     let item = readable.ok()?;
@@ -236,36 +236,31 @@ enum Attempted {
     Locked(Box<Stored<WorkerItem>>),
     /// Another worker was faster.
     Lost,
-    /// Another worker holds its session.
+    /// Another worker holds the activity's session.
     SessionHeld,
 }
 
-/// Locks the activity as it was last seen.
+/// Locks the activity conditionally on its last known version.
 async fn attempt(
     services: &Services,
     guard: &Guard<'_, Activities>,
     seen: &Stored<WorkerItem>,
-    ask: &Ask<WorkerAsk>,
+    request: &FetchRequest<WorkerCapability>,
 ) -> Result<Attempted> {
-    let (sessions, container) = (&services.queues.sessions, services.container());
-    let config = ask.who.session.as_ref();
+    let config = request.capability.session.as_ref();
     let config = config.filter(|_| seen.document.session_id.is_some());
     let claim = match config {
         None => None,
-        Some(config) => {
-            let now = container.now();
-            let claim = sessions.claim(container, &seen.document, config, now).await;
-            match claim? {
-                Some(claim) => Some(claim),
-                None => return Ok(Attempted::SessionHeld),
-            }
-        }
+        Some(config) => match claim_session(services, &seen.document, config).await? {
+            Some(claim) => Some(claim),
+            None => return Ok(Attempted::SessionHeld),
+        },
     };
-    let now = container.now();
-    let item = locked(seen.document.clone(), now, ask.lock_timeout);
+    let now = services.store.now();
+    let item = locked(seen.document.clone(), now, request.lock_timeout);
     guard.locking(
         item.lock_token.as_deref().unwrap_or_default(),
-        ask.lock_timeout,
+        request.lock_timeout,
     );
     let etag = match write(&services.store, seen, &item, claim.as_ref()).await? {
         Written::Locked(etag) => etag,
@@ -273,7 +268,7 @@ async fn attempt(
         Written::SessionTaken => return Ok(Attempted::SessionHeld),
     };
     if let Some(claim) = &claim {
-        sessions.claimed(claim);
+        services.queues.sessions.claimed(claim);
     }
     Ok(Attempted::Locked(Box::new(Stored {
         id: seen.id.clone(),
@@ -281,6 +276,17 @@ async fn attempt(
         etag,
         timestamp: now,
     })))
+}
+
+async fn claim_session(
+    services: &Services,
+    item: &WorkerItem,
+    config: &SessionFetchConfig,
+) -> Result<Option<SessionClaim>> {
+    let (sessions, container) = (&services.queues.sessions, services.container());
+    sessions
+        .claim(container, item, config, container.now())
+        .await
 }
 
 /// The result of the write that locks an activity.
@@ -291,7 +297,7 @@ enum Written {
     SessionTaken,
 }
 
-/// One conditional write: of the item, or of the item together with its session.
+/// Sends one conditional write: of the item, or of the item together with its session.
 async fn write(
     store: &Store,
     seen: &Stored<WorkerItem>,
@@ -321,7 +327,7 @@ async fn write(
     Ok(taken.map_or(Written::Lost, Written::Locked))
 }
 
-/// Whether another operation than this one made the batch fail, because a document has changed.
+/// Returns whether another operation made the batch fail because its document has changed.
 fn is_about_another(error: &ClientError, operation: OperationIndex) -> bool {
     let failed = error.operation_index();
     failed.is_some_and(|failed| failed != operation.get())

@@ -1,20 +1,20 @@
-//! What this process knows of an activity that is to be run.
+//! The state of an activity that this process knows.
 
 use std::time::Instant;
 
 use cdb_model::Stored;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::ask::{ActivityKey, WorkerAsk};
+use super::capability::{ActivityKey, WorkerCapability};
 use super::running::WorkLock;
 use crate::documents::WorkerItem;
 use crate::local_queue::{Memory, Offer, Work};
 
-/// The queue of activities.
+/// The queue type of activities.
 #[derive(Debug)]
 pub(crate) struct Activities;
 
-/// An activity as it was last seen, and when it is free.
+/// The last known version of an activity, and the time when it is free.
 #[derive(Debug, Default)]
 pub(crate) struct KnownActivity {
     seen: Option<(Stored<WorkerItem>, Instant)>,
@@ -25,7 +25,7 @@ impl KnownActivity {
         self.seen = Some((item, free_at));
     }
 
-    /// Its document may have changed; a poll finds out.
+    /// Forgets the version, because the document may have changed. A poll finds the activity again.
     pub(super) fn forget(&mut self) {
         self.seen = None;
     }
@@ -41,17 +41,17 @@ impl Work for Activities {
     type Attempt = Option<Stored<WorkerItem>>;
     type Lock = Stored<WorkerItem>;
     type Running = AsyncMutex<WorkLock>;
-    type Ask = WorkerAsk;
+    type Capability = WorkerCapability;
 
     fn due(known: &KnownActivity) -> Option<Instant> {
         known.seen.as_ref().map(|(_, free_at)| *free_at)
     }
 
-    fn accepts(ask: &WorkerAsk, offer: Offer<'_, Self>) -> bool {
+    fn accepts(request: &WorkerCapability, offer: Offer<'_, Self>) -> bool {
         match offer {
-            Offer::Free(known) => known.item().is_some_and(|item| ask.takes(item)),
+            Offer::Free(known) => known.item().is_some_and(|item| request.takes(item)),
             Offer::Backoff(_) => false,
-            Offer::Locked(item) => ask.takes_at_once(&item.document),
+            Offer::Locked(item) => request.takes_at_once(&item.document),
         }
     }
 
@@ -87,7 +87,7 @@ impl Work for Activities {
         KnownActivity::default()
     }
 
-    /// Polls find it again.
+    /// A poll finds the activity again.
     fn evict_pending(known: &mut KnownActivity, _: Instant) -> KnownActivity {
         std::mem::take(known)
     }

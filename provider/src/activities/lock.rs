@@ -1,15 +1,15 @@
-//! The lock of an activity: what it changes in the document, and the document as it is now.
+//! The lock of an activity: its fields in the document, and the patch that changes them.
 
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Patch, Stored, Timestamp};
 
-use super::ask::ActivityKey;
+use super::capability::ActivityKey;
 use crate::documents::{Durable, WorkerItem, WorkerItemKey};
 use crate::error::{Error, Result};
 
-/// The activity as it is while somebody runs it.
+/// Returns the activity with a new lock.
 pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) -> WorkerItem {
     item.lock_token = Some(uuid::Uuid::new_v4().to_string());
     item.locked_until = Some(now + timeout);
@@ -19,7 +19,7 @@ pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) ->
     item
 }
 
-/// The activity when its lock is given back; without the attempt, if nobody has run it.
+/// Returns the activity without its lock. The attempt counts only if `counts`.
 pub(super) fn unlocked(mut item: WorkerItem, visible_at: Timestamp, counts: bool) -> WorkerItem {
     item.lock_token = None;
     item.locked_until = None;
@@ -30,7 +30,7 @@ pub(super) fn unlocked(mut item: WorkerItem, visible_at: Timestamp, counts: bool
     item
 }
 
-/// What changes in an activity when its lock does.
+/// Returns the patch that changes the lock of an activity.
 pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
     Patch::<WorkerItem>::new()
         .set(WorkerItem::LOCK_TOKEN, locked.lock_token.clone())
@@ -40,7 +40,7 @@ pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
         .set(WorkerItem::ATTEMPT_COUNT, locked.attempt_count)
 }
 
-/// The item as it is now.
+/// Reads the item of an activity. Returns `None` if it was deleted.
 pub(super) async fn read(
     container: &ContainerClient<Durable>,
     key: &ActivityKey,

@@ -1,8 +1,9 @@
-//! Activities: fetch, run, end. One document per activity; its lock is a conditional patch of that document.
+//! Activities: fetch, renew, acknowledge, release. One document per activity; its lock is a
+//! conditional patch of that document.
 
 mod abandon;
 mod ack;
-mod ask;
+mod capability;
 mod fetch;
 mod known;
 mod lock;
@@ -18,10 +19,10 @@ mod scope;
 pub(crate) use abandon::abandon;
 pub(crate) use ack::ack;
 pub(crate) use fetch::fetch;
-pub(crate) use prelock::{FreeWorkers, outcome_unknown, prolong};
+pub(crate) use prelock::{FreeWorkers, extend_prelocks, outcome_unknown};
 pub(crate) use queue::ActivityQueue;
-pub(crate) use release::{give_back_ahead, give_back_all, give_back_unwanted};
+pub(crate) use release::{release_all, release_prelocks, release_unused};
 pub(crate) use renew::renew;
 
-/// What became of an activity whose lock is gone.
+/// The reason of a lost lock.
 const LOST: &str = "the activity was cancelled, or another worker took it";

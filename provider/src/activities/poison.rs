@@ -1,5 +1,5 @@
-//! An activity that nobody can read: tried again for a while, then failed, so that its orchestration does not wait for
-//! ever and no worker is kept from others.
+//! An undecodable activity: retried for a while, then failed, so that its orchestration does not
+//! wait endlessly and no worker is blocked.
 
 use std::time::Duration;
 
@@ -11,26 +11,27 @@ use super::ack::ack;
 use crate::error::Result;
 use crate::services::Services;
 
-/// How often it is tried. Between two tries a runtime of a newer version may take it, which can read more.
+/// The most attempts. A runtime of a newer version, which may decode the activity, can take it in
+/// between.
 const MAX_ATTEMPTS: u32 = 10;
 
-/// How long it is left alone after a try.
+/// The backoff after an attempt.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// Leaves a locked activity for later, or fails it when that has happened often enough.
+/// Abandons a locked activity with a delay, or fails it after the last attempt.
 pub(super) async fn set_aside(
     services: &Services,
     token: &str,
     attempts: u32,
     reason: String,
 ) -> Result<()> {
-    tracing::error!(attempts, %reason, "activity is set aside");
+    tracing::error!(attempts, %reason, "an activity cannot be decoded");
     if attempts < MAX_ATTEMPTS {
         return abandon(services, token, Some(DELAY), false).await;
     }
     let shared = services.activities().local().running(token)?;
     let item = shared.lock().await.item.document.clone();
-    // The document says which activity it is, even when its text does not.
+    // The document identifies the activity even when its text does not.
     let failed = WorkItem::ActivityFailed {
         instance: item.instance_id,
         execution_id: item.execution_id,

@@ -1,7 +1,9 @@
-//! Activities that are locked by the batch that writes them: as they are created, or as another one ends.
+//! Prelocks of activities: locks taken by the batch that creates the activity or ends the previous
+//! one.
 //!
-//! A worker of this process that waits for something to do would take the activity with a request of its own. Where the
-//! activity is written anyway, its lock costs nothing. One that no worker asks for is given back.
+//! A waiting worker would lock the activity with a request of its own. As part of a batch that
+//! writes the activity anyway, the lock costs no request. A prelock that no worker uses is
+//! released.
 
 use std::time::Duration;
 
@@ -9,27 +11,27 @@ use cdb_client::BatchOutcome;
 use cdb_coordination::Lockable;
 use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
 
-use super::ask::{ActivityKey, WorkerAsk};
+use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked, read};
 use super::running::WorkLock;
 use crate::documents::{Durable, RESERVED, WorkerItem};
-use crate::local_queue::{Ask, Guard};
+use crate::local_queue::{FetchRequest, Guard};
 use crate::services::Services;
 
-/// The workers of this process that have time for new activities.
+/// The free capacity of this process's workers.
 #[derive(Debug)]
 pub(crate) struct FreeWorkers {
-    ask: Ask<WorkerAsk>,
-    /// How many activities they have the time for.
-    room: usize,
+    request: FetchRequest<WorkerCapability>,
+    /// The number of activities that they can take.
+    capacity: usize,
 }
 
 impl FreeWorkers {
     pub(crate) fn of(services: &Services) -> Option<Self> {
         Some(Self {
-            ask: services.activities().last_ask()?,
-            room: services.activities().room_ahead(),
+            request: services.activities().last_request()?,
+            capacity: services.activities().prelock_capacity(),
         })
     }
 
@@ -37,10 +39,10 @@ impl FreeWorkers {
     pub(crate) fn lock(&self, items: &mut [WorkerItem], now: Timestamp) {
         let suitable = items
             .iter_mut()
-            .filter(|item| self.ask.who.takes_at_once(item));
+            .filter(|item| self.request.capability.takes_at_once(item));
         for (number, item) in suitable.enumerate() {
-            if number < self.room {
-                *item = locked(item.clone(), now, self.ask.lock_timeout);
+            if number < self.capacity {
+                *item = locked(item.clone(), now, self.request.lock_timeout);
             } else {
                 item.reserved = true;
                 item.visible_at = now + RESERVED;
@@ -49,30 +51,30 @@ impl FreeWorkers {
     }
 }
 
-/// Moves the ends of locks that were taken for a batch which goes out later.
-pub(crate) fn prolong(items: &mut [WorkerItem], late: Duration) {
+/// Extends prelocks whose batch is sent late.
+pub(crate) fn extend_prelocks(items: &mut [WorkerItem], delay: Duration) {
     for item in items {
         if let Some(until) = &mut item.locked_until {
-            *until = *until + late;
+            *until = *until + delay;
             item.visible_at = *until;
         }
     }
 }
 
-/// An activity was created locked, but nobody knows with which version: finds out, and hands it on.
+/// Reads an activity that was created locked but whose version is unknown, and hands it on.
 pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
     services.spawn(|services| async move {
         match read(services.container(), &ActivityKey::of(&item)).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
-                services.activities().hand_over(stored);
+                services.activities().note_prelocked(stored);
             }
             Ok(_) => services.activities().local().poll_soon(),
-            Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
+            Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),
         }
     });
 }
 
-/// The next activity of a worker, locked by the batch that ends the one before.
+/// The next activity of a worker, prelocked by the batch that ends the previous one.
 pub(super) struct NextActivity<'a> {
     services: &'a Services,
     guard: Guard<'a, Activities>,
@@ -82,21 +84,24 @@ pub(super) struct NextActivity<'a> {
 }
 
 impl<'a> NextActivity<'a> {
-    /// Another activity of the same partition that is ready here, if the worker of this lock may run it.
+    /// Claims another ready activity of the same partition that the worker of this lock may run.
+    /// Returns `None` if there is none.
     pub(super) fn of(services: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
-        let ask = lock.ask.as_ref()?;
-        services.activities().last_ask()?;
+        let request = lock.request.as_ref()?;
+        services.activities().last_request()?;
         let instance_id = &lock.item.document.instance_id;
         let wanted = |item: &WorkerItem| {
-            item.instance_id == *instance_id && item.is_lockable(now) && ask.who.takes_at_once(item)
+            item.instance_id == *instance_id
+                && item.is_lockable(now)
+                && request.capability.takes_at_once(item)
         };
         let (guard, seen) = services
             .activities()
-            .claim_ready(ask.lock_timeout, wanted)?;
-        let after = locked(seen.document.clone(), now, ask.lock_timeout);
+            .claim_ready(request.lock_timeout, wanted)?;
+        let after = locked(seen.document.clone(), now, request.lock_timeout);
         guard.locking(
             after.lock_token.as_deref().unwrap_or_default(),
-            ask.lock_timeout,
+            request.lock_timeout,
         );
         Some(Self {
             services,
@@ -113,13 +118,14 @@ impl<'a> NextActivity<'a> {
         Ok(())
     }
 
-    /// Whether this lock made the batch fail: another worker was faster.
+    /// Returns whether this prelock made the batch fail, because another worker was faster.
     pub(super) fn failed(&self, error: &cdb_client::Error) -> bool {
         let operation = self.operation.map(OperationIndex::get);
         operation.is_some() && error.operation_index() == operation
     }
 
-    /// The batch took place. Without its answer, the activity is read in the background.
+    /// Hands on the prelock of a committed batch. If the answer was lost, reads the activity in the
+    /// background.
     pub(super) fn committed(self, outcome: Option<&BatchOutcome<Durable>>) {
         let operation = self.operation.zip(outcome);
         if let Some(etag) = operation.and_then(|(operation, outcome)| outcome.etag(operation)) {
@@ -130,14 +136,14 @@ impl<'a> NextActivity<'a> {
             });
             self.guard.prelocked(won, KnownActivity::forget);
         } else {
-            self.guard.give_back(KnownActivity::forget);
+            self.guard.release(KnownActivity::forget);
             outcome_unknown(self.services, self.after);
         }
     }
 
-    /// The batch did not take place, or without this lock: the activity is as free as before.
-    pub(super) fn give_up(self) {
-        self.guard.give_back(KnownActivity::forget);
+    /// Releases the claim after a failed batch, or a batch without this prelock.
+    pub(super) fn release(self) {
+        self.guard.release(KnownActivity::forget);
         self.services.activities().local().poll_soon();
     }
 }

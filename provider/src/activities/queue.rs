@@ -1,4 +1,4 @@
-//! The activities that this process knows of: those that are free, locked for its workers, or running.
+//! The activities that this process knows: free, prelocked, or running.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,29 +6,31 @@ use std::time::Duration;
 use cdb_model::Stored;
 use tokio::time::Instant;
 
-use super::ask::{ActivityKey, WorkerAsk};
+use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::reads::WorkerReads;
 use super::running::WorkLock;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::WorkerItem;
-use crate::local_queue::{Ask, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won};
+use crate::local_queue::{
+    FetchRequest, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won,
+};
 use crate::store::Store;
 
-/// Most bytes of activities that are held, and most activities. Polls find the others.
+/// The most bytes of known activities, and the most activities. Polls find the others.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
-const MOST_ACTIVITIES: usize = 65_536;
+const MAX_ACTIVITIES: usize = 65_536;
 
-/// Activities are locked ahead of a worker at work when it will have the time within this.
-const QUICK: Duration = Duration::from_millis(100);
+/// Activities are prelocked for a busy worker if it is expected to be free within this time.
+const PRELOCK_WITHIN: Duration = Duration::from_millis(100);
 
-/// How many activities are locked ahead of one worker, at most.
-const MOST_AHEAD: usize = 4;
+/// The most activities that are prelocked per worker.
+const MAX_PRELOCKS: usize = 4;
 
-/// How far ahead activities are held that are to be run later.
-const FARTHEST: Duration = Duration::from_secs(300);
+/// The longest delay with which activities are kept in memory.
+const MAX_DELAY: Duration = Duration::from_secs(300);
 
-/// The activities, for the workers of this process.
+/// The local queue of activities.
 #[derive(Debug)]
 pub(crate) struct ActivityQueue {
     queue: LocalQueue<Activities>,
@@ -45,7 +47,7 @@ impl ActivityQueue {
                 pending: PENDING_BYTES,
                 cached: 0,
             },
-            slots: MOST_ACTIVITIES,
+            slots: MAX_ACTIVITIES,
         };
         Self {
             queue: LocalQueue::new(Queue::new(pace, limits)),
@@ -54,14 +56,14 @@ impl ActivityQueue {
         }
     }
 
-    /// The state machine, for fetches and polls.
+    /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Activities> {
         &self.queue
     }
 
-    /// This process knows of an activity that is free after a while.
-    pub(crate) fn free(&self, item: Stored<WorkerItem>, after: Duration) {
-        if after > FARTHEST {
+    /// Notes an activity that is free after a delay.
+    pub(crate) fn note_free(&self, item: Stored<WorkerItem>, after: Duration) {
+        if after > MAX_DELAY {
             return;
         }
         let key = ActivityKey::of(&item.document);
@@ -69,8 +71,8 @@ impl ActivityQueue {
             .with(|queue, now| queue.learn(&key, now, |known| known.note(item, now + after)));
     }
 
-    /// An activity is locked for whichever worker of this process asks next.
-    pub(crate) fn hand_over(&self, item: Stored<WorkerItem>) {
+    /// Notes a prelocked activity for the next worker of this process that fetches.
+    pub(crate) fn note_prelocked(&self, item: Stored<WorkerItem>) {
         let key = ActivityKey::of(&item.document);
         let won = self.won(item);
         self.queue.with(|queue, now| {
@@ -80,21 +82,23 @@ impl ActivityQueue {
         });
     }
 
-    /// Ends the fetches of workers that do not take sessions, if an activity of a session is ready for them. duroxide has a
-    /// worker ask without sessions while its runtime works on as many as it may; as soon as one worker asks with sessions
-    /// again, the others may too, and find out by asking.
+    /// Ends the fetches of workers without sessions if a session's activity is ready for them.
+    /// duroxide lets a worker fetch without sessions while its runtime holds its maximum of
+    /// sessions. Once one worker fetches with sessions again, the others may too, and learn it by
+    /// fetching.
     pub(super) fn end_fetches_without_sessions(&self) {
         self.queue.with(|queue, _| {
-            queue.end_fetches(|ask, known| {
-                ask.session.is_none()
+            queue.end_fetches(|request, known| {
+                request.session.is_none()
                     && known.item().is_some_and(|item| {
-                        item.session_id.is_some() && ask.tags.matches(item.tag.as_deref())
+                        item.session_id.is_some() && request.tags.matches(item.tag.as_deref())
                     })
             });
         });
     }
 
-    /// Notes a free activity that a poll has found. `None` when a worker of this process has it, or all leave it alone.
+    /// Notes a free activity that a poll has found. Returns `None` when a worker of this process
+    /// has the activity, or when it is in backoff.
     pub(super) fn found(&self, poll: PollNumber, item: Stored<WorkerItem>) -> Option<ActivityKey> {
         let key = ActivityKey::of(&item.document);
         self.queue.with(|queue, now| {
@@ -106,25 +110,26 @@ impl ActivityQueue {
         })
     }
 
-    /// For how many more activities there are workers here: for those that wait, and for those at work too while activities
-    /// are quick.
-    pub(super) fn room_ahead(&self) -> usize {
+    /// Returns how many more activities the workers of this process can take: one per waiting
+    /// worker, and several per worker while activities are short.
+    pub(super) fn prelock_capacity(&self) -> usize {
         self.queue.with(|queue, _| {
             let load = queue.load();
-            let more = match queue.how_many_in(QUICK) {
+            let more = match queue.items_within(PRELOCK_WITHIN) {
                 1 => 0,
-                turns => turns.min(MOST_AHEAD) * (load.waiting + load.working),
+                turns => turns.min(MAX_PRELOCKS) * (load.waiting + load.working),
             };
             load.waiting.max(more).saturating_sub(load.ready)
         })
     }
 
-    /// What the workers of this process ask for; `None` when nothing new is to be begun.
-    pub(super) fn last_ask(&self) -> Option<Ask<WorkerAsk>> {
-        self.queue.with(|queue, _| queue.last_ask().cloned())
+    /// Returns the request of the worker that fetched last; `None` when no new activity is to be
+    /// started.
+    pub(super) fn last_request(&self) -> Option<FetchRequest<WorkerCapability>> {
+        self.queue.with(|queue, _| queue.last_request().cloned())
     }
 
-    /// Claims an activity that is ready.
+    /// Claims a ready activity; `None` if there is none.
     pub(super) fn claim_ready(
         &self,
         timeout: Duration,
@@ -136,11 +141,11 @@ impl ActivityQueue {
         Some((guard, seen?))
     }
 
-    /// A worker gets an activity.
+    /// Hands an activity to a worker.
     pub(super) fn hand_out(&self, guard: Guard<'_, Activities>, lock: WorkLock) {
-        let long_poll = lock.ask.is_some();
+        let long_poll = lock.request.is_some();
         if long_poll {
-            self.reads.expect(&lock.item.document.instance_id);
+            self.reads.note_fetch(&lock.item.document.instance_id);
         }
         let won = Won {
             token: lock.token.clone(),
@@ -152,7 +157,7 @@ impl ActivityQueue {
         guard.hand_out(won, long_poll, KnownActivity::forget);
     }
 
-    /// An activity that is locked for the next worker that asks.
+    /// Returns the prelock of an activity, for the next worker that fetches.
     pub(super) fn won(&self, item: Stored<WorkerItem>) -> Won<Stored<WorkerItem>> {
         Won {
             token: item.document.lock_token.clone().unwrap_or_default(),
@@ -163,19 +168,20 @@ impl ActivityQueue {
         }
     }
 
-    /// The lock is over, whatever its end.
+    /// Ends the lock, whatever the outcome.
     pub(super) fn finish(&self, lock: &mut WorkLock) {
         lock.ended = true;
         self.queue
             .with(|queue, now| queue.finish(&lock.token, now, KnownActivity::forget));
     }
 
-    /// Whether a read of this history is a worker's before it runs an activity. True once per fetched activity.
+    /// Returns whether a read of this history precedes the execution of an activity. Returns `true`
+    /// once per fetched activity.
     pub(crate) fn take_unread(&self, instance_id: &str) -> bool {
         self.reads.take(instance_id)
     }
 
-    /// Ends locks that have expired, and forgets reads that did not come.
+    /// Ends expired locks, and forgets reads that did not come.
     pub(crate) fn sweep(&self) {
         self.queue.tick();
         self.reads.sweep();

@@ -1,4 +1,4 @@
-//! Which reads of a history are a worker's before it runs an activity, rather than a client's who wants news.
+//! Tells the history reads of workers, which precede an activity, from the reads of clients.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A worker reads the history right after it has fetched an activity, or not at all.
+/// A worker reads the history right after it has fetched an activity, or never.
 const READS_WITHIN: Duration = Duration::from_secs(1);
 
-/// How many workers have fetched an activity of an instance and not yet read its history, and when last.
+/// The number of expected history reads per instance, and the time of the last fetch.
 #[derive(Debug, Default)]
 pub(super) struct WorkerReads {
     expected: Mutex<HashMap<String, (usize, Instant)>>,
@@ -17,12 +17,12 @@ pub(super) struct WorkerReads {
 
 impl WorkerReads {
     fn expected(&self) -> MutexGuard<'_, HashMap<String, (usize, Instant)>> {
-        // Valid between any two statements, so a panic elsewhere does not spoil it.
+        // The map is valid between any two statements, so a panic elsewhere does not corrupt it.
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker has fetched an activity of this instance.
-    pub(super) fn expect(&self, instance_id: &str) {
+    /// Expects a read, because a worker has fetched an activity of this instance.
+    pub(super) fn note_fetch(&self, instance_id: &str) {
         let mut expected = self.expected();
         let (count, since) = expected
             .entry(instance_id.to_owned())
@@ -31,7 +31,7 @@ impl WorkerReads {
         *since = Instant::now();
     }
 
-    /// Whether a read that comes now is a worker's. True once per fetched activity.
+    /// Returns whether a read belongs to a worker. Returns `true` once per fetched activity.
     pub(super) fn take(&self, instance_id: &str) -> bool {
         let mut expected = self.expected();
         let Some((count, since)) = expected.get_mut(instance_id) else {

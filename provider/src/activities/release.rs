@@ -1,4 +1,4 @@
-//! Giving locks of activities back, so that others need not wait until they end by themselves.
+//! Releases locks of activities, so that other processes need not wait until they expire.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use cdb_model::Stored;
 use futures::StreamExt as _;
 use futures::stream;
 
-use super::ask::ActivityKey;
+use super::capability::ActivityKey;
 use super::lock::{lock_patch, read, unlocked};
 use crate::documents::WorkerItem;
 use crate::services::Services;
 use crate::store::Store;
 
-/// How many locks are given back at the same time.
-const AT_ONCE: usize = 16;
+/// The number of concurrent releases.
+const CONCURRENCY: usize = 16;
 
-/// How long an activity that was locked ahead waits for a worker before its lock is given back.
-const UNWANTED_AFTER: Duration = Duration::from_secs(1);
+/// The age at which an unused prelock is released.
+const UNUSED_AFTER: Duration = Duration::from_secs(1);
 
-/// Gives back the locks that no worker has asked for, and those that dropped fetches may have taken.
-pub(crate) async fn give_back_unwanted(services: &Services) {
-    give_back_ahead(services, UNWANTED_AFTER).await;
-    give_back_dropped(services).await;
+/// Releases unused prelocks, and locks that dropped fetches may have taken.
+pub(crate) async fn release_unused(services: &Services) {
+    release_prelocks(services, UNUSED_AFTER).await;
+    release_dropped(services).await;
 }
 
-/// Gives back the activities that were locked at least `age` ago and that no worker has begun to run.
-pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
-    stream::iter(services.activities().local().take_unwanted(age))
-        .for_each_concurrent(AT_ONCE, |(claim, item)| async move {
+/// Releases prelocks that are at least `age` old.
+pub(crate) async fn release_prelocks(services: &Services, age: Duration) {
+    stream::iter(services.activities().local().take_unused(age))
+        .for_each_concurrent(CONCURRENCY, |(claim, item)| async move {
             let free = unlock(&services.store, *item).await;
             services.activities().local().released(&claim);
             note_free(services, free);
@@ -35,10 +35,10 @@ pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
         .await;
 }
 
-/// Gives back locks that dropped fetches may have taken.
-async fn give_back_dropped(services: &Services) {
+/// Releases locks that dropped fetches may have taken.
+async fn release_dropped(services: &Services) {
     stream::iter(services.activities().local().take_dropped())
-        .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
+        .for_each_concurrent(CONCURRENCY, |(claim, token)| async move {
             let free = release_taken(services, &claim.key, Some(&token)).await;
             services.activities().local().released(&claim);
             note_free(services, free);
@@ -46,12 +46,12 @@ async fn give_back_dropped(services: &Services) {
         .await;
 }
 
-/// Gives back all activities of this process: those too that their runtime has broken off, and whose fetch it has
-/// dropped. One that is being ended at this moment is waited for.
-pub(crate) async fn give_back_all(services: &Services) {
-    give_back_ahead(services, Duration::ZERO).await;
+/// Releases all activities of this process, also those whose runtime has broken off or dropped
+/// them. Waits for an activity that is being ended.
+pub(crate) async fn release_all(services: &Services) {
+    release_prelocks(services, Duration::ZERO).await;
     stream::iter(services.activities().local().all_running())
-        .for_each_concurrent(AT_ONCE, |shared| async move {
+        .for_each_concurrent(CONCURRENCY, |shared| async move {
             let mut lock = shared.lock().await;
             if lock.holds(services.store.now()) {
                 let item = &lock.item.document;
@@ -62,10 +62,11 @@ pub(crate) async fn give_back_all(services: &Services) {
             }
         })
         .await;
-    give_back_dropped(services).await;
+    release_dropped(services).await;
 }
 
-/// Gives an activity back that is locked by this token, whatever its version is now. Returns it as it is then.
+/// Releases an activity that this token locks, whatever its version. Returns the released activity;
+/// `None` when the lock is lost or cannot be released.
 async fn release_taken(
     services: &Services,
     key: &ActivityKey,
@@ -77,13 +78,13 @@ async fn release_taken(
         }
         Ok(_) => None,
         Err(error) => {
-            tracing::debug!(%error, "a lock is left to end by itself");
+            tracing::debug!(%error, "a lock was not released; it will expire");
             None
         }
     }
 }
 
-/// Gives a lock back. No worker has run the activity, so the attempt does not count.
+/// Releases a lock. The attempt does not count, because no worker has run the activity.
 async fn unlock(store: &Store, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
     let free = unlocked(stored.document.clone(), store.now(), false);
     let patch = lock_patch(&free);
@@ -94,15 +95,15 @@ async fn unlock(store: &Store, mut stored: Stored<WorkerItem>) -> Option<Stored<
             Some(stored)
         }
         Err(error) => {
-            tracing::debug!(%error, "a lock is left to end by itself");
+            tracing::debug!(%error, "a lock was not released; it will expire");
             None
         }
     }
 }
 
-/// An activity that was given back is for the next worker that asks.
+/// Notes a released activity for the next worker that fetches.
 fn note_free(services: &Services, free: Option<Stored<WorkerItem>>) {
     if let Some(item) = free {
-        services.activities().free(item, Duration::ZERO);
+        services.activities().note_free(item, Duration::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! Extending the lock of an activity that takes longer.
+//! Renews the lock of a long activity.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use crate::error::{Error, Result};
 use crate::services::Services;
 use crate::store::Store;
 
-/// How long to wait before the next try of a call for which the store was away.
-const AWAY: Duration = Duration::from_millis(200);
+/// The wait before a retry while the store does not answer.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Implements `Provider::renew_work_item_lock`.
 ///
-/// The runtime takes every error for a cancellation and acknowledges the activity without a result. So the renewal is
-/// retried while the lock lasts, and a failure other than a lost lock is noted for that acknowledgement.
+/// The runtime treats every error as a cancellation and acknowledges the activity without a result.
+/// So the renewal is retried while the lock lasts, and a failure other than a lost lock is noted
+/// for that acknowledgement.
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
     let shared = services.activities().local().running(token)?;
     let mut lock = shared.lock().await;
@@ -31,14 +32,11 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     lock.unanswered = kept.is_err();
     match kept? {
         Kept::Written(_) => {
-            services
-                .queues
-                .sessions
-                .touch(services.container(), &lock.item.document, now)
-                .await;
+            let (sessions, item) = (&services.queues.sessions, &lock.item.document);
+            sessions.touch(services.container(), item, now).await;
             Ok(())
         }
-        // Renewed or not: the caller renews again well before the lock ends.
+        // Renewed or not: the caller renews again well before the lock expires.
         Kept::Held(_) => Ok(()),
         Kept::Lost => {
             services.activities().finish(&mut lock);
@@ -47,7 +45,7 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     }
 }
 
-/// Moves the end of the lock, unless it is lost. Tries while the store is away and the lock lasts.
+/// Extends the lock, unless it is lost. Retries while the store does not answer and the lock lasts.
 async fn extend(
     services: &Services,
     lock: &mut WorkLock,
@@ -79,12 +77,13 @@ async fn extend(
     }
 }
 
-/// Waits before another try, if the store is `away` and the lock lasts that long. The runtime calls once: after an error it
-/// runs the activity again, however long it took.
-pub(super) async fn may_wait(store: &Store, lock: &WorkLock, away: bool) -> bool {
-    let waits = away && lock.holds(store.now() + AWAY);
+/// Waits before a retry if the failure `is_transient` and the lock outlasts the wait. Returns
+/// whether to retry. The runtime calls only once: after an error it repeats the activity, however
+/// long it took.
+pub(super) async fn may_wait(store: &Store, lock: &WorkLock, is_transient: bool) -> bool {
+    let waits = is_transient && lock.holds(store.now() + RETRY_DELAY);
     if waits {
-        tokio::time::sleep(AWAY).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
     waits
 }

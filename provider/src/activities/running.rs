@@ -1,41 +1,45 @@
-//! An activity that a worker of this process runs.
+//! A running activity of this process.
 
 use std::sync::Arc;
 
 use cdb_model::{ETag, Stored, Timestamp};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::ask::WorkerAsk;
+use super::capability::WorkerCapability;
 use crate::documents::WorkerItem;
-use crate::local_queue::Ask;
+use crate::local_queue::FetchRequest;
 
 /// An activity that this process has locked.
 #[derive(Debug)]
 pub(crate) struct WorkLock {
     pub(crate) token: String,
-    /// The item as locked: its ETag is the one that renewal and end are conditional on.
+    /// The item as locked. Renewal and acknowledgement are conditional on its ETag.
     pub(crate) item: Stored<WorkerItem>,
-    /// What the worker asks for that runs it; nothing for somebody who looks once.
-    pub(crate) ask: Option<Ask<WorkerAsk>>,
-    /// The last renewal failed, and not because the lock is lost.
+    /// The request of the worker that runs the activity; `None` for a fetch without a long poll.
+    pub(crate) request: Option<FetchRequest<WorkerCapability>>,
+    /// Whether the last renewal failed, although the lock is not lost.
     pub(crate) unanswered: bool,
-    /// Ended, abandoned or lost. A second call with the same token waited for the first one and comes too late.
+    /// Acknowledged, abandoned or lost. A second call with the same token waits for the first one
+    /// and fails.
     pub(crate) ended: bool,
 }
 
 impl WorkLock {
-    /// An activity that was just locked.
-    pub(super) fn new(item: Stored<WorkerItem>, ask: Option<Ask<WorkerAsk>>) -> Self {
+    /// Wraps an activity that was just locked.
+    pub(super) fn new(
+        item: Stored<WorkerItem>,
+        request: Option<FetchRequest<WorkerCapability>>,
+    ) -> Self {
         Self {
             token: item.document.lock_token.clone().unwrap_or_default(),
             item,
-            ask,
+            request,
             unanswered: false,
             ended: false,
         }
     }
 
-    /// Whether the lock still holds at `now`.
+    /// Returns whether the lock holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         !self.ended
             && self
@@ -45,12 +49,13 @@ impl WorkLock {
                 .is_some_and(|until| until > now)
     }
 
-    /// A write of ours succeeded and gave the item this version.
+    /// Notes the version that a write of this process gave the item.
     pub(crate) fn advance(&mut self, item: WorkerItem, etag: ETag) {
         self.item.document = item;
         self.item.etag = etag;
     }
 }
 
-/// A lock in the table. Renewal and end both move its ETag, so they take turns.
+/// A lock in the table. Renewal and acknowledgement both change its ETag, so they exclude each
+/// other.
 pub(crate) type SharedLock = Arc<AsyncMutex<WorkLock>>;

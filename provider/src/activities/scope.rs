@@ -1,17 +1,17 @@
-//! The activities that a poll asks for: those that one of the waiting workers can take.
+//! The scope of a poll: the activities that a waiting worker can take.
 
 use std::collections::BTreeSet;
 
 use cdb_model::Filter;
 use duroxide::providers::TagFilter;
 
-use super::ask::WorkerAsk;
+use super::capability::WorkerCapability;
 use crate::documents::WorkerItem;
 
 /// The activities that any of several workers can take.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
-    asks: Vec<WorkerAsk>,
+    capabilities: Vec<WorkerCapability>,
     any_tag: bool,
     untagged: bool,
     tags: BTreeSet<String>,
@@ -19,12 +19,12 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// The activities that these workers ask for.
-    pub(super) fn of(asks: Vec<WorkerAsk>) -> Self {
+    /// Returns the union of the workers' requests.
+    pub(super) fn of(capabilities: Vec<WorkerCapability>) -> Self {
         let mut scope = Self::default();
-        for ask in &asks {
-            scope.sessions |= ask.session.is_some();
-            match &ask.tags {
+        for request in &capabilities {
+            scope.sessions |= request.session.is_some();
+            match &request.tags {
                 TagFilter::Any => scope.any_tag = true,
                 TagFilter::None => {}
                 TagFilter::DefaultOnly => scope.untagged = true,
@@ -35,15 +35,18 @@ impl Scope {
                 }
             }
         }
-        Self { asks, ..scope }
+        Self {
+            capabilities,
+            ..scope
+        }
     }
 
-    /// Whether no activity is asked for.
+    /// Returns whether no activity is requested.
     pub(super) fn is_empty(&self) -> bool {
         !self.any_tag && !self.untagged && self.tags.is_empty()
     }
 
-    /// Whether a poll of this scope finds the activity.
+    /// Returns whether a poll of this scope finds the activity.
     pub(super) fn covers(&self, item: &WorkerItem) -> bool {
         let has_tag = match &item.tag {
             _ if self.any_tag => true,
@@ -53,12 +56,12 @@ impl Scope {
         has_tag && (self.sessions || item.session_id.is_none())
     }
 
-    /// Whether one of the workers can take the activity now.
+    /// Returns whether one of the workers can take the activity now.
     pub(super) fn has_taker(&self, item: &WorkerItem) -> bool {
-        self.asks.iter().any(|ask| ask.takes(item))
+        self.capabilities.iter().any(|request| request.takes(item))
     }
 
-    /// Restricts a poll to this scope.
+    /// Restricts the filter of a poll to this scope.
     pub(super) fn filter(&self, free: Filter<WorkerItem>) -> Filter<WorkerItem> {
         let untagged = || absent(WorkerItem::TAG.is_null(), WorkerItem::TAG.is_defined());
         let tagged = || WorkerItem::TAG.is_in(self.tags.iter().cloned().map(Some));
@@ -78,7 +81,7 @@ impl Scope {
     }
 }
 
-/// `duroxide-cdb` leaves out what is absent, we write null.
+/// Matches an absent value: `duroxide-cdb` omits the field, this crate writes null.
 fn absent(is_null: Filter<WorkerItem>, is_defined: Filter<WorkerItem>) -> Filter<WorkerItem> {
     is_null | !is_defined
 }

@@ -1,4 +1,4 @@
-//! The chunks of what is deleted.
+//! The chunks of deleted documents.
 
 use cdb_client::ContainerClient;
 use cdb_model::{BulkBatch, Query};
@@ -6,10 +6,10 @@ use cdb_model::{BulkBatch, Query};
 use crate::documents::{Chunk, ChunkKey, Chunked, Durable, Text};
 use crate::error::Result;
 
-/// Most chunks that are deleted by one bulk.
-const AT_ONCE: usize = 100;
+/// The most chunks that one bulk deletes.
+const BULK_CHUNKS: usize = 100;
 
-/// The texts of a document that may be in chunks.
+/// Returns the texts of a document that may be stored in chunks.
 fn texts(document: &Durable) -> Vec<&Text> {
     match document {
         Durable::Instance(instance) => instance.output.iter().collect(),
@@ -33,7 +33,7 @@ fn texts(document: &Durable) -> Vec<&Text> {
     }
 }
 
-/// Whether there are chunks besides a document.
+/// Returns whether a document refers to chunks.
 pub(super) fn refers(document: &Durable) -> bool {
     match document {
         Durable::Spill(_) => true,
@@ -70,7 +70,7 @@ pub(super) async fn delete_all(
 ) -> Result<()> {
     let query = Query::<Chunk>::in_partition(instance_id).values(Chunk::PART);
     let parts = container.query(query).row_by_row().all().await?;
-    // A chunk without a name is no part of anything that we have written.
+    // A chunk without a name was not written by this crate.
     let keys: Vec<ChunkKey> = parts
         .into_iter()
         .flatten()
@@ -86,9 +86,9 @@ fn keys_of(chunked: &Chunked) -> Vec<ChunkKey> {
         .collect()
 }
 
-/// Deletes chunks; those that are gone already are no error.
+/// Deletes chunks. A missing chunk is not an error.
 async fn delete(container: &ContainerClient<Durable>, keys: &[ChunkKey]) -> Result<()> {
-    for keys in keys.chunks(AT_ONCE) {
+    for keys in keys.chunks(BULK_CHUNKS) {
         let mut bulk = BulkBatch::<Durable>::new();
         for key in keys {
             bulk.delete(key)?;

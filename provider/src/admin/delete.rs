@@ -1,9 +1,9 @@
-//! Deleting instances with everything that belongs to them.
+//! Deletes instances with all their documents.
 //!
-//! An instance is a partition, and a partition of up to 100 documents goes in one atomic batch. A larger one goes in
-//! several: first the instance is taken over, so that a turn in flight cannot commit; then the queues go, so that
-//! nothing starts another turn; the instance itself goes last. Whatever interrupts this, the instance is still there
-//! and a repeat finishes the work.
+//! An instance is a partition. One atomic batch deletes a partition of up to 100 documents. A
+//! larger partition takes several: the first write of the instance prevents a running turn from
+//! committing; then the queues are deleted, so that no other turn starts; the instance is deleted
+//! last. If this is interrupted, the instance still exists and a repeated call finishes the work.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,9 @@ use crate::documents::{Chunk, Durable, Instance, NEVER, OutboxIntent, Status};
 use crate::error::{Error, Result};
 use crate::history;
 
-/// How many instances one bulk call deletes when it does not say.
+/// The number of instances that one bulk call deletes without a limit of its own.
 const DEFAULT_LIMIT: u32 = 1000;
-/// How often a partition is read again because it changed while it was being deleted, or an answer was lost.
+/// The most reads of a partition that changes during its deletion, or whose answers were lost.
 pub(super) const MAX_ROUNDS: u32 = 10;
 
 /// Implements `ProviderAdmin::delete_instances_atomic`.
@@ -30,36 +30,20 @@ pub(crate) async fn delete(
     ids: &[String],
     force: bool,
 ) -> Result<DeleteInstanceResult> {
-    for id in ids {
-        admission::check_not_reserved(id)?;
-    }
+    ids.iter()
+        .try_for_each(|id| admission::check_not_reserved(id))?;
     if !force {
-        for id in ids {
-            let found = history::read_instance(container, id).await?;
-            if found.is_some_and(|stored| stored.document.status == Status::Running) {
-                return Err(Error::Refused(format!(
-                    "instance {id} is still running; cancel it first, or delete it with force"
-                )));
-            }
-        }
+        check_not_running(container, ids).await?;
     }
-    for id in ids {
-        for child in instances::children(container, id).await? {
-            if !ids.contains(&child) {
-                return Err(Error::Refused(format!(
-                    "instance {id} has a child {child} that is not to be deleted; read the tree again"
-                )));
-            }
-        }
-    }
+    check_complete(container, ids).await?;
     if ids.len() > 1 {
-        // A start that is delivered to a child after its deletion would bring the child back.
+        // A start delivered to a child after its deletion would recreate the child.
         for id in ids {
             drop_intents(container, id).await?;
         }
     }
     let mut result = DeleteInstanceResult::default();
-    // Children first: while a parent is there, an interrupted deletion can be found and repeated.
+    // Children first: while the parent exists, an interrupted deletion can be found and repeated.
     for id in ids.iter().rev() {
         delete_partition(container, id, &mut result).await?;
     }
@@ -67,7 +51,34 @@ pub(crate) async fn delete(
     Ok(result)
 }
 
-/// Deletes the intents of an instance that are still to be delivered. Those with chunks are withdrawn with its partition.
+async fn check_not_running(container: &ContainerClient<Durable>, ids: &[String]) -> Result<()> {
+    for id in ids {
+        let found = history::read_instance(container, id).await?;
+        if found.is_some_and(|stored| stored.document.status == Status::Running) {
+            return Err(Error::Refused(format!(
+                "instance {id} is still running; cancel it first, or delete it with force"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the children of all instances are to be deleted too.
+async fn check_complete(container: &ContainerClient<Durable>, ids: &[String]) -> Result<()> {
+    for id in ids {
+        let children = instances::children(container, id).await?;
+        if let Some(child) = children.iter().find(|child| !ids.contains(child)) {
+            return Err(Error::Refused(format!(
+                "instance {id} has a child {child} that is not among the instances to delete; \
+                 read the tree again"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the undelivered intents of an instance. Intents with chunks are withdrawn with its
+/// partition.
 async fn drop_intents(container: &ContainerClient<Durable>, instance_id: &str) -> Result<()> {
     let all = Query::<OutboxIntent>::in_partition(instance_id);
     let found = container.query(all).row_by_row().all().await?;
@@ -77,9 +88,9 @@ async fn drop_intents(container: &ContainerClient<Durable>, instance_id: &str) -
             continue;
         }
         match container.delete_stored(&stored).await {
-            // Another runtime has delivered it, or noted that it could not.
+            // Another runtime has delivered the intent, or noted that it could not.
             Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
-            // After a lost answer, the deletion of the partition finds out.
+            // After a lost answer, the deletion of the partition reads the intents again.
             Err(error) if error.is_ambiguous() => {}
             deleted => deleted?,
         }
@@ -87,7 +98,8 @@ async fn drop_intents(container: &ContainerClient<Durable>, instance_id: &str) -
     Ok(())
 }
 
-/// Implements `ProviderAdmin::delete_instance_bulk`: ended root instances, each with its descendants.
+/// Implements `ProviderAdmin::delete_instance_bulk` for ended root instances, each with its
+/// descendants.
 pub(crate) async fn delete_bulk(
     container: &ContainerClient<Durable>,
     filter: &InstanceFilter,
@@ -107,15 +119,15 @@ pub(crate) async fn delete_bulk(
     Ok(result)
 }
 
-/// What became of the documents of a partition so far.
+/// The deleted documents of a partition.
 #[derive(Default)]
 struct Removal {
     gone: Vec<Row>,
-    /// Sent to be deleted, and not known to be.
-    perhaps: Vec<Row>,
+    /// Sent to be deleted, with an unknown outcome.
+    unconfirmed: Vec<Row>,
 }
 
-/// Deletes everything in the partition of an instance.
+/// Deletes all documents in the partition of an instance.
 pub(super) async fn delete_partition(
     container: &ContainerClient<Durable>,
     instance_id: &str,
@@ -123,19 +135,11 @@ pub(super) async fn delete_partition(
 ) -> Result<()> {
     let mut removal = Removal::default();
     for _ in 0..MAX_ROUNDS {
-        // The chunks can be any number of megabytes: their names will do.
-        let all = Query::<Durable>::in_partition(instance_id);
-        let rows = container.query(all.filter(!Filter::of_type::<Chunk>()));
-        let rows = rows.row_by_row().all().await?;
-        let mut rows: Vec<Row> = rows
-            .into_iter()
-            .filter_map(|row| Row::of(instance_id, row))
-            .collect();
-        // After a lost answer the partition says what happened.
-        let open = std::mem::take(&mut removal.perhaps);
+        let rows = rows_to_delete(container, instance_id).await?;
+        // After a lost answer the partition tells what happened.
+        let open = std::mem::take(&mut removal.unconfirmed);
         let is_gone = |row: &Row| rows.iter().all(|left| left.location.id != row.location.id);
         removal.gone.extend(open.into_iter().filter(is_gone));
-        rows.sort_by_key(|row| row.document.as_ref().map_or(1, rank));
         match delete_rows(container, instance_id, rows, &mut removal).await {
             Ok(()) => {
                 let counted = count(&removal.gone);
@@ -144,7 +148,8 @@ pub(super) async fn delete_partition(
                 result.queue_messages_deleted += counted.queue_messages_deleted;
                 return Ok(());
             }
-            // It changed in between, or perhaps it is done: read it again.
+            // The partition changed during the deletion, or the outcome is unknown: it is read
+            // again.
             Err(Error::Request(error))
                 if error.is_precondition_failed()
                     || error.is_not_found()
@@ -157,7 +162,21 @@ pub(super) async fn delete_partition(
     )))
 }
 
-/// Queues first, the instance last.
+/// Reads the documents of a partition in the order of their deletion, without chunks. The chunks may
+/// be many megabytes, so only their names are read, later.
+async fn rows_to_delete(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<Row>> {
+    let all = Query::<Durable>::in_partition(instance_id);
+    let rows = container.query(all.filter(!Filter::of_type::<Chunk>()));
+    let rows = rows.row_by_row().all().await?.into_iter();
+    let mut rows: Vec<Row> = rows.filter_map(|row| Row::of(instance_id, row)).collect();
+    rows.sort_by_key(|row| row.document.as_ref().map_or(1, rank));
+    Ok(rows)
+}
+
+/// Returns the position in the deletion: queues first, the instance last.
 fn rank(document: &Durable) -> u8 {
     match document {
         Durable::OrchestratorItem(_) | Durable::WorkerItem(_) => 0,
@@ -201,7 +220,7 @@ async fn delete_rows(
     let refers = |row: &Row| row.document.as_ref().is_none_or(chunks::refers);
     let has_chunks = rows.is_empty() || rows.iter().any(refers);
     if has_chunks || rows.len() > MAX_BATCH_OPERATIONS {
-        take_over(container, &mut rows).await?;
+        fence(container, &mut rows).await?;
     }
     if has_chunks {
         // Before the instance, so that an interrupted deletion can be found and repeated.
@@ -216,8 +235,8 @@ async fn delete_rows(
         match container.execute(&batch).await {
             Ok(_) => removal.gone.extend_from_slice(chunk),
             Err(error) => {
-                // A refusal too may be about what an earlier attempt has done.
-                removal.perhaps.extend_from_slice(chunk);
+                // A refusal may also be caused by an earlier attempt.
+                removal.unconfirmed.extend_from_slice(chunk);
                 return Err(error.into());
             }
         }
@@ -225,8 +244,9 @@ async fn delete_rows(
     Ok(())
 }
 
-/// Writes the instance as it is: its version changes, so that whoever holds its lock cannot commit any more.
-async fn take_over(container: &ContainerClient<Durable>, rows: &mut [Row]) -> Result<()> {
+/// Writes the instance unchanged. Its version changes, so that the holder of its lock cannot commit
+/// any more.
+async fn fence(container: &ContainerClient<Durable>, rows: &mut [Row]) -> Result<()> {
     for row in rows {
         if let Some(Durable::Instance(instance)) = &row.document {
             let written = container

@@ -1,13 +1,14 @@
-//! The executions of an instance: the newest stands in the instance, earlier ones have a document each.
+//! The executions of an instance. The instance document holds the newest; each earlier execution
+//! has a document.
 
 use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
-use cdb_model::Query;
+use cdb_model::{Query, Timestamp};
 use duroxide::providers::ExecutionInfo;
 
 use super::instances::{existing, output};
-use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Status};
+use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Instance, Status};
 use crate::error::{Error, Result};
 use crate::history;
 
@@ -24,10 +25,10 @@ pub(crate) async fn list(
     }
     let ended = Query::<Execution>::in_partition(instance_id).values(Execution::EXECUTION_ID);
     let mut found: BTreeSet<u64> = container.query(ended).all().await?.into_iter().collect();
-    // Of executions that `duroxide-cdb` has ended, only the history tells.
-    let told =
+    // For executions that `duroxide-cdb` has ended, only history documents exist.
+    let recorded =
         Query::<HistorySegment>::in_partition(instance_id).values(HistorySegment::EXECUTION_ID);
-    found.extend(container.query(told).all().await?);
+    found.extend(container.query(recorded).all().await?);
     found.insert(stored.document.current_execution_id);
     Ok(found.into_iter().collect())
 }
@@ -45,48 +46,55 @@ pub(crate) async fn info(
 ) -> Result<ExecutionInfo> {
     let instance = existing(container, instance_id).await?;
     let segments = history::read_segments(container, instance_id, execution_id).await?;
-    let events: u64 = segments
-        .documents
-        .iter()
-        .map(|segment| segment.event_count)
-        .sum();
-    let event_count = usize::try_from(events).unwrap_or(usize::MAX);
-    if instance.current_execution_id == execution_id {
-        return Ok(ExecutionInfo {
-            execution_id,
-            status: instance.status.to_string(),
-            output: output(container, instance.output).await?,
-            started_at: instance
-                .started_at
-                .unwrap_or(instance.created_at)
-                .as_millis(),
-            completed_at: instance.completed_at.map(cdb_model::Timestamp::as_millis),
-            event_count,
-        });
-    }
-    let ended = container
-        .read(&ExecutionKey::new(instance_id, execution_id))
-        .await?;
-    match ended.map(|stored| stored.document) {
-        Some(execution) => Ok(ExecutionInfo {
-            execution_id,
-            status: execution.status.to_string(),
-            output: output(container, execution.output).await?,
-            started_at: execution.started_at.as_millis(),
-            completed_at: execution.completed_at.map(cdb_model::Timestamp::as_millis),
-            event_count,
-        }),
-        // Ended under `duroxide-cdb`, which keeps nothing but the history.
-        None if event_count > 0 => Ok(ExecutionInfo {
-            execution_id,
-            status: Status::ContinuedAsNew.to_string(),
-            output: None,
-            started_at: instance.created_at.as_millis(),
-            completed_at: None,
-            event_count,
-        }),
-        None => Err(Error::Refused(format!(
+    let events = segments.documents.iter().map(|segment| segment.event_count);
+    let events: u64 = events.sum();
+    let execution = find(container, instance, execution_id, events > 0).await?;
+    let Some(execution) = execution else {
+        return Err(Error::Refused(format!(
             "execution {execution_id} of instance {instance_id} not found"
-        ))),
+        )));
+    };
+    Ok(ExecutionInfo {
+        execution_id,
+        status: execution.status.to_string(),
+        output: output(container, execution.output).await?,
+        started_at: execution.started_at.as_millis(),
+        completed_at: execution.completed_at.map(Timestamp::as_millis),
+        event_count: usize::try_from(events).unwrap_or(usize::MAX),
+    })
+}
+
+/// Returns an execution of an instance; `None` when it does not exist.
+async fn find(
+    container: &ContainerClient<Durable>,
+    instance: Instance,
+    execution_id: u64,
+    has_history: bool,
+) -> Result<Option<Execution>> {
+    if instance.current_execution_id == execution_id {
+        return Ok(Some(newest(instance)));
+    }
+    let key = ExecutionKey::new(&*instance.instance_id, execution_id);
+    let ended = container.read(&key).await?.map(|stored| stored.document);
+    // `duroxide-cdb` keeps only the history of an ended execution.
+    let legacy = || Execution {
+        status: Status::ContinuedAsNew,
+        output: None,
+        started_at: instance.created_at,
+        completed_at: None,
+        execution_id,
+        instance_id: instance.instance_id,
+    };
+    Ok(ended.or_else(|| has_history.then(legacy)))
+}
+
+fn newest(instance: Instance) -> Execution {
+    Execution {
+        execution_id: instance.current_execution_id,
+        status: instance.status,
+        output: instance.output,
+        started_at: instance.started_at.unwrap_or(instance.created_at),
+        completed_at: instance.completed_at,
+        instance_id: instance.instance_id,
     }
 }

@@ -1,4 +1,4 @@
-//! Which instances there are, and how they belong together.
+//! Lists instances and their relations.
 
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query};
@@ -8,12 +8,12 @@ use crate::documents::{Durable, Instance, Status, Text};
 use crate::error::{Error, Result};
 use crate::{history, spill};
 
-/// An instance that outsiders may know of: one whose first turn is committed.
+/// Matches the instances that callers may see: those whose first turn is committed.
 fn visible() -> Filter<Instance> {
     Instance::STATUS.ne(Status::Pending)
 }
 
-/// Ids of the instances that meet a condition, newest first.
+/// Returns the ids of the instances that match a filter, newest first.
 async fn ids(
     container: &ContainerClient<Durable>,
     filter: Filter<Instance>,
@@ -30,7 +30,7 @@ async fn ids(
         .row_by_row()
         .all()
         .await?;
-    // An instance whose id is no string is none of ours.
+    // An id that is not a string does not belong to a document of this crate.
     Ok(found.into_iter().flatten().collect())
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn children(
     ids(container, filter, None).await
 }
 
-/// An instance and its descendants, each after its parent.
+/// Returns the ids of an instance and its descendants, each after its parent.
 pub(super) async fn tree(
     container: &ContainerClient<Durable>,
     root: String,
@@ -71,7 +71,7 @@ pub(super) async fn tree(
     Ok(tree)
 }
 
-/// Ids of the instances that a filter names, and that meet a condition.
+/// Returns the ids of the instances that match a duroxide filter and a condition.
 pub(super) async fn filtered(
     container: &ContainerClient<Durable>,
     filter: &InstanceFilter,
@@ -87,7 +87,7 @@ pub(super) async fn filtered(
     let Some(wanted) = &filter.instance_ids else {
         return ids(container, condition, Some(limit)).await;
     };
-    // Each is one partition, so asking them one by one costs less than asking all.
+    // One query per partition costs less than one query of all partitions.
     let mut found = Vec::new();
     for instance_id in wanted {
         if found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
@@ -102,10 +102,10 @@ pub(super) async fn filtered(
     Ok(found)
 }
 
-/// The instance, if it exists for outsiders.
+/// Returns an instance whose first turn is committed.
 ///
 /// # Errors
-/// A permanent one that names the instance when it does not.
+/// Fails permanently, naming the instance, when it does not exist.
 pub(crate) async fn existing(
     container: &ContainerClient<Durable>,
     instance_id: &str,
@@ -117,7 +117,7 @@ pub(crate) async fn existing(
         .ok_or_else(|| Error::Refused(format!("instance {instance_id} not found")))
 }
 
-/// The output of an execution, which may be stored in chunks.
+/// Reads the output of an execution, which may be stored in chunks.
 pub(super) async fn output(
     container: &ContainerClient<Durable>,
     output: Option<Text>,

@@ -1,4 +1,4 @@
-//! How much there is of everything, counted by the service.
+//! Counts of instances, events and queue items, computed by the service.
 
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query};
@@ -37,7 +37,7 @@ pub(crate) async fn system(container: &ContainerClient<Durable>) -> Result<Syste
     let sum = |counts: &[u64]| counts.iter().sum::<u64>();
     Ok(SystemMetrics {
         total_instances: sum(&total),
-        // Every instance has its newest execution besides those that have a document.
+        // The newest execution of an instance is stored in the instance, all others in documents.
         total_executions: sum(&executions) + sum(&total),
         running_instances: sum(&running),
         completed_instances: sum(&completed),

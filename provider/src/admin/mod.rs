@@ -1,4 +1,4 @@
-//! Management: what there is, what it did, what can go.
+//! Management: lists, metrics, deletion and pruning.
 
 mod chunks;
 pub(crate) mod delete;

@@ -1,4 +1,4 @@
-//! Pruning: old executions go, the newest and everything that runs stays.
+//! Prunes old executions. Keeps the newest execution of an instance and every running one.
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
@@ -11,7 +11,7 @@ use super::{chunks, instances};
 use crate::documents::{Durable, Execution, HistorySegment, Status};
 use crate::error::{Error, Result};
 
-/// How many instances one bulk call prunes when it does not say.
+/// The number of instances that one bulk call prunes without a limit of its own.
 const DEFAULT_LIMIT: u32 = 1000;
 
 /// Implements `ProviderAdmin::prune_executions`.
@@ -21,23 +21,8 @@ pub(crate) async fn prune(
     options: &PruneOptions,
 ) -> Result<PruneResult> {
     let instance = instances::existing(container, instance_id).await?;
-    let rows = container
-        .query(Query::<Execution>::in_partition(instance_id))
-        .row_by_row()
-        .all()
-        .await?;
-    let mut executions = Vec::with_capacity(rows.len());
-    for row in rows {
-        match row {
-            Ok(stored) => executions.push(stored.document),
-            // Nothing says whether it may go. It goes with its instance.
-            Err(found) => {
-                tracing::warn!(instance = instance_id, reason = %found, "an execution is not pruned");
-            }
-        }
-    }
-    executions.sort_by_key(|execution: &Execution| std::cmp::Reverse(execution.execution_id));
-    // The newest execution counts among those that are kept, and is kept in any case.
+    let executions = ended_executions(container, instance_id).await?;
+    // The newest execution counts as kept, and is always kept.
     let kept = options
         .keep_last
         .map_or(0, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
@@ -58,7 +43,28 @@ pub(crate) async fn prune(
     Ok(result)
 }
 
-/// Implements `ProviderAdmin::prune_executions_bulk`. Running instances too: their old executions may go.
+/// Returns the executions that have a document, newest first. An execution that cannot be decoded is
+/// kept until its instance is deleted.
+async fn ended_executions(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<Execution>> {
+    let query = Query::<Execution>::in_partition(instance_id);
+    let rows = container.query(query).row_by_row().all().await?;
+    let mut executions = Vec::with_capacity(rows.len());
+    for row in rows {
+        match row {
+            Ok(stored) => executions.push(stored.document),
+            Err(found) => {
+                tracing::warn!(instance = instance_id, reason = %found, "cannot decode an execution; it is not pruned");
+            }
+        }
+    }
+    executions.sort_by_key(|execution| std::cmp::Reverse(execution.execution_id));
+    Ok(executions)
+}
+
+/// Implements `ProviderAdmin::prune_executions_bulk`, also for running instances.
 pub(crate) async fn prune_bulk(
     container: &ContainerClient<Durable>,
     filter: &InstanceFilter,
@@ -76,11 +82,10 @@ pub(crate) async fn prune_bulk(
     Ok(result)
 }
 
-/// Removes an execution and returns how many events it had. The history goes first, and its chunks before it, so that an
-/// execution that was removed in part is still found and finished by the next call.
+/// Deletes an execution and returns its number of events. Deletes chunks first, then the history,
+/// then the execution, so that the next call finds and finishes a partial removal.
 ///
-/// What was removed, by us or by another call, is not there when it is looked for again; so that is what follows a lost
-/// answer.
+/// After a lost answer the documents are read again: those that are missing were deleted.
 async fn remove(
     container: &ContainerClient<Durable>,
     instance_id: &str,
@@ -106,11 +111,11 @@ async fn remove(
         }
     }
     Err(Error::Retryable(format!(
-        "execution {execution_id} of {instance_id} was not removed; prune again"
+        "execution {execution_id} of {instance_id} was not deleted; prune again"
     )))
 }
 
-/// Everything that is stored of an execution, its history first.
+/// Returns all documents of an execution, its history first.
 async fn execution(
     container: &ContainerClient<Durable>,
     instance_id: &str,

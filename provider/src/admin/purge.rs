@@ -1,7 +1,8 @@
-//! Deleting what ended long ago, in slices.
+//! Deletes ended instances in slices.
 //!
-//! A slice is found by one query and deleted partition by partition, descendants before their ancestors. Nothing is kept
-//! between slices but counts: whoever begins anew, here or on another machine, finds what is left.
+//! One query finds a slice; it is deleted partition by partition, descendants before their
+//! ancestors. A purge keeps only counts between slices, so another purge continues an interrupted
+//! one.
 
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query, Timestamp};
@@ -12,16 +13,17 @@ use super::delete::delete_partition;
 use crate::documents::{Durable, Instance, Status};
 use crate::error::{InOperation, Result};
 
-/// The operation that errors of a purge name.
+/// The operation's name in errors of a purge.
 const PURGE: &str = "purge";
-/// Instances per slice without their descendants.
+/// The number of instances per slice, without their descendants.
 const SLICE: u32 = 100;
-/// Partitions that are deleted at the same time.
-const AT_ONCE: usize = 8;
-/// Parents whose children one query looks for: as many as there may be in a list of the query language without harm.
+/// The number of partitions that are deleted concurrently.
+const CONCURRENCY: usize = 8;
+/// The number of parents whose children one query finds, bounded by the practical length of a list
+/// in the query language.
 const PARENTS: usize = 100;
 
-/// Ended instances on their way out, [`slice`](Self::next_slice) by slice.
+/// Deletes ended instances, one [`slice`](Self::next_slice) after the other.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,10 +64,11 @@ impl Purge {
         }
     }
 
-    /// How many instances are to go, without their descendants. One aggregate per physical partition.
+    /// Returns the number of instances to delete, without their descendants. Runs one aggregate per
+    /// physical partition.
     ///
     /// # Errors
-    /// When the service does not answer.
+    /// Fails when the service does not answer.
     pub async fn remaining(&self) -> Result<u64, ProviderError> {
         let counts = self
             .container
@@ -76,16 +79,17 @@ impl Purge {
         Ok(counts.into_iter().sum())
     }
 
-    /// What is gone so far.
+    /// Returns the counts of everything deleted so far.
     pub fn purged(&self) -> &DeleteInstanceResult {
         &self.purged
     }
 
-    /// Deletes up to a hundred ended instances with their descendants. `None` when no more are left.
+    /// Deletes up to a hundred ended instances with their descendants. Returns `None` when none are
+    /// left.
     ///
     /// # Errors
-    /// When the service does not answer, or an instance keeps changing. What is deleted stays deleted, and the next call
-    /// goes on.
+    /// Fails when the service does not answer, or an instance keeps changing. Deleted instances
+    /// stay deleted, and the next call continues.
     pub async fn next_slice(&mut self) -> Result<Option<DeleteInstanceResult>, ProviderError> {
         self.delete_slice().await.in_operation(PURGE)
     }
@@ -102,7 +106,7 @@ impl Purge {
         let levels = self.with_descendants(roots).await?;
         let mut slice = DeleteInstanceResult::default();
         let mut failure = None;
-        // While an ancestor is there, an interrupted purge finds the descendants again.
+        // While an ancestor exists, an interrupted purge finds its descendants again.
         for level in levels.into_iter().rev() {
             failure = self.delete_all(level, &mut slice).await.err();
             if failure.is_some() {
@@ -116,7 +120,7 @@ impl Purge {
         }
     }
 
-    /// Instances, those that they started, those that these started, and so on.
+    /// Returns the ids of `roots`, then of their children, and so on, level by level.
     async fn with_descendants(&self, roots: Vec<String>) -> Result<Vec<Vec<String>>> {
         let mut levels = vec![roots];
         while let Some(parents) = levels.last().filter(|parents| !parents.is_empty()) {
@@ -131,7 +135,7 @@ impl Purge {
         Ok(levels)
     }
 
-    /// Deletes some instances, as many at a time as do not wait for each other. All are tried; the last failure is returned.
+    /// Deletes instances concurrently. Tries all of them, and returns the last failure.
     async fn delete_all(&self, ids: Vec<String>, deleted: &mut DeleteInstanceResult) -> Result<()> {
         let mut partitions = stream::iter(ids)
             .map(|id| {
@@ -143,7 +147,7 @@ impl Purge {
                     (done, result)
                 }
             })
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(CONCURRENCY);
         let mut failure = Ok(());
         while let Some((done, result)) = partitions.next().await {
             add(deleted, &result);
@@ -152,7 +156,7 @@ impl Purge {
         failure
     }
 
-    /// Instances that ended long enough ago and that no other one has started.
+    /// Matches instances that ended before the limit and have no parent.
     fn roots(&self) -> Filter<Instance> {
         let root =
             Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined();
@@ -163,7 +167,7 @@ impl Purge {
 
     async fn ids(&self, query: cdb_model::ValueQuery<Instance, String>) -> Result<Vec<String>> {
         let found = self.container.query(query).row_by_row().all().await?;
-        // An instance whose id is no string is none of ours.
+        // An id that is not a string does not belong to a document of this crate.
         Ok(found.into_iter().flatten().collect())
     }
 }

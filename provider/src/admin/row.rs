@@ -1,4 +1,4 @@
-//! A document in the partition of an instance that is deleted.
+//! A document in the partition of an instance that is being deleted.
 
 use cdb_model::{Batch, BatchError, Location, Stored, Unreadable};
 
@@ -9,12 +9,13 @@ use crate::documents::Durable;
 #[derive(Clone)]
 pub(super) struct Row {
     pub(super) location: Location,
-    /// `None` if it cannot be read.
+    /// `None` if the document cannot be decoded.
     pub(super) document: Option<Durable>,
 }
 
 impl Row {
-    /// A document of the instance, readable or not. `None` for a document of another application in this container.
+    /// Wraps a document of the instance. Returns `None` for a document of another application in
+    /// this container.
     pub(super) fn of(
         instance_id: &str,
         found: Result<Stored<Durable>, Unreadable>,
@@ -36,7 +37,7 @@ impl Row {
         }
     }
 
-    /// Adds its deletion, under the id and version that it was read with.
+    /// Adds the deletion of the version that was read.
     pub(super) fn add_delete(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         batch.delete_at(&self.location).map(drop)
     }

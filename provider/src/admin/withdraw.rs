@@ -1,8 +1,9 @@
-//! What an instance that is deleted has under way for others, and is large: its parts are in the partitions of the targets
-//! already, where nothing would ever look for them.
+//! Withdraws the large messages that a deleted instance has not delivered yet. Their chunks are
+//! already in the partitions of the targets, where no sweep would find them.
 //!
-//! Whether a message arrives is decided by its derived id. Here its trace is created in its place: then it can arrive no more,
-//! and its parts go. Where the id is taken, it has arrived, and they are the target's.
+//! A message is delivered under a derived id. Withdrawing creates its trace under that id, so that
+//! it cannot be delivered any more, and deletes its chunks. If the id is taken, the message was
+//! delivered, and the chunks belong to the target.
 
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::{Document, Stored};
@@ -14,16 +15,17 @@ use crate::error::Result;
 use crate::outbox::Documents;
 use crate::spill;
 
-/// Withdraws what the documents of a partition have under way for others. Spills that were removed are taken out of
-/// `rows`; one whose commit has just come stays among them, and cannot be deleted any more.
+/// Withdraws the undelivered messages of a partition's documents. Removes from `rows` the spills
+/// that were deleted. A spill whose commit has just arrived stays in `rows`, and its deletion will
+/// fail.
 ///
 /// # Errors
-/// When the service does not say whether a message has arrived.
+/// Fails when the service does not tell whether a message was delivered.
 pub(super) async fn from_targets(
     container: &ContainerClient<Durable>,
     rows: &mut Vec<Row>,
 ) -> Result<()> {
-    let mut gone = Vec::new();
+    let mut released = Vec::new();
     for row in rows.iter() {
         let Some(document) = &row.document else {
             continue;
@@ -31,15 +33,15 @@ pub(super) async fn from_targets(
         match document {
             Durable::OutboxIntent(intent) => messages(container, intent).await?,
             Durable::Spill(spill) if spill.texts.iter().any(|text| is_foreign(spill, text)) => {
-                let is_given_up = spill::give_up_now(container, spill).await?;
-                if is_given_up {
-                    gone.push(row.location.id.clone());
+                let is_released = spill::release_now(container, spill).await?;
+                if is_released {
+                    released.push(row.location.id.clone());
                 }
             }
             _ => {}
         }
     }
-    rows.retain(|row| !gone.contains(&row.location.id));
+    rows.retain(|row| !released.contains(&row.location.id));
     Ok(())
 }
 
@@ -51,9 +53,9 @@ async fn messages(container: &ContainerClient<Durable>, intent: &OutboxIntent) -
     let documents = match Documents::of(container, || container.now(), intent).await {
         Ok(documents) => documents,
         Err(error) if error.is_retryable() => return Err(error),
-        // Nobody can deliver it either.
+        // No runtime can deliver the message either.
         Err(error) => {
-            tracing::warn!(instance = %intent.instance_id, %error, "parts of messages that cannot be read stay with their targets");
+            tracing::warn!(instance = %intent.instance_id, %error, "cannot decode messages of a deleted instance; their chunks stay in the partitions of the targets");
             return Ok(());
         }
     };
@@ -61,22 +63,25 @@ async fn messages(container: &ContainerClient<Durable>, intent: &OutboxIntent) -
         let Some(chunked) = message.work_item.chunked().cloned() else {
             continue;
         };
-        if chunked.instance_id != intent.instance_id && !arrives(container, message).await? {
+        if chunked.instance_id != intent.instance_id && !is_delivered(container, message).await? {
             chunks::delete_text(container, &chunked).await?;
         }
     }
     Ok(())
 }
 
-/// Whether a message has arrived and waits there. If not, it never will.
-async fn arrives(container: &ContainerClient<Durable>, message: OrchestratorItem) -> Result<bool> {
+/// Returns whether a message was delivered and still waits. Otherwise prevents its delivery.
+async fn is_delivered(
+    container: &ContainerClient<Durable>,
+    message: OrchestratorItem,
+) -> Result<bool> {
     let trace = message.into_trace();
     if container.ensure(&trace).await?.is_some() {
         return Ok(false);
     }
     let found = container.latest_committed().read(&trace.key()).await;
     let found: Option<Stored<OrchestratorItem>> = match found {
-        // It has arrived, whatever became of it there: its parts go with its target.
+        // Delivered, but undecodable: its chunks are deleted with its target.
         Err(error) if error.kind() == ErrorKind::Decode => return Ok(true),
         found => found?,
     };

@@ -1,4 +1,4 @@
-//! What a turn makes of its instance.
+//! The effect of a turn on its instance.
 
 use cdb_model::Timestamp;
 use duroxide::providers::ExecutionMetadata;
@@ -6,9 +6,9 @@ use duroxide::providers::ExecutionMetadata;
 use crate::custom_status;
 use crate::documents::{Execution, Instance, Status, Text};
 use crate::instances::{Turn, TurnResult, pack_version};
-use crate::turn::lock::take_out;
+use crate::turn::lock::remove_attempts;
 
-/// The instance after the turn, unlocked.
+/// Returns the instance after the turn, unlocked.
 pub(super) fn advance(
     turn: &Turn,
     result: &TurnResult,
@@ -21,7 +21,7 @@ pub(super) fn advance(
     instance.locked_until = None;
     instance.commit_token = Some(turn.token.clone());
     instance.updated_at = now;
-    take_out(&mut instance.attempts, &turn.messages);
+    remove_attempts(&mut instance.attempts, &turn.messages);
     if result.execution_id > instance.current_execution_id {
         start_execution(&mut instance, result.execution_id, now);
     }
@@ -61,7 +61,8 @@ fn start_execution(instance: &mut Instance, execution_id: u64, now: Timestamp) {
     instance.completed_at = None;
 }
 
-/// Sets name, versions and parent where the turn says them. The first parent stays for the life of the instance.
+/// Sets name, versions and parent if the turn provides them. The first parent stays for the life of
+/// the instance.
 fn apply_identity(instance: &mut Instance, metadata: &ExecutionMetadata) {
     if let Some(name) = &metadata.orchestration_name {
         instance.orchestration_name.clone_from(name);
@@ -79,16 +80,23 @@ fn apply_identity(instance: &mut Instance, metadata: &ExecutionMetadata) {
     }
 }
 
-/// What is kept of the execution that this turn replaces.
-pub(super) fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
-    Execution {
+/// Returns the document of the execution that this turn replaces; `None` if there is none.
+pub(super) fn ended_execution(
+    before: &Instance,
+    result: &TurnResult,
+    now: Timestamp,
+) -> Option<Execution> {
+    if result.execution_id <= before.current_execution_id {
+        return None;
+    }
+    Some(Execution {
         instance_id: before.instance_id.clone(),
         execution_id: before.current_execution_id,
         status: before.status.clone(),
         output: before.output.clone(),
-        started_at: before.started_at.unwrap_or(before.created_at),
+        started_at: before.started_at?,
         completed_at: before
             .completed_at
             .or(before.status.is_terminal().then_some(now)),
-    }
+    })
 }

@@ -11,8 +11,8 @@ use crate::documents::{Durable, OutboxIntent};
 use crate::instances::{CachedInstance, History, Message, Turn, TurnResult};
 use crate::services::Services;
 
-/// Caches the instance as the commit left it and puts its work into the local queues. Returns the intents to deliver.
-/// Without an `outcome` the commit took place, but its answer was lost.
+/// Caches the committed instance and puts its work into the local queues. Returns the intents to
+/// deliver. `outcome` is `None` when the commit took place but its answer was lost.
 pub(super) fn apply_commit(
     services: &Services,
     turn: &mut Turn,
@@ -25,9 +25,7 @@ pub(super) fn apply_commit(
     queue_activities(services, &mut plan, outcome);
     let own = own_messages(services, &mut plan, outcome);
     let intents = std::mem::take(&mut plan.outgoing.intents);
-    if let Some(chunks) = plan.consumed_chunks.take() {
-        chunks.remove(services);
-    }
+    std::mem::take(&mut plan.consumed_chunks).remove(services);
     let execution = plan.instance.current_execution_id;
     let next = plan.next.take();
     let cached = cached(services, turn, result, plan, outcome);
@@ -45,7 +43,7 @@ pub(super) fn apply_commit(
     intents
 }
 
-/// The instance as the commit left it, if all ETags are known.
+/// Returns the committed instance; `None` when an ETag is unknown.
 fn cached(
     services: &Services,
     turn: &mut Turn,
@@ -82,7 +80,8 @@ fn cached(
     })
 }
 
-/// Puts new activities into the local queue: locked ones for the workers they were locked for, others as free.
+/// Puts new activities into the local queue: prelocked ones for the workers they were locked for,
+/// the others as free.
 fn queue_activities(
     services: &Services,
     plan: &mut CommitPlan,
@@ -94,15 +93,16 @@ fn queue_activities(
         let id = document.key().to_id().ok();
         let stored = id.and_then(|id| plan.stored(outcome, id, document, operation));
         match (stored, locked) {
-            (Some(item), Some(_)) => services.activities().hand_over(item),
-            (Some(item), None) => services.activities().free(item, Duration::ZERO),
+            (Some(item), Some(_)) => services.activities().note_prelocked(item),
+            (Some(item), None) => services.activities().note_free(item, Duration::ZERO),
             (None, Some(item)) => activities::outcome_unknown(services, item),
             (None, None) => services.activities().local().poll_soon(),
         }
     }
 }
 
-/// Notes the messages of the turn to its own instance. Returns the due ones if the commit has locked the next turn.
+/// Notes the messages of the turn to its own instance. Returns the due messages if the commit has
+/// prelocked the next turn.
 fn own_messages(
     services: &Services,
     plan: &mut CommitPlan,
@@ -117,10 +117,10 @@ fn own_messages(
         let stored = id.and_then(|id| plan.stored(outcome, id, document, operation));
         match stored.map(|stored| Message::read(stored, plan.planned_at)) {
             Some(message) if after.is_zero() && plan.next.is_some() => for_next.push(message),
-            Some(message) => services.instances().expect(message),
+            Some(message) => services.instances().note_message(message),
             None => services
                 .instances()
-                .suspect(&instance_id, execution_id, after),
+                .recheck(&instance_id, execution_id, after),
         }
     }
     for_next

@@ -1,7 +1,7 @@
-//! The activities that a turn has cancelled, as the intent that its commit carries.
+//! The activities that a turn has cancelled, as an intent of its commit.
 //!
-//! They cannot go with the commit itself: one that has ended meanwhile would make it fail. So their removal is a delivery
-//! like others, and a crash after the commit leaves it to the reconciler.
+//! The commit itself cannot delete them: an activity that has ended would make it fail. So their
+//! removal is a delivery, and a crash after the commit leaves it to the reconciler.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,14 +12,14 @@ use super::outgoing::Origin;
 use crate::documents::{CancelledActivities, OutboxIntent};
 use crate::instances::{Turn, TurnResult};
 
-/// Inputs that are longer may be in chunks; a shorter one never is.
+/// Only longer inputs may be stored in chunks.
 const LARGE_INPUT: usize = 8 * 1024;
 
-/// Most activities of one intent: about 200 KB.
-const MOST: usize = 20_000;
+/// The most activities of one intent, which take about 200 KB.
+const MAX_ACTIVITIES: usize = 20_000;
 
-/// What is to be removed; nothing when nothing is. An activity that is cancelled in the turn that schedules it is never
-/// sent (`super::outgoing`).
+/// Returns the intents that remove cancelled activities. An activity that is cancelled in the turn
+/// that schedules it is never sent (`super::outgoing`).
 pub(super) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> Vec<OutboxIntent> {
     if result.cancelled.is_empty() {
         return Vec::new();
@@ -39,25 +39,33 @@ pub(super) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> 
         .iter()
         .filter(|activity| !never_sent.contains(&activity.activity_id))
         .collect();
-    let parts = sent.chunks(MOST).enumerate();
-    let intent = |(number, part): (usize, &[&ScheduledActivityIdentifier])| {
-        let mut executions: BTreeMap<u64, CancelledActivities> = BTreeMap::new();
-        for activity in part {
-            let of = executions.entry(activity.execution_id).or_default();
-            of.execution_id = activity.execution_id;
-            if large.contains(&activity.activity_id) {
-                of.large.push(activity.activity_id);
-            } else {
-                of.small.push(activity.activity_id);
-            }
-        }
-        let key = format!("{}-cancelled-{number}", origin.token);
-        OutboxIntent {
-            cancelled: executions.into_values().collect(),
+    let mut intents = Vec::new();
+    for part in sent.chunks(MAX_ACTIVITIES) {
+        let key = format!("{}-cancelled-{}", origin.token, intents.len());
+        intents.push(OutboxIntent {
+            cancelled: by_execution(part, &large),
             ..OutboxIntent::new(origin.instance_id, key, origin.instance_id, origin.now)
+        });
+    }
+    intents
+}
+
+/// Groups cancelled activities by execution, and by the size of their inputs.
+fn by_execution(
+    activities: &[&ScheduledActivityIdentifier],
+    large: &HashSet<u64>,
+) -> Vec<CancelledActivities> {
+    let mut executions: BTreeMap<u64, CancelledActivities> = BTreeMap::new();
+    for activity in activities {
+        let of = executions.entry(activity.execution_id).or_default();
+        of.execution_id = activity.execution_id;
+        if large.contains(&activity.activity_id) {
+            of.large.push(activity.activity_id);
+        } else {
+            of.small.push(activity.activity_id);
         }
-    };
-    parts.map(intent).collect()
+    }
+    executions.into_values().collect()
 }
 
 fn scheduled(item: &WorkItem) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! The end of a turn: one atomic batch, conditional on the lock, and its effects.
+//! Commits a turn: one atomic batch, conditional on the lock, and its effects.
 
 mod advance;
 mod apply;
@@ -50,7 +50,7 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     if long_poll {
         services.spawn(|services| async move { outbox::deliver_all(&services, intents).await });
     } else {
-        // A caller that polls once sees at once what the turn has done to other instances.
+        // A caller without long polling sees the turn's effects on other instances at once.
         outbox::deliver_all(services, intents).await;
     }
     Ok(())
@@ -77,7 +77,7 @@ async fn plan_and_send(
     match send::send(services, turn, &mut plan).await {
         Ok(outcome) => Ok(apply_commit(services, turn, result, plan, outcome.as_ref())),
         Err(error) => {
-            plan.spilling.give_up(services);
+            plan.spilling.release(services);
             Err(error)
         }
     }

@@ -1,7 +1,7 @@
-//! What a turn sends: activities and messages, for its own partition and for others.
+//! The activities and messages that a turn sends, to its own partition and to others.
 //!
-//! Everything leaves with the commit. What does not fit into the commit's batch beside the turn itself goes into intents,
-//! which hold many items in one document; an item of the own partition may travel that way too.
+//! All of them leave with the commit. Those that do not fit into the commit's batch are packed into
+//! intents, which hold many items in one document. Items of the own partition may be packed too.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,20 +16,21 @@ use crate::documents::{
 use crate::instances::TurnResult;
 use crate::spill::Spilling;
 
-/// Most bytes of messages in one intent, so that the document stays below the service's 2 MB with its escapes.
+/// The most bytes of messages in one intent. With JSON escapes the document stays below the
+/// service's 2 MB.
 const INTENT_BYTES: usize = 700 * 1024;
 
-/// What surrounds a message in an intent, about.
+/// The approximate overhead of a message in an intent.
 const ITEM_BYTES: usize = 96;
 
-/// What the number of an event takes in an intent, about.
+/// The approximate bytes of an activity id in an intent.
 const NUMBER_BYTES: usize = 8;
 
-/// How much of a turn that is too large for its batch may still leave in intents of the usual form.
+/// The limits of plain intents in a turn that is too large for its batch.
 const SPILLED_INTENTS: usize = 16;
 const SPILLED_INTENTS_BYTES: usize = 512 * 1024;
 
-/// What a turn sends, sorted by the way it goes.
+/// The items that a turn sends, by route.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     pub(super) workers: Vec<WorkerItem>,
@@ -37,22 +38,26 @@ pub(super) struct Outgoing {
     pub(super) intents: Vec<OutboxIntent>,
 }
 
-/// Where the items of a turn come from.
+/// The origin of a turn's items.
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     pub(super) instance_id: &'a str,
-    /// The turn's token: unique, so that everything derived from it is.
+    /// The token of the turn. It is unique, so everything derived from it is.
     pub(super) token: &'a str,
     pub(super) now: Timestamp,
-    /// What this machine's clock shows at `now`: duroxide takes the times of timers from it.
+    /// The time on this machine's clock at `now`. duroxide sets timers by that clock.
     pub(super) machine_now: Timestamp,
 }
 
+/// Items for other instances, by target.
+type ForeignItems = BTreeMap<String, Vec<IntentItem>>;
+
 impl Outgoing {
-    /// Sorts the items of a turn. An activity that is cancelled in the turn that schedules it is never sent.
+    /// Sorts the items of a turn by route. An activity that is cancelled in the turn that schedules
+    /// it is never sent.
     ///
     /// # Errors
-    /// When an item cannot be written as JSON.
+    /// Fails when an item cannot be written as JSON.
     pub(super) fn sort(
         origin: &Origin<'_>,
         result: &TurnResult,
@@ -61,51 +66,67 @@ impl Outgoing {
         let cancelled: HashSet<_> = cancelled
             .map(|of| (&*of.instance, of.execution_id, of.activity_id))
             .collect();
+        let is_cancelled = |worker: &WorkerItem| {
+            let (execution_id, activity_id) = (worker.execution_id, worker.activity_id);
+            cancelled.contains(&(&*worker.instance_id, execution_id, activity_id))
+        };
         let mut sorted = Self::default();
-        let mut others: BTreeMap<&str, Vec<IntentItem>> = BTreeMap::new();
+        let mut others = ForeignItems::default();
         for item in &result.worker_items {
-            let Some(worker) = WorkerItem::new(item, origin.now)? else {
-                continue;
-            };
-            let activity = (
-                &*worker.instance_id,
-                worker.execution_id,
-                worker.activity_id,
-            );
-            if cancelled.contains(&activity) {
-                continue;
-            }
-            if worker.instance_id == origin.instance_id {
-                sorted.workers.push(worker);
-            } else {
-                let items = others.entry(target_instance(item)).or_default();
-                items.push(intent_activity(worker));
+            match WorkerItem::new(item, origin.now)? {
+                Some(worker) if !is_cancelled(&worker) => {
+                    sorted.add_activity(origin, worker, &mut others);
+                }
+                _ => {}
             }
         }
         for (number, item) in result.orchestrator_items.iter().enumerate() {
-            let visible_at = due(item, origin);
-            let target = target_instance(item);
-            if target == origin.instance_id {
-                let cause = format!("{}-{number}", origin.token);
-                let message = OrchestratorItem::new(item, cause, visible_at, origin.now)?;
-                sorted.own.push(message);
-            } else {
-                others.entry(target).or_default().push(IntentItem {
-                    queue: IntentQueue::Orchestrator,
-                    work_item: Text::Inline(serde_json::to_string(item)?),
-                    visible_at,
-                });
-            }
+            sorted.add_message(origin, number, item, &mut others)?;
         }
         for (target, items) in others {
-            sorted.pack(origin, target, items);
+            sorted.pack(origin, &target, items);
         }
         Ok(sorted)
     }
 
-    /// Puts items into as few intents as their size allows.
+    fn add_activity(&mut self, origin: &Origin<'_>, worker: WorkerItem, others: &mut ForeignItems) {
+        if worker.instance_id == origin.instance_id {
+            self.workers.push(worker);
+        } else {
+            let items = others.entry(worker.instance_id.clone()).or_default();
+            items.push(intent_activity(worker));
+        }
+    }
+
+    fn add_message(
+        &mut self,
+        origin: &Origin<'_>,
+        number: usize,
+        item: &WorkItem,
+        others: &mut ForeignItems,
+    ) -> Result<(), serde_json::Error> {
+        let visible_at = due(item, origin);
+        let target = target_instance(item);
+        if target == origin.instance_id {
+            let cause = format!("{}-{number}", origin.token);
+            let message = OrchestratorItem::new(item, cause, visible_at, origin.now)?;
+            self.own.push(message);
+        } else {
+            others
+                .entry(target.to_owned())
+                .or_default()
+                .push(IntentItem {
+                    queue: IntentQueue::Orchestrator,
+                    work_item: Text::Inline(serde_json::to_string(item)?),
+                    visible_at,
+                });
+        }
+        Ok(())
+    }
+
+    /// Packs items into as few intents as their size allows.
     fn pack(&mut self, origin: &Origin<'_>, target: &str, items: Vec<IntentItem>) {
-        // Full from the start: the first item opens an intent of its own, never the one of another target.
+        // Starts full: the first item opens a new intent instead of joining that of another target.
         let mut bytes = usize::MAX;
         for item in items {
             let size = item.work_item.header().len() + ITEM_BYTES;
@@ -127,7 +148,7 @@ impl Outgoing {
         }
     }
 
-    /// Bytes of everything that is sent.
+    /// Returns the bytes of everything that is sent.
     pub(super) fn bytes(&self) -> usize {
         let workers = self.workers.iter().map(|item| &item.work_item);
         let own = self.own.iter().map(|item| &item.work_item);
@@ -138,8 +159,8 @@ impl Outgoing {
         texts.map(Text::bytes).sum()
     }
 
-    /// Makes room: when the rest does not fit beside `taken`, everything for the own partition leaves by intents too.
-    /// Returns whether it does.
+    /// Moves the items of the own partition into intents if everything does not fit beside `taken`.
+    /// Returns whether it moved them.
     pub(super) fn fit(&mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> bool {
         let workers = self.workers.iter().map(|item| item_bytes(&item.work_item));
         let own = self.own.iter().map(|item| item_bytes(&item.work_item));
@@ -157,7 +178,7 @@ impl Outgoing {
         true
     }
 
-    /// The items of the own partition, as they travel by intents.
+    /// Takes the items of the own partition, in the form of intents.
     fn take_own(&mut self) -> Vec<IntentItem> {
         let workers = std::mem::take(&mut self.workers).into_iter();
         let workers = workers.map(intent_activity);
@@ -171,7 +192,8 @@ impl Outgoing {
         workers.chain(own).collect()
     }
 
-    /// Moves large texts out of the commit; and when what is left has no room in it, everything into one intent.
+    /// Moves large texts into chunks. If the rest is still too large for the commit, moves all
+    /// items into one intent.
     pub(super) fn spill(
         &mut self,
         origin: &Origin<'_>,
@@ -184,7 +206,7 @@ impl Outgoing {
             .chain(own)
             .chain(intents.map(|item| &mut item.work_item));
         for text in texts {
-            spilling.relieve_message(text)?;
+            spilling.spill_message(text)?;
         }
         let size: usize = self.intents.iter().map(intent_bytes).sum();
         if self.intents.len() <= SPILLED_INTENTS && size <= SPILLED_INTENTS_BYTES {
@@ -205,14 +227,14 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Leaves the messages that are due to the runtime that commits them.
+    /// Reserves due messages for the runtime that commits them.
     pub(super) fn reserve(&mut self, now: Timestamp) {
         let own = std::mem::take(&mut self.own);
         self.own = own.into_iter().map(|item| item.reserved(now)).collect();
     }
 
     /// Adds everything to the commit.
-    pub(super) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<Placed, BatchError> {
+    pub(super) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<SentOperations, BatchError> {
         let workers = self.workers.iter().map(|item| batch.create(item));
         let workers = workers.collect::<Result<_, _>>()?;
         let own = self.own.iter().map(|item| batch.create(item));
@@ -220,11 +242,11 @@ impl Outgoing {
         for intent in &self.intents {
             batch.create(intent)?;
         }
-        Ok(Placed { workers, own })
+        Ok(SentOperations { workers, own })
     }
 }
 
-/// An activity as an intent carries it.
+/// Converts an activity to an item of an intent.
 fn intent_activity(item: WorkerItem) -> IntentItem {
     IntentItem {
         queue: IntentQueue::Worker,
@@ -233,14 +255,14 @@ fn intent_activity(item: WorkerItem) -> IntentItem {
     }
 }
 
-/// Where in the commit the items of the own partition are, in their order.
+/// The operations of the commit that create items of the own partition, in order.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct SentOperations {
     pub(super) workers: Vec<OperationIndex>,
     pub(super) own: Vec<OperationIndex>,
 }
 
-/// What a message takes in a document of its own, about.
+/// Returns the approximate size of a message in a document of its own.
 fn item_bytes(text: &Text) -> usize {
     text.header().len() + 512
 }
@@ -257,7 +279,7 @@ fn intent_bytes(intent: &OutboxIntent) -> usize {
             .sum::<usize>()
 }
 
-/// When a message is due. A timer's says so itself, by the clock of the machine that set it: this one.
+/// Returns the due time of a message. A timer carries its due time, by the clock of this machine.
 fn due(item: &WorkItem, origin: &Origin<'_>) -> Timestamp {
     match item {
         WorkItem::TimerFired { fire_at_ms, .. } => {
@@ -280,7 +302,7 @@ mod tests {
         machine_now: Timestamp::from_millis(31_000),
     };
 
-    fn sent(worker_items: &[WorkItem], orchestrator_items: &[WorkItem]) -> TurnResult {
+    fn turn_result(worker_items: &[WorkItem], orchestrator_items: &[WorkItem]) -> TurnResult {
         TurnResult {
             execution_id: 1,
             history_delta: Vec::new(),
@@ -312,14 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_to_one_instance_travel_together() {
+    fn messages_to_one_instance_share_an_intent() {
         let items = [
             event("a", "1"),
             event("b", "2"),
             event("a", "3"),
             event("parent", "4"),
         ];
-        let sorted = Outgoing::sort(&ORIGIN, &sent(&[], &items)).unwrap();
+        let sorted = Outgoing::sort(&ORIGIN, &turn_result(&[], &items)).unwrap();
         assert_eq!(sorted.own.len(), 1);
         let targets: Vec<_> = sorted
             .intents
@@ -338,7 +360,7 @@ mod tests {
             event("a", "s"),
             event("b", "s"),
         ];
-        let sorted = Outgoing::sort(&ORIGIN, &sent(&[], &items)).unwrap();
+        let sorted = Outgoing::sort(&ORIGIN, &turn_result(&[], &items)).unwrap();
         let targets: Vec<_> = sorted
             .intents
             .iter()
@@ -350,23 +372,23 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_fires_in_time_whatever_the_clock_shows_of_the_machine_that_set_it() {
+    fn a_timer_is_due_on_time_despite_clock_skew_of_its_machine() {
         let timer = |fire_at_ms| WorkItem::TimerFired {
             instance: "parent".to_owned(),
             execution_id: 1,
             id: 2,
             fire_at_ms,
         };
-        // The machine is half a minute ahead of the service.
+        // The clock of the machine is half a minute ahead of the service.
         let items = [timer(31_250), timer(1_250)];
-        let sorted = Outgoing::sort(&ORIGIN, &sent(&[], &items)).unwrap();
+        let sorted = Outgoing::sort(&ORIGIN, &turn_result(&[], &items)).unwrap();
         let due: Vec<_> = sorted.own.iter().map(|item| item.visible_at).collect();
         assert_eq!(due, [1_250, 1_000].map(Timestamp::from_millis));
     }
 
     #[test]
-    fn what_is_cancelled_in_its_own_turn_is_never_sent() {
-        let mut result = sent(&[activity(1, ""), activity(2, "")], &[]);
+    fn an_activity_cancelled_in_its_own_turn_is_never_sent() {
+        let mut result = turn_result(&[activity(1, ""), activity(2, "")], &[]);
         result.cancelled.push(ScheduledActivityIdentifier {
             instance: "parent".to_owned(),
             execution_id: 1,
@@ -378,9 +400,9 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_batch_holds_leaves_in_a_few_intents() {
+    fn items_beyond_the_batch_limit_leave_in_a_few_intents() {
         let items: Vec<_> = (0..5_000).map(|id| activity(id, "input")).collect();
-        let mut sorted = Outgoing::sort(&ORIGIN, &sent(&items, &[])).unwrap();
+        let mut sorted = Outgoing::sort(&ORIGIN, &turn_result(&items, &[])).unwrap();
         let mut batch = Batch::new("parent");
         assert!(sorted.fit(&ORIGIN, &batch));
         assert!(sorted.workers.is_empty());

@@ -1,8 +1,9 @@
-//! What a turn leaves, as one value. Planning sends nothing; the same plan is sent until its outcome is known.
+//! The plan of a commit, as one value. Planning sends no request; the same plan is sent until its
+//! outcome is known.
 //!
-//! Most turns fit into one batch as they are. When one does not, everything large moves into chunks, the history of
-//! the turn becomes one document, the key-value store another one, and all that it sends leaves in few intents. The
-//! rest fits into a batch whatever the size of the turn.
+//! Most turns fit into one batch. For a turn that does not, all large texts move into chunks, the
+//! history of the turn and the key-value store become one document each, and its items leave in few
+//! intents. The rest fits into a batch, whatever the size of the turn.
 
 use cdb_client::BatchOutcome;
 use cdb_model::{Batch, BatchError, ETag, EncodeError, ItemId, OperationIndex, Stored, Timestamp};
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 
 use super::advance::{advance, ended_execution};
 use super::cancelled;
-use super::outgoing::{Origin, Outgoing, Placed};
+use super::outgoing::{Origin, Outgoing, SentOperations};
 use super::segments::NewHistory;
 use crate::activities::{self, FreeWorkers};
 use crate::admission;
@@ -22,21 +23,21 @@ use crate::kv::KvUpdate;
 use crate::spill::{ConsumedChunks, Limits, Spilling};
 use crate::turn::prelock::NextTurn;
 
-/// What a plan depends on besides the turn and its result.
+/// The inputs of a plan besides the turn and its result.
 #[derive(Debug)]
 pub(super) struct PlanContext<'a> {
     pub(super) origin: Origin<'a>,
     pub(super) limits: Limits,
-    /// The lock of the next turn, if a dispatcher of this process would take it soon.
+    /// The prelock of the next turn, if a dispatcher of this process is expected to take it soon.
     pub(super) next: Option<NextTurn>,
-    /// The workers of this process that have time for new activities.
+    /// The free capacity of this process's workers.
     pub(super) workers: Option<FreeWorkers>,
 }
 
-/// A commit as it is sent.
+/// A planned commit.
 #[derive(Debug)]
 pub(super) struct CommitPlan {
-    /// The instance as the commit leaves it, locked for the next turn if there is a `next`.
+    /// The instance after the commit, locked for the next turn if there is a `next`.
     pub(super) instance: Instance,
     pub(super) history: NewHistory,
     /// The execution that this turn replaces.
@@ -47,10 +48,10 @@ pub(super) struct CommitPlan {
     /// Chunks that are written before the batch.
     pub(super) spilling: Spilling,
     /// Chunks of consumed messages.
-    pub(super) consumed_chunks: Option<ConsumedChunks>,
+    pub(super) consumed_chunks: ConsumedChunks,
     /// The start of the lock times in the batch.
     locked_at: Timestamp,
-    /// Before the first send.
+    /// The time before the first send.
     pub(super) planned_at: Instant,
     pub(super) batch: Batch<Durable>,
     /// The ETag that the batch is conditional on.
@@ -58,18 +59,18 @@ pub(super) struct CommitPlan {
     pub(super) operations: Operations,
 }
 
-/// The operations of the batch whose ETags matter afterwards.
+/// The operations of the batch whose ETags are needed after the commit.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     pub(super) instance: Option<OperationIndex>,
     pub(super) kv: Vec<OperationIndex>,
-    pub(super) sent: Placed,
+    pub(super) sent: SentOperations,
 }
 
 /// Plans the commit of a turn.
 ///
 /// # Errors
-/// When the turn exceeds a limit of the provider, or cannot be written as JSON.
+/// Fails when the turn exceeds a limit of the provider, or cannot be written as JSON.
 pub(super) fn plan(
     turn: &Turn,
     result: &TurnResult,
@@ -84,7 +85,7 @@ pub(super) fn plan(
     }
 }
 
-/// Rejects what could be committed and then neither be delivered nor be stored.
+/// Rejects items that could be committed but neither delivered nor stored.
 fn check_sent(result: &TurnResult) -> Result<()> {
     let items = result.orchestrator_items.iter().chain(&result.worker_items);
     for item in items {
@@ -96,7 +97,7 @@ fn check_sent(result: &TurnResult) -> Result<()> {
     }
 }
 
-/// Whether a batch has no room for an operation.
+/// Returns whether an operation does not fit into a batch.
 fn has_no_room(error: &BatchError) -> bool {
     matches!(
         error,
@@ -121,33 +122,28 @@ impl CommitPlan {
     ) -> Result<Self> {
         let origin = &context.origin;
         let (id, now) = (origin.instance_id, origin.now);
-        let before = &turn.instance.document;
         let events = &result.history_delta;
         let mut history = NewHistory::pack(context.limits, id, result.execution_id, events)?;
         let mut outgoing = Outgoing::sort(origin, result)?;
-        outgoing
-            .intents
-            .extend(cancelled::intents(turn, origin, result));
-        check_size(
-            turn,
-            result,
-            context.limits,
-            (history.bytes, outgoing.bytes()),
-        )?;
-        let starts_next = result.execution_id > before.current_execution_id;
-        let ended = starts_next && before.started_at.is_some();
-        let mut ended = ended.then(|| ended_execution(before, now));
+        let cancelled = cancelled::intents(turn, origin, result);
+        outgoing.intents.extend(cancelled);
+        let sizes = Sizes {
+            history: history.bytes,
+            outgoing: outgoing.bytes(),
+        };
+        check_size(turn, result, context.limits, &sizes)?;
+        let mut ended = ended_execution(&turn.instance.document, result, now);
         let mut output = result.metadata.output.clone().map(Text::Inline);
         let mut kv = kv_update(turn, result, origin, form)?;
         let mut spilling = Spilling::new(id, now);
         if form == Form::Spilled {
             history.join();
             let ended = ended.as_mut().and_then(|ended| ended.output.as_mut());
-            let segments = history.segments.iter_mut();
-            let texts = segments.map(|segment| &mut segment.event_data);
-            for text in texts.chain(&mut output).chain(ended).chain(kv.text_mut()) {
-                spilling.relieve(text);
-            }
+            let texts = history.texts_mut().chain(&mut output);
+            texts
+                .chain(ended)
+                .chain(kv.text_mut())
+                .for_each(|text| spilling.spill(text));
             outgoing.spill(origin, &mut spilling)?;
         }
         let documents = history.segments.len() as u64;
@@ -170,12 +166,12 @@ impl CommitPlan {
         Ok(plan)
     }
 
-    /// Builds the batch. What does not fit beside the turn itself leaves by intents; what this process can work on at
-    /// once is locked for it.
+    /// Builds the batch. Items that do not fit move to intents. Items that this process can handle
+    /// at once are prelocked.
     fn arrange(&mut self, turn: &Turn, context: &PlanContext<'_>) -> Result<(), BatchError> {
         let origin = &context.origin;
         let unlocked = self.instance.clone();
-        if turn.long_poll && self.goes_on() {
+        if turn.long_poll && self.continues() {
             let next = context.next.clone();
             self.next = next.and_then(|next| next.after(&self.outgoing.own, origin.now));
         }
@@ -184,7 +180,7 @@ impl CommitPlan {
         }
         self.begin_batch(turn)?;
         if self.outgoing.fit(origin, &self.batch) && self.next.take().is_some() {
-            // The messages of the next turn leave by intents now.
+            // The messages of the next turn have moved to intents.
             self.instance = unlocked;
             self.begin_batch(turn)?;
         }
@@ -198,21 +194,20 @@ impl CommitPlan {
         Ok(())
     }
 
-    fn goes_on(&self) -> bool {
+    fn continues(&self) -> bool {
         !matches!(self.instance.status, Status::Completed | Status::Failed)
     }
 
-    /// The operations that make the turn: instance, history, consumed messages, key-value store.
+    /// Builds the part of the batch that belongs to the turn itself: instance, history, consumed
+    /// messages, key-value store.
     fn begin_batch(&mut self, turn: &Turn) -> Result<(), BatchError> {
         let mut batch = Batch::new(&*self.instance.instance_id);
         self.etag.clone_from(&turn.instance.etag);
-        // First, so that a lost lock shows up as this operation's 412.
+        // First, so that a lost lock fails this operation with 412.
         let instance = batch.replace_if_match(&self.instance, &self.etag)?;
         self.operations.instance = Some(instance);
-        self.spilling.settle(&mut batch)?;
-        if let Some(chunks) = &self.consumed_chunks {
-            chunks.add_to(&mut batch)?;
-        }
+        self.spilling.confirm(&mut batch)?;
+        self.consumed_chunks.add_to(&mut batch)?;
         if let Some(ended) = &self.ended {
             batch.upsert(ended)?;
         }
@@ -227,20 +222,20 @@ impl CommitPlan {
         Ok(())
     }
 
-    /// Rebuilds the batch for the newest version of the instance, with locks that last from `now` on.
+    /// Rebuilds the batch for the newest version of the instance, with locks that start at `now`.
     pub(super) fn rebuild(&mut self, turn: &Turn, now: Timestamp) -> Result<(), BatchError> {
-        let late = now.since(self.locked_at);
+        let delay = now.since(self.locked_at);
         self.locked_at = now;
         if let Some(until) = &mut self.instance.locked_until {
-            *until = *until + late;
+            *until = *until + delay;
         }
-        activities::prolong(&mut self.outgoing.workers, late);
+        activities::extend_prelocks(&mut self.outgoing.workers, delay);
         self.begin_batch(turn)?;
         self.operations.sent = self.outgoing.add_to(&mut self.batch)?;
         Ok(())
     }
 
-    /// The document that an operation left, if the answer of the commit arrived.
+    /// Returns a committed document with its new ETag; `None` if the answer of the commit was lost.
     pub(super) fn stored<D>(
         &self,
         outcome: Option<&BatchOutcome<Durable>>,
@@ -257,26 +252,28 @@ impl CommitPlan {
     }
 }
 
+/// The bytes that a turn adds to its history, and that it sends.
+struct Sizes {
+    history: usize,
+    outgoing: usize,
+}
+
 /// Checks the limits of a turn and of a history. A turn that fails its orchestration has no limit.
-fn check_size(
-    turn: &Turn,
-    result: &TurnResult,
-    limits: Limits,
-    (history, outgoing): (usize, usize),
-) -> Result<()> {
+fn check_size(turn: &Turn, result: &TurnResult, limits: Limits, sizes: &Sizes) -> Result<()> {
     let status = result.metadata.status.clone().map(Status::from);
     if status != Some(Status::Failed) {
         let output = result.metadata.output.as_ref().map_or(0, String::len);
-        limits.check_turn(history + outgoing + output)?;
+        limits.check_turn(sizes.history + sizes.outgoing + output)?;
     }
     if status.is_none() {
         let before = turn.history.as_ref().map_or(0, |history| history.bytes);
-        limits.check_history(before + history)?;
+        limits.check_history(before + sizes.history)?;
     }
     Ok(())
 }
 
-/// The change of the key-value store. It becomes one document when it is one already, or when the turn is too large.
+/// Returns the change of the key-value store. A store that is packed stays packed; a spilled turn
+/// packs it.
 fn kv_update(
     turn: &Turn,
     result: &TurnResult,
@@ -298,8 +295,8 @@ fn kv_update(
     Ok(KvUpdate::Documents(changes))
 }
 
-/// The chunks of everything that the turn consumes or replaces.
-fn consumed_chunks(turn: &Turn, origin: &Origin<'_>, kv: &KvUpdate) -> Option<ConsumedChunks> {
+/// Returns the chunks of all texts that the turn consumes or replaces.
+fn consumed_chunks(turn: &Turn, origin: &Origin<'_>, kv: &KvUpdate) -> ConsumedChunks {
     let messages = turn.messages.iter();
     let messages = messages.map(|message| &message.stored.document.work_item);
     let old_pack = turn.kv.pack.as_ref().filter(|_| kv.is_pack());
@@ -307,7 +304,7 @@ fn consumed_chunks(turn: &Turn, origin: &Origin<'_>, kv: &KvUpdate) -> Option<Co
     ConsumedChunks::of(origin.instance_id, origin.now, texts)
 }
 
-/// Takes a message out of the queue. One that may be delivered again leaves a trace.
+/// Removes a message from the queue. A message that may be delivered again leaves a trace.
 fn consume(
     batch: &mut Batch<Durable>,
     message: &Stored<OrchestratorItem>,

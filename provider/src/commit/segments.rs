@@ -6,7 +6,8 @@ use crate::documents::{HistorySegment, Text};
 use crate::error::Result;
 use crate::spill::Limits;
 
-/// Most bytes of event text in one history document. Escaped, it stays below the service's limit of 2 MB.
+/// The most bytes of event text in one history document. Escaped, it stays below the service's
+/// limit of 2 MB.
 const SEGMENT_BYTES: usize = 900 * 1024;
 
 /// New history documents, and the size of their events.
@@ -20,7 +21,7 @@ impl NewHistory {
     /// Packs events into one document, or into several when they are large.
     ///
     /// # Errors
-    /// When an event exceeds the limit of a single value.
+    /// Fails when an event exceeds the limit of a single value.
     pub(super) fn pack(
         limits: Limits,
         instance_id: &str,
@@ -52,6 +53,12 @@ impl NewHistory {
         })
     }
 
+    /// Returns the texts of the documents.
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Text> {
+        let segments = self.segments.iter_mut();
+        segments.map(|segment| &mut segment.event_data)
+    }
+
     /// Joins all documents into one, for a commit that writes its large texts to chunks.
     pub(super) fn join(&mut self) {
         let mut segments = std::mem::take(&mut self.segments).into_iter();
@@ -60,7 +67,7 @@ impl NewHistory {
         };
         let mut text = first.event_data.header().to_owned();
         for later in segments {
-            // Each is a JSON array of at least one event.
+            // Each text is a JSON array of at least one event.
             text.pop();
             text.push(',');
             text.push_str(later.event_data.header().trim_start_matches('['));
@@ -71,7 +78,7 @@ impl NewHistory {
     }
 }
 
-/// Names the part of an event that can be large.
+/// Returns the name of the part of an event that can be large.
 fn large_part(event: &EventKind) -> &'static str {
     match event {
         EventKind::OrchestrationStarted { .. } => "the input",

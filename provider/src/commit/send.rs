@@ -14,18 +14,18 @@ use crate::services::Services;
 use crate::turn::lock::find_out;
 use crate::turn::{release, renew};
 
-/// How long a commit renews its lock. duroxide fails an orchestration whose store does not answer; after a lost lock it
-/// runs the turn again.
+/// The time for which a commit renews its lock. duroxide fails an orchestration when a commit
+/// returns an error; after a lost lock it repeats the turn.
 const MAX_TIME: Duration = Duration::from_secs(120);
 
-/// The pause after a request that failed for as long as the client retries.
+/// The pause after a request whose retries in the client failed.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Sends the commit until it is known to have taken place, or until the lock is lost. Returns its answer; `None` when the
-/// answer was lost.
+/// Sends the commit until it is known to be committed, or until the lock is lost. Returns its
+/// answer; `None` when the answer was lost.
 ///
 /// # Errors
-/// When the commit did not take place and will not.
+/// Fails when the commit is not applied.
 pub(super) async fn send(
     services: &Services,
     turn: &mut Turn,
@@ -49,8 +49,9 @@ pub(super) async fn send(
     match fenced {
         Fenced::Committed(outcome) => Ok(outcome),
         Fenced::Earlier => {
-            // Another call with this token has committed the turn: what is stored is not of this plan.
-            plan.spilling.give_up(services);
+            // Another call with this token has committed the turn, so the stored documents are not
+            // those of this plan.
+            plan.spilling.release(services);
             plan.outgoing.intents.clear();
             Ok(None)
         }
@@ -72,11 +73,11 @@ fn lost(services: &Services, turn: &mut Turn) -> Error {
     services.instances().finish(turn);
     services
         .instances()
-        .suspect(&instance_id, None, Duration::ZERO);
+        .recheck(&instance_id, None, Duration::ZERO);
     Error::LockLost("another runtime took the instance, or it was deleted")
 }
 
-/// A commit that keeps the lock of its turn.
+/// The fenced write of a commit, which renews the lock of its turn.
 struct Commit<'a> {
     services: &'a Services,
     turn: &'a mut Turn,
@@ -93,8 +94,8 @@ impl FencedWrite for Commit<'_> {
         self.services.container()
     }
 
-    /// Renews the lock between two sends. That changes the ETag that the batch is conditional on, so an earlier send that
-    /// arrives late changes nothing.
+    /// Renews the lock between two sends. The renewal changes the ETag that the batch is
+    /// conditional on, so an earlier send that arrives late is refused.
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
         let now = self.services.store.now();
         if !self.turn.holds(now) {
@@ -109,7 +110,7 @@ impl FencedWrite for Commit<'_> {
             return Ok(Some(self.turn.lock_time / 3));
         }
         self.plan.rebuild(self.turn, self.services.store.now())?;
-        // The lock was just renewed. A commit that needs this long gets through.
+        // The lock was just renewed, so a slow commit gets most of the lock time.
         Ok(Some(self.turn.lock_time / 3 * 2))
     }
 
@@ -119,7 +120,7 @@ impl FencedWrite for Commit<'_> {
 
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
         match find_out(latest, self.turn).await {
-            // The next send finds out.
+            // The next send detects the outcome.
             Err(error) if error.is_retryable() => Ok(Found::Moved),
             found => found,
         }

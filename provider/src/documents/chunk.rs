@@ -1,17 +1,16 @@
-//! Texts of any size: in their document while they fit, in chunks of their own when they do not.
+//! Texts of any size: inline while they fit into their document, otherwise in chunks.
 //!
-//! The service takes 2 MB per document. A longer text is written as [`Chunk`]s before the commit that refers to them,
-//! under a name that was never used before; until that commit nothing knows of them. A [`Spill`] does: it is written
-//! first and goes with the commit, so that the chunks of a commit that never came are found and removed. Containers in
-//! which nothing is that large hold neither.
+//! The service limits a document to 2 MB. A longer text is written as [`Chunk`]s under a unique
+//! name before the commit that refers to them. A [`Spill`], which is written first and deleted by
+//! the commit, names the chunks: if the commit never arrives, a sweep finds and deletes them.
 
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of a chunk as JSON: well below the service's 2 MB, in steps that its storage takes quickly.
+/// The most bytes of a chunk as JSON, well below the service's 2 MB.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// A text that is stored as it is, or in chunks beside its document.
+/// A text that is stored inline, or in chunks beside its document.
 ///
 /// ```
 /// use cdb_provider::documents::Text;
@@ -32,16 +31,16 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum Text {
-    /// As it is: a JSON string, as in containers of `duroxide-cdb`.
+    /// An inline text: a JSON string, as in containers of `duroxide-cdb`.
     Inline(String),
-    /// In chunks.
+    /// A text in chunks.
     Chunked(Chunked),
-    /// Of a document that does not fit its type: why. Never stored.
+    /// A text whose document does not match its type, with the reason. Never stored.
     #[serde(skip)]
     Damaged(String),
 }
 
-/// Where the chunks of a text are.
+/// The location of a text's chunks.
 ///
 /// ```
 /// use cdb_provider::documents::{ChunkKey, OrchestratorItem, Text};
@@ -69,21 +68,22 @@ pub enum Text {
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Chunked {
-    /// The instance whose partition holds them.
+    /// The instance whose partition holds the chunks.
     pub instance_id: String,
-    /// What they are called: unique for each text that was ever written.
+    /// The name of the text, unique among all texts ever written.
     pub blob: String,
-    /// How many there are, numbered from zero.
+    /// The number of chunks, numbered from zero.
     pub chunks: u32,
-    /// Bytes of the text.
+    /// The bytes of the text.
     pub bytes: u64,
-    /// What has to be known of the text without reading it. Of a message: the message, its long strings left out.
+    /// The header, which is needed without reading the chunks. For a message: the message without
+    /// its long strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outline: Option<String>,
 }
 
 impl Text {
-    /// Bytes of the text, wherever it is.
+    /// Returns the bytes of the text, inline or in chunks.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Inline(text) => text.len(),
@@ -92,7 +92,7 @@ impl Text {
         }
     }
 
-    /// Where its chunks are, if it has any.
+    /// Returns the location of the chunks; `None` for a text without chunks.
     pub fn chunked(&self) -> Option<&Chunked> {
         match self {
             Self::Inline(_) | Self::Damaged(_) => None,
@@ -100,7 +100,7 @@ impl Text {
         }
     }
 
-    /// The text, or what is known of it without reading its chunks.
+    /// Returns the text, or its header if the text is in chunks.
     pub fn header(&self) -> &str {
         match self {
             Self::Inline(text) => text,
@@ -116,7 +116,7 @@ impl From<String> for Text {
     }
 }
 
-/// A part of a text.
+/// A chunk of a text.
 ///
 /// ```
 /// use cdb_provider::documents::Chunk;
@@ -128,7 +128,7 @@ impl From<String> for Text {
 /// # let client = duroxide::Client::new(std::sync::Arc::new(store.clone()));
 /// client.start_orchestration("import-1", "Import", "x".repeat(3_000_000)).await?;
 ///
-/// // How many megabytes of an instance are in chunks.
+/// // The megabytes of an instance that are in chunks.
 /// let chunks = Query::<Chunk>::in_partition("import-1").count();
 /// assert_eq!(store.container().query(chunks).all().await?, [3]);
 /// # Ok(()) }
@@ -137,28 +137,28 @@ impl From<String> for Text {
 #[serde(rename_all = "camelCase")]
 #[document(type = "chunk", id = "{instance_id}:chunk:{part}")]
 pub struct Chunk {
-    /// The instance.
+    /// The instance whose partition holds the chunk.
     #[document(partition_key)]
     pub instance_id: String,
-    /// The text's name and the number of the part, see [`Chunked::parts`].
+    /// The text's name and the number of the chunk, see [`Chunked::parts`].
     pub part: String,
-    /// The part.
+    /// The content of the chunk.
     #[document(unindexed)]
     pub payload: String,
 }
 
 impl Chunked {
-    /// Whether a text has room in a document of its own.
+    /// Returns whether a text fits into a document of its own.
     pub(crate) fn fits(text: &str) -> bool {
         fitting(text) == text.len()
     }
 
-    /// The names of its chunks, in order.
+    /// Returns the names of the chunks, in order.
     pub fn parts(&self) -> impl Iterator<Item = String> + '_ {
         (0..self.chunks).map(|number| part(&self.blob, number))
     }
 
-    /// Cuts a text into chunks that fit into documents.
+    /// Splits a text into chunks that fit into documents.
     pub(crate) fn cut(instance_id: &str, blob: &str, text: &str) -> (Self, Vec<Chunk>) {
         let mut chunks = Vec::new();
         let mut rest = text;
@@ -187,7 +187,7 @@ fn part(blob: &str, number: u32) -> String {
     format!("{blob}-{number}")
 }
 
-/// How many bytes of a text fit into a chunk: up to the last character that does.
+/// Returns how many bytes of a text fit into a chunk, up to a character boundary.
 fn fitting(text: &str) -> usize {
     let mut bytes = 0;
     for (at, character) in text.char_indices() {
@@ -203,11 +203,12 @@ fn fitting(text: &str) -> usize {
     text.len()
 }
 
-/// Which chunks belong to no document: written for a commit that is still to come, or left by one that has consumed
-/// what referred to them.
+/// Names chunks that belong to no document: those of a commit that has not arrived yet, or those
+/// that a commit has consumed.
 ///
-/// A commit deletes the spill of its own chunks, so it fails when they were given up as lost; and it creates the spill
-/// of what it consumes. Whatever crashes in between, a spill is left that says what to remove.
+/// A commit deletes the spill of its own chunks, so it fails if they were released as lost. It
+/// creates the spill of the chunks that it consumes. Whichever step crashes, a spill is left that
+/// names the chunks to delete.
 ///
 /// ```
 /// use cdb_provider::documents::Spill;
@@ -229,14 +230,14 @@ fn fitting(text: &str) -> usize {
 #[document(type = "spill", id = "{instance_id}:spill:{name}")]
 #[document(composite(BY_CREATED = r#type, created_at))]
 pub struct Spill {
-    /// The instance whose commit it is.
+    /// The instance whose commit wrote the spill.
     #[document(partition_key)]
     pub instance_id: String,
-    /// Unique for each spill.
+    /// The name, unique for each spill.
     pub name: String,
     /// The chunks.
     pub texts: Vec<Chunked>,
-    /// When it was written. Those that are old are swept.
+    /// The time of the write. Old spills are swept.
     #[document(index)]
     pub created_at: Timestamp,
 }
@@ -245,7 +246,7 @@ pub struct Spill {
 mod tests {
     use super::*;
 
-    /// Cut, every chunk fits as JSON, and joined it is the text again.
+    /// Asserts that every chunk fits as JSON, and that the chunks join to the text.
     fn check(text: &str, chunks: u32) {
         let (chunked, parts) = Chunked::cut("i", "b", text);
         assert_eq!(chunked.chunks, chunks);
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_where_its_json_is_full() {
+    fn a_text_is_split_where_the_json_of_a_chunk_is_full() {
         check("", 1);
         check("short", 1);
         check(&"x".repeat(CHUNK_BYTES), 1);
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_stored_as_plain_text() {
+    fn a_text_that_fits_is_stored_inline() {
         let text = Text::Inline("plain".to_owned());
         assert_eq!(serde_json::to_string(&text).unwrap(), r#""plain""#);
         let (chunked, _) = Chunked::cut("i", "b", "x");

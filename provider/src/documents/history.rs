@@ -1,4 +1,4 @@
-//! History: the events of a turn in one document, because each document costs a write and a batch slot.
+//! History documents: one per turn, because each document costs a write and a batch operation.
 
 use cdb_model::{Document, Timestamp};
 use duroxide::Event;
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Status, Text};
 
-/// The events that one turn appended to one execution, or, written by `duroxide-cdb`, a single event.
+/// The events that one turn appended to one execution. A document of `duroxide-cdb` holds a single
+/// event.
 ///
 /// ```
 /// use cdb_provider::documents::HistorySegment;
@@ -48,13 +49,13 @@ pub struct HistorySegment {
     /// The execution that the events belong to.
     #[document(index)]
     pub execution_id: u64,
-    /// Id of the first event.
+    /// The id of the first event.
     pub event_id: u64,
-    /// How many events `event_data` holds.
+    /// The number of events in `event_data`.
     #[serde(default = "one")]
     pub event_count: u64,
-    /// The events: a JSON array, or a single JSON object. Text rather than JSON, because the service stores numbers as
-    /// doubles and events must come back exactly as they went in.
+    /// The events as text: a JSON array, or a single JSON object. Text preserves the events
+    /// exactly; the service would store JSON numbers as doubles.
     #[document(unindexed)]
     pub event_data: Text,
 }
@@ -64,10 +65,10 @@ fn one() -> u64 {
 }
 
 impl HistorySegment {
-    /// Packs the events of a turn. `None` when there are none.
+    /// Packs the events of a turn. Returns `None` when there are none.
     ///
     /// # Errors
-    /// When an event cannot be written as JSON.
+    /// Fails when an event cannot be written as JSON.
     pub fn pack(
         instance_id: &str,
         execution_id: u64,
@@ -85,10 +86,10 @@ impl HistorySegment {
         }))
     }
 
-    /// The events of a segment's text, in order.
+    /// Decodes the events of a segment's text, in order.
     ///
     /// # Errors
-    /// When the text is not what [`HistorySegment::pack`] or `duroxide-cdb` writes.
+    /// Fails when the text was not written by [`HistorySegment::pack`] or `duroxide-cdb`.
     pub fn unpack(event_data: &str) -> Result<Vec<Event>, serde_json::Error> {
         if event_data.starts_with('[') {
             serde_json::from_str(event_data)
@@ -98,7 +99,8 @@ impl HistorySegment {
     }
 }
 
-/// How an execution ended that a later one has replaced. The newest execution is described by its instance.
+/// The outcome of an execution that was replaced by a later one. The instance describes the newest
+/// execution.
 ///
 /// ```
 /// use cdb_provider::documents::Execution;
@@ -118,10 +120,10 @@ impl HistorySegment {
 /// # client.start_orchestration("rocket", "CountDown", "2").await?;
 /// # client.wait_for_orchestration("rocket", std::time::Duration::from_secs(300)).await?;
 /// # runtime.shutdown(None).await;
-/// // `rocket` has continued as new, once: from 2, then from 1.
+/// // `rocket` has continued as new once: from 2, then from 1.
 /// let replaced = store.container().query(Query::<Execution>::in_partition("rocket")).all().await?;
 /// let numbers: Vec<u64> = replaced.iter().map(|stored| stored.document.execution_id).collect();
-/// assert_eq!(numbers, [1]); // the second is told of by the instance
+/// assert_eq!(numbers, [1]); // the instance describes the second
 /// # Ok(()) }
 /// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
@@ -134,13 +136,13 @@ pub struct Execution {
     /// The execution.
     #[document(index)]
     pub execution_id: u64,
-    /// Its last state.
+    /// Its final status.
     pub status: Status,
-    /// What it ended with.
+    /// Its result or error.
     #[document(unindexed)]
     pub output: Option<Text>,
-    /// When it started.
+    /// The time of its start.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The time of its end.
     pub completed_at: Option<Timestamp>,
 }

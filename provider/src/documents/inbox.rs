@@ -1,12 +1,13 @@
-//! What has been delivered: the receiving side of the outbox.
+//! Deliveries that an instance has received.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};
 
 use super::queue_item::REMEMBERED_SECONDS;
 
-/// Says that a batch of an intent's activities was delivered. Created in that batch, so a second delivery conflicts with
-/// it, also when the activities have long ended and their items are gone. Messages leave a trace of their own.
+/// Records that a batch of an intent's activities was delivered. The batch itself creates the
+/// record, so a second delivery conflicts with it, even after the activities have ended and their
+/// items were deleted. A message needs no record: consuming it leaves a trace.
 ///
 /// ```
 /// use cdb_provider::documents::InboxRecord;
@@ -29,22 +30,22 @@ use super::queue_item::REMEMBERED_SECONDS;
 #[serde(rename_all = "camelCase")]
 #[document(type = "inbox", id = "{instance_id}:inbox:{idempotency_key}:{part}")]
 pub struct InboxRecord {
-    /// The instance that received.
+    /// The receiving instance.
     #[document(partition_key)]
     pub instance_id: String,
-    /// The intent's key.
+    /// The key of the intent.
     pub idempotency_key: String,
-    /// Number of the first item of the batch within the intent.
+    /// The position of the batch's first item within the intent.
     pub part: u64,
-    /// Seconds until the service deletes the record. On a container that has no time to live, as `duroxide-cdb` makes
-    /// them, it stays until its instance is deleted.
+    /// The seconds until the service deletes the record. A container without a time to live, as
+    /// `duroxide-cdb` creates it, keeps the record until its instance is deleted.
     #[document(ttl)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
 }
 
 impl InboxRecord {
-    /// The record of a batch that begins with item number `part`.
+    /// Creates the record of a batch that begins with item number `part`.
     pub(crate) fn new(instance_id: &str, idempotency_key: &str, part: u64) -> Self {
         Self {
             instance_id: instance_id.to_owned(),

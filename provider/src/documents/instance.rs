@@ -1,4 +1,4 @@
-//! An orchestration instance: its current execution, its lock, and the proof of its last commit.
+//! An orchestration instance: its current execution, its lock, and the token of its last commit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Text;
 
-/// One document per instance. Every change of ownership and every commit goes through its ETag.
+/// An orchestration instance, in one document. Every change of its lock and every commit is
+/// conditional on its ETag.
 ///
 /// ```
 /// use cdb_provider::documents::{Instance, InstanceKey, Status};
@@ -26,14 +27,14 @@ use super::Text;
 /// let failed = Query::<Instance>::across_partitions().filter(Instance::STATUS.eq(Status::Failed));
 /// let mut orders = Vec::new();
 /// for found in store.container().query(failed).all().await? {
-///     // Names are not indexed: few instances fail, so they are looked at here.
+///     // Names are not indexed. Few instances fail, so they are filtered here.
 ///     if found.document.orchestration_name == "Order" {
 ///         orders.push(found.document.instance_id);
 ///     }
 /// }
 /// assert_eq!(orders, ["order-1"]);
 ///
-/// // One of them, for the price of a point read.
+/// // A single instance costs a point read.
 /// let order = store.container().read(&InstanceKey::new("order-2")).await?.expect("it was started");
 /// assert!(order.document.has_more());
 /// # Ok(()) }
@@ -43,20 +44,20 @@ use super::Text;
 #[document(type = "instance", id = "{instance_id}:instance")]
 #[document(composite(BY_CREATED = r#type, created_at))]
 pub struct Instance {
-    /// The instance's id, chosen by whoever started it.
+    /// The id of the instance, chosen by the caller that started it.
     #[document(partition_key)]
     pub instance_id: String,
-    /// Name of the orchestration; empty until its first turn is committed.
+    /// The name of the orchestration; empty until the first turn is committed.
     pub orchestration_name: String,
-    /// Its version, once the runtime has resolved it.
+    /// The version of the orchestration, once the runtime has resolved it.
     #[serde(default)]
     pub orchestration_version: Option<String>,
-    /// The newest execution.
+    /// The id of the newest execution.
     pub current_execution_id: u64,
-    /// State of the newest execution.
+    /// The status of the newest execution.
     #[document(index)]
     pub status: Status,
-    /// What the newest execution ended with.
+    /// The result or error of the newest execution.
     #[document(unindexed)]
     #[serde(default)]
     pub output: Option<Text>,
@@ -64,49 +65,51 @@ pub struct Instance {
     #[document(index)]
     #[serde(default)]
     pub parent_instance_id: Option<String>,
-    /// The duroxide version that the newest execution is pinned to, as `major * 1_000_000 + minor * 1_000 + patch`.
+    /// The duroxide version that the newest execution is pinned to, as `major * 1_000_000 + minor *
+    /// 1_000 + patch`.
     #[serde(default)]
     pub pinned_duroxide_version_packed: Option<u64>,
-    /// Custom status set by the orchestration.
+    /// The custom status set by the orchestration.
     #[document(unindexed)]
     #[serde(default)]
     pub custom_status: Option<String>,
-    /// How often the custom status was set or cleared.
+    /// The number of changes of the custom status.
     #[serde(default)]
     pub custom_status_version: u64,
-    /// Who works on the instance.
+    /// The lock token of the current turn.
     #[serde(default)]
     pub lock_token: Option<String>,
-    /// Until when, by the service's clock.
+    /// The expiry of the lock, by the service's clock.
     #[serde(default)]
     pub locked_until: Option<Timestamp>,
-    /// The lock token of the last committed turn: after a lost answer it tells whether the commit took place.
+    /// The lock token of the last committed turn. After a lost answer it tells whether the commit
+    /// took place.
     #[serde(default)]
     pub commit_token: Option<String>,
-    /// How often messages that are still queued were fetched, by item id. Kept here so that a fetch writes one
-    /// document, not one per message.
+    /// The number of fetches per queued message, by item id. Counting here lets a fetch write one
+    /// document instead of one per message.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attempts: BTreeMap<String, u32>,
-    /// How many history documents the newest execution has; a load that finds another number is stale.
-    /// Absent on instances written by `duroxide-cdb`.
+    /// The number of history documents of the newest execution; a load with another number is
+    /// stale. Absent on instances written by `duroxide-cdb`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_documents: Option<u64>,
-    /// When the instance was created.
+    /// The time of creation.
     #[document(index)]
     pub created_at: Timestamp,
-    /// When it was last written.
+    /// The time of the last write.
     pub updated_at: Timestamp,
-    /// When the newest execution started.
+    /// The start of the newest execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When the newest execution ended.
+    /// The end of the newest execution.
     #[document(index)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
 }
 
 impl Instance {
-    /// An instance that exists only to be locked for its first turn.
+    /// Creates an instance that exists only to be locked for its first turn.
     pub fn pending(instance_id: &str, now: Timestamp) -> Self {
         Self {
             instance_id: instance_id.to_owned(),
@@ -131,12 +134,12 @@ impl Instance {
         }
     }
 
-    /// Whether a turn of it was ever committed. Before that, only its lock exists.
+    /// Returns whether a turn was ever committed. Before the first commit, only the lock exists.
     pub fn is_created(&self) -> bool {
         !self.orchestration_name.is_empty()
     }
 
-    /// Whether another turn is to be expected.
+    /// Returns whether another turn can follow.
     pub fn has_more(&self) -> bool {
         !matches!(self.status, Status::Completed | Status::Failed)
     }
@@ -152,21 +155,21 @@ impl Lockable for Instance {
     }
 }
 
-/// State of an execution, in duroxide's words.
+/// The status of an execution, in duroxide's terms.
 ///
 /// ```
 /// use cdb_provider::documents::Status;
 ///
 /// assert!(Status::Failed.is_terminal() && !Status::Running.is_terminal());
-/// // What a newer version has written is kept as it is.
+/// // A status of a newer version is preserved.
 /// assert_eq!(Status::from("Suspended".to_owned()).to_string(), "Suspended");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Status {
-    /// Locked for a first turn that is not committed yet; not an instance to anyone outside.
+    /// Locked for a first turn that is not committed yet. Not listed as an instance.
     Pending,
-    /// Has more to do.
+    /// Running.
     Running,
     /// Ended with a result.
     Completed,
@@ -174,12 +177,12 @@ pub enum Status {
     Failed,
     /// Replaced by a newer execution.
     ContinuedAsNew,
-    /// A state that this version of the provider does not know, kept as it is.
+    /// A status that this version does not know, preserved as text.
     Other(String),
 }
 
 impl Status {
-    /// The stored text.
+    /// Returns the stored text.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Pending => "Pending",
@@ -191,7 +194,7 @@ impl Status {
         }
     }
 
-    /// Whether the execution has ended.
+    /// Returns whether the execution has ended.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::ContinuedAsNew)
     }

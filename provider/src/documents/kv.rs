@@ -1,4 +1,5 @@
-//! The key-value store of an instance: what ended executions left, and what the running one has changed since.
+//! The key-value store of an instance: the values of ended executions, and the changes of the
+//! running one.
 
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use super::Text;
 /// # let now = store.container().now();
 /// # let set = |key: &str, value: &str| KeyValue { instance_id: "order-7".to_owned(), key: key.to_owned(), value: value.to_owned(), execution_id: 1, last_updated_at_ms: now };
 /// # store.container().create(&set("carrier", "rail")).await?;
-/// // One value that ended executions have left, for the price of a point read.
+/// // A value left by ended executions costs a point read.
 /// let carrier = store.container().read(&KeyValueKey::new("order-7", "carrier")).await?;
 /// assert_eq!(carrier.map(|stored| stored.document.value).as_deref(), Some("rail"));
 /// # Ok(()) }
@@ -33,9 +34,9 @@ pub struct KeyValue {
     /// The value.
     #[document(unindexed)]
     pub value: String,
-    /// The execution that wrote it.
+    /// The execution that wrote the value.
     pub execution_id: u64,
-    /// When the orchestration set it.
+    /// The time at which the orchestration set the value.
     #[serde(default)]
     pub last_updated_at_ms: Timestamp,
 }
@@ -53,7 +54,7 @@ pub struct KeyValue {
 /// # let cleared = KeyValueDelta { instance_id: "order-7".to_owned(), key: "carrier".to_owned(), value: None, execution_id: 2, last_updated_at_ms: now };
 /// # store.container().create(&set("carrier", "rail")).await?;
 /// # store.container().create(&cleared).await?;
-/// // The running execution has cleared what earlier ones left, and nobody else hears of it before it ends.
+/// // The running execution has cleared the value. Other instances see that when the execution ends.
 /// let change = store.container().read(&KeyValueDeltaKey::new("order-7", "carrier")).await?;
 /// assert_eq!(change.map(|stored| stored.document.value), Some(None));
 /// # Ok(()) }
@@ -67,19 +68,19 @@ pub struct KeyValueDelta {
     pub instance_id: String,
     /// The key.
     pub key: String,
-    /// The new value; nothing when the key was cleared.
+    /// The new value; `None` when the key was cleared.
     #[document(unindexed)]
     #[serde(default)]
     pub value: Option<String>,
-    /// The execution that wrote it.
+    /// The execution that wrote the change.
     pub execution_id: u64,
-    /// When the orchestration set it.
+    /// The time at which the orchestration set the value.
     #[serde(default)]
     pub last_updated_at_ms: Timestamp,
 }
 
-/// The whole key-value store of an instance in one document. From the turn on that changed more of it than a batch
-/// takes, it is all that counts, and the documents of single keys are gone.
+/// The whole key-value store of an instance in one document. A turn that changes more keys than a
+/// batch holds replaces the documents of single keys by it.
 ///
 /// ```
 /// use cdb_provider::documents::{KeyValuePack, KeyValuePackKey, PackedKeyValues};
@@ -110,7 +111,7 @@ pub struct KeyValuePack {
     pub value: Text,
 }
 
-/// What a [`KeyValuePack`] holds.
+/// The content of a [`KeyValuePack`].
 ///
 /// ```
 /// use cdb_provider::documents::PackedKeyValues;
@@ -121,7 +122,7 @@ pub struct KeyValuePack {
 ///         "delta": [{"instanceId": "order-7", "key": "carrier", "value": "road", "executionId": 2}]
 ///     }"#,
 /// )?;
-/// // What the running execution sees; all others see `rail` until it ends.
+/// // The running execution sees `road`; others see `rail` until it ends.
 /// let changed = held.delta.iter().find(|change| change.key == "carrier");
 /// assert_eq!(changed.and_then(|change| change.value.as_deref()), Some("road"));
 /// # Ok::<(), serde_json::Error>(())
@@ -129,8 +130,8 @@ pub struct KeyValuePack {
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct PackedKeyValues {
-    /// What ended executions left.
+    /// The values left by ended executions.
     pub store: Vec<KeyValue>,
-    /// What the running execution has changed since.
+    /// The changes of the running execution.
     pub delta: Vec<KeyValueDelta>,
 }

@@ -1,11 +1,12 @@
-//! Which runtimes share a container: the documents of [`Membership`](cdb_coordination::Membership).
+//! The membership of runtimes that share a container: the documents of
+//! [`Membership`](cdb_coordination::Membership).
 
 use cdb_coordination::{MemberDocument, MemberRecord};
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};
 
-/// The roster of the runtimes that share a container, or one runtime's sign of life. None of its fields is indexed, so a
-/// container that was made before needs no other policy.
+/// The roster of the runtimes that share a container, or the heartbeat of one runtime. None of its
+/// fields is indexed, so existing containers need no other policy.
 ///
 /// ```
 /// use cdb_provider::coordination::{MemberRecord, MembershipConfig};
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
 /// # let roster = MemberRecord::Roster { members: vec!["runtime-a".to_owned(), "runtime-b".to_owned()] };
 /// # store.container().create(&Member::new("cdb:members", "roster", roster)).await?;
-/// // Who shares the container, for a tool that is no member itself; a runtime asks `CosmosDBProvider::members`.
+/// // The runtimes that share the container, read by a tool. A runtime calls `CosmosDBProvider::members`.
 /// let group = MembershipConfig::default().group;
 /// let mut names = Vec::new();
 /// for found in store.container().query(Query::<Member>::in_partition(&*group)).all().await? {
@@ -33,12 +34,12 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[document(type = "member", id = "{instance_id}:member:{name}")]
 pub struct Member {
-    /// The group, which is no instance: the container's partition key is called so.
+    /// The group, in the field of the container's partition key. It is not an instance id.
     #[document(partition_key)]
     pub instance_id: String,
-    /// The document's name within the group.
+    /// The name of the document within the group.
     pub name: String,
-    /// What it says.
+    /// The content of the document.
     pub record: MemberRecord,
 }
 

@@ -1,7 +1,8 @@
-//! The stored form of everything the provider keeps: one struct per document type, one enum for the container.
+//! The stored documents of the provider: one struct per document type, one enum for the container.
 //!
-//! Field names and discriminators are those of the container format of `duroxide-cdb`, so that a container written by
-//! it opens; what we add is optional on reading. This folder knows storage and nothing of turns, polling or time.
+//! Field names and discriminators are those of `duroxide-cdb`, so that its containers can be
+//! opened; added fields are optional on reading. This module knows storage only, and nothing of
+//! turns, polling or time.
 
 mod chunk;
 mod history;
@@ -38,7 +39,7 @@ pub(crate) use schema::gate;
 pub use schema::{FIRST_DUE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 pub use session::{Session, SessionKey};
 
-/// The document types of a duroxide container. Extend it with types of your own:
+/// The document types of a duroxide container. Extend it with other types:
 ///
 /// ```
 /// use cdb_provider::documents::Durable;
@@ -63,30 +64,31 @@ pub enum Durable {
     Instance(Instance),
     /// The events of one turn.
     History(HistorySegment),
-    /// An execution that a later one has replaced.
+    /// An execution that was replaced by a later one.
     Execution(Execution),
     /// A message for an orchestration.
     OrchestratorItem(OrchestratorItem),
     /// An activity to run.
     WorkerItem(WorkerItem),
-    /// Messages on their way to another instance.
+    /// Messages to another instance.
     OutboxIntent(OutboxIntent),
-    /// That messages of another instance have arrived.
+    /// The record of a delivery.
     Inbox(InboxRecord),
-    /// Which worker a session is bound to.
+    /// The worker that a session is bound to.
     Session(Session),
     /// A value of the key-value store.
     KeyValue(KeyValue),
     /// A change to the key-value store by the running execution.
     KeyValueDelta(KeyValueDelta),
-    /// Which runtimes share the container.
+    /// The roster or a heartbeat of the runtimes that share the container.
     Member(Member),
-    /// Which form the documents have.
+    /// The schema version of the documents.
     Schema(Schema),
-    /// The key-value store of an instance that has changed more of it in one turn than a batch takes.
+    /// The whole key-value store of an instance, once one turn has changed more keys than a batch
+    /// holds.
     KeyValuePack(KeyValuePack),
-    /// A part of a text that is too large for its document.
+    /// A chunk of a text that is too large for its document.
     Chunk(Chunk),
-    /// Which chunks belong to no document.
+    /// The names of chunks that belong to no document.
     Spill(Spill),
 }

@@ -1,11 +1,13 @@
-//! Messages to other instances, committed with the turn that sends them and delivered afterwards.
+//! The outbox: messages to other instances, committed with the turn that sends them and delivered
+//! afterwards.
 
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{Chunked, Text};
 
-/// All messages of one turn to one instance. Delivered means: every target document exists.
+/// All messages of one turn to one instance. The intent is delivered when every target document
+/// exists.
 ///
 /// ```
 /// use cdb_provider::documents::{NEVER, OutboxIntent};
@@ -19,7 +21,7 @@ use super::{Chunked, Text};
 /// #     ..OutboxIntent::new("order-7", "turn-3".to_owned(), "stock", NEVER)
 /// # };
 /// # store.container().create(&refused).await?;
-/// // Whatever was given up on its way to `stock` is tried again, now that it can be delivered.
+/// // Retries the dead letters for `stock`, now that they can be delivered.
 /// for intent in store.undeliverable(100).await? {
 ///     if intent.document.target_instance_id == "stock" {
 ///         store.deliver_again(&intent).await?;
@@ -34,41 +36,43 @@ use super::{Chunked, Text};
 #[document(type = "outbox_intent", id = "{instance_id}:intent:{idempotency_key}")]
 #[document(composite(BY_CREATED = r#type, created_at))]
 pub struct OutboxIntent {
-    /// The instance that sends.
+    /// The sending instance.
     #[document(partition_key)]
     pub instance_id: String,
-    /// Unique per turn and target; the ids of the target documents are derived from it.
+    /// The key, unique per turn and target. The ids of the target documents are derived from it.
     pub idempotency_key: String,
-    /// The instance that receives.
+    /// The receiving instance.
     pub target_instance_id: String,
     /// The messages, in order.
     #[document(unindexed)]
     #[serde(default)]
     pub items: Vec<IntentItem>,
-    /// More messages, for any targets: a JSON array of [`IntentItem`]s that is too large for the document.
+    /// More messages, for any targets: a JSON array of [`IntentItem`]s that is too large for the
+    /// document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more: Option<Chunked>,
-    /// Activities of the sender that the turn has cancelled: delivered means that they are gone.
+    /// Activities of the sender that the turn has cancelled. Delivery deletes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cancelled: Vec<CancelledActivities>,
     /// A whole target document as JSON text, in intents written by `duroxide-cdb`.
     #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
-    /// When the turn was committed. The reconciler delivers what is older than its threshold. Moved on by every delivery
-    /// that was refused, to when the next one is due, and in the end to [`NEVER`](super::NEVER).
+    /// The time of the commit. The reconciler delivers intents older than its threshold. Each
+    /// refused delivery moves the time to the next attempt, and the last one to
+    /// [`NEVER`](super::NEVER).
     #[document(index)]
     pub created_at: Timestamp,
-    /// How often a delivery was refused.
+    /// The number of refused deliveries.
     #[serde(default)]
     pub attempt_count: u32,
-    /// Why the last one was.
+    /// The reason of the last refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
 impl OutboxIntent {
-    /// An intent that holds nothing yet.
+    /// Creates an intent without messages.
     pub fn new(instance_id: &str, idempotency_key: String, target: &str, now: Timestamp) -> Self {
         Self {
             instance_id: instance_id.to_owned(),
@@ -85,14 +89,14 @@ impl OutboxIntent {
     }
 }
 
-/// Activities of one execution, by the events that scheduled them.
+/// Cancelled activities of one execution, by the ids of the events that scheduled them.
 ///
 /// ```
 /// use cdb_provider::documents::{CancelledActivities, WorkerItemKey};
 /// use cdb_provider::model::DocumentKey;
 ///
 /// let cancelled = CancelledActivities { execution_id: 1, small: vec![2, 3], large: vec![5] };
-/// // The documents that are gone when it is delivered.
+/// // The documents that the delivery deletes.
 /// let events = cancelled.small.iter().chain(&cancelled.large);
 /// let keys: Vec<_> = events.map(|event| WorkerItemKey::new("order-7", cancelled.execution_id, *event)).collect();
 /// assert_eq!(keys[2].to_id()?.as_str(), "order-7:work:1:5");
@@ -103,10 +107,10 @@ impl OutboxIntent {
 pub struct CancelledActivities {
     /// The execution.
     pub execution_id: u64,
-    /// Those whose input is in their document.
+    /// Activities whose input is inline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub small: Vec<u64>,
-    /// Those whose input may be in chunks.
+    /// Activities whose input may be in chunks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub large: Vec<u64>,
 }
@@ -120,7 +124,7 @@ pub struct CancelledActivities {
 /// # let cancel = WorkItem::CancelInstance { instance: "order-7::sub::2".to_owned(), reason: "parent failed".to_owned() };
 /// # let text = serde_json::to_string(&cancel)?;
 /// # let item = IntentItem { queue: IntentQueue::Orchestrator, work_item: Text::Inline(text), visible_at: cdb_provider::documents::FIRST_DUE };
-/// // Whatever the size of the message, its outline says what it is and for whom.
+/// // The header identifies a message of any size, and its target.
 /// let message: WorkItem = serde_json::from_str(item.work_item.header())?;
 /// assert!(matches!(message, WorkItem::CancelInstance { instance, .. } if instance == "order-7::sub::2"));
 /// # Ok::<(), serde_json::Error>(())
@@ -128,11 +132,11 @@ pub struct CancelledActivities {
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct IntentItem {
-    /// Which queue it goes to.
+    /// The queue of the message.
     pub queue: IntentQueue,
-    /// The message, as JSON text. Its chunks, if it has any, are in the partition of its target already.
+    /// The message, as JSON text. Its chunks, if any, are already in the partition of the target.
     pub work_item: Text,
-    /// Not before this time.
+    /// The time from which on the message is visible.
     pub visible_at: Timestamp,
 }
 

@@ -1,18 +1,19 @@
-//! What is left of documents that do not fit their types: enough to lock them, to fail what they belong to, to delete
-//! them. Nothing here is written back as a whole: their locks are patches, and a commit replaces or deletes them.
+//! The readable part of documents that do not match their types: enough to lock and delete them,
+//! and to fail what they belong to. A partial document is never written back as a whole: its lock
+//! is a patch, and a commit replaces or deletes it.
 
 use cdb_model::{DocumentKey, PartitionKeyValue, Stored, Unreadable};
 
 use super::{FIRST_DUE, Instance, OrchestratorItem, OutboxIntent, Status, Text, WorkerItem};
 use super::{WorkerItemKey, dispatch_slot};
 
-/// A document type of which something can be saved.
+/// A document type that can be decoded in part.
 pub(crate) trait Partial: Sized {
-    /// The document, with what cannot be read left out. `None` when it is of another type, or nobody's: in the partition
-    /// of no instance, or without what says which one it is.
+    /// Decodes the readable fields. Returns `None` for another type, and for a document without an
+    /// instance or without its own key.
     fn partial(found: &Unreadable) -> Option<Self>;
 
-    /// The same, with what surrounds it.
+    /// Decodes the readable fields, with the document's id, ETag and timestamp.
     fn partial_stored(found: &Unreadable) -> Option<Stored<Self>> {
         let location = found.location.as_ref()?;
         Some(Stored {
@@ -36,13 +37,13 @@ impl Partial for Instance {
         if !found.is_a::<Self>() {
             return None;
         }
-        let fresh = Self::pending(&instance_of(found)?, found.timestamp());
+        let pending = Self::pending(&instance_of(found)?, found.timestamp());
         Some(Self {
             orchestration_name: found.field(Self::ORCHESTRATION_NAME).unwrap_or_default(),
             orchestration_version: found.field(Self::ORCHESTRATION_VERSION).unwrap_or_default(),
             current_execution_id: found
                 .field(Self::CURRENT_EXECUTION_ID)
-                .unwrap_or(fresh.current_execution_id),
+                .unwrap_or(pending.current_execution_id),
             status: found.field(Self::STATUS).unwrap_or(Status::Running),
             parent_instance_id: found.field(Self::PARENT_INSTANCE_ID).unwrap_or_default(),
             pinned_duroxide_version_packed: found
@@ -57,7 +58,7 @@ impl Partial for Instance {
             created_at: found.field(Self::CREATED_AT).unwrap_or(found.timestamp()),
             started_at: found.field(Self::STARTED_AT).unwrap_or_default(),
             completed_at: found.field(Self::COMPLETED_AT).unwrap_or_default(),
-            ..fresh
+            ..pending
         })
     }
 }
@@ -90,7 +91,7 @@ impl Partial for WorkerItem {
             return None;
         }
         let instance_id = instance_of(found)?;
-        // Without both nobody could be told that it failed. The id says them too.
+        // The failure of the activity needs both ids. The item id holds them too.
         let key = found.location.as_ref()?;
         let key = WorkerItemKey::parse(key.id.as_str()).ok();
         let (execution_id, activity_id) = match key {
@@ -119,7 +120,7 @@ impl Partial for WorkerItem {
 }
 
 impl Partial for OutboxIntent {
-    /// Only its place: what it carries is not to be delivered in part.
+    /// Decodes only the location: a message must not be delivered in part.
     fn partial(found: &Unreadable) -> Option<Self> {
         if !found.is_a::<Self>() {
             return None;

@@ -1,6 +1,7 @@
-//! The two queues. An item lives in the partition of the instance that it is for.
+//! The items of the two queues. An item is stored in the partition of its target instance.
 //!
-//! Ids are derived from the cause of the item where there is one, so that writing it twice stores it once.
+//! The id of an item is derived from its cause, if it has one, so that a repeated write stores one
+//! item.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Text;
 
-/// A message for an orchestration. Which dispatcher works on it is decided by the lock of its instance.
+/// A message for an orchestration. The lock of its instance decides which dispatcher handles it.
 ///
 /// ```
 /// use cdb_provider::documents::{FIRST_DUE, OrchestratorItem, dispatch_slot};
@@ -24,7 +25,7 @@ use super::Text;
 /// # let client = duroxide::Client::new(std::sync::Arc::new(store.clone()));
 /// client.start_orchestration("order-7", "Order", "{}").await?;
 ///
-/// // How many messages wait in the slot of `order-7`.
+/// // Counts the due messages in the slot of `order-7`.
 /// let now = store.container().now();
 /// let due = OrchestratorItem::DISPATCH_SLOT.eq(dispatch_slot("order-7"))
 ///     & OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now);
@@ -37,58 +38,62 @@ use super::Text;
 #[document(type = "orch_queue", id = "{instance_id}:orch:{cause}")]
 #[document(composite(BY_DUE = r#type, visible_at))]
 pub struct OrchestratorItem {
-    /// The instance that receives it.
+    /// The receiving instance.
     #[document(partition_key)]
     pub instance_id: String,
-    /// What caused it, unique within the instance. Empty on items of `duroxide-cdb`, whose ids are random.
+    /// The cause, unique within the instance. Empty on items of `duroxide-cdb`, whose ids are
+    /// random.
     #[serde(default)]
     pub cause: String,
     /// The message, as JSON text.
     #[document(unindexed)]
     pub work_item: Text,
-    /// Share of the load that the instance belongs to, see [`dispatch_slot`].
+    /// The dispatch slot of the instance, see [`dispatch_slot`].
     #[document(index)]
     pub dispatch_slot: u8,
-    /// Not before this time.
+    /// The time from which on the message is visible.
     #[document(index)]
     pub visible_at: Timestamp,
-    /// When it was written; orders items that became visible together.
+    /// The time of the write. Orders messages that became visible together.
     pub enqueued_at: Timestamp,
-    /// The execution it is for, where the message says so.
+    /// The execution that receives the message, if the message names one.
     #[serde(default)]
     pub execution_id: Option<u64>,
-    /// Fetches counted by `duroxide-cdb`; ours are counted in the instance.
+    /// The fetches counted by `duroxide-cdb`. This crate counts fetches in the instance.
     #[serde(default)]
     pub attempt_count: u32,
-    /// Whether `visible_at` only keeps other runtimes from it for a moment: it is due for the one that wrote it.
+    /// Whether `visible_at` only hides the message from other runtimes for a moment. For the
+    /// runtime that wrote it, the message is due.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
-    /// Whether it may come again, as what came by an intent or from a client: then it leaves a trace when it is consumed.
+    /// Whether the message may be delivered again, as one from an intent or a client. Consuming it
+    /// then leaves a trace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivered: bool,
-    /// Seconds until the service deletes the trace of a consumed message. On a container that has no time to live, as
-    /// `duroxide-cdb` makes them, it stays until its instance is deleted.
+    /// The seconds until the service deletes the trace of a consumed message. A container without a
+    /// time to live, as `duroxide-cdb` creates it, keeps the trace until its instance is deleted.
     #[document(ttl)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
 }
 
-/// How long a queue item is left to the runtime that wrote it and knows of it. Others find it when this has passed: its
-/// runtime has more to do than it can, or is gone.
+/// The time for which a queue item is reserved for the runtime that wrote it. Other runtimes find
+/// it afterwards, when that runtime is busy or has ended.
 pub(crate) const RESERVED: Duration = Duration::from_millis(500);
 
-/// When a consumed message is due again: never, by the last millisecond that a four-digit year can name.
+/// The due time of consumed messages, which are never due again: the last millisecond of a
+/// four-digit year.
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
 
-/// How long a delivery is remembered, in seconds: one day. An intent is removed right after its delivery; its trace has
-/// to outlive every failure to do so.
+/// The seconds for which a delivery is remembered: one day. An intent is deleted right after its
+/// delivery; the trace has to outlive failed deletions.
 pub(super) const REMEMBERED_SECONDS: u32 = 24 * 60 * 60;
 
 impl OrchestratorItem {
-    /// A message for the instance that it names.
+    /// Creates a message for the instance that `item` names.
     ///
     /// # Errors
-    /// When the message cannot be written as JSON.
+    /// Fails when the message cannot be written as JSON.
     pub fn new(
         item: &WorkItem,
         cause: String,
@@ -111,7 +116,7 @@ impl OrchestratorItem {
         })
     }
 
-    /// The message, if it is due at `now`, as a runtime writes it that will work on it itself.
+    /// Reserves a due message for the runtime that writes it. Returns any other message unchanged.
     pub(crate) fn reserved(self, now: Timestamp) -> Self {
         if self.visible_at > now {
             return self;
@@ -123,7 +128,7 @@ impl OrchestratorItem {
         }
     }
 
-    /// When it is due for whoever knows of it.
+    /// Returns the time at which the message is due for the runtime that it is reserved for.
     pub fn due_at(&self) -> Timestamp {
         if self.reserved {
             self.visible_at - RESERVED
@@ -132,7 +137,7 @@ impl OrchestratorItem {
         }
     }
 
-    /// What is left of a consumed message that may be delivered again: its id, which a second delivery conflicts with.
+    /// Converts a message to the trace of its consumption. Its id makes a second delivery conflict.
     pub(crate) fn into_trace(self) -> Self {
         Self {
             work_item: Text::Inline(String::new()),
@@ -143,7 +148,7 @@ impl OrchestratorItem {
         }
     }
 
-    /// The cause of an activity's completion: one per scheduled activity.
+    /// Returns the cause of an activity's completion, which is unique per scheduled activity.
     pub fn completion_cause(execution_id: u64, activity_id: u64) -> String {
         format!("activity-{execution_id}-{activity_id}")
     }
@@ -164,7 +169,7 @@ impl OrchestratorItem {
 /// #     session_id: None, tag: Some("gpu".to_owned()),
 /// # };
 /// # store.enqueue_for_worker(render).await?;
-/// // Do the machines with a GPU keep up? When the activity that waits longest for one was to begin.
+/// // Finds the activity that has waited longest for a machine with a GPU.
 /// let waits = Query::<WorkerItem>::across_partitions()
 ///     .filter(WorkerItem::TAG.eq(Some("gpu".to_owned())) & WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
 ///     .order_by(WorkerItem::BY_DUE.asc())
@@ -181,51 +186,52 @@ impl OrchestratorItem {
 )]
 #[document(composite(BY_DUE = r#type, visible_at))]
 pub struct WorkerItem {
-    /// The instance that scheduled it.
+    /// The instance that scheduled the activity.
     #[document(partition_key)]
     pub instance_id: String,
-    /// The execution that scheduled it.
+    /// The execution that scheduled the activity.
     pub execution_id: u64,
-    /// The event that scheduled it.
+    /// The event that scheduled the activity.
     pub activity_id: u64,
     /// The activity, as JSON text.
     #[document(unindexed)]
     pub work_item: Text,
-    /// Share of the load that the instance belongs to, see [`dispatch_slot`].
+    /// The dispatch slot of the instance, see [`dispatch_slot`].
     #[document(index)]
     pub dispatch_slot: u8,
-    /// Not before this time. A lock moves it to the end of the lock, so that one comparison finds what is free.
+    /// The time from which on the activity is visible. A lock moves it to the expiry of the lock,
+    /// so that one comparison finds free activities.
     #[document(index)]
     pub visible_at: Timestamp,
-    /// When it was written.
+    /// The time of the write.
     pub enqueued_at: Timestamp,
-    /// Whether `visible_at` only keeps other runtimes from it for a moment.
+    /// Whether `visible_at` only hides the activity from other runtimes for a moment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
-    /// Who runs it.
+    /// The lock token of the worker.
     #[serde(default)]
     pub lock_token: Option<String>,
-    /// Until when, by the service's clock.
+    /// The expiry of the lock, by the service's clock.
     #[serde(default)]
     pub locked_until: Option<Timestamp>,
-    /// How often it was fetched.
+    /// The number of fetches.
     #[serde(default)]
     pub attempt_count: u32,
-    /// The session it is bound to.
+    /// The session of the activity.
     #[document(index)]
     #[serde(default)]
     pub session_id: Option<String>,
-    /// The tag that routes it to workers.
+    /// The tag that routes the activity to workers.
     #[document(index)]
     #[serde(default)]
     pub tag: Option<String>,
 }
 
 impl WorkerItem {
-    /// The item of an activity, or `None` when `item` is no activity.
+    /// Creates the item of an activity. Returns `None` when `item` is not an activity.
     ///
     /// # Errors
-    /// When the activity cannot be written as JSON.
+    /// Fails when the activity cannot be written as JSON.
     pub fn new(item: &WorkItem, now: Timestamp) -> Result<Option<Self>, serde_json::Error> {
         let WorkItem::ActivityExecute {
             instance,
@@ -265,14 +271,15 @@ impl Lockable for WorkerItem {
         self.locked_until
     }
 
-    /// For whoever knows of it, a reserved one too. `duroxide-cdb` locks without moving `visible_at`.
+    /// A reserved activity is lockable too, by the process that knows it. `duroxide-cdb` locks
+    /// without moving `visible_at`.
     fn is_lockable(&self, now: Timestamp) -> bool {
         (self.reserved || self.visible_at <= now)
             && self.locked_until.is_none_or(|until| until <= now)
     }
 }
 
-/// The instance that a work item is for.
+/// Returns the instance that a work item is for.
 pub(crate) fn target_instance(item: &WorkItem) -> &str {
     match item {
         WorkItem::StartOrchestration { instance, .. }
@@ -293,10 +300,11 @@ pub(crate) fn target_instance(item: &WorkItem) -> &str {
     }
 }
 
-/// A message without its long strings: enough to know what it is and where it goes.
+/// Returns a work item without its long strings, as JSON: enough to identify the item and its
+/// target.
 ///
 /// # Errors
-/// When it cannot be written as JSON.
+/// Fails when the item cannot be written as JSON.
 pub(crate) fn header(mut item: WorkItem) -> Result<String, serde_json::Error> {
     match &mut item {
         WorkItem::StartOrchestration { input, .. } | WorkItem::ActivityExecute { input, .. } => {
@@ -351,16 +359,16 @@ fn execution_of(item: &WorkItem) -> Option<u64> {
     }
 }
 
-/// The dispatch slot of an instance, 0 to 255: FNV-1a folded to a byte.
+/// Returns the dispatch slot of an instance, 0 to 255: FNV-1a folded to a byte.
 ///
-/// It is stored, so it must be the same on every platform and compiler, which the standard library's hasher does not
-/// promise.
+/// The slot is stored, so it must be the same on every platform and compiler. The standard
+/// library's hasher does not promise that.
 ///
 /// ```
 /// use cdb_provider::coordination::owner_of_slot;
 /// use cdb_provider::documents::dispatch_slot;
 ///
-/// // Which of the runtimes that share a container looks for the work of `order-7`.
+/// // Finds the runtime that polls for the work of `order-7`.
 /// let members = ["runtime-a", "runtime-b"];
 /// let slot = dispatch_slot("order-7");
 /// assert_eq!(slot, 98);
@@ -380,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_stored_and_so_never_change() {
+    fn dispatch_slot_returns_the_published_fnv_vectors() {
         // FNV-1a of nothing is its offset basis, 0x811c9dc5.
         assert_eq!(dispatch_slot(""), 0xc5);
         // FNV-1a of "a" is 0xe40c292c, of "foobar" 0xbf9cf968: the vectors its authors publish.

@@ -1,4 +1,4 @@
-//! Sessions: which worker the activities of a session go to.
+//! Sessions: the binding of activities to a worker.
 
 use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// #     locked_until: now + std::time::Duration::from_secs(300), last_activity: now, created_at: now,
 /// # };
 /// # store.container().create(&session).await?;
-/// // What the machine `gpu-1` holds, to be asked before it is switched off.
+/// // The sessions of the machine `gpu-1`, to be checked before it is switched off.
 /// let now = store.container().now();
 /// let held = Session::OWNER_ID.eq("gpu-1") & Session::LOCKED_UNTIL.gt(now);
 /// let held = store.container().query(Query::across_partitions().filter(held)).all().await?;
@@ -36,20 +36,20 @@ pub struct Session {
     pub instance_id: String,
     /// The session.
     pub session_id: String,
-    /// The worker, or group of workers, that it is bound to.
+    /// The worker, or group of workers, that owns the session.
     #[document(index)]
     pub owner_id: String,
-    /// Until when, by the service's clock.
+    /// The expiry of the lock, by the service's clock.
     #[document(index)]
     pub locked_until: Timestamp,
-    /// When an activity of it was last fetched, renewed or ended.
+    /// The last fetch, renewal or end of an activity of the session.
     pub last_activity: Timestamp,
-    /// When it was first claimed.
+    /// The time of the first claim.
     pub created_at: Timestamp,
 }
 
-/// Held by a name, not by a write: all dispatchers of a worker have it together, and a process that comes back under the
-/// worker's name goes on with it.
+/// The lock belongs to a worker's name, not to one write: all dispatchers of a worker share it, and
+/// a restarted process with the same name keeps it.
 impl Lockable for Session {
     fn lock_mark(&self) -> Option<&str> {
         Some(&self.owner_id)

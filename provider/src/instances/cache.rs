@@ -1,8 +1,8 @@
-//! An instance between two turns of this process.
+//! The cache of an instance between two turns of this process.
 //!
-//! It is as its last commit here left it. Every commit of any runtime replaces the instance document, and history and
-//! key-value store change with commits only; so a lock that is won on the cached ETag proves that all of it still holds.
-//! Without that lock nothing of it is acted on.
+//! The cache holds the state after the last commit of this process. Every commit of any runtime
+//! replaces the instance document, and only commits change history and key-value store. So a lock
+//! that is won on the cached ETag proves the cached state current. Without the lock it is not used.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use tokio::time::Instant;
 use crate::documents::Instance;
 use crate::kv::KvState;
 
-/// What an instance takes beside its events, in bytes; an estimate.
+/// The estimated size of an instance without its events, in bytes.
 const BASE_BYTES: usize = 2048;
 
 /// The history of the newest execution.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) events: Arc<Vec<Event>>,
-    /// Size of their stored text.
+    /// The size of the events' stored text.
     pub(crate) bytes: usize,
-    /// When they were read; nothing when they were never read, but all committed here.
+    /// The time when the events were read; `None` when this process committed all of them.
     pub(crate) read_at: Option<Instant>,
 }
 
 impl History {
-    /// With what a turn has added. Copies nothing when nobody else holds the events.
+    /// Appends the events of a turn. Copies nothing when the events are not shared.
     pub(crate) fn extended(self, added: &[Event], bytes: usize) -> Self {
         let mut events = Arc::unwrap_or_clone(self.events);
         events.extend_from_slice(added);
@@ -39,17 +39,17 @@ impl History {
     }
 }
 
-/// An instance between two turns.
+/// A cached instance between two turns.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedInstance {
-    /// Unlocked, at the version that the last commit gave it.
+    /// The unlocked instance, at the version of the last commit.
     pub(crate) instance: Stored<Instance>,
     pub(crate) history: History,
     pub(crate) kv: KvState,
 }
 
 impl CachedInstance {
-    /// Bytes of memory. Parsed events take about three times their text.
+    /// Returns the bytes of memory. Parsed events take about three times their text.
     pub(crate) fn bytes(&self) -> usize {
         BASE_BYTES + 3 * self.history.bytes + self.kv.bytes()
     }

@@ -1,4 +1,4 @@
-//! What this process knows of an instance while it does not hold its lock.
+//! The state of an instance that this process knows without holding its lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,87 +13,88 @@ use super::turn::{SharedTurn, Turn};
 use super::version::supports;
 use crate::local_queue::{Memory, Offer, Work};
 
-/// How long an instance is left alone that cannot be worked on: at first, and at most.
-pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The first and the longest backoff of an instance that cannot be processed.
+pub(crate) const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// The queue of instances that have messages.
+/// The queue type of instances.
 #[derive(Debug)]
 pub(crate) struct Instances;
 
-/// What is known of an instance. All of it are hints, and checked by the lock.
+/// The known state of an instance. All of it is a hint; the lock verifies it.
 #[derive(Debug, Default)]
 pub(crate) struct KnownInstance {
     pending: Vec<Pending>,
     pending_bytes: usize,
-    /// From when on its partition is to be searched for messages.
+    /// The time from which on the partition must be searched for messages.
     search_at: Option<Instant>,
-    /// Counts the requests for a search, so that one that comes during an attempt is not forgotten with its result.
+    /// Counts search requests, so that a request during an attempt is not cleared with the
+    /// attempt's result.
     searches: u64,
-    /// The newest execution, if it is known to be a later one than the first.
+    /// The newest execution, if it is known to be later than the first.
     pub(crate) execution: Option<u64>,
-    /// It exists, although a message to start it was seen here.
+    /// Whether the instance exists, although a start message for it was seen.
     pub(crate) exists: bool,
     cached: Option<Arc<CachedInstance>>,
-    /// The history that its turn in this process began with.
+    /// The history at the begin of its running turn in this process.
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
 }
 
-/// A message that waits.
+/// A pending message.
 #[derive(Debug)]
 struct Pending {
     message: Message,
     due: Instant,
-    /// Known from a poll, as other runtimes know it too.
+    /// Whether the message was found by a poll, so that other runtimes know it too.
     is_polled: bool,
 }
 
-/// Why the instance cannot be worked on here: its start has not come, it needs another version, or its documents cannot
-/// be handled.
+/// The reason why this process cannot process an instance: its start has not arrived, it needs
+/// another version, or its documents cannot be decoded.
 #[derive(Clone, Copy, Debug)]
 struct Unfit {
-    /// The newest due time among the messages that it was judged by.
+    /// The newest due time of the messages that were considered.
     newest: Timestamp,
     pause: Duration,
-    /// The version it is pinned to, when that is the only reason: a dispatcher that supports it may take it.
+    /// The version that the instance is pinned to, if that is the only reason. A dispatcher that
+    /// supports the version may take it.
     pinned: Option<u64>,
 }
 
-/// What a polled message means to this process.
+/// The classification of a polled message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outlook {
-    /// Something to do.
-    Work,
-    /// Something to do for a dispatcher that supports its version.
-    WorkForSome,
-    /// Its instance cannot be worked on for the moment.
-    Nothing,
+pub(crate) enum Readiness {
+    /// The instance can be processed.
+    Ready,
+    /// A dispatcher that supports the instance's version can process it.
+    ReadyForSome,
+    /// The instance is in backoff.
+    Backoff,
 }
 
-/// What a dispatcher takes along to try an instance.
+/// The known state that a dispatcher uses to try an instance.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// The instance as its last commit here left it.
+    /// The cached instance.
     pub(crate) cached: Option<Arc<CachedInstance>>,
-    /// Messages that are due, in order.
+    /// The due messages, in order.
     pub(crate) messages: Vec<Message>,
-    /// Whether its partition must be searched, whatever is known.
+    /// Whether the partition must be searched for messages.
     pub(crate) search: bool,
     pub(crate) execution: Option<u64>,
     pub(crate) exists: bool,
-    /// Whether other runtimes know of all of it too.
+    /// Whether other runtimes know all of it too.
     pub(crate) is_polled: bool,
     at: Instant,
     searches: u64,
 }
 
 impl KnownInstance {
-    /// Notes a message. One that is known already is replaced if it was seen later.
+    /// Notes a message. Replaces a known version that was seen earlier.
     pub(crate) fn note(&mut self, message: Message, due: Instant, is_polled: bool) {
-        let same = self.pending.iter_mut();
-        let mut same = same.filter(|known| known.message.id() == message.id());
-        if let Some(known) = same.next() {
+        let mut pending = self.pending.iter_mut();
+        if let Some(known) = pending.find(|known| known.message.id() == message.id()) {
             if message.seen_at >= known.message.seen_at {
                 self.pending_bytes -= known.message.bytes();
                 self.pending_bytes += message.bytes();
@@ -107,7 +108,7 @@ impl KnownInstance {
             return;
         }
         self.pending_bytes += message.bytes();
-        // Most instances have one message; a vector would make room for four.
+        // Most instances have one message; a vector would reserve room for four.
         self.pending
             .reserve_exact(usize::from(self.pending.is_empty()));
         self.pending.push(Pending {
@@ -117,28 +118,28 @@ impl KnownInstance {
         });
     }
 
-    /// Has its partition searched from a time on.
+    /// Requests a search of the partition from a time on.
     pub(crate) fn search(&mut self, at: Instant) {
         self.searches += 1;
         self.search_at = Some(self.search_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Forgets its messages: they may have changed.
+    /// Forgets all messages, because they may have changed.
     pub(crate) fn forget_messages(&mut self) {
         self.pending.clear();
         self.pending_bytes = 0;
     }
 
-    /// Forgets these messages: a turn has taken them.
-    pub(crate) fn take(&mut self, messages: &[Message]) {
+    /// Forgets the messages that a turn has taken.
+    pub(crate) fn remove_messages(&mut self, messages: &[Message]) {
         self.retain(|pending| {
             let id = pending.message.id();
             messages.iter().all(|message| message.id() != id)
         });
     }
 
-    /// An attempt has come to a result: what it knew is dealt with, what came since is not.
-    pub(crate) fn judged(&mut self, attempt: &Attempt) {
+    /// Clears what a finished attempt has handled. Keeps what arrived since.
+    pub(crate) fn attempt_ended(&mut self, attempt: &Attempt) {
         let before = tokio::time::Instant::from_std(attempt.at);
         self.retain(|pending| pending.due > attempt.at || pending.message.seen_at > before);
         if self.searches == attempt.searches {
@@ -146,7 +147,7 @@ impl KnownInstance {
         }
     }
 
-    /// The messages that are due at `now` and were seen after `read_at`, in order.
+    /// Returns the messages that are due at `now` and were seen after `read_at`, in order.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
@@ -161,7 +162,7 @@ impl KnownInstance {
         due
     }
 
-    /// Whether messages are known that are due at `now`, the ones that are too old to count included.
+    /// Returns whether messages are due at `now`, stale ones included.
     fn has_due(&self, now: Instant) -> bool {
         self.pending.iter().any(|pending| pending.due <= now)
     }
@@ -174,17 +175,17 @@ impl KnownInstance {
         self.cached = cached;
     }
 
-    /// How long it is left alone if it cannot be worked on now: longer each time.
-    pub(crate) fn next_pause(&self) -> Duration {
+    /// Returns the next backoff, which doubles each time.
+    pub(crate) fn next_backoff(&self) -> Duration {
         self.unfit
-            .map_or(FIRST_PAUSE, |unfit| (unfit.pause * 2).min(LONGEST_PAUSE))
+            .map_or(FIRST_BACKOFF, |unfit| (unfit.pause * 2).min(MAX_BACKOFF))
     }
 
-    /// Notes that it cannot be worked on, for all that is known from messages due until `newest`.
-    pub(crate) fn judge_unfit(&mut self, newest: Timestamp, pinned: Option<u64>) {
+    /// Notes that the instance cannot be processed, considering messages due until `newest`.
+    pub(crate) fn mark_unfit(&mut self, newest: Timestamp, pinned: Option<u64>) {
         self.unfit = Some(Unfit {
             newest,
-            pause: self.next_pause(),
+            pause: self.next_backoff(),
             pinned,
         });
     }
@@ -193,24 +194,23 @@ impl KnownInstance {
         self.unfit.is_some()
     }
 
-    /// It may have got what it waited for.
-    pub(crate) fn forgive(&mut self) {
+    /// Ends the backoff, because the missing document may have arrived.
+    pub(crate) fn clear_unfit(&mut self) {
         self.unfit = None;
     }
 
-    /// What a polled message means that is due at `visible_at`. One that is newer than those the instance was judged by
-    /// makes it worth another attempt.
-    pub(crate) fn outlook(&mut self, visible_at: Timestamp, is_backed_off: bool) -> Outlook {
+    /// Classifies a polled message. One newer than those already considered triggers a retry.
+    pub(crate) fn classify(&mut self, visible_at: Timestamp, is_backed_off: bool) -> Readiness {
         let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
-            return Outlook::Work;
+            return Readiness::Ready;
         };
         if visible_at > unfit.newest {
             unfit.newest = visible_at;
-            return Outlook::Work;
+            return Readiness::Ready;
         }
         match unfit.pinned {
-            Some(_) => Outlook::WorkForSome,
-            None => Outlook::Nothing,
+            Some(_) => Readiness::ReadyForSome,
+            None => Readiness::Backoff,
         }
     }
 
@@ -227,18 +227,18 @@ impl Work for Instances {
     type Attempt = Attempt;
     type Lock = Turn;
     type Running = SharedTurn;
-    type Ask = Option<DispatcherCapabilityFilter>;
+    type Capability = Option<DispatcherCapabilityFilter>;
 
     fn due(known: &KnownInstance) -> Option<Instant> {
         let pending = known.pending.iter().map(|pending| pending.due);
         pending.chain(known.search_at).min()
     }
 
-    fn accepts(filter: &Self::Ask, offer: Offer<'_, Self>) -> bool {
+    fn accepts(filter: &Self::Capability, offer: Offer<'_, Self>) -> bool {
         let runs_nothing =
             |filter: &DispatcherCapabilityFilter| filter.supported_duroxide_versions.is_empty();
         let pinned = match offer {
-            // Without a pinned version it fits every dispatcher that supports anything at all.
+            // Without a pinned version, any dispatcher that supports a version at all may take it.
             Offer::Free(_) => return !filter.as_ref().is_some_and(runs_nothing),
             Offer::Backoff(known) => known.unfit.and_then(|unfit| unfit.pinned),
             Offer::Locked(turn) => turn.instance.document.pinned_duroxide_version_packed,
@@ -256,7 +256,7 @@ impl Work for Instances {
             .as_ref()
             .and_then(|cached| cached.history.read_at);
         let messages = known.due_messages(now, read_at);
-        // Messages that were seen before the history was read may be gone.
+        // Messages that were seen before the history was read may be consumed.
         let is_stale = messages.is_empty() && known.has_due(now);
         Attempt {
             cached: known.cached.clone(),
@@ -327,31 +327,31 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_secs(1000);
 
     #[test]
-    fn an_instance_that_cannot_be_worked_on_is_left_alone_longer_each_time() {
+    fn the_backoff_of_an_unfit_instance_doubles_up_to_a_limit() {
         let mut known = KnownInstance::default();
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
-            assert_eq!(known.next_pause(), Duration::from_secs(seconds));
-            known.judge_unfit(NOW, None);
-            assert_eq!(known.outlook(NOW, true), Outlook::Nothing);
+            assert_eq!(known.next_backoff(), Duration::from_secs(seconds));
+            known.mark_unfit(NOW, None);
+            assert_eq!(known.classify(NOW, true), Readiness::Backoff);
         }
     }
 
     #[test]
-    fn a_newer_message_makes_an_unfit_instance_worth_another_attempt() {
+    fn a_newer_message_triggers_a_retry_of_an_unfit_instance() {
         let mut known = KnownInstance::default();
-        known.judge_unfit(NOW, None);
+        known.mark_unfit(NOW, None);
         let later = NOW + Duration::from_millis(1);
-        assert_eq!(known.outlook(later, true), Outlook::Work);
-        assert_eq!(known.outlook(later, true), Outlook::Nothing);
-        known.forgive();
-        assert_eq!(known.outlook(later, true), Outlook::Work);
+        assert_eq!(known.classify(later, true), Readiness::Ready);
+        assert_eq!(known.classify(later, true), Readiness::Backoff);
+        known.clear_unfit();
+        assert_eq!(known.classify(later, true), Readiness::Ready);
     }
 
     #[test]
     fn an_instance_that_needs_another_version_is_offered_to_dispatchers_that_support_it() {
         let mut known = KnownInstance::default();
-        known.judge_unfit(NOW, Some(1_032));
-        assert_eq!(known.outlook(NOW, true), Outlook::WorkForSome);
+        known.mark_unfit(NOW, Some(1_032));
+        assert_eq!(known.classify(NOW, true), Readiness::ReadyForSome);
         let supports = |version: &str| {
             let version = semver::Version::parse(version).unwrap();
             let range = duroxide::providers::SemverRange::new(version.clone(), version);
@@ -364,17 +364,17 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_is_asked_for_during_an_attempt_outlives_its_result() {
+    fn a_search_requested_during_an_attempt_outlives_its_result() {
         let now = Instant::now();
         let mut known = KnownInstance::default();
         known.search(now);
         let attempt = Instances::attempt(&known, now);
         assert!(attempt.search);
         known.search(now);
-        known.judged(&attempt);
+        known.attempt_ended(&attempt);
         assert_eq!(Instances::due(&known), Some(now));
         let attempt = Instances::attempt(&known, now);
-        known.judged(&attempt);
+        known.attempt_ended(&attempt);
         assert_eq!(Instances::due(&known), None);
     }
 }

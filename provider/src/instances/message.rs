@@ -1,4 +1,4 @@
-//! A queued message as this process knows it.
+//! A queued message that this process knows.
 
 use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
 use duroxide::providers::WorkItem;
@@ -6,29 +6,30 @@ use tokio::time::Instant;
 
 use crate::documents::{OrchestratorItem, Text};
 
-/// Most messages of one turn. Each is deleted by the commit, which has room for 100 operations in all.
+/// The most messages of one turn. The commit deletes each of them, and holds at most 100
+/// operations.
 pub(crate) const MAX_MESSAGES: usize = 64;
 
-/// Most bytes of messages in one turn, unless a single one has more.
+/// The most bytes of messages in one turn, unless a single message is larger.
 const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
 
-/// A queued message, as it was read.
+/// A queued message with its version.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) stored: Stored<OrchestratorItem>,
     pub(crate) content: Content,
-    /// When it was certainly still queued.
+    /// A time at which the message was certainly queued.
     pub(crate) seen_at: Instant,
 }
 
-/// What is known of a message.
+/// The decoded content of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// All of it.
+    /// The whole message.
     Whole(WorkItem),
-    /// What it is and where it goes; its text is in chunks.
+    /// The header of a message whose text is in chunks.
     Header(WorkItem),
-    /// Nothing, and why.
+    /// The reason why the message cannot be decoded.
     Unreadable(String),
 }
 
@@ -41,13 +42,14 @@ impl Content {
         match serde_json::from_str(text.header()) {
             Ok(item) if text.chunked().is_some() => Self::Header(item),
             Ok(item) => Self::Whole(item),
-            Err(error) => {
-                Self::Unreadable(format!("message `{}` is no work item: {error}", stored.id))
-            }
+            Err(error) => Self::Unreadable(format!(
+                "message `{}` is not a work item: {error}",
+                stored.id
+            )),
         }
     }
 
-    /// The message, perhaps without its long strings.
+    /// Returns the message, perhaps without its long strings; `None` when it cannot be decoded.
     pub(crate) fn item(&self) -> Option<&WorkItem> {
         match self {
             Self::Whole(item) | Self::Header(item) => Some(item),
@@ -57,7 +59,7 @@ impl Content {
 }
 
 impl Message {
-    /// A message that was found by a query which was asked at `seen_at`, or written then.
+    /// Decodes a message found by a query that was sent at `seen_at`, or written at that time.
     pub(crate) fn read(stored: Stored<OrchestratorItem>, seen_at: Instant) -> Self {
         let content = Content::of(&stored);
         Self {
@@ -67,10 +69,11 @@ impl Message {
         }
     }
 
-    /// A message that this process has written by a request sent at `sent_at`. `None` when it has no id.
+    /// Wraps a message that this process has written by a request sent at `sent_at`. Returns `None`
+    /// when the message has no valid id.
     ///
-    /// A fetch may find and consume the message before the answer to that request arrives, so the time of the answer
-    /// does not prove that the message is still queued.
+    /// A fetch may find and consume the message before the answer to that request arrives, so the
+    /// time of the answer does not prove that the message is still queued.
     pub(crate) fn written(
         document: OrchestratorItem,
         item: WorkItem,
@@ -97,7 +100,7 @@ impl Message {
         &self.stored.id
     }
 
-    /// Bytes of memory: text and parsed form.
+    /// Returns the bytes of memory: text and parsed form.
     pub(crate) fn bytes(&self) -> usize {
         2 * self.stored.document.work_item.header().len() + 512
     }
@@ -108,7 +111,8 @@ impl Message {
     }
 }
 
-/// Puts messages into the order in which an orchestration sees them, and leaves what is too much for later.
+/// Sorts messages into the order in which an orchestration sees them, and drops those beyond the
+/// limits of one turn.
 pub(crate) fn in_order(messages: &mut Vec<Message>) {
     messages.sort_by(|a, b| a.order().cmp(&b.order()));
     messages.truncate(MAX_MESSAGES);

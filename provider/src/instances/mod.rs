@@ -1,4 +1,5 @@
-//! What this process knows of instances: their messages, their cached state, and the turns it works on.
+//! The instances that this process knows: their messages, their cached state, and their running
+//! turns.
 
 mod cache;
 mod known;
@@ -10,7 +11,7 @@ mod turn_result;
 mod version;
 
 pub(crate) use cache::{CachedInstance, History};
-pub(crate) use known::{Attempt, Instances, Outlook};
+pub(crate) use known::{Attempt, Instances, Readiness};
 pub(crate) use message::{Content, MAX_MESSAGES, Message, in_order};
 pub(crate) use queue::InstanceQueue;
 pub(crate) use rejected_commit::RejectedCommit;

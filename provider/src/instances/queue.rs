@@ -1,4 +1,5 @@
-//! The instances that this process knows of: what has messages, what is cached, what is being worked on.
+//! The local queue of instances: those with messages, those that are cached, those with a running
+//! turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,31 +11,34 @@ use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
 
 use super::cache::CachedInstance;
-use super::known::{FIRST_PAUSE, Instances, KnownInstance, Outlook};
+use super::known::{FIRST_BACKOFF, Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
-use crate::local_queue::{Ask, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won};
+use crate::local_queue::{
+    FetchRequest, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won,
+};
 use crate::store::Store;
 
-/// Most bytes of messages that are held between two turns. What has no room is read from the store when it is due.
+/// The most bytes of pending messages in memory. Further messages are read from the store when they
+/// are due.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
 
-/// Most instances that are known, whatever is known of them.
-const MOST_INSTANCES: usize = 65_536;
+/// The most instances in memory.
+const MAX_INSTANCES: usize = 65_536;
 
-/// How many consumed messages are remembered, so that a poll that was answered before their turn was committed does not
-/// bring them back.
-const CONSUMED: usize = 16_384;
+/// The number of consumed messages that are remembered, so that a poll answered before their commit
+/// does not bring them back.
+const MAX_CONSUMED: usize = 16_384;
 
-/// How far ahead messages are held, so that timers of next month do not fill the memory.
-const FARTHEST: Duration = Duration::from_secs(300);
+/// The longest delay with which messages are kept in memory, so that distant timers do not fill it.
+const MAX_DELAY: Duration = Duration::from_secs(300);
 
-/// A lock is taken ahead when its turn is to be expected within this part of the lock time, so that most of it is left then.
-const WAIT_SHARE: u32 = 8;
+/// A prelock is taken if its turn is expected to start within this fraction of the lock time.
+const WAIT_FRACTION: u32 = 8;
 
-/// How many instances may be ready per dispatcher, at most, for another one to be locked ahead.
-const MOST_AHEAD: usize = 64;
+/// The most ready instances per dispatcher with which another instance is prelocked.
+const MAX_READY: usize = 64;
 
 /// The instances with messages, for the dispatchers of this process.
 #[derive(Debug)]
@@ -44,7 +48,7 @@ pub(crate) struct InstanceQueue {
     store: Store,
 }
 
-/// Messages that turns of this process have consumed, and when that was known.
+/// The consumed messages of this process's turns, and the times of their commits.
 #[derive(Debug, Default)]
 struct Consumed {
     at: HashMap<ItemId, Instant>,
@@ -60,7 +64,7 @@ impl InstanceQueue {
                 pending: PENDING_BYTES,
                 cached: usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX),
             },
-            slots: MOST_INSTANCES,
+            slots: MAX_INSTANCES,
         };
         Self {
             queue: LocalQueue::new(Queue::new(pace, limits)),
@@ -69,32 +73,32 @@ impl InstanceQueue {
         }
     }
 
-    /// The state machine, for fetches and polls.
+    /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Instances> {
         &self.queue
     }
 
-    /// What this process learned of an instance by itself.
+    /// Notes a fact that this process learned without a poll.
     fn learn(&self, instance_id: &str, learn: impl FnOnce(&mut KnownInstance, std::time::Instant)) {
         let key = instance_id.to_owned();
         self.queue
             .with(|queue, now| queue.learn(&key, now, |known| learn(known, now)));
     }
 
-    /// This process has queued a message, or knows one that waits.
-    pub(crate) fn expect(&self, message: Message) {
+    /// Notes a pending message that this process has queued or released.
+    pub(crate) fn note_message(&self, message: Message) {
         let document = &message.stored.document;
         let after = document.due_at().since(self.store.now());
-        if after > FARTHEST || self.is_consumed(&message) {
+        if after > MAX_DELAY || self.is_consumed(&message) {
             return;
         }
         let instance_id = document.instance_id.clone();
         self.queue.with(|queue, now| {
             let note = |known: &mut KnownInstance| {
-                known.forgive();
+                known.clear_unfit();
                 known.note(message, now + after, false);
             };
-            // It may be what the instance waited for.
+            // The message may be the one that the instance waited for.
             if queue
                 .known(&instance_id)
                 .is_some_and(KnownInstance::is_unfit)
@@ -106,9 +110,10 @@ impl InstanceQueue {
         });
     }
 
-    /// An instance may have messages after a while; its partition must be searched then.
-    pub(crate) fn suspect(&self, instance_id: &str, execution: Option<u64>, after: Duration) {
-        if after > FARTHEST {
+    /// Notes that an instance may have messages after a delay, so that its partition is searched
+    /// then.
+    pub(crate) fn recheck(&self, instance_id: &str, execution: Option<u64>, after: Duration) {
+        if after > MAX_DELAY {
             return;
         }
         self.learn(instance_id, |known, now| {
@@ -117,10 +122,10 @@ impl InstanceQueue {
         });
     }
 
-    /// Notes a message that a poll has found, and says what it means here.
-    pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Outlook {
+    /// Notes a message that a poll has found, and classifies it.
+    pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Readiness {
         if self.is_consumed(&message) {
-            return Outlook::Work;
+            return Readiness::Ready;
         }
         let document = &message.stored.document;
         let (visible_at, execution) = (document.visible_at, document.execution_id);
@@ -128,22 +133,22 @@ impl InstanceQueue {
         let instance_id = document.instance_id.clone();
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
-            let mut outlook = Outlook::Work;
+            let mut readiness = Readiness::Ready;
             queue.learn_from_poll(poll, &instance_id, |known| {
-                outlook = known.outlook(visible_at, is_backed_off);
-                if outlook != Outlook::Nothing {
+                readiness = known.classify(visible_at, is_backed_off);
+                if readiness != Readiness::Backoff {
                     known.execution = execution.filter(|number| *number > 1).or(known.execution);
                     known.note(message, now + after, true);
                 }
             });
-            if outlook == Outlook::Work && is_backed_off {
+            if readiness == Readiness::Ready && is_backed_off {
                 queue.end_backoff(&instance_id);
             }
-            outlook
+            readiness
         })
     }
 
-    /// Reads something of what is known of an instance.
+    /// Reads a part of an instance's known state; `None` when the instance is unknown.
     pub(crate) fn read<R>(
         &self,
         instance_id: &str,
@@ -153,12 +158,12 @@ impl InstanceQueue {
         self.queue.with(|queue, _| queue.known(&key).and_then(read))
     }
 
-    /// The instance as its last commit here left it.
+    /// Returns the cached instance.
     pub(crate) fn cached(&self, instance_id: &str) -> Option<Arc<CachedInstance>> {
         self.read(instance_id, |known| known.cached().cloned())
     }
 
-    /// What this process knows of the history of an instance, if anything.
+    /// Returns the known history of an instance; `None` when it is unknown.
     pub(crate) fn history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
         self.read(instance_id, |known| {
             let cached = known.cached().map(|cached| cached.history.events.clone());
@@ -166,13 +171,15 @@ impl InstanceQueue {
         })
     }
 
-    /// The newest execution of an instance, if this process has seen a later one than the first. A guess.
+    /// Returns the newest execution of an instance, if this process has seen a later one than the
+    /// first. The value is a hint.
     pub(crate) fn newest_execution(&self, instance_id: &str) -> Option<u64> {
         self.read(instance_id, |known| known.execution)
     }
 
-    /// Whether a runtime of this process works on an instance, or just has: what comes for it is for this runtime.
-    pub(crate) fn is_home_of(&self, instance_id: &str) -> bool {
+    /// Returns whether a turn of the instance is running in this process, or has left it cached.
+    /// New messages for such an instance are reserved for this process.
+    pub(crate) fn is_local(&self, instance_id: &str) -> bool {
         let key = instance_id.to_owned();
         self.queue.with(|queue, _| {
             let known = queue.known(&key);
@@ -180,23 +187,24 @@ impl InstanceQueue {
         })
     }
 
-    /// Whether dispatchers of this process wait for work or do it.
+    /// Returns whether dispatchers of this process are waiting or working.
     pub(crate) fn has_dispatchers(&self) -> bool {
         let load = self.queue.with(|queue, _| queue.load());
         load.waiting + load.working > 0
     }
 
-    /// How long a lock lasts that is taken ahead now; `None` when no dispatcher here would begin its turn soon.
-    pub(crate) fn room_ahead(&self) -> Option<Duration> {
+    /// Returns the lock time of a prelock; `None` when no dispatcher is expected to start its turn
+    /// soon.
+    pub(crate) fn prelock_timeout(&self) -> Option<Duration> {
         self.queue.with(|queue, _| {
-            let timeout = queue.last_ask()?.lock_timeout;
+            let timeout = queue.last_request()?.lock_timeout;
             let load = queue.load();
-            let each = queue.how_many_in(timeout / WAIT_SHARE).min(MOST_AHEAD);
+            let each = queue.items_within(timeout / WAIT_FRACTION).min(MAX_READY);
             (load.ready < each * (load.waiting + load.working)).then_some(timeout)
         })
     }
 
-    /// Adds messages to a turn that have become known since its lock was taken.
+    /// Adds messages to a turn that arrived after its lock was taken.
     pub(crate) fn merge_late(&self, turn: &mut Turn) {
         let Ok(history) = &turn.history else { return };
         let instance_id = &turn.instance.document.instance_id;
@@ -208,7 +216,7 @@ impl InstanceQueue {
         }
     }
 
-    /// The runtime gets a turn.
+    /// Hands a turn to the runtime.
     pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) {
         let long_poll = turn.long_poll;
         let execution = turn.instance.document.current_execution_id;
@@ -220,9 +228,9 @@ impl InstanceQueue {
         let messages = turn.messages.clone();
         guard.hand_out(self.won_running(turn), long_poll, |known| {
             known.set_cached(None);
-            known.take(&messages);
+            known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);
-            // The first turn has none, and its activities are scheduled by its commit.
+            // The first turn has no history; its commit schedules the activities that need one.
             known.history = history.filter(|events| !events.is_empty());
         });
     }
@@ -237,7 +245,7 @@ impl InstanceQueue {
         }
     }
 
-    /// A lock that was won ahead of the dispatcher that will ask for it.
+    /// Returns the prelock of a turn, for the next dispatcher that fetches.
     pub(crate) fn won(&self, turn: Turn) -> Won<Turn> {
         Won {
             token: turn.token.clone(),
@@ -248,7 +256,7 @@ impl InstanceQueue {
         }
     }
 
-    /// The turn is over, and what it left is not known.
+    /// Ends a turn whose result is unknown.
     pub(crate) fn finish(&self, turn: &mut Turn) {
         turn.ended = true;
         self.queue.with(|queue, now| {
@@ -256,14 +264,14 @@ impl InstanceQueue {
         });
     }
 
-    /// The history of a turn is about to grow: nobody else may hold it, or it would have to be copied.
+    /// Drops the shared history of a turn before its commit extends it, which saves a copy.
     pub(crate) fn release_history(&self, instance_id: &str) {
         let key = instance_id.to_owned();
         self.queue
             .with(|queue, now| queue.correct(&key, now, |known| known.history = None));
     }
 
-    /// The turn is committed; `left` is the instance as it is now.
+    /// Ends a committed turn. `left` is the cached instance, if it is known.
     pub(crate) fn finish_committed(
         &self,
         turn: &mut Turn,
@@ -280,7 +288,7 @@ impl InstanceQueue {
         });
     }
 
-    /// The turn is committed, and its commit has locked the instance for the next one.
+    /// Ends a committed turn whose commit has prelocked the next turn.
     pub(crate) fn finish_with_next(&self, turn: &mut Turn, next: Turn) {
         turn.ended = true;
         let execution = next.instance.document.current_execution_id;
@@ -293,62 +301,63 @@ impl InstanceQueue {
         let won = self.won(next);
         self.queue.with(|queue, now| {
             queue.finish_prelocked(&turn.token, won, now, |known| {
-                known.take(&messages);
+                known.remove_messages(&messages);
                 known.history = history;
                 known.execution = (execution > 1).then_some(execution);
             });
         });
     }
 
-    /// A committed turn has consumed these messages.
+    /// Notes the messages that a committed turn has consumed.
     pub(crate) fn consumed(&self, instance_id: &str, messages: &[Message]) {
         let key = instance_id.to_owned();
-        // A poll may have found them while the turn was under way.
+        // A poll may have found the messages while the turn was running.
         self.queue
-            .with(|queue, now| queue.correct(&key, now, |known| known.take(messages)));
+            .with(|queue, now| queue.correct(&key, now, |known| known.remove_messages(messages)));
         let now = Instant::now();
-        // Valid between any two statements, so a panic elsewhere does not spoil it.
+        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
         let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
         for message in messages {
             if consumed.at.insert(message.id().clone(), now).is_none() {
                 consumed.order.push_back(message.id().clone());
             }
         }
-        while consumed.order.len() > CONSUMED {
+        while consumed.order.len() > MAX_CONSUMED {
             if let Some(oldest) = consumed.order.pop_front() {
                 consumed.at.remove(&oldest);
             }
         }
     }
 
-    /// Whether a message was consumed after it was seen. One that is seen later was sent again after a lost answer.
+    /// Returns whether a message was consumed after it was seen. A message seen later was sent
+    /// again after a lost answer.
     fn is_consumed(&self, message: &Message) -> bool {
         let consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
         let at = consumed.at.get(message.id());
         at.is_some_and(|at| message.seen_at <= *at)
     }
 
-    /// The messages of an instance that a turn could take beside its own.
+    /// Returns the due messages that a turn could take besides its own.
     pub(crate) fn due_messages(&self, instance_id: &str, read_at: Option<Instant>) -> Vec<Message> {
         let now = Instant::now().into_std();
         let due = self.read(instance_id, |known| Some(known.due_messages(now, read_at)));
         due.unwrap_or_default()
     }
 
-    /// What is known of the messages of an instance may be wrong.
+    /// Forgets the known messages of an instance, because they may have changed.
     pub(crate) fn forget_messages(&self, instance_id: &str) {
         let key = instance_id.to_owned();
         self.queue
             .with(|queue, now| queue.correct(&key, now, KnownInstance::forget_messages));
     }
 
-    /// How long an instance is left alone if it cannot be worked on now.
-    pub(crate) fn pause_of(&self, instance_id: &str) -> Duration {
-        let pause = self.read(instance_id, |known| Some(known.next_pause()));
-        pause.unwrap_or(FIRST_PAUSE)
+    /// Returns the next backoff of an instance.
+    pub(crate) fn backoff_of(&self, instance_id: &str) -> Duration {
+        let pause = self.read(instance_id, |known| Some(known.next_backoff()));
+        pause.unwrap_or(FIRST_BACKOFF)
     }
 
-    /// Whether an instance could not be worked on before, and whether it is cached.
+    /// Returns whether an instance was unfit before, and whether it is cached.
     pub(crate) fn preference(&self, instance_id: &str) -> (bool, bool) {
         let both = self.read(instance_id, |known| {
             Some((known.is_unfit(), known.cached().is_some()))
@@ -356,14 +365,14 @@ impl InstanceQueue {
         both.unwrap_or_default()
     }
 
-    /// What a dispatcher asks for.
-    pub(crate) fn ask(
+    /// Returns the request of a dispatcher.
+    pub(crate) fn fetch_request(
         lock_timeout: Duration,
         long_poll: bool,
         filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Ask<Option<DispatcherCapabilityFilter>> {
-        Ask {
-            who: filter.cloned(),
+    ) -> FetchRequest<Option<DispatcherCapabilityFilter>> {
+        FetchRequest {
+            capability: filter.cloned(),
             lock_timeout,
             long_poll,
         }

@@ -1,8 +1,9 @@
-//! A turn whose commit was refused for good, and the one that fails the orchestration in its place.
+//! A turn whose commit was rejected, completed by the commit that fails the orchestration.
 //!
-//! When a commit is rejected, the runtime commits a failure instead: one event with the error, and nothing else. It does
-//! not say which orchestration that was, if it never had a commit before, and it does not tell the parent, which would
-//! wait for ever (duroxide 0.1.32, `process_orchestration_item`). Both are known from the turn that was rejected.
+//! After a rejected commit the runtime commits a failure with a single error event. That failure
+//! lacks the name of an orchestration without an earlier commit, and does not notify the parent,
+//! which would wait endlessly (duroxide 0.1.32, `process_orchestration_item`). The rejected turn
+//! provides both.
 
 use duroxide::providers::{ExecutionMetadata, WorkItem};
 use duroxide::{Event, EventKind};
@@ -12,14 +13,14 @@ use super::message::Message;
 use super::turn_result::TurnResult;
 use crate::documents::Status;
 
-/// What is known from the turn that was rejected.
+/// The parts of the rejected turn that the failure lacks.
 #[derive(Debug)]
 pub(crate) struct RejectedCommit {
     metadata: ExecutionMetadata,
     parent: Option<Parent>,
 }
 
-/// Who waits for the orchestration to end.
+/// The parent that waits for the orchestration.
 #[derive(Debug)]
 struct Parent {
     instance: String,
@@ -31,7 +32,7 @@ impl RejectedCommit {
     pub(crate) fn of(history: Option<&History>, rejected: &TurnResult) -> Self {
         let history = history.map(|history| &**history.events);
         let history = history.unwrap_or_default().iter();
-        // The newest start counts: a turn can begin the next execution.
+        // The newest start counts: a turn can start the next execution.
         let mut events = rejected.history_delta.iter().chain(history);
         let parent = events.find_map(|event| match &event.kind {
             EventKind::OrchestrationStarted {
@@ -57,7 +58,8 @@ impl RejectedCommit {
         }
     }
 
-    /// Of a turn whose history is damaged: who waits for it, as far as what can be read says so. `None` when it does not.
+    /// Finds the parent of a turn whose history is damaged. Returns `None` when the readable events
+    /// and messages name no parent.
     pub(crate) fn of_damaged(events: &[Event], messages: &[Message]) -> Option<Self> {
         let started = events.iter().rev().find_map(|event| match &event.kind {
             EventKind::OrchestrationStarted {
@@ -92,7 +94,7 @@ impl RejectedCommit {
         })
     }
 
-    /// Adds to a failure what it lacks.
+    /// Completes a failure.
     pub(crate) fn complete(self, failure: &mut TurnResult) {
         let status = failure.metadata.status.clone().map(Status::from);
         let details = failure
@@ -108,23 +110,23 @@ impl RejectedCommit {
         };
         let metadata = &mut failure.metadata;
         let rejected = self.metadata;
-        metadata.orchestration_name = metadata
-            .orchestration_name
-            .take()
-            .or(rejected.orchestration_name);
-        metadata.orchestration_version = metadata
-            .orchestration_version
-            .take()
-            .or(rejected.orchestration_version);
-        metadata.parent_instance_id = metadata
-            .parent_instance_id
-            .take()
-            .or(rejected.parent_instance_id);
-        let told = failure.orchestrator_items.iter().any(|item| {
+        fill(
+            &mut metadata.orchestration_name,
+            rejected.orchestration_name,
+        );
+        fill(
+            &mut metadata.orchestration_version,
+            rejected.orchestration_version,
+        );
+        fill(
+            &mut metadata.parent_instance_id,
+            rejected.parent_instance_id,
+        );
+        let is_notified = failure.orchestrator_items.iter().any(|item| {
             matches!(item, WorkItem::SubOrchFailed { parent_instance, .. }
                 if self.parent.as_ref().is_some_and(|parent| parent.instance == *parent_instance))
         });
-        if let Some(parent) = self.parent.filter(|_| !told) {
+        if let Some(parent) = self.parent.filter(|_| !is_notified) {
             failure.orchestrator_items.push(WorkItem::SubOrchFailed {
                 parent_instance: parent.instance,
                 parent_execution_id: parent.execution,
@@ -132,5 +134,12 @@ impl RejectedCommit {
                 details,
             });
         }
+    }
+}
+
+/// Sets a missing value.
+fn fill<T>(value: &mut Option<T>, other: Option<T>) {
+    if value.is_none() {
+        *value = other;
     }
 }

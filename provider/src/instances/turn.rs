@@ -1,4 +1,4 @@
-//! A locked turn, from the lock to its end.
+//! A locked turn.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,30 +14,31 @@ use super::rejected_commit::RejectedCommit;
 use crate::documents::Instance;
 use crate::kv::KvState;
 
-/// What a lock holder knows about the instance since the lock was taken.
+/// The state of an instance under its lock.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) token: String,
-    /// The instance as locked: its ETag is the one that the commit is conditional on.
+    /// The instance as locked. The commit is conditional on its ETag.
     pub(crate) instance: Stored<Instance>,
     pub(crate) messages: Vec<Message>,
-    /// How long the lock lasts each time it is taken or renewed.
+    /// The duration of the lock each time it is taken or renewed.
     pub(crate) lock_time: Duration,
-    /// The attempts without the one that this lock has counted, once a commit has had to renew the lock.
+    /// The attempt counts without this lock's attempt, once a commit has renewed the lock.
     pub(crate) uncounted: Option<BTreeMap<String, u32>>,
     pub(crate) kv: KvState,
-    /// The history of the newest execution, or why it cannot be read.
+    /// The history of the newest execution, or the reason why it cannot be decoded.
     pub(crate) history: Result<History, String>,
-    /// Fetched by a dispatcher that waits for work: a runtime, not somebody who looks once.
+    /// Whether a long poll fetched the turn, as a runtime does.
     pub(crate) long_poll: bool,
-    /// Its commit was refused for good; the runtime fails the orchestration instead.
+    /// The rejected commit of this turn; the runtime fails the orchestration next.
     pub(crate) rejected: Option<RejectedCommit>,
-    /// Committed, abandoned or lost. A second call with the same token waited for the first one and comes too late.
+    /// Committed, abandoned or lost. A second call with the same token waits for the first one and
+    /// fails.
     pub(crate) ended: bool,
 }
 
 impl Turn {
-    /// A turn that a batch of this process has locked for a dispatcher that polls.
+    /// Creates a turn that a batch of this process has prelocked for a long-polling dispatcher.
     pub(crate) fn prelocked(
         token: String,
         lock_time: Duration,
@@ -58,31 +59,32 @@ impl Turn {
         }
     }
 
-    /// Whether the lock still holds at `now`.
+    /// Returns whether the lock holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         !self.ended && !self.instance.document.is_lockable(now)
     }
 
-    /// Whether less than `time` is left of the lock at `now`.
+    /// Returns whether the lock expires within `time` of `now`.
     pub(crate) fn lasts_less_than(&self, now: Timestamp, time: Duration) -> bool {
         self.instance.document.is_lockable(now + time)
     }
 
-    /// The highest count of fetches among the messages. One that came after the lock was taken counts once.
+    /// Returns the highest attempt count among the messages. A message that arrived after the lock
+    /// counts once.
     pub(crate) fn attempt_count(&self) -> u32 {
         let attempts = &self.instance.document.attempts;
         let count = |message: &Message| attempts.get(message.id().as_str()).copied().unwrap_or(1);
         self.messages.iter().map(count).max().unwrap_or(1)
     }
 
-    /// A write of ours succeeded and gave the instance this version.
+    /// Notes the version that a write of this process gave the instance.
     pub(crate) fn advance(&mut self, instance: Instance, etag: ETag) {
         self.instance.document = instance;
         self.instance.etag = etag;
     }
 }
 
-/// A turn in the table. Renewal and commit of one turn both move its ETag, so they take turns.
+/// A turn in the table. Renewal and commit both change its ETag, so they exclude each other.
 #[derive(Debug)]
 pub(crate) struct SharedTurn {
     turn: AsyncMutex<Turn>,
@@ -97,25 +99,25 @@ impl SharedTurn {
         }
     }
 
-    /// Waits for the right to change the turn.
+    /// Waits for exclusive access to the turn.
     pub(crate) async fn lock(&self) -> MutexGuard<'_, Turn> {
         self.turn.lock().await
     }
 
-    /// Waits for the right to commit the turn, and then keeps its lock.
+    /// Waits for exclusive access to the turn, and marks it as committing.
     pub(crate) async fn lock_for_commit(&self) -> (MutexGuard<'_, Turn>, Committing<'_>) {
         let turn = self.turn.lock().await;
         self.is_committing.store(true, Ordering::Relaxed);
         (turn, Committing(self))
     }
 
-    /// Whether a commit is under way, which renews the lock itself.
+    /// Returns whether a commit is running, which renews the lock itself.
     pub(crate) fn is_committing(&self) -> bool {
         self.is_committing.load(Ordering::Relaxed)
     }
 }
 
-/// A commit of a turn that is under way.
+/// A running commit of a turn.
 pub(crate) struct Committing<'a>(&'a SharedTurn);
 
 impl Drop for Committing<'_> {

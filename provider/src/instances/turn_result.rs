@@ -1,9 +1,9 @@
-//! What the runtime made of a turn.
+//! The result of a turn.
 
 use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 
-/// What the runtime made of a turn.
+/// The result of a turn, as the runtime acknowledges it.
 #[derive(Debug)]
 pub(crate) struct TurnResult {
     pub(crate) execution_id: u64,

@@ -1,9 +1,9 @@
-//! The duroxide version that an execution is pinned to, and which dispatchers can work on it.
+//! The duroxide version that an execution is pinned to, and the dispatchers that support it.
 
 use duroxide::providers::DispatcherCapabilityFilter;
 
-/// Whether a dispatcher can work on executions pinned to this version. Of several ranges duroxide uses the first
-/// (its suite: `fetch_single_range_only_uses_first_range`).
+/// Returns whether a dispatcher supports executions pinned to this version. Of several ranges
+/// duroxide uses the first (its suite: `fetch_single_range_only_uses_first_range`).
 pub(crate) fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64) -> bool {
     filter.is_none_or(|filter| {
         let first = filter.supported_duroxide_versions.first();
@@ -11,7 +11,8 @@ pub(crate) fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64)
     })
 }
 
-/// The stored form of a pinned version: one number, ordered like the versions while their parts stay below 1000.
+/// Returns the stored form of a version: one number, ordered like the versions while their parts
+/// stay below 1000.
 pub(crate) fn pack_version(version: &semver::Version) -> u64 {
     version.major * 1_000_000 + version.minor * 1_000 + version.patch
 }

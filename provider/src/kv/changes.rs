@@ -18,7 +18,7 @@ pub(crate) struct KvChanges {
 }
 
 impl KvChanges {
-    /// Whether nothing changes.
+    /// Returns whether there is no change.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
             && self.deltas.is_empty()
@@ -28,7 +28,8 @@ impl KvChanges {
 }
 
 impl KvState {
-    /// What a turn's events change. At the end of an execution all its deltas go into the store.
+    /// Returns the changes of a turn's events. The end of an execution moves all its deltas into
+    /// the store.
     pub(crate) fn changes(
         &self,
         instance_id: &str,
@@ -44,6 +45,11 @@ impl KvState {
                 ..KvChanges::default()
             };
         }
+        self.merged(touched)
+    }
+
+    /// Returns the changes that move all deltas into the store.
+    fn merged(&self, touched: BTreeMap<String, KeyValueDelta>) -> KvChanges {
         let mut deltas: BTreeMap<String, KeyValueDelta> = self
             .delta
             .iter()
@@ -63,7 +69,7 @@ impl KvState {
                     execution_id: delta.execution_id,
                     last_updated_at_ms: delta.last_updated_at_ms,
                 }),
-                // Deleting what is not there would abort the whole batch.
+                // Deleting a missing document would abort the whole batch.
                 None => changes.gone_values.extend(
                     self.store
                         .iter()
@@ -75,7 +81,7 @@ impl KvState {
         changes
     }
 
-    /// The deltas that the events write, by key; the last one counts.
+    /// Returns the last delta per key that the events write.
     fn touched(
         &self,
         instance_id: &str,

@@ -1,7 +1,8 @@
 //! The key-value store of an instance.
 //!
-//! A running execution writes deltas; when it ends they are merged into the store. A turn starts from the store alone,
-//! because replay produces the execution's own changes again (provider guide, "KV Store"); clients see both.
+//! A running execution writes deltas; its end merges them into the store. A turn starts from the
+//! store alone, because replay repeats the execution's own changes (provider guide, "KV Store").
+//! Clients see both.
 
 mod changes;
 mod read;

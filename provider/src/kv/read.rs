@@ -1,4 +1,4 @@
-//! Reading the key-value store for clients, and putting together what a load has found.
+//! Reads the key-value store for clients, and assembles the documents of a load.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::spill;
 
 impl KvRows {
-    /// What counts of the documents found.
+    /// Returns the effective key-value store of the documents found. A pack replaces all single
+    /// documents.
     pub(crate) async fn state(self, container: &ContainerClient<Durable>) -> Result<KvState> {
         let Some(pack) = self.pack else {
             return Ok(self.singles);
@@ -55,7 +56,7 @@ pub(crate) async fn read_all(
     Ok(load(container, instance_id).await?.visible())
 }
 
-/// Everything that is stored for an instance.
+/// Reads all key-value documents of an instance.
 async fn load(container: &ContainerClient<Durable>, instance_id: &str) -> Result<KvState> {
     let wanted = Filter::<Durable>::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()

@@ -1,4 +1,4 @@
-//! The key-value pairs that are stored for an instance.
+//! The state of an instance's key-value store.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use crate::documents::{KeyValue, KeyValueDelta, KeyValuePack, PackedKeyValues};
 pub(crate) struct KvState {
     pub(crate) store: Vec<Stored<KeyValue>>,
     pub(crate) delta: Vec<Stored<KeyValueDelta>>,
-    /// The document that both were read from, instead of documents of their own.
+    /// The document that both were read from; `None` if each pair has a document of its own.
     pub(crate) pack: Option<KeyValuePack>,
 }
 
-/// The documents of a key-value store as they are found, of which a pack may make the others void.
+/// The key-value documents of a load. A pack replaces the single documents.
 #[derive(Debug, Default)]
 pub(crate) struct KvRows {
     pub(crate) singles: KvState,
@@ -24,7 +24,7 @@ pub(crate) struct KvRows {
 }
 
 impl KvState {
-    /// The contents of a pack. `None` when one of its keys has no id.
+    /// Unpacks a pack. Returns `None` when a key has no valid id.
     pub(crate) fn unpacked(pack: KeyValuePack, contents: PackedKeyValues) -> Option<Self> {
         let store = contents.store.into_iter().map(unversioned);
         let delta = contents.delta.into_iter().map(unversioned);
@@ -35,7 +35,7 @@ impl KvState {
         })
     }
 
-    /// Bytes of all values, with an estimate for what surrounds them.
+    /// Returns the bytes of all values, with an estimate of the overhead.
     pub(crate) fn bytes(&self) -> usize {
         let store = self.store.iter().map(|stored| stored.document.value.len());
         let delta = self.delta.iter();
@@ -43,7 +43,7 @@ impl KvState {
         store.chain(delta).map(|value| value + 512).sum()
     }
 
-    /// What the turn's orchestration starts from.
+    /// Returns the values that a turn starts with.
     pub(crate) fn snapshot(&self) -> HashMap<String, KvEntry> {
         let entry = |stored: &Stored<KeyValue>| {
             let document = &stored.document;
@@ -56,7 +56,7 @@ impl KvState {
         self.store.iter().map(entry).collect()
     }
 
-    /// What everyone else sees: the store with the running execution's changes.
+    /// Returns the values that clients see: the store with the running execution's changes.
     pub(crate) fn visible(&self) -> HashMap<String, String> {
         let mut values: HashMap<String, String> = self
             .store
@@ -74,7 +74,7 @@ impl KvState {
     }
 }
 
-/// A document that has no version of its own.
+/// Wraps a document of a pack, which has no ETag of its own.
 fn unversioned<D: Document>(document: D) -> Option<Stored<D>> {
     Some(Stored {
         id: document.key().to_id().ok()?,
@@ -84,8 +84,8 @@ fn unversioned<D: Document>(document: D) -> Option<Stored<D>> {
     })
 }
 
-/// Puts a new version in the place of the one before.
-pub(super) fn put<D>(documents: &mut Vec<Stored<D>>, id: ItemId, document: D, etag: ETag) {
+/// Replaces a document by its new version.
+pub(super) fn replace<D>(documents: &mut Vec<Stored<D>>, id: ItemId, document: D, etag: ETag) {
     documents.retain(|stored| stored.id != id);
     documents.push(Stored {
         id,

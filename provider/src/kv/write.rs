@@ -1,17 +1,17 @@
-//! Changes on their way into a commit: one document per key, or all of them in one.
+//! The change of a key-value store in a commit: one document per key, or all keys in one document.
 
 use cdb_client::BatchOutcome;
 use cdb_model::{Batch, BatchError, Document, DocumentKey, ItemId, OperationIndex};
 
-use super::state::put;
+use super::state::replace;
 use super::{KvChanges, KvState};
 use crate::documents::{Durable, KeyValuePack, PackedKeyValues, Text};
 
 impl KvChanges {
-    /// The whole store after the changes, as one document.
+    /// Packs the whole store after the changes into one document.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// Fails when the store cannot be written as JSON.
     pub(crate) fn pack(
         self,
         instance_id: &str,
@@ -42,7 +42,7 @@ impl KvChanges {
     }
 }
 
-/// The key-value store as a commit changes it: one document per key, or all keys in one document.
+/// The change of a key-value store: one document per key, or all keys in one document.
 #[derive(Debug)]
 pub(crate) enum KvUpdate {
     Documents(KvChanges),
@@ -54,7 +54,7 @@ impl KvUpdate {
         matches!(self, Self::Pack(..))
     }
 
-    /// The text that may be too large for the commit.
+    /// Returns the text that may be too large for the commit; `None` for single documents.
     pub(crate) fn text_mut(&mut self) -> Option<&mut Text> {
         match self {
             Self::Documents(_) => None,
@@ -62,7 +62,8 @@ impl KvUpdate {
         }
     }
 
-    /// Adds the update to the commit. Returns the operations of new values, then those of new deltas.
+    /// Adds the update to the commit. Returns the operations of new values, then those of new
+    /// deltas.
     pub(crate) fn add_to(
         &self,
         batch: &mut Batch<Durable>,
@@ -90,7 +91,8 @@ impl KvUpdate {
         Ok(written)
     }
 
-    /// The state after the commit. `None` when its answer does not contain the ETags, or a key has no id.
+    /// Returns the state after the commit; `None` when the answer lacks ETags, or a key has no
+    /// valid id.
     pub(crate) fn applied(
         self,
         mut state: KvState,
@@ -110,10 +112,10 @@ impl KvUpdate {
         let mut operations = operations.iter();
         let mut etag = || Some(outcome?.etag(*operations.next()?)?.clone());
         for value in changes.values {
-            put(&mut state.store, value.key().to_id().ok()?, value, etag()?);
+            replace(&mut state.store, value.key().to_id().ok()?, value, etag()?);
         }
         for delta in changes.deltas {
-            put(&mut state.delta, delta.key().to_id().ok()?, delta, etag()?);
+            replace(&mut state.delta, delta.key().to_id().ok()?, delta, etag()?);
         }
         Some(state)
     }

@@ -1,18 +1,18 @@
-//! The right to an item, and the lock that comes of it.
+//! The claim of a dispatcher to an item, and the lock that results.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::slot::{Epoch, Work};
 
-/// A dispatcher's right to an item. Void when another claim has taken its place.
+/// The claim of a dispatcher to an item. A later claim makes it void.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim<K> {
     pub(crate) key: K,
     pub(super) epoch: Epoch,
 }
 
-/// An item that the runtime works on.
+/// An item that the runtime is processing.
 #[derive(Debug)]
 pub(super) struct Held<W: Work> {
     pub(super) claim: Claim<W::Key>,
@@ -21,13 +21,13 @@ pub(super) struct Held<W: Work> {
     pub(super) since: Instant,
 }
 
-/// A lock that was taken ahead and that no dispatcher has asked for.
-pub(crate) type Unwanted<W> = (Claim<<W as Work>::Key>, Box<<W as Work>::Lock>);
+/// A prelock that no dispatcher has used.
+pub(crate) type UnusedPrelock<W> = (Claim<<W as Work>::Key>, Box<<W as Work>::Lock>);
 
-/// A lock that was won.
+/// An acquired lock.
 pub(crate) struct Won<L> {
     pub(crate) lock: L,
     pub(crate) token: String,
-    /// When it ends by itself.
+    /// The expiry of the lock.
     pub(crate) until: Instant,
 }

@@ -1,4 +1,4 @@
-//! The dispatchers that wait for an item, and what they ask for.
+//! The waiting dispatchers and their requests.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,29 +7,29 @@ use super::claim::Claim;
 use super::moving_average::MovingAverage;
 use super::slot::{PollNumber, Work};
 
-/// What one fetch asks for.
+/// The request of one fetch.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask<A> {
-    /// What the dispatcher can work on.
-    pub(crate) who: A,
-    /// How long it locks an item.
+pub(crate) struct FetchRequest<A> {
+    /// The items that the dispatcher can process.
+    pub(crate) capability: A,
+    /// The lock time.
     pub(crate) lock_timeout: Duration,
-    /// Whether it waits for work. Otherwise it polls once and takes what it finds.
+    /// Whether the fetch waits for work. Otherwise it polls once and takes what it finds.
     pub(crate) long_poll: bool,
 }
 
-/// Names a waiting fetch.
+/// Identifies a waiting fetch.
 pub(super) type WaiterId = u64;
 
 #[derive(Debug)]
 pub(super) struct Waiter<W: Work> {
-    pub(super) ask: Ask<W::Ask>,
+    pub(super) request: FetchRequest<W::Capability>,
     pub(super) must_poll: bool,
-    /// It was told to look and has not looked yet.
+    /// Whether the waiter was woken and has not looked for an item yet.
     pub(super) woken: bool,
-    /// It is to ask for something else.
+    /// Whether the fetch must end, so that the runtime sends another request.
     pub(super) is_outdated: bool,
-    /// Attempts that were under way for items that its poll has found.
+    /// Running attempts of other dispatchers for items that this waiter's poll has found.
     pub(super) undecided: Vec<Claim<W::Key>>,
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Waiter<W: Work> {
 #[derive(Debug)]
 pub(super) struct Dispatchers<W: Work> {
     pub(super) waiting: BTreeMap<WaiterId, Waiter<W>>,
-    /// Those to be woken once the queue's mutex is released.
+    /// The waiters to wake once the queue's mutex is released.
     pub(super) to_wake: Vec<WaiterId>,
-    /// How many work on an item and will come back for the next.
+    /// The number of dispatchers that are processing an item of a long poll.
     pub(super) working: usize,
-    /// How long they take for an item.
+    /// The average processing time per item.
     pub(super) average: MovingAverage,
-    /// What the last one that waits asked for: locks are taken ahead for such a one.
-    pub(super) last_ask: Option<Ask<W::Ask>>,
+    /// The request of the last long poll. Prelocks are taken for a dispatcher like it.
+    pub(super) last_request: Option<FetchRequest<W::Capability>>,
     pub(super) closing: bool,
     pub(super) next_id: WaiterId,
 }
@@ -56,36 +56,36 @@ impl<W: Work> Default for Dispatchers<W> {
             to_wake: Vec::new(),
             working: 0,
             average: MovingAverage::default(),
-            last_ask: None,
+            last_request: None,
             closing: false,
             next_id: 0,
         }
     }
 }
 
-/// How much the dispatchers of this process have to do.
+/// The load of this process's dispatchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Items that wait for a dispatcher.
     pub(crate) ready: usize,
     /// Dispatchers that wait for an item.
     pub(crate) waiting: usize,
-    /// Dispatchers that work on one.
+    /// Dispatchers that are processing an item.
     pub(crate) working: usize,
 }
 
-/// What a fetch does next.
+/// The next step of a fetch.
 #[derive(Debug)]
 pub(super) enum Next<W: Work> {
     /// Try an item.
     Try(Claim<W::Key>, W::Attempt),
-    /// Begin an item that is locked already, under this token until this time.
-    Begin(Claim<W::Key>, Box<W::Lock>),
-    /// Poll, and look again.
+    /// Hand out an item that is prelocked.
+    HandOut(Claim<W::Key>, Box<W::Lock>),
+    /// Poll, then look for an item again.
     Poll(PollNumber),
-    /// Look again when woken, or at this time.
+    /// Wait until woken, or until this time.
     Wait(Option<Instant>),
-    /// Look again when an attempt of another dispatcher is decided.
+    /// Wait until an attempt of another dispatcher ends.
     WaitForAttempt,
-    GiveUp,
+    End,
 }

@@ -1,24 +1,24 @@
-//! Which waiting dispatcher gets which item.
+//! Hands items to waiting dispatchers.
 
 use std::time::{Duration, Instant};
 
 use super::claim::Claim;
-use super::dispatcher::{Ask, Load, Next, Waiter, WaiterId};
+use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
 use super::queue::Queue;
 use super::slot::{Offer, Phase, Slot, Work};
 
 impl<W: Work> Queue<W> {
     /// Registers a fetch.
-    pub(super) fn ask(&mut self, ask: Ask<W::Ask>) -> WaiterId {
+    pub(super) fn register(&mut self, request: FetchRequest<W::Capability>) -> WaiterId {
         let dispatchers = &mut self.dispatchers;
-        if ask.long_poll {
-            dispatchers.last_ask = Some(ask.clone());
+        if request.long_poll {
+            dispatchers.last_request = Some(request.clone());
         }
         dispatchers.next_id += 1;
         let waiter = Waiter {
-            must_poll: !ask.long_poll,
-            ask,
-            // It looks right away.
+            must_poll: !request.long_poll,
+            request,
+            // A new fetch looks for an item immediately.
             woken: true,
             is_outdated: false,
             undecided: Vec::new(),
@@ -27,37 +27,37 @@ impl<W: Work> Queue<W> {
         dispatchers.next_id
     }
 
-    /// Ends a fetch. What it was woken for goes to another one.
+    /// Ends a fetch, and wakes another one for its item.
     pub(super) fn leave(&mut self, id: WaiterId, now: Instant) {
         self.dispatchers.waiting.remove(&id);
         self.wake(now);
-        // The next timer and the next poll need a dispatcher that waits for them.
+        // The next timer and the next poll need a waiting dispatcher.
         self.nudge();
     }
 
-    /// What a fetch does next.
+    /// Returns the next step of a fetch.
     pub(super) fn next(&mut self, id: WaiterId, now: Instant) -> Next<W> {
         let timer = self.tick(now);
         let Some(waiter) = self.dispatchers.waiting.get_mut(&id) else {
-            return Next::GiveUp;
+            return Next::End;
         };
         waiter.woken = false;
-        let ask = waiter.ask.clone();
+        let request = waiter.request.clone();
         let (must_poll, is_outdated) = (waiter.must_poll, waiter.is_outdated);
         let accepted = self.ready.values().find(|key| {
             let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| accepts(&ask.who, slot, now))
+            slot.is_some_and(|slot| accepts(&request.capability, slot, now))
         });
         if let Some(key) = accepted.cloned() {
-            return self.take(&key, ask.lock_timeout, now);
+            return self.take(&key, request.lock_timeout, now);
         }
         if must_poll {
             return self.own_poll(id);
         }
         if is_outdated {
-            return Next::GiveUp;
+            return Next::End;
         }
-        if ask.long_poll {
+        if request.long_poll {
             let poll = self.polls.next_start();
             return Next::Wait(timer.into_iter().chain(poll).min());
         }
@@ -68,11 +68,11 @@ impl<W: Work> Queue<W> {
         let waiter = self.dispatchers.waiting.get(&id);
         match waiter {
             Some(waiter) if waiter.undecided.iter().any(is_undecided) => Next::WaitForAttempt,
-            _ => Next::GiveUp,
+            _ => Next::End,
         }
     }
 
-    /// A fetch that does not wait polls once.
+    /// Starts the one poll of a fetch without long polling.
     fn own_poll(&mut self, id: WaiterId) -> Next<W> {
         if let Some(waiter) = self.dispatchers.waiting.get_mut(&id) {
             waiter.must_poll = false;
@@ -91,7 +91,7 @@ impl<W: Work> Queue<W> {
                 let epoch = slot.epoch;
                 slot.phase = Phase::Locking { token, until };
                 let key = key.clone();
-                Next::Begin(Claim { key, epoch }, lock)
+                Next::HandOut(Claim { key, epoch }, lock)
             }
             _ => match self.start_attempt(key, now, now + lock_timeout) {
                 Some((claim, attempt)) => Next::Try(claim, attempt),
@@ -103,7 +103,7 @@ impl<W: Work> Queue<W> {
         next
     }
 
-    /// Wakes, for each item that is ready, one waiting dispatcher that can take it.
+    /// Wakes one waiting dispatcher per ready item that it can take.
     pub(super) fn wake(&mut self, now: Instant) {
         let dispatchers = &mut self.dispatchers;
         let asleep = dispatchers.waiting.iter_mut();
@@ -115,7 +115,8 @@ impl<W: Work> Queue<W> {
             let Some(slot) = self.slots.get(key) else {
                 continue;
             };
-            let fits = |(_, waiter): &(_, &mut Waiter<W>)| accepts(&waiter.ask.who, slot, now);
+            let fits =
+                |(_, waiter): &(_, &mut Waiter<W>)| accepts(&waiter.request.capability, slot, now);
             if let Some(at) = asleep.iter().position(fits) {
                 let (id, waiter) = asleep.swap_remove(at);
                 waiter.woken = true;
@@ -124,13 +125,16 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Ends the fetches that wait and that are `outdated` by an item which is ready: they find nothing, and ask again.
-    pub(crate) fn end_fetches(&mut self, outdated: impl Fn(&W::Ask, &W::Known) -> bool) {
+    /// Ends long polls that are `outdated` by a ready item. They return nothing, and the runtime
+    /// fetches again.
+    pub(crate) fn end_fetches(&mut self, outdated: impl Fn(&W::Capability, &W::Known) -> bool) {
         let dispatchers = &mut self.dispatchers;
         for (id, waiter) in &mut dispatchers.waiting {
             let ready = self.ready.values().filter_map(|key| self.slots.get(key));
             let mut ready = ready.filter(|slot| matches!(slot.phase, Phase::Idle));
-            if waiter.ask.long_poll && ready.any(|slot| outdated(&waiter.ask.who, &slot.known)) {
+            if waiter.request.long_poll
+                && ready.any(|slot| outdated(&waiter.request.capability, &slot.known))
+            {
                 waiter.is_outdated = true;
                 waiter.woken = true;
                 dispatchers.to_wake.push(*id);
@@ -138,13 +142,15 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// What the dispatchers ask for that wait.
-    pub(crate) fn asks(&self) -> Vec<W::Ask> {
+    /// Returns the capabilities of the waiting dispatchers.
+    pub(crate) fn capabilities(&self) -> Vec<W::Capability> {
         let waiting = self.dispatchers.waiting.values();
-        waiting.map(|waiter| waiter.ask.who.clone()).collect()
+        waiting
+            .map(|waiter| waiter.request.capability.clone())
+            .collect()
     }
 
-    /// Has one waiting dispatcher look again, whatever is ready. `false` when none is asleep.
+    /// Wakes one waiting dispatcher. Returns `false` when all are awake.
     pub(super) fn nudge(&mut self) -> bool {
         let mut waiting = self.dispatchers.waiting.iter_mut();
         let Some((id, waiter)) = waiting.find(|(_, waiter)| !waiter.woken) else {
@@ -155,8 +161,8 @@ impl<W: Work> Queue<W> {
         true
     }
 
-    /// Notes the end of a dispatcher's own poll. The dispatcher waits for attempts that are under way for items which it
-    /// has found.
+    /// Notes the end of a dispatcher's own poll. The dispatcher waits for running attempts for
+    /// items that it has found.
     pub(super) fn end_own_poll(&mut self, id: WaiterId, found: &[W::Key], now: Instant) {
         self.polls.pace.polled(!found.is_empty(), now);
         let undecided = found.iter().filter_map(|key| {
@@ -170,43 +176,44 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// How much there is to do.
+    /// Returns the load.
     pub(crate) fn load(&self) -> Load {
         let waiting = self.dispatchers.waiting.values();
         Load {
             ready: self.ready.len(),
-            waiting: waiting.filter(|waiter| waiter.ask.long_poll).count(),
+            waiting: waiting.filter(|waiter| waiter.request.long_poll).count(),
             working: self.dispatchers.working,
         }
     }
 
-    /// What a dispatcher of this process asks for; `None` while none does, or when nothing new is to be begun.
-    pub(crate) fn last_ask(&self) -> Option<&Ask<W::Ask>> {
-        let ask = self.dispatchers.last_ask.as_ref();
-        ask.filter(|_| !self.dispatchers.closing)
+    /// Returns the request of the last long poll; `None` without one, or after the queue was
+    /// closed.
+    pub(crate) fn last_request(&self) -> Option<&FetchRequest<W::Capability>> {
+        let request = self.dispatchers.last_request.as_ref();
+        request.filter(|_| !self.dispatchers.closing)
     }
 
-    /// How many items one dispatcher works on within `time`, by the average of the last ones.
-    pub(crate) fn how_many_in(&self, time: Duration) -> usize {
-        self.dispatchers.average.how_many_in(time)
+    /// Returns how many items one dispatcher processes within `time`, by the moving average.
+    pub(crate) fn items_within(&self, time: Duration) -> usize {
+        self.dispatchers.average.items_within(time)
     }
 
-    /// What each waiting dispatcher asks for, and whether it was woken.
+    /// Returns each waiting dispatcher's capability, and whether it was woken.
     #[cfg(test)]
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (W::Ask, bool)> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (W::Capability, bool)> {
         let waiting = self.dispatchers.waiting.values();
-        waiting.map(|waiter| (waiter.ask.who.clone(), waiter.woken))
+        waiting.map(|waiter| (waiter.request.capability.clone(), waiter.woken))
     }
 
-    /// Begins nothing new: no polls, no locks ahead.
+    /// Stops polls and prelocks.
     pub(crate) fn close(&mut self) {
         self.dispatchers.closing = true;
         self.polls.close();
     }
 }
 
-/// Whether a dispatcher can take what the slot offers.
-fn accepts<W: Work>(ask: &W::Ask, slot: &Slot<W>, now: Instant) -> bool {
+/// Returns whether a dispatcher can take the item of a slot.
+fn accepts<W: Work>(request: &W::Capability, slot: &Slot<W>, now: Instant) -> bool {
     let offer: Option<(_, Offer<'_, W>)> = slot.offer(now);
-    offer.is_some_and(|(_, offer)| W::accepts(ask, offer))
+    offer.is_some_and(|(_, offer)| W::accepts(request, offer))
 }

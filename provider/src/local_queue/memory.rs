@@ -1,6 +1,6 @@
-//! How much a queue remembers, and what it gives up first.
+//! The memory limits of a queue.
 //!
-//! What is given up costs requests, never an item: what is due stays due and is read from the store.
+//! Eviction costs requests, but loses no item: a due item stays due and is read from the store.
 
 use std::time::Instant;
 
@@ -8,12 +8,13 @@ use super::queue::Queue;
 use super::slot::{Phase, Work};
 
 impl<W: Work> Queue<W> {
-    /// Gives up what exceeds the limits: of what is cached, the least recently used; of what is pending, what is due last.
+    /// Evicts what exceeds the limits: the least recently used cached items, and the pending
+    /// messages that are due last.
     pub(super) fn shrink(&mut self, now: Instant) {
         while self.memory.cached > self.limits.memory.cached || self.slots.len() > self.limits.slots
         {
             if let Some((_, key)) = self.idle.pop_first() {
-                self.give_up(&key);
+                self.evict(&key);
             } else if let Some(key) = self.last_waiting() {
                 self.remove(&key);
             } else {
@@ -31,8 +32,8 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Gives up an idle slot; what it waits for stays.
-    fn give_up(&mut self, key: &W::Key) {
+    /// Evicts an idle slot. A slot with a timer keeps its pending messages.
+    fn evict(&mut self, key: &W::Key) {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
@@ -46,7 +47,8 @@ impl<W: Work> Queue<W> {
         self.garbage.extend(evicted);
     }
 
-    /// The item that is due last, or the last ready one, if there are too many items. A poll finds it when it is due.
+    /// Returns the item that is due last, or the last ready one, if there are too many items. A poll
+    /// finds it when it is due.
     fn last_waiting(&self) -> Option<W::Key> {
         let mut waiting = self.timers.values().rev().chain(self.ready.values().rev());
         let is_idle = |key: &&W::Key| {
@@ -57,12 +59,12 @@ impl<W: Work> Queue<W> {
         waiting.find(is_idle).filter(|_| is_too_many).cloned()
     }
 
-    /// The waiting item with something pending that is due last.
+    /// Returns the waiting item with pending messages that is due last.
     fn last_holding(&self) -> Option<W::Key> {
         self.holding.values().next_back().cloned()
     }
 
-    /// The ready item with something pending that is handed out last.
+    /// Returns the ready item with pending messages that is handed out last.
     fn last_ready(&self) -> Option<W::Key> {
         let mut ready = self.ready.values().rev();
         ready.find(|key| self.holds_pending(key)).cloned()

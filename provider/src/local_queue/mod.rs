@@ -1,11 +1,13 @@
-//! What this process knows of the items of one queue, and who works on them: one slot per item.
+//! The items of one queue that this process knows, and the dispatchers that process them: one slot
+//! per item.
 //!
-//! The slots are hints. A dispatcher that takes one must still win the item's lock in the store, and whatever is lost
-//! here is found again by a poll. So nothing is durable, and nothing outside may depend on an item being handed out
-//! exactly once.
+//! The slots are hints. A dispatcher that takes a slot must still acquire the item's lock in the
+//! store, and a poll finds lost items again. So nothing here is durable, and no other module may
+//! depend on an item being handed out exactly once.
 //!
-//! [`Queue`] is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and the waiting. What an
-//! item is, when it is due, and which dispatcher can take it is the business of [`Work`]: instances and activities.
+//! [`Queue`] is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and
+//! the waiting. [`Work`] defines the items, their due times and the dispatchers that can take them:
+//! instances and activities.
 //!
 //! ```text
 //!            due                take              lock sent           won, handed out
@@ -36,7 +38,7 @@ mod waiter;
 mod tests;
 
 pub(crate) use claim::Won;
-pub(crate) use dispatcher::Ask;
+pub(crate) use dispatcher::FetchRequest;
 pub(crate) use pace::Pace;
 pub(crate) use queue::{Limits, Queue};
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};

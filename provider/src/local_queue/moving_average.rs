@@ -1,4 +1,4 @@
-//! The average time of the last turns or activities of this process.
+//! The moving average of processing times.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ pub(crate) struct MovingAverage {
 }
 
 impl MovingAverage {
-    /// Adds the time of one more.
-    pub(crate) fn took(&mut self, time: Duration) {
+    /// Adds a processing time.
+    pub(crate) fn add(&mut self, time: Duration) {
         self.time = Some(self.time.map_or(time, |average| average * 7 / 8 + time / 8));
     }
 
-    /// How many fit into `time`, one after the other. At least one, also while no time is known.
-    pub(crate) fn how_many_in(&self, time: Duration) -> usize {
+    /// Returns how many items fit into `time` in sequence: at least one, and one while no time is
+    /// known.
+    pub(crate) fn items_within(&self, time: Duration) -> usize {
         let average = self.time.unwrap_or(time).max(Duration::from_micros(1));
         let count = time.as_micros() / average.as_micros();
         usize::try_from(count).unwrap_or(usize::MAX).max(1)
@@ -27,16 +28,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_average_follows_what_happens() {
+    fn the_average_follows_recent_times() {
         let ms = Duration::from_millis;
         let mut average = MovingAverage::default();
-        assert_eq!(average.how_many_in(ms(100)), 1);
-        average.took(ms(10));
-        assert_eq!(average.how_many_in(ms(100)), 10);
+        assert_eq!(average.items_within(ms(100)), 1);
+        average.add(ms(10));
+        assert_eq!(average.items_within(ms(100)), 10);
         for _ in 0..40 {
-            average.took(ms(50));
+            average.add(ms(50));
         }
-        assert_eq!(average.how_many_in(ms(100)), 2);
-        assert_eq!(average.how_many_in(ms(1)), 1);
+        assert_eq!(average.items_within(ms(100)), 2);
+        assert_eq!(average.items_within(ms(1)), 1);
     }
 }

@@ -1,11 +1,12 @@
-//! When a queue is polled next: soon after a poll that found work, later after each that found none.
+//! The poll interval of a queue: the minimum after a poll that found work, doubled after each empty
+//! poll.
 
 use std::time::{Duration, Instant};
 
-/// The longest time between two polls while this process is at work.
+/// The longest poll interval while this process is working.
 const BUSY_POLL: Duration = Duration::from_millis(100);
 
-/// A process counts as being at work for this long after its last work.
+/// The time for which a process counts as working after its last work.
 const BUSY_FOR: Duration = Duration::from_millis(250);
 
 /// The time of the next poll, and the interval that leads to it.
@@ -29,12 +30,12 @@ impl Pace {
         }
     }
 
-    /// When the next poll is due.
+    /// Returns the time of the next poll.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
-    /// The time between the last two polls.
+    /// Returns the interval between the last two polls.
     pub(crate) fn interval(&self) -> Duration {
         self.interval
     }
@@ -54,13 +55,14 @@ impl Pace {
         self.next = now + self.interval;
     }
 
-    /// Notes that this process has work which it knows without a poll.
+    /// Notes work that this process knows without a poll.
     pub(crate) fn busy(&mut self, now: Instant) {
         self.busy_until = Some(now + BUSY_FOR);
         self.next = self.next.min(now + BUSY_POLL.max(self.min));
     }
 
-    /// Polls soon: something may have come that only a poll can find.
+    /// Resets the interval to the minimum, because only a poll can find the work that may have
+    /// arrived.
     pub(crate) fn reset(&mut self, now: Instant) {
         self.interval = self.min;
         self.next = self.next.min(now + self.min);
@@ -92,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_at_work_looks_for_the_work_of_others_too() {
+    fn a_working_process_polls_at_the_busy_interval() {
         let start = Instant::now();
         let mut pace = Pace::new(ms(50), ms(1000), start);
         gaps(&mut pace, start);
         pace.busy(start);
         assert_eq!(pace.next() - start, ms(100));
         assert_eq!(gaps(&mut pace, start), [ms(100); 4]);
-        // 400, 800, 1000 ms once its work is done.
+        // 400, 800, 1000 ms once the work is done.
         let later = start + ms(300);
         assert_eq!(
             gaps(&mut pace, later),

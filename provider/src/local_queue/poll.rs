@@ -1,11 +1,11 @@
-//! When the polls of a queue start.
+//! The polls of a queue.
 
 use std::time::Instant;
 
 use super::pace::Pace;
 use super::slot::PollNumber;
 
-/// The polls of a queue. One at a time runs in the background and serves all dispatchers.
+/// The polls of a queue. One background poll runs at a time and serves all dispatchers.
 #[derive(Debug)]
 pub(super) struct Polls {
     pub(super) pace: Pace,
@@ -24,13 +24,13 @@ impl Polls {
         }
     }
 
-    /// Numbers a poll.
+    /// Returns the number of a new poll.
     pub(super) fn number(&mut self) -> PollNumber {
         self.last += 1;
         self.last
     }
 
-    /// When the next poll is to start; `None` while one runs.
+    /// Returns the start of the next poll; `None` while one runs.
     pub(super) fn next_start(&self) -> Option<Instant> {
         (!self.is_polling && !self.closed).then(|| self.pace.next())
     }

@@ -1,18 +1,18 @@
-//! When a queue is polled, and what becomes of what a poll has found.
+//! The start of polls, and the items that they find.
 //!
-//! Other runtimes find the same items and work on them. So what a poll has found counts until the next one that asks for
-//! at least as much.
+//! Other runtimes find and process the same items. So an item found by a poll is known until the
+//! next poll that covers it.
 
 use std::time::{Duration, Instant};
 
 use super::queue::Queue;
 use super::slot::{PollNumber, Work};
 
-/// How many polls later an item is forgotten at the latest that none of them has found.
+/// The number of polls after which an item that none of them has found is forgotten.
 const FORGOTTEN_AFTER: PollNumber = 16;
 
 impl<W: Work> Queue<W> {
-    /// Begins a poll in the background if one is due. It ends with [`end_poll`](Self::end_poll).
+    /// Starts a background poll if one is due. [`end_poll`](Self::end_poll) ends it.
     pub(super) fn start_poll(&mut self, now: Instant) -> Option<PollNumber> {
         let is_due = self.polls.next_start().is_some_and(|start| start <= now);
         is_due.then(|| {
@@ -21,15 +21,15 @@ impl<W: Work> Queue<W> {
         })
     }
 
-    /// Notes the end of a poll in the background, and whether it found anything.
+    /// Notes the end of a background poll, and whether it found anything.
     pub(super) fn end_poll(&mut self, found: bool, now: Instant) {
         self.polls.is_polling = false;
         self.polls.pace.polled(found, now);
-        // Each waits for the time of the next poll now.
+        // Every dispatcher then waits for the next poll.
         while self.nudge() {}
     }
 
-    /// Notes what a poll has found of an item.
+    /// Notes an item that a poll has found.
     pub(crate) fn learn_from_poll(
         &mut self,
         poll: PollNumber,
@@ -44,8 +44,8 @@ impl<W: Work> Queue<W> {
         self.edit(key, learn);
     }
 
-    /// Makes the found items ready in this order, and forgets what earlier polls have found and this one, which `covers`
-    /// them, has not.
+    /// Makes the found items ready in this order. Forgets items of earlier polls that this poll
+    /// `covers` but has not found.
     pub(crate) fn finish_poll(
         &mut self,
         poll: PollNumber,
@@ -72,13 +72,13 @@ impl<W: Work> Queue<W> {
         self.shrink(now);
     }
 
-    /// Polls soon: something may have come that only a poll can find.
+    /// Polls soon, because only a poll can find the work that may have arrived.
     pub(crate) fn poll_soon(&mut self, now: Instant) {
         self.polls.pace.reset(now);
         self.nudge();
     }
 
-    /// The time between the last two polls.
+    /// Returns the interval between the last two polls.
     pub(crate) fn poll_interval(&self) -> Duration {
         self.polls.pace.interval()
     }

@@ -1,7 +1,8 @@
-//! The state machine of a queue: slots, the order of those that are ready, and timers.
+//! The state machine of a queue: slots, the order of ready slots, and timers.
 //!
-//! Every change of a slot ends in [`Queue::place`], which derives from the slot alone whether it is ready, when it must
-//! be looked at again, and whether it can be given up. So no transition can forget to wake a dispatcher.
+//! Every change of a slot ends in [`Queue::place`], which derives from the slot alone whether it is
+//! ready, when its timer fires, and whether it can be evicted. So no transition can forget to wake
+//! a dispatcher.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Instant;
@@ -12,33 +13,34 @@ use super::pace::Pace;
 use super::poll::Polls;
 use super::slot::{Memory, Phase, Rank, Slot, Work};
 
-/// How much a queue remembers.
+/// The limits of a queue's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) memory: Memory,
     pub(crate) slots: usize,
 }
 
-/// The slots of a queue and the dispatchers that wait for them. Methods take the time; none of them waits or sends.
+/// The slots of a queue and its waiting dispatchers. Methods take the time; none of them waits or
+/// sends requests.
 #[derive(Debug)]
 pub(crate) struct Queue<W: Work> {
     pub(super) slots: HashMap<W::Key, Slot<W>>,
-    /// What the runtime works on, by lock token.
+    /// The items that the runtime is processing, by lock token.
     pub(super) held: HashMap<String, Held<W>>,
     pub(super) ready: BTreeMap<Rank, W::Key>,
     pub(super) timers: BTreeMap<(Instant, u64), W::Key>,
-    /// The timers of idle slots that hold something pending.
+    /// The timers of waiting slots with pending messages.
     pub(super) holding: BTreeMap<(Instant, u64), W::Key>,
-    /// Idle slots that wait for nothing and only save requests, the least recently used first.
+    /// Idle slots without a timer, which only save requests, least recently used first.
     pub(super) idle: BTreeMap<u64, W::Key>,
-    /// Slots whose pending items come from polls.
+    /// Slots whose pending messages come from polls.
     pub(super) polled: HashSet<W::Key>,
     pub(super) releasing: BTreeSet<W::Key>,
     pub(super) dispatchers: Dispatchers<W>,
     pub(super) polls: Polls,
     pub(super) memory: Memory,
     pub(super) limits: Limits,
-    /// To be freed once the queue's mutex is released.
+    /// Dropped state, freed once the queue's mutex is released.
     pub(super) garbage: Vec<W::Known>,
     pub(super) sequence: u64,
 }
@@ -63,34 +65,34 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// What is known of an item.
+    /// Returns the known state of an item; `None` if the item is unknown.
     pub(crate) fn known(&self, key: &W::Key) -> Option<&W::Known> {
         self.slots.get(key).map(|slot| &slot.known)
     }
 
-    /// Whether this process works on an item, or is about to.
+    /// Returns whether this process is processing or claiming an item.
     pub(crate) fn is_busy(&self, key: &W::Key) -> bool {
         self.slots.get(key).is_some_and(|slot| slot.phase.is_busy())
     }
 
-    /// Whether dispatchers leave an item alone at `now`.
+    /// Returns whether an item is in backoff at `now`.
     pub(crate) fn is_backed_off(&self, key: &W::Key, now: Instant) -> bool {
         let slot = self.slots.get(key);
         slot.is_some_and(|slot| matches!(slot.phase, Phase::Backoff { until } if until > now))
     }
 
-    /// Notes what this process has learned of an item by itself. A backoff goes on.
+    /// Notes a fact that this process learned about an item without a poll. A backoff continues.
     pub(crate) fn learn(&mut self, key: &W::Key, now: Instant, learn: impl FnOnce(&mut W::Known)) {
         self.edit(key, learn);
         self.set_polled(key, None);
         self.polls.pace.busy(now);
         self.place(key, now);
         self.shrink(now);
-        // The next timer or poll may be due earlier than the dispatchers believe.
+        // The next timer or poll may be due earlier than the dispatchers expect.
         self.nudge();
     }
 
-    /// The same, and ends a backoff.
+    /// Notes a fact about an item like [`learn`](Self::learn), and ends its backoff.
     pub(crate) fn learn_and_recheck(
         &mut self,
         key: &W::Key,
@@ -101,7 +103,7 @@ impl<W: Work> Queue<W> {
         self.learn(key, now, learn);
     }
 
-    /// Ends a backoff. The item is placed by what is learned next.
+    /// Ends a backoff. The caller must place the item afterwards.
     pub(crate) fn end_backoff(&mut self, key: &W::Key) {
         if let Some(slot) = self.slots.get_mut(key)
             && matches!(slot.phase, Phase::Backoff { .. })
@@ -110,7 +112,7 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Corrects what is known of an item, if anything is.
+    /// Corrects the state of a known item.
     pub(crate) fn correct(
         &mut self,
         key: &W::Key,
@@ -124,17 +126,17 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Takes out the dispatchers that are to be woken.
+    /// Takes the dispatchers that are to be woken.
     pub(super) fn take_woken(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.dispatchers.to_wake)
     }
 
-    /// Takes out what is to be freed.
+    /// Takes the dropped state that is to be freed.
     pub(super) fn take_garbage(&mut self) -> Vec<W::Known> {
         std::mem::take(&mut self.garbage)
     }
 
-    /// Ends what has reached its time. Returns when the next timer is due.
+    /// Ends the phases whose time has come. Returns the time of the next timer.
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Instant> {
         let mut is_changed = false;
         while let Some((&(at, _), key)) = self.timers.first_key_value() {
@@ -151,7 +153,7 @@ impl<W: Work> Queue<W> {
         self.timers.keys().next().map(|(at, _)| *at)
     }
 
-    /// Changes what is known of an item, and keeps account of its memory.
+    /// Changes the known state of an item, and accounts for its memory.
     pub(super) fn edit(&mut self, key: &W::Key, edit: impl FnOnce(&mut W::Known)) {
         let slot = self.slots.entry(key.clone()).or_default();
         let before = W::memory(&slot.known);
@@ -161,7 +163,7 @@ impl<W: Work> Queue<W> {
         self.memory.cached = self.memory.cached + after.cached - before.cached;
     }
 
-    /// Puts a slot where it belongs at `now`: among the ready, the timed, the idle, or nowhere.
+    /// Places a slot at `now` among the ready, timed and idle slots.
     pub(super) fn place(&mut self, key: &W::Key, now: Instant) {
         self.end_phase(key, now);
         let Some(slot) = self.slots.get_mut(key) else {
@@ -197,7 +199,7 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Lists a slot that waits with something pending, so that it can be evicted.
+    /// Lists a waiting slot with pending messages, so that they can be evicted.
     fn place_holding(&mut self, key: &W::Key) {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
@@ -215,7 +217,7 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Lists a slot that waits for nothing as idle, or removes it when there is nothing to remember.
+    /// Lists a slot without a timer as idle, or removes it when nothing is known of its item.
     fn place_idle(&mut self, key: &W::Key) {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
@@ -239,7 +241,7 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Ends the phase of a slot whose time has come.
+    /// Ends the phase of a slot if its time has come.
     fn end_phase(&mut self, key: &W::Key, now: Instant) {
         let Some(slot) = self.slots.get_mut(key) else {
             return;

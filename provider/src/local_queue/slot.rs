@@ -1,101 +1,102 @@
-//! One item of the queue: what is known of it, and its phase.
+//! One item of the queue: its known state and its phase.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
-/// What the items of a queue are.
+/// The type of a queue's items.
 pub(crate) trait Work: Sized + 'static {
     /// Identifies an item.
     type Key: Clone + Debug + Ord + Hash + Send + Sync;
-    /// What this process knows of an item. The default knows nothing.
+    /// The known state of an item. The default knows nothing.
     type Known: Debug + Default + Send;
-    /// What a dispatcher takes along to try an item.
+    /// The state that a dispatcher uses to try an item.
     type Attempt: Debug + Send;
-    /// A lock that was won before a dispatcher asked for the item.
+    /// A prelock of an item.
     type Lock: Debug + Send;
-    /// An item as the runtime works on it, by lock token.
+    /// An item that the runtime is processing, by lock token.
     type Running: Debug + Send + Sync;
-    /// What a dispatcher can work on.
-    type Ask: Clone + Debug + Send + Sync;
+    /// The items that a dispatcher can process.
+    type Capability: Clone + Debug + Send + Sync;
 
-    /// When there is something to do; `None` while nothing is known of it.
+    /// Returns the time at which the item is due; `None` without pending work.
     fn due(known: &Self::Known) -> Option<Instant>;
 
-    /// Whether a dispatcher can take what it is offered.
-    fn accepts(ask: &Self::Ask, offer: Offer<'_, Self>) -> bool;
+    /// Returns whether a dispatcher can take an offered item.
+    fn accepts(request: &Self::Capability, offer: Offer<'_, Self>) -> bool;
 
-    /// Whether some dispatchers may take the item while the others leave it alone.
+    /// Returns whether some dispatchers may take the item during its backoff.
     fn is_open_in_backoff(known: &Self::Known) -> bool;
 
-    /// What a dispatcher needs for its attempt at `now`. It stays known until the attempt has come to a result.
+    /// Returns the state that a dispatcher needs for its attempt at `now`. The state stays known
+    /// until the attempt ends.
     fn attempt(known: &Self::Known, now: Instant) -> Self::Attempt;
 
-    /// The item's lock ended by its time, or was given back without knowing what it left.
+    /// Forgets state after the item's lock expired or was released with an unknown result.
     fn expire(known: &mut Self::Known, now: Instant);
 
-    /// A later poll that should have found the item did not find it.
+    /// Forgets state from polls after a covering poll has not found the item.
     fn forget_polled(known: &mut Self::Known);
 
-    /// Whether nothing is known that is worth a slot.
+    /// Returns whether nothing is known that is worth a slot.
     fn is_forgettable(known: &Self::Known) -> bool;
 
-    /// Bytes of memory that are taken by what is known.
+    /// Returns the bytes of memory that the known state takes.
     fn memory(known: &Self::Known) -> Memory;
 
-    /// Takes out what is cached between two turns.
+    /// Takes the cached state.
     fn evict_cache(known: &mut Self::Known) -> Self::Known;
 
-    /// Takes out what is pending. An item that stays due is read from the store then; any other is found by a poll.
+    /// Takes the pending messages. A due item is then read from the store; a poll finds any other.
     fn evict_pending(known: &mut Self::Known, now: Instant) -> Self::Known;
 }
 
-/// What a dispatcher is offered.
+/// An item offered to a dispatcher.
 pub(crate) enum Offer<'a, W: Work> {
-    /// An item that is to be tried.
+    /// A free item.
     Free(&'a W::Known),
-    /// An item that other dispatchers leave alone.
+    /// An item in backoff for most dispatchers.
     Backoff(&'a W::Known),
-    /// An item whose lock this process holds already.
+    /// A prelocked item.
     Locked(&'a W::Lock),
 }
 
-/// Bytes of memory, by what they are for.
+/// The bytes of memory, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// Messages that wait.
+    /// Pending messages.
     pub(crate) pending: usize,
-    /// What is kept between two turns.
+    /// State cached between two turns.
     pub(crate) cached: usize,
 }
 
-/// Numbers the claims of a queue. A claim with an older number has lost its item.
+/// Numbers the claims of a queue. A claim with an older number is void.
 pub(super) type Epoch = u64;
 
 /// Numbers the polls of a queue.
 pub(crate) type PollNumber = u64;
 
-/// The place of an item in the order of those that are ready.
+/// The position of an item among the ready ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(pub(super) Class, pub(super) u64);
 
-/// Items of a class are handed out before those of the next.
+/// The priority of an item. Items of a class are handed out before those of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// Locked already: the lock must not age.
+    /// Prelocked: the lock must not age.
     Locked,
     Free,
     Backoff,
 }
 
-/// Who works on an item.
+/// The phase of an item in this process.
 #[derive(Debug)]
 pub(super) enum Phase<L> {
-    /// Nobody. The item is ready when it is due.
+    /// No dispatcher has claimed the item. It is ready when it is due.
     Idle,
-    /// A dispatcher looks at it; no lock was asked for yet.
+    /// A dispatcher has claimed the item, and has sent no lock request yet.
     Trying { until: Instant },
-    /// A lock was asked for, or won and not handed out yet.
+    /// A lock was requested, or acquired and not handed out yet.
     Locking { token: String, until: Instant },
     /// Locked by an earlier batch, waiting for a dispatcher.
     Prelocked {
@@ -104,16 +105,16 @@ pub(super) enum Phase<L> {
         until: Instant,
         since: Instant,
     },
-    /// The runtime works on it.
+    /// The runtime is processing the item.
     Running { token: String, until: Instant },
-    /// Nobody wants the lock any more; it is to be given back, or ends by itself.
+    /// The lock is to be released, or expires.
     Releasing { token: String, until: Instant },
-    /// Left alone, but for dispatchers that accept it all the same.
+    /// In backoff, except for dispatchers that accept the item anyway.
     Backoff { until: Instant },
 }
 
 impl<L> Phase<L> {
-    /// When the phase ends by itself.
+    /// Returns the time at which the phase ends.
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Self::Idle => None,
@@ -126,31 +127,31 @@ impl<L> Phase<L> {
         }
     }
 
-    /// Whether an attempt is under way whose result nobody knows yet.
+    /// Returns whether an attempt is running.
     pub(super) fn is_undecided(&self) -> bool {
         matches!(self, Self::Trying { .. } | Self::Locking { .. })
     }
 
-    /// Whether this process works on the item.
+    /// Returns whether this process has claimed the item.
     pub(super) fn is_busy(&self) -> bool {
         !matches!(self, Self::Idle | Self::Backoff { .. })
     }
 }
 
-/// An item.
+/// The slot of an item.
 #[derive(Debug)]
 pub(super) struct Slot<W: Work> {
     pub(super) known: W::Known,
     pub(super) phase: Phase<W::Lock>,
     /// The claim that the phase belongs to.
     pub(super) epoch: Epoch,
-    /// The last poll that found the item, while nothing is known of it but from polls.
+    /// The last poll that found the item, while all its known state comes from polls.
     pub(super) polled: Option<PollNumber>,
     pub(super) rank: Option<Rank>,
     pub(super) timer: Option<(Instant, u64)>,
-    /// Its timer, while it waits and holds something pending.
+    /// The timer, while the slot waits with pending messages.
     pub(super) holding: Option<(Instant, u64)>,
-    /// Its place in the order in which idle slots are given up.
+    /// The position in the order of eviction.
     pub(super) idle: Option<u64>,
 }
 
@@ -170,7 +171,7 @@ impl<W: Work> Default for Slot<W> {
 }
 
 impl<W: Work> Slot<W> {
-    /// What dispatchers are offered at `now`, if anything.
+    /// Returns the offer to dispatchers at `now`; `None` when the item is not available.
     pub(super) fn offer(&self, now: Instant) -> Option<(Class, Offer<'_, W>)> {
         let is_due = || W::due(&self.known).is_some_and(|due| due <= now);
         match &self.phase {
@@ -183,7 +184,7 @@ impl<W: Work> Slot<W> {
         }
     }
 
-    /// When the slot must be looked at again.
+    /// Returns the time at which the slot must be placed again; `None` without one.
     pub(super) fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let due = W::due(&self.known).filter(|due| *due > now);
         match &self.phase {

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::claim::{Claim, Held, Unwanted, Won};
+use super::claim::{Claim, Held, UnusedPrelock, Won};
 use super::queue::Queue;
 use super::slot::{Class, Phase, Rank, Slot, Work};
 
 impl<W: Work> Queue<W> {
-    /// Claims a ready item for a lock that a batch is about to take.
+    /// Claims a ready item for a prelock of a batch. Returns `None` when no ready item is suitable.
     pub(crate) fn claim_ready(
         &mut self,
         now: Instant,
         until: Instant,
-        wanted: impl Fn(&W::Known) -> bool,
+        is_suitable: impl Fn(&W::Known) -> bool,
     ) -> Option<(Claim<W::Key>, W::Attempt)> {
         self.tick(now);
         let ready = self.ready.values().find(|key| {
             let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle) && wanted(&slot.known))
+            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle) && is_suitable(&slot.known))
         });
         let key = ready.cloned()?;
         self.claim(&key, now, until)
     }
 
-    /// Claims an idle item for a lock that a batch is about to take; `None` while it is not idle.
+    /// Claims an idle item for a prelock of a batch. Returns `None` while the item is not idle.
     pub(crate) fn claim(
         &mut self,
         key: &W::Key,
@@ -41,7 +41,7 @@ impl<W: Work> Queue<W> {
         claimed
     }
 
-    /// Gives an item to whoever asks for it now.
+    /// Starts an attempt on an item. Returns `None` when the item has no slot.
     pub(super) fn start_attempt(
         &mut self,
         key: &W::Key,
@@ -60,7 +60,7 @@ impl<W: Work> Queue<W> {
         Some((claim, W::attempt(&slot.known, now)))
     }
 
-    /// A lock is asked for under this token.
+    /// Notes that a lock is requested with this token. Returns `false` when the claim is void.
     pub(crate) fn locking(
         &mut self,
         claim: &Claim<W::Key>,
@@ -72,8 +72,8 @@ impl<W: Work> Queue<W> {
         self.change(claim, Phase::Locking { token, until }, now, |_| {})
     }
 
-    /// An attempt ended without a lock; `learn` notes what it found.
-    pub(crate) fn give_back(
+    /// Ends an attempt without a lock. `learn` notes what the attempt found.
+    pub(crate) fn release(
         &mut self,
         claim: &Claim<W::Key>,
         now: Instant,
@@ -82,7 +82,7 @@ impl<W: Work> Queue<W> {
         self.change(claim, Phase::Idle, now, learn);
     }
 
-    /// An attempt ended without a lock, and dispatchers leave the item alone until a time.
+    /// Ends an attempt without a lock, and starts a backoff.
     pub(crate) fn back_off(
         &mut self,
         claim: &Claim<W::Key>,
@@ -93,7 +93,7 @@ impl<W: Work> Queue<W> {
         self.change(claim, Phase::Backoff { until }, now, learn);
     }
 
-    /// An attempt was dropped. A lock that it may have taken is to be given back.
+    /// Ends a dropped attempt. A lock that it may have taken will be released.
     pub(crate) fn dropped(&mut self, claim: &Claim<W::Key>, now: Instant) {
         let Some(slot) = self.attempted(claim) else {
             return;
@@ -110,8 +110,8 @@ impl<W: Work> Queue<W> {
         self.shrink(now);
     }
 
-    /// The service did not answer. The item is left alone until a time; a lock that may have been taken is to be given
-    /// back.
+    /// Ends an attempt without an answer. The item is in backoff; a lock that may have been taken
+    /// will be released.
     pub(crate) fn unanswered(
         &mut self,
         claim: &Claim<W::Key>,
@@ -128,13 +128,14 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// A lock may have been taken by the caller, who gives it back and calls [`released`](Self::released) then.
+    /// Ends an attempt whose lock may have been taken. The caller releases the lock and calls
+    /// [`released`](Self::released).
     pub(crate) fn release_later(&mut self, claim: &Claim<W::Key>, now: Instant) {
         self.dropped(claim, now);
         self.releasing.remove(&claim.key);
     }
 
-    /// A batch has locked the item for the next dispatcher that asks.
+    /// Notes a lock that a batch has taken for the next dispatcher.
     pub(crate) fn prelocked(
         &mut self,
         claim: &Claim<W::Key>,
@@ -151,7 +152,7 @@ impl<W: Work> Queue<W> {
         self.change(claim, phase, now, learn);
     }
 
-    /// The runtime gets the item. `false` when the claim is void.
+    /// Hands an item to the runtime. Returns `false` when the claim is void.
     pub(crate) fn hand_out(
         &mut self,
         claim: &Claim<W::Key>,
@@ -179,12 +180,12 @@ impl<W: Work> Queue<W> {
         true
     }
 
-    /// What the runtime works on under this token.
+    /// Returns the item that the runtime is processing under this token; `None` without one.
     pub(crate) fn running(&self, token: &str) -> Option<Arc<W::Running>> {
         self.held.get(token).map(|held| held.running.clone())
     }
 
-    /// All that the runtime works on.
+    /// Returns all items that the runtime is processing.
     pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
         self.held
             .values()
@@ -192,7 +193,7 @@ impl<W: Work> Queue<W> {
             .collect()
     }
 
-    /// The lock of this token now ends at `until`.
+    /// Extends the lock of this token until `until`.
     pub(crate) fn extend(&mut self, token: &str, until: Instant, now: Instant) {
         let Some(claim) = self.held.get(token).map(|held| held.claim.clone()) else {
             return;
@@ -205,14 +206,14 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// The runtime is done with the item of this token; `learn` notes what it left.
+    /// Ends the processing of an item. `learn` notes its result.
     pub(crate) fn finish(&mut self, token: &str, now: Instant, learn: impl FnOnce(&mut W::Known)) {
         if let Some(claim) = self.end(token, now) {
-            self.give_back(&claim, now, learn);
+            self.release(&claim, now, learn);
         }
     }
 
-    /// The same, and the item is locked for its next turn already.
+    /// Ends the processing of an item that is prelocked for its next turn.
     pub(crate) fn finish_prelocked(
         &mut self,
         token: &str,
@@ -225,7 +226,7 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Takes out what the runtime works on. The slot is as after an attempt whose result is known.
+    /// Removes a running item. Its slot is then in the phase of an attempt.
     pub(super) fn end(&mut self, token: &str, now: Instant) -> Option<Claim<W::Key>> {
         let held = self.held.remove(token)?;
         if let Some(slot) = self.slots.get_mut(&held.claim.key)
@@ -235,13 +236,13 @@ impl<W: Work> Queue<W> {
         }
         self.dispatchers.working -= usize::from(held.long_poll);
         let time = now.saturating_duration_since(held.since);
-        self.dispatchers.average.took(time);
+        self.dispatchers.average.add(time);
         Some(held.claim)
     }
 
-    /// Takes out the locks that were taken ahead and that no dispatcher has asked for since `before`. Each ends with
+    /// Takes the prelocks that no dispatcher has used since `before`. Each must end with
     /// [`released`](Self::released).
-    pub(crate) fn take_unwanted(&mut self, before: Instant, now: Instant) -> Vec<Unwanted<W>> {
+    pub(crate) fn take_unused(&mut self, before: Instant, now: Instant) -> Vec<UnusedPrelock<W>> {
         let first_free = Rank(Class::Free, 0);
         let locked = self.ready.range(..first_free).map(|(_, key)| key.clone());
         let mut taken = Vec::new();
@@ -267,7 +268,8 @@ impl<W: Work> Queue<W> {
         taken
     }
 
-    /// Takes out the tokens of locks that a dropped fetch may have taken. Each ends with [`released`](Self::released).
+    /// Takes the tokens of locks that a dropped fetch may have taken. Each must end with
+    /// [`released`](Self::released).
     pub(crate) fn take_releasing(&mut self) -> Vec<(Claim<W::Key>, String)> {
         let mut taken = Vec::new();
         for key in std::mem::take(&mut self.releasing) {
@@ -281,7 +283,7 @@ impl<W: Work> Queue<W> {
         taken
     }
 
-    /// A lock was given back, or is left to end by itself.
+    /// Notes that a lock was released, or will expire.
     pub(crate) fn released(&mut self, claim: &Claim<W::Key>, now: Instant) {
         let slot = self.slots.get_mut(&claim.key);
         if let Some(slot) = slot.filter(|slot| slot.epoch == claim.epoch)
@@ -294,13 +296,14 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// The slot of an attempt, while its claim holds.
+    /// Returns the slot of an attempt; `None` when its claim is void.
     fn attempted(&mut self, claim: &Claim<W::Key>) -> Option<&mut Slot<W>> {
         let slot = self.slots.get_mut(&claim.key)?;
         (slot.epoch == claim.epoch && slot.phase.is_undecided()).then_some(slot)
     }
 
-    /// The one way on from an attempt. `false` when its claim is void: then nothing changes.
+    /// Ends an attempt with a new phase. Returns `false` when its claim is void, and then changes
+    /// nothing.
     fn change(
         &mut self,
         claim: &Claim<W::Key>,

@@ -1,4 +1,4 @@
-//! The queue behind its mutex, and fetches that wait for it.
+//! The queue behind its mutex, and the fetches that wait for it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::claim::{Claim, Unwanted, Won};
-use super::dispatcher::{Ask, Next, WaiterId};
+use super::claim::{Claim, UnusedPrelock, Won};
+use super::dispatcher::{FetchRequest, Next, WaiterId};
 use super::queue::Queue;
 use super::slot::{PollNumber, Work};
 use crate::error::{Error, Result};
 
-/// How long a fetch that does not wait sleeps before it looks again at an attempt of another dispatcher.
+/// The time between two checks of another dispatcher's attempt, by a fetch without long polling.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
 
 /// A queue that the tasks of this process share.
@@ -41,10 +41,11 @@ impl<W: Work> LocalQueue<W> {
         }
     }
 
-    /// Changes or reads the queue. Afterwards, outside of its mutex, wakes dispatchers and frees memory.
+    /// Changes or reads the queue. Afterwards, outside of its mutex, wakes dispatchers and frees
+    /// memory.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Queue<W>, std::time::Instant) -> R) -> R {
         let (result, woken, garbage) = {
-            // Valid between any two events, so a panic elsewhere does not spoil it.
+            // The state is valid between any two events, so a panic elsewhere does not corrupt it.
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let State { queue, notify } = &mut *state;
             let result = change(queue, Instant::now().into_std());
@@ -60,11 +61,15 @@ impl<W: Work> LocalQueue<W> {
         result
     }
 
-    /// Starts a fetch. It waits until `poll_timeout` is over if it waits at all.
-    pub(crate) fn fetch(&self, ask: Ask<W::Ask>, poll_timeout: Duration) -> Fetch<'_, W> {
+    /// Starts a fetch. A long poll waits until `poll_timeout` has passed.
+    pub(crate) fn fetch(
+        &self,
+        request: FetchRequest<W::Capability>,
+        poll_timeout: Duration,
+    ) -> Fetch<'_, W> {
         let notify = Arc::new(Notify::new());
-        let (long_poll, deadline) = (ask.long_poll, Instant::now() + poll_timeout);
-        let id = self.with(|queue, _| queue.ask(ask));
+        let (long_poll, deadline) = (request.long_poll, Instant::now() + poll_timeout);
+        let id = self.with(|queue, _| queue.register(request));
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.notify.insert(id, notify.clone());
         drop(state);
@@ -77,60 +82,61 @@ impl<W: Work> LocalQueue<W> {
         }
     }
 
-    /// The item that the runtime works on under this lock token.
+    /// Returns the item that the runtime is processing under this lock token.
     ///
     /// # Errors
-    /// When this process holds no such lock.
+    /// Fails when this process holds no such lock.
     pub(crate) fn running(&self, token: &str) -> Result<Arc<W::Running>> {
         let running = self.with(|queue, _| queue.running(token));
         running.ok_or(Error::LockLost("this process holds no such lock"))
     }
 
-    /// All items that the runtime works on.
+    /// Returns all items that the runtime is processing.
     pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
         self.with(|queue, _| queue.all_running())
     }
 
-    /// Moves the end of a lock.
+    /// Extends a lock.
     pub(crate) fn extend(&self, token: &str, until: std::time::Instant) {
         self.with(|queue, now| queue.extend(token, until, now));
     }
 
-    /// Requests a poll soon: work may have come that only a poll can find.
+    /// Polls soon, because only a poll can find the work that may have arrived.
     pub(crate) fn poll_soon(&self) {
         self.with(Queue::poll_soon);
     }
 
-    /// Ends locks that have expired.
+    /// Ends the phases whose time has come.
     pub(crate) fn tick(&self) {
         self.with(Queue::tick);
     }
 
-    /// Starts no polls and takes no prelocks from now on.
+    /// Stops polls and prelocks from now on.
     pub(crate) fn close(&self) {
         self.with(|queue, _| queue.close());
     }
 
-    /// Takes out the items that were prelocked at least `age` ago and that no dispatcher has asked for. Each ends with
-    /// [`released`](Self::released).
-    pub(crate) fn take_unwanted(&self, age: Duration) -> Vec<Unwanted<W>> {
+    /// Takes the prelocks that are at least `age` old and that no dispatcher has used. Each must
+    /// end with [`released`](Self::released).
+    pub(crate) fn take_unused(&self, age: Duration) -> Vec<UnusedPrelock<W>> {
         self.with(|queue, now| {
             let before = now.checked_sub(age);
-            before.map_or_else(Vec::new, |before| queue.take_unwanted(before, now))
+            before.map_or_else(Vec::new, |before| queue.take_unused(before, now))
         })
     }
 
-    /// Takes out the locks that dropped fetches may have taken. Each ends with [`released`](Self::released).
+    /// Takes the locks that dropped fetches may have taken. Each must end with
+    /// [`released`](Self::released).
     pub(crate) fn take_dropped(&self) -> Vec<(Claim<W::Key>, String)> {
         self.with(|queue, _| queue.take_releasing())
     }
 
-    /// The lock was released, or expires by itself.
+    /// Notes that a lock was released, or will expire.
     pub(crate) fn released(&self, claim: &Claim<W::Key>) {
         self.with(|queue, now| queue.released(claim, now));
     }
 
-    /// Claims an idle item for a lock that a batch is about to take; `None` while it is not idle.
+    /// Claims an idle item for a prelock of a batch. Returns `None` while the item is not idle.
     pub(crate) fn claim(
         &self,
         key: &W::Key,
@@ -140,17 +146,17 @@ impl<W: Work> LocalQueue<W> {
         claimed.map(|(claim, attempt)| (self.guard(claim), attempt))
     }
 
-    /// Claims a ready item for a lock that a batch is about to take.
+    /// Claims a ready item for a prelock of a batch. Returns `None` when no ready item is suitable.
     pub(crate) fn claim_ready(
         &self,
         timeout: Duration,
-        wanted: impl Fn(&W::Known) -> bool,
+        is_suitable: impl Fn(&W::Known) -> bool,
     ) -> Option<(Guard<'_, W>, W::Attempt)> {
-        let claimed = self.with(|queue, now| queue.claim_ready(now, now + timeout, wanted));
+        let claimed = self.with(|queue, now| queue.claim_ready(now, now + timeout, is_suitable));
         claimed.map(|(claim, attempt)| (self.guard(claim), attempt))
     }
 
-    /// The right to end a poll in the background.
+    /// Returns the guard of a running background poll.
     pub(crate) fn polling(&self) -> Polling<'_, W> {
         Polling {
             queue: self,
@@ -167,15 +173,15 @@ impl<W: Work> LocalQueue<W> {
     }
 }
 
-/// An item that a fetch has got.
+/// An item that a fetch has claimed.
 pub(crate) enum Taken<'a, W: Work> {
-    /// To be tried.
+    /// A free item, to be locked.
     Free(Guard<'a, W>, W::Attempt),
-    /// Locked already.
+    /// A prelocked item.
     Locked(Guard<'a, W>, W::Lock),
 }
 
-/// A fetch. Dropping it loses nothing.
+/// A fetch. It can be dropped at any time.
 pub(crate) struct Fetch<'a, W: Work> {
     queue: &'a LocalQueue<W>,
     id: WaiterId,
@@ -185,13 +191,14 @@ pub(crate) struct Fetch<'a, W: Work> {
 }
 
 impl<'a, W: Work> Fetch<'a, W> {
-    /// The next item for this fetch; `None` when its time is over.
+    /// Returns the next item for this fetch; `None` when its time is over.
     ///
-    /// `poll` asks the store for a fetch that does not wait, and returns what it found. `start_poll` is called when a poll
-    /// for all dispatchers is due: it runs one in the background and ends it with [`LocalQueue::polling`].
+    /// `poll` queries the store for a fetch without long polling, and returns the keys found.
+    /// `start_poll` is called when a poll for all dispatchers is due: it starts one in the
+    /// background and ends it with [`LocalQueue::polling`].
     ///
     /// # Errors
-    /// Those of `poll`.
+    /// Fails when `poll` fails.
     pub(crate) async fn next<E, F: Future<Output = Result<Vec<W::Key>, E>>>(
         &mut self,
         mut poll: impl FnMut(PollNumber) -> F,
@@ -210,7 +217,7 @@ impl<'a, W: Work> Fetch<'a, W> {
                 Next::Try(claim, attempt) => {
                     return Ok(Some(Taken::Free(self.queue.guard(claim), attempt)));
                 }
-                Next::Begin(claim, lock) => {
+                Next::HandOut(claim, lock) => {
                     return Ok(Some(Taken::Locked(self.queue.guard(claim), *lock)));
                 }
                 Next::Poll(number) => {
@@ -219,12 +226,12 @@ impl<'a, W: Work> Fetch<'a, W> {
                         .with(|queue, now| queue.end_own_poll(self.id, &found, now));
                 }
                 Next::WaitForAttempt => tokio::time::sleep(ATTEMPT_PAUSE).await,
-                Next::GiveUp => return Ok(None),
+                Next::End => return Ok(None),
                 Next::Wait(_) if Instant::now() >= self.deadline => return Ok(None),
                 Next::Wait(until) => {
                     let until =
                         until.map_or(self.deadline, |until| self.deadline.min(until.into()));
-                    // Woken or not, the queue says what is next.
+                    // Woken or not, the queue decides the next step.
                     let _woken = tokio::time::timeout_at(until, self.notify.notified()).await;
                 }
             }
@@ -241,14 +248,14 @@ impl<W: Work> Drop for Fetch<'_, W> {
     }
 }
 
-/// A poll in the background, which ends when this is dropped.
+/// A background poll, which ends when this guard is dropped.
 pub(crate) struct Polling<'a, W: Work> {
     queue: &'a LocalQueue<W>,
     found: bool,
 }
 
 impl<W: Work> Polling<'_, W> {
-    /// Notes whether the poll has found anything.
+    /// Ends the poll, and notes whether it found anything.
     pub(crate) fn finish(mut self, found: bool) {
         self.found = found;
     }
@@ -261,8 +268,8 @@ impl<W: Work> Drop for Polling<'_, W> {
     }
 }
 
-/// The right to an item. Dropped before its attempt has come to a result, it makes the item free again, and a lock that it
-/// may have taken is given back.
+/// The claim to an item. If it is dropped before its attempt has ended, the item becomes free
+/// again, and a lock that may have been taken is released.
 pub(crate) struct Guard<'a, W: Work> {
     queue: &'a LocalQueue<W>,
     pub(crate) claim: Claim<W::Key>,
@@ -270,36 +277,36 @@ pub(crate) struct Guard<'a, W: Work> {
 }
 
 impl<W: Work> Guard<'_, W> {
-    /// A lock is asked for under this token.
+    /// Notes that a lock is requested with this token.
     pub(crate) fn locking(&self, token: &str, timeout: Duration) {
         self.queue
             .with(|queue, now| queue.locking(&self.claim, token, now + timeout, now));
     }
 
-    /// The attempt ended without a lock; `learn` notes what it found.
-    pub(crate) fn give_back(mut self, learn: impl FnOnce(&mut W::Known)) {
+    /// Ends the attempt without a lock. `learn` notes what the attempt found.
+    pub(crate) fn release(mut self, learn: impl FnOnce(&mut W::Known)) {
         self.is_over = true;
         self.queue
-            .with(|queue, now| queue.give_back(&self.claim, now, learn));
+            .with(|queue, now| queue.release(&self.claim, now, learn));
     }
 
-    /// The attempt ended without a lock, and dispatchers leave the item alone for `pause`.
+    /// Ends the attempt without a lock, and starts a backoff of `pause`.
     pub(crate) fn back_off(mut self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
         self.is_over = true;
         self.queue
             .with(|queue, now| queue.back_off(&self.claim, now + pause, now, learn));
     }
 
-    /// The service did not answer. Dispatchers leave the item alone for `pause`; a lock that may have been taken is given
-    /// back.
+    /// Ends the attempt without an answer. The item is in backoff for `pause`; a lock that may have
+    /// been taken will be released.
     pub(crate) fn unanswered(mut self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
         self.is_over = true;
         self.queue
             .with(|queue, now| queue.unanswered(&self.claim, now + pause, now, learn));
     }
 
-    /// The lock may have been taken, and its token is all that is known: whoever gives it back calls
-    /// [`Queue::released`] then.
+    /// Ends the attempt when its lock may have been taken but only its token is known. The caller
+    /// releases the lock and calls [`Queue::released`].
     pub(crate) fn release_later(mut self) -> Claim<W::Key> {
         self.is_over = true;
         self.queue
@@ -307,14 +314,14 @@ impl<W: Work> Guard<'_, W> {
         self.claim.clone()
     }
 
-    /// The lock of the next turn was won.
+    /// Notes the prelock of the next turn.
     pub(crate) fn prelocked(mut self, won: Won<W::Lock>, learn: impl FnOnce(&mut W::Known)) {
         self.is_over = true;
         self.queue
             .with(|queue, now| queue.prelocked(&self.claim, won, now, learn));
     }
 
-    /// The lock was won and the runtime gets the item.
+    /// Hands the locked item to the runtime.
     pub(crate) fn hand_out(
         mut self,
         won: Won<Arc<W::Running>>,

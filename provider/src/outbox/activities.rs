@@ -1,7 +1,8 @@
-//! Delivery of activities: those that did not fit into the commit that schedules them.
+//! Delivers activities that did not fit into the commit that schedules them.
 //!
-//! An activity's item is deleted when it ends, so its id alone does not tell that it was delivered before. A batch of
-//! them carries a record of itself: a second delivery conflicts with it and changes nothing.
+//! An activity's item is deleted when the activity ends, so its id does not prove an earlier
+//! delivery. Each batch creates an inbox record: a second delivery conflicts with the record and
+//! changes nothing.
 
 use cdb_model::Batch;
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
@@ -33,7 +34,8 @@ pub(super) async fn deliver(
             count += 1;
         }
         match services.container().execute(&batch).await {
-            // The parts are the same at every try, so a record that exists means that all of this one arrived.
+            // The batches are the same at every attempt, so an existing record proves that the
+            // whole batch arrived.
             Err(error) if !error.is_conflict() => return Err(error.into()),
             _ => {}
         }

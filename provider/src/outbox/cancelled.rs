@@ -1,55 +1,59 @@
-//! Cancelled activities: delivered means that they are gone.
+//! Delivers cancellations of activities: delivery deletes their items.
 //!
-//! One that runs finds its item gone when it renews its lock or ends. One that is missing has ended, or was removed by an
-//! earlier delivery; or it did not fit into the commit that schedules it, and the intent that brings it is still under way.
+//! A worker detects the missing item when it renews or ends the activity. A missing item belongs to
+//! an activity that has ended or was deleted by an earlier delivery, or to one that did not fit
+//! into the commit that schedules it and whose intent is not delivered yet.
 
 use std::collections::BTreeSet;
 
 use cdb_model::{Batch, BulkBatch, Query};
 
 use super::documents::Documents;
-use super::messages::{Activity, Mailbag};
+use super::messages::{Activity, DeliveryBatch};
 use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::services::Services;
 use crate::spill::ConsumedChunks;
 use crate::store::Store;
 
-/// Removes the cancelled activities of intent number `number`: the small ones with the bag, the others at once.
+/// Deletes the cancelled activities of intent number `number`: the small ones with the batch, the
+/// large ones at once.
 pub(super) async fn deliver<'a>(
     services: &'a Services,
-    bag: &mut Mailbag<'a>,
-    (number, intent): (usize, &OutboxIntent),
+    batch: &mut DeliveryBatch<'a>,
+    number: usize,
+    intent: &OutboxIntent,
 ) -> Result<()> {
     let instance_id = &*intent.instance_id;
     for of in &intent.cancelled {
         for id in &of.small {
             let key = WorkerItemKey::new(instance_id, of.execution_id, *id);
-            bag.cancel(number, &key)?;
+            batch.cancel(number, &key)?;
         }
         for id in &of.large {
             let key = WorkerItemKey::new(instance_id, of.execution_id, *id);
             if !remove_large(services, &key).await? {
-                bag.miss(number, (of.execution_id, *id));
+                batch.note_missing(number, (of.execution_id, *id));
             }
         }
     }
     Ok(())
 }
 
-/// Looks after the cancelled activities of an intent that were not there: if one of them is still to come, the intent waits
-/// for that.
-pub(super) async fn see_off(
+/// Handles the missing activities of an intent. Fails if another intent is still to deliver one of
+/// them.
+pub(super) async fn confirm_missing(
     services: &Services,
     intent: &OutboxIntent,
     missing: &BTreeSet<Activity>,
 ) -> Result<()> {
-    if are_coming(&services.store, intent, missing).await? {
+    if are_undelivered(&services.store, intent, missing).await? {
         return Err(Error::Retryable(
-            "an activity that it cancels is still to be delivered itself".to_owned(),
+            "a cancelled activity is not delivered yet".to_owned(),
         ));
     }
-    // Nothing brings them any more; but they may have come since they were looked for.
+    // No intent delivers the activities any more, but one may have arrived since the first
+    // deletion.
     let mut bulk = BulkBatch::<Durable>::new();
     for of in &intent.cancelled {
         let is_missing = |id: &&u64| missing.contains(&(of.execution_id, **id));
@@ -70,8 +74,9 @@ pub(super) async fn see_off(
     Ok(())
 }
 
-/// Whether another intent of the instance brings one of these activities. Those that were given up bring nothing.
-async fn are_coming(
+/// Returns whether another intent of the instance delivers one of these activities. Dead letters
+/// deliver nothing.
+async fn are_undelivered(
     store: &Store,
     intent: &OutboxIntent,
     activities: &BTreeSet<Activity>,
@@ -83,16 +88,16 @@ async fn are_coming(
     let waiting = store.corrupt_documents.readable(waiting);
     for other in waiting {
         let documents = Documents::of(&container, || store.now(), &other.document).await;
-        let brought = match documents {
+        let delivered = match documents {
             Ok(documents) => documents.activities,
             Err(error) if error.is_retryable() => return Err(error),
-            // It cannot be delivered either.
+            // The intent cannot be delivered either.
             Err(_) => continue,
         };
-        let is_meant = |activity: Activity| activities.contains(&activity);
-        if brought
+        let is_cancelled = |activity: Activity| activities.contains(&activity);
+        if delivered
             .iter()
-            .any(|item| is_meant((item.execution_id, item.activity_id)))
+            .any(|item| is_cancelled((item.execution_id, item.activity_id)))
         {
             return Ok(true);
         }
@@ -100,7 +105,7 @@ async fn are_coming(
     Ok(false)
 }
 
-/// Removes an activity together with the chunks of its input. Whether it was there.
+/// Deletes an activity together with the chunks of its input. Returns whether the activity existed.
 async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> {
     let found = services.container().read(key).await?;
     let Some(item) = found.map(|stored| stored.document) else {
@@ -109,17 +114,13 @@ async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> 
     let mut batch = Batch::<Durable>::new(&*item.instance_id);
     let consumed_chunks =
         ConsumedChunks::of(&item.instance_id, services.store.now(), [&item.work_item]);
-    // Whoever runs it may have renewed its lock meanwhile, which makes no difference.
-    batch.delete(key).and_then(|_| match &consumed_chunks {
-        Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
-        None => Ok(()),
-    })?;
+    // Unconditional, because the worker may have renewed its lock.
+    batch.delete(key)?;
+    consumed_chunks.add_to(&mut batch)?;
     match services.container().execute(&batch).await {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}
     }
-    if let Some(consumed_chunks) = consumed_chunks {
-        consumed_chunks.remove(services);
-    }
+    consumed_chunks.remove(services);
     Ok(true)
 }

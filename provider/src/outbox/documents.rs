@@ -1,4 +1,4 @@
-//! What an intent becomes in the partition of its target.
+//! The documents that an intent creates in the partition of its target.
 
 use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
@@ -18,7 +18,8 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    /// Of our own intents and of those that `duroxide-cdb` has written; `now` gives each its time.
+    /// Creates the documents of an intent of this crate or of `duroxide-cdb`. `now` returns the
+    /// time of each document.
     pub(crate) async fn of(
         container: &ContainerClient<Durable>,
         now: impl Fn() -> Timestamp,
@@ -31,17 +32,7 @@ impl Documents {
             documents.add(now(), item, cause)?;
         }
         if let Some(payload) = &intent.payload {
-            // The text of the whole target document, of which the work item is all we need.
-            let legacy: LegacyPayload = serde_json::from_str(payload)?;
-            let item: WorkItem = serde_json::from_str(&legacy.work_item)?;
-            let item = IntentItem {
-                queue: match item {
-                    WorkItem::ActivityExecute { .. } => IntentQueue::Worker,
-                    _ => IntentQueue::Orchestrator,
-                },
-                work_item: Text::Inline(legacy.work_item),
-                visible_at: legacy.visible_at,
-            };
+            let item = legacy_item(payload)?;
             documents.add(now(), &item, intent.idempotency_key.clone())?;
         }
         Ok(documents)
@@ -73,7 +64,22 @@ impl Documents {
     }
 }
 
-/// The items of an intent that are not in its document.
+/// Converts the payload of an intent of `duroxide-cdb`. The payload holds the whole target document,
+/// of which only the work item is needed.
+fn legacy_item(payload: &str) -> Result<IntentItem, serde_json::Error> {
+    let legacy: LegacyPayload = serde_json::from_str(payload)?;
+    let item: WorkItem = serde_json::from_str(&legacy.work_item)?;
+    Ok(IntentItem {
+        queue: match item {
+            WorkItem::ActivityExecute { .. } => IntentQueue::Worker,
+            _ => IntentQueue::Orchestrator,
+        },
+        work_item: Text::Inline(legacy.work_item),
+        visible_at: legacy.visible_at,
+    })
+}
+
+/// Reads the items of an intent that are stored in chunks.
 async fn more_items(
     container: &ContainerClient<Durable>,
     intent: &OutboxIntent,

@@ -1,19 +1,19 @@
-//! An intent, as the dispatcher carries it.
+//! The intents of the outbox.
 
 use cdb_coordination::Dispatcher;
 use cdb_model::Stored;
 
 use crate::documents::OutboxIntent;
 
-/// What this process has committed and is to be delivered.
+/// The outbox of this process.
 pub(crate) type Outbox = Dispatcher<Intent>;
 
-/// An intent, as the dispatcher carries it.
+/// An intent to deliver.
 #[derive(Debug)]
 pub(crate) enum Intent {
-    /// Just committed by this process.
+    /// An intent that this process has just committed.
     Fresh(OutboxIntent),
-    /// Found lying about, whoever committed it.
+    /// An intent that the reconciler has found.
     Found(Stored<OutboxIntent>),
 }
 

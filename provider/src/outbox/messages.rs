@@ -1,12 +1,13 @@
-//! Delivery of messages: those of many intents in one request per physical partition.
+//! Delivers the messages of many intents, in one request per physical partition.
 //!
-//! A message has an id that is derived from its intent, and leaves a trace under that id when it is consumed. So a second
-//! delivery conflicts and changes nothing, and messages need neither a batch nor a record of their own.
+//! The id of a message is derived from its intent, and its consumption leaves a trace under that
+//! id. So a second delivery conflicts and changes nothing, and messages need neither a batch nor an
+//! inbox record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::OperationResult;
-use cdb_model::{BulkBatch, OperationIndex};
+use cdb_model::{BulkBatch, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 
 use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
@@ -14,43 +15,44 @@ use crate::error::{Error, Result};
 use crate::services::Services;
 use crate::turn::{NewMessage, Prelock, Written};
 
-/// Messages and removals on their way, and who they are from.
+/// The messages and deletions of several intents, sent together.
 #[derive(Default)]
-pub(super) struct Mailbag<'a> {
+pub(super) struct DeliveryBatch<'a> {
     bulk: BulkBatch<Durable>,
-    /// Messages, and which of the intents each belongs to.
+    /// The messages, each with the number of its intent.
     messages: Vec<(usize, NewMessage<'a>)>,
-    /// Cancelled activities, and which of the intents says so.
+    /// The cancelled activities, each with the number of its intent.
     cancelled: Vec<(usize, Activity, OperationIndex)>,
-    /// What has become of it so far.
-    sent: Sent,
+    /// The outcome so far.
+    outcome: Outcome,
 }
 
-/// An activity of the instance that an intent is from: its execution, and the event that scheduled it.
+/// The execution of an activity, and the event that scheduled it.
 pub(super) type Activity = (u64, u64);
 
-/// What has become of a bag, by the numbers of its intents.
+/// The outcome of a batch, by the numbers of its intents.
 #[derive(Default)]
-pub(super) struct Sent {
-    /// Messages that have not arrived, and why.
+pub(super) struct Outcome {
+    /// The reasons of failed intents.
     pub(super) failures: Vec<(usize, Error)>,
-    /// Cancelled activities that were not there.
+    /// Cancelled activities that did not exist.
     pub(super) missing: BTreeMap<usize, BTreeSet<Activity>>,
 }
 
-impl Sent {
-    fn miss(&mut self, intent: usize, activity: Activity) {
+impl Outcome {
+    fn note_missing(&mut self, intent: usize, activity: Activity) {
         self.missing.entry(intent).or_default().insert(activity);
     }
 }
 
-impl<'a> Mailbag<'a> {
-    /// Puts a message of intent number `intent` into the bag.
-    pub(super) fn put(
+impl<'a> DeliveryBatch<'a> {
+    /// Adds a message of intent number `intent`.
+    pub(super) fn add(
         &mut self,
         services: &'a Services,
         intent: usize,
-        (document, item): (OrchestratorItem, WorkItem),
+        document: OrchestratorItem,
+        item: WorkItem,
     ) -> Result<()> {
         let now = services.store.now();
         let document = services.queues.reserve_if_local(document, &item, now);
@@ -63,7 +65,7 @@ impl<'a> Mailbag<'a> {
         Ok(())
     }
 
-    /// Puts the removal of an activity into the bag that intent number `intent` has cancelled.
+    /// Adds the deletion of an activity that intent number `intent` has cancelled.
     pub(super) fn cancel(&mut self, intent: usize, key: &WorkerItemKey) -> Result<()> {
         let operation = self.bulk.delete(key)?;
         let activity = (key.execution_id, key.activity_id);
@@ -71,70 +73,81 @@ impl<'a> Mailbag<'a> {
         Ok(())
     }
 
-    /// An activity that intent number `intent` has cancelled is not there.
-    pub(super) fn miss(&mut self, intent: usize, activity: Activity) {
-        self.sent.miss(intent, activity);
+    /// Notes that a cancelled activity of intent number `intent` does not exist.
+    pub(super) fn note_missing(&mut self, intent: usize, activity: Activity) {
+        self.outcome.note_missing(intent, activity);
     }
 
-    /// Takes a delivered intent out of its sender's partition, along with the rest.
+    /// Adds the deletion of a delivered intent.
     pub(super) fn remove(&mut self, intent: &OutboxIntent) {
         let key = OutboxIntentKey::new(&*intent.instance_id, &*intent.idempotency_key);
         if let Err(error) = self.bulk.delete(&key) {
-            tracing::debug!(%error, "a delivered intent has no key");
+            tracing::debug!(%error, "a delivered intent has no valid id");
         }
     }
 
-    /// Sends everything.
-    pub(super) async fn send(self, services: &Services) -> Sent {
-        let mut sent = self.sent;
+    /// Sends the batch. Returns its outcome.
+    pub(super) async fn send(self, services: &Services) -> Outcome {
+        let mut outcome = self.outcome;
         if self.bulk.is_empty() {
-            return sent;
+            return outcome;
         }
-        let mut results: Vec<Option<Result<OperationResult, cdb_client::Error>>> = services
-            .container()
-            .execute_bulk(&self.bulk)
-            .await
-            .into_iter()
-            .map(Some)
-            .collect();
-        let mut result_of = |operation: OperationIndex| {
-            let result = results.get_mut(operation.get()).and_then(Option::take);
-            result.map(|result| result.map(|result| result.etag().cloned()))
-        };
+        let results = services.container().execute_bulk(&self.bulk).await;
+        let mut results = BulkResults(results.into_iter().map(Some).collect());
         for (intent, activity, operation) in self.cancelled {
-            match result_of(operation) {
+            match results.take(operation) {
                 Some(Ok(_)) => {}
                 Some(Err(error)) if error.is_not_found() => {
-                    sent.miss(intent, activity);
+                    outcome.note_missing(intent, activity);
                 }
-                Some(Err(error)) => sent.failures.push((intent, error.into())),
-                None => sent.failures.push((intent, unanswered())),
+                Some(Err(error)) => outcome.failures.push((intent, error.into())),
+                None => outcome.failures.push((intent, unanswered())),
             }
         }
         for (intent, message) in self.messages {
-            let (operation, lock) = message.operations();
-            let lock = match lock.and_then(&mut result_of) {
-                Some(Ok(etag)) => Written::Done(etag),
-                Some(Err(error)) if error.is_ambiguous() => Written::Unknown,
-                Some(Err(_)) | None => Written::NotDone,
-            };
-            let written = match operation.and_then(&mut result_of) {
-                Some(Ok(etag)) => Written::Done(etag),
-                // An earlier delivery has written it.
-                Some(Err(error)) if error.is_conflict() => Written::Done(None),
-                Some(Err(error)) => {
-                    sent.failures.push((intent, error.into()));
-                    Written::NotDone
-                }
-                None => {
-                    sent.failures.push((intent, unanswered()));
-                    Written::NotDone
-                }
-            };
-            message.finish(written, &lock);
+            if let Err(error) = results.finish(message) {
+                outcome.failures.push((intent, error));
+            }
         }
-        // What was not removed is found by the reconciler, and its second delivery changes nothing.
-        sent
+        // The reconciler finds intents that were not deleted; their second delivery changes
+        // nothing.
+        outcome
+    }
+}
+
+/// The results of a bulk, each taken once.
+struct BulkResults(Vec<Option<Result<OperationResult, cdb_client::Error>>>);
+
+impl BulkResults {
+    /// Takes the ETag that an operation wrote; `None` when the service did not answer.
+    fn take(
+        &mut self,
+        operation: OperationIndex,
+    ) -> Option<Result<Option<ETag>, cdb_client::Error>> {
+        let result = self.0.get_mut(operation.get()).and_then(Option::take)?;
+        Some(result.map(|result| result.etag().cloned()))
+    }
+
+    /// Finishes a message with the outcome of its operations.
+    ///
+    /// # Errors
+    /// Fails when the message was not written.
+    fn finish(&mut self, message: NewMessage<'_>) -> Result<()> {
+        let (operation, lock) = message.operations();
+        let lock = match lock.and_then(|lock| self.take(lock)) {
+            Some(Ok(etag)) => Written::Done(etag),
+            Some(Err(error)) if error.is_ambiguous() => Written::Unknown,
+            Some(Err(_)) | None => Written::NotDone,
+        };
+        let (written, result) = match operation.and_then(|operation| self.take(operation)) {
+            Some(Ok(etag)) => (Written::Done(etag), Ok(())),
+            // An earlier delivery has written the message.
+            Some(Err(error)) if error.is_conflict() => (Written::Done(None), Ok(())),
+            Some(Err(error)) => (Written::NotDone, Err(error.into())),
+            None => (Written::NotDone, Err(unanswered())),
+        };
+        message.finish(written, &lock);
+        result
     }
 }
 

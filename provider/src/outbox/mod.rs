@@ -1,17 +1,18 @@
-//! Messages between instances: committed by their sender, delivered afterwards, at once or by the reconciler.
+//! Messages between instances: committed by their sender, then delivered at once or by the
+//! reconciler.
 //!
-//! Delivered means that every target document exists or existed. Whatever is delivered twice conflicts with what the
-//! first delivery left, and changes nothing.
+//! An intent is delivered when every target document exists or has existed. A second delivery
+//! conflicts with the documents or traces of the first, and changes nothing.
 
 mod activities;
 mod cancelled;
-mod carrier;
+mod dead_letters;
 mod deliver;
 mod documents;
-mod given_up;
 mod intent;
 mod messages;
 mod reconcile;
+mod relay;
 mod remove;
 
 use cdb_client::ErrorKind;
@@ -25,8 +26,8 @@ pub(crate) use intent::Outbox;
 pub(crate) use reconcile::run as reconcile;
 
 impl From<&Error> for Undelivered {
-    /// Values that cannot be read or written count as an attempt: a newer program, which is just being deployed, may be
-    /// able to read them.
+    /// Counts undecodable values as an attempt, because a newer version that is being deployed may
+    /// decode them.
     fn from(error: &Error) -> Self {
         match error {
             Error::Request(request) if request.kind() != ErrorKind::Decode => Self::from(request),

@@ -1,5 +1,5 @@
-//! The reconciler: has intents delivered whose first delivery failed or never took place, and looks after what else was
-//! left lying.
+//! The reconciler: delivers intents whose first delivery failed or was never started, and releases
+//! unused locks.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::poll::idle_probe;
 use crate::services::Services;
 use crate::{activities, spill, turn};
 
-/// How often what was left lying is looked after; sends nothing when there is none.
+/// The interval of releasing unused locks. Sends nothing when there are none.
 const HOUSEKEEPING: Duration = Duration::from_millis(500);
 
-/// Runs until the provider is gone.
+/// Runs until the provider stops.
 pub(crate) async fn run(
     services: Services,
     interval: Duration,
@@ -32,14 +32,14 @@ pub(crate) async fn run(
         }
         services.instances().local().tick();
         services.activities().sweep();
-        turn::give_back_unwanted(&services).await;
-        activities::give_back_unwanted(&services).await;
+        turn::release_unused(&services).await;
+        activities::release_unused(&services).await;
         if Instant::now() >= last_sweep + services.store.orphan_age / 2 {
             last_sweep = Instant::now();
             spill::sweep(&services.store).await;
         }
         if Instant::now() >= next_round {
-            // Idle queues ask whether anything is due, undelivered messages included.
+            // The idle probe also finds undelivered intents.
             let idle = matches!(idle_probe::is_idle(&services, interval).await, Ok(true));
             let more = !idle && reconcile(&services, &policy, &jitter).await;
             next_round = Instant::now() + if more { Duration::ZERO } else { interval };

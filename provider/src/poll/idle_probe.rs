@@ -1,8 +1,8 @@
-//! One cheap query for all queues while nothing comes.
+//! One cheap query for all queues while they are idle.
 //!
-//! Each queue has a poll of its own, which knows what this process can work on. When polls have found nothing for a while,
-//! they are preceded by one query for all of them: is anything due at all? Its answer serves every queue, so an idle
-//! provider sends one request per interval.
+//! Each queue has its own poll, which queries for the work that this process can run. After empty
+//! polls, one probe for all queues precedes the next poll: is any item due? Its answer serves every
+//! queue, so an idle provider sends one request per interval.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::documents::{Durable, FIRST_DUE, OrchestratorItem, OutboxIntent, Worke
 use crate::error::Result;
 use crate::services::Services;
 
-/// From this poll interval on, a poll is preceded by the query.
+/// The poll interval from which on the probe precedes each poll.
 const IDLE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Does `poll`, unless nothing at all is due. `interval` is the time between the last two polls.
+/// Runs `poll`, unless no item is due at all. `interval` is the time between the last two polls.
 ///
 /// # Errors
-/// Those of the query and of `poll`.
+/// Fails when the probe or `poll` fails.
 pub(crate) async fn unless_idle<T: Default>(
     services: &Services,
     interval: Duration,
@@ -31,20 +31,21 @@ pub(crate) async fn unless_idle<T: Default>(
     poll.await
 }
 
-/// Whether nothing is due, by an answer that is younger than `interval`.
+/// Returns whether no item is due, by a probe younger than `interval`.
 pub(crate) async fn is_idle(services: &Services, interval: Duration) -> Result<bool> {
     let mut last = services.queues.last_probe.lock().await;
-    // A little less, so that a caller at this very interval gets a new answer each time.
+    // A little less than the interval, so that a caller at this interval gets a new answer each
+    // time.
     let fresh = interval * 9 / 10;
     if let Some((at, idle)) = *last
         && at.elapsed() < fresh
     {
         return Ok(idle);
     }
-    let asked_at = Instant::now();
+    let sent_at = Instant::now();
     let idle = nothing_is_due(services).await?;
-    let was_idle = last.replace((asked_at, idle)).is_none_or(|(_, idle)| idle);
-    // Items that stay due cannot be worked on here, and are no reason to hurry.
+    let was_idle = last.replace((sent_at, idle)).is_none_or(|(_, idle)| idle);
+    // Items that stay due cannot be run here, and do not speed up the polls.
     if was_idle && !idle {
         services.instances().local().poll_soon();
         services.activities().local().poll_soon();
@@ -62,9 +63,9 @@ async fn nothing_is_due(services: &Services) -> Result<bool> {
             OrchestratorItem::VISIBLE_AT,
             OrchestratorItem::DISPATCH_SLOT,
         );
-        due = scope.due(visible_at, slot, (FIRST_DUE, now)).within() | due;
+        due = scope.due(visible_at, slot, FIRST_DUE, now).within() | due;
         let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
-        due = scope.due(visible_at, slot, (FIRST_DUE, now)).within() | due;
+        due = scope.due(visible_at, slot, FIRST_DUE, now).within() | due;
     }
     let query = Query::<Durable>::across_partitions().filter(due).top(1);
     let found = services.container().query(query).row_by_row().all().await?;

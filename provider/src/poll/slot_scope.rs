@@ -1,8 +1,9 @@
-//! Which due items a runtime asks for: those of its dispatch slots, and overdue items of all slots.
+//! The slot scope of a poll: the due items of this runtime's dispatch slots, and overdue items of
+//! all slots.
 //!
-//! Slots spread load, and nothing may depend on them. The runtime of a slot may be busy, or gone and not yet detected, or
-//! unable to work on an item: an instance of another version, an activity with a tag that only other runtimes run. So every
-//! runtime takes items that are overdue.
+//! Slots spread load, and correctness does not depend on them. The runtime of a slot may be busy,
+//! may have failed undetected, or may be unable to run an item: an instance of another version, an
+//! activity with another tag. So every runtime takes overdue items.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +13,14 @@ use cdb_coordination::{LeaseProvider, SlotSet};
 use cdb_model::{Document, Filter, Indexed, Patchable, Path, Timestamp};
 use tokio::time::Instant;
 
-/// How long an item is due before runtimes of other slots take it.
+/// The time after which an item is overdue, so that runtimes of other slots take it.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
-/// How often a poll asks for overdue items too. Not always: under overload the oldest items of every slot are overdue, and
-/// all runtimes would ask for the same ones.
+/// The time between two polls that include overdue items. Under overload the oldest items of every
+/// slot are overdue, and all runtimes would query for the same items.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A queue that is polled.
+/// A polled queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PolledQueue {
     Orchestrations,
@@ -29,7 +30,7 @@ pub(crate) enum PolledQueue {
 /// The slots of this runtime.
 pub(crate) struct SlotScope {
     leases: Arc<dyn LeaseProvider>,
-    /// When each queue was last asked for overdue items.
+    /// The time of each queue's last poll that included overdue items.
     last_overdue: [Mutex<Option<Instant>>; 2],
 }
 
@@ -41,7 +42,7 @@ impl SlotScope {
         }
     }
 
-    /// What the next poll of a queue asks for.
+    /// Returns the scope of the next poll of a queue.
     pub(crate) async fn of_poll(&self, queue: PolledQueue) -> PollScope {
         let slots = self.leases.slots().await;
         let mut last = match queue {
@@ -57,7 +58,7 @@ impl SlotScope {
         PollScope { slots, overdue }
     }
 
-    /// Everything that any poll of this runtime asks for.
+    /// Returns the scope of all polls of this runtime.
     pub(crate) async fn widest(&self) -> PollScope {
         PollScope {
             slots: self.leases.slots().await,
@@ -74,7 +75,7 @@ impl fmt::Debug for SlotScope {
     }
 }
 
-/// What a poll asks for.
+/// The scope of a poll.
 #[derive(Debug)]
 pub(crate) struct PollScope {
     slots: SlotSet,
@@ -82,22 +83,23 @@ pub(crate) struct PollScope {
 }
 
 impl PollScope {
-    /// Whether there is nothing to ask for: this runtime serves no slots.
+    /// Returns whether this runtime serves no slots.
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Whether an item is in a slot of this runtime.
+    /// Returns whether an item is in a slot of this runtime.
     pub(crate) fn is_own(&self, slot: u8) -> bool {
         self.slots.contains(slot)
     }
 
-    /// The items to ask for that are due between two times.
+    /// Returns the filter for items in scope that are due between two times.
     pub(crate) fn due<D: Document>(
         &self,
         visible_at: Path<D, Timestamp, Indexed, Patchable>,
         slot: Path<D, u8, Indexed, Patchable>,
-        (from, now): (Timestamp, Timestamp),
+        from: Timestamp,
+        now: Timestamp,
     ) -> Filter<D> {
         if self.slots.is_all() {
             return visible_at.between(from, now);
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn overdue_items_are_asked_for_at_intervals() {
+    async fn polls_include_overdue_items_at_intervals() {
         let scope = SlotScope::new(Arc::new(InMemoryLeaseProvider::share(0, 2)));
         assert!(scope.of_poll(PolledQueue::Orchestrations).await.overdue);
         assert!(scope.of_poll(PolledQueue::Activities).await.overdue);
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_runtime_of_all_slots_asks_for_everything_and_one_without_slots_for_nothing() {
+    async fn the_scope_follows_the_slots_of_the_runtime() {
         let all = SlotScope::new(Arc::new(InMemoryLeaseProvider::all()));
         let scope = all.of_poll(PolledQueue::Activities).await;
         assert!(scope.is_own(0) && scope.is_own(255) && !scope.is_empty());

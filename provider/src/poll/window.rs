@@ -1,9 +1,9 @@
-//! How many items a poll asks for, and from which due time on.
+//! The poll window: how many items a poll queries, and from which due time on.
 //!
-//! A poll asks for the first due items. Some of them cannot be worked on here and stay due: instances that cannot start yet
-//! or need another version, unreadable documents. If they were as many as a poll asks for, no item behind them would ever be
-//! found. So a poll asks for more items, the more of the last poll's items could not be used; when it may not ask for more,
-//! the next poll starts behind them.
+//! A poll queries the first due items. Some of them cannot be used here and stay due: instances
+//! that cannot start yet or need another version, undecodable documents. If a poll found only such
+//! items, it would never find the items behind them. So a poll queries more rows, the more rows of
+//! the last poll were unusable; at the limit, the next poll starts behind them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,44 +12,45 @@ use cdb_model::{Document, Indexed, Patchable, Path, Stored, Timestamp, Unreadabl
 
 use crate::documents::FIRST_DUE;
 
-/// Most items that a poll asks for beyond the usual number.
-const MOST_EXTRA: u32 = 1024;
+/// The most rows that a poll queries beyond the base number.
+const MAX_EXTRA_ROWS: u32 = 1024;
 
 /// The window of the next poll of a queue.
 #[derive(Debug)]
 pub(crate) struct PollWindow {
-    /// How many items a poll asks for, unless it has to look past unusable ones.
-    usual: u32,
+    /// The number of rows that a poll queries without unusable items.
+    base_rows: u32,
     next: Mutex<Next>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Next {
-    /// How many items of the last poll could not be used.
+    /// The number of unusable rows in the last poll.
     unusable: u32,
-    /// All items that were due before have just been seen, and could not be used.
+    /// All items that were due before this time were polled, and were unusable.
     from: Timestamp,
 }
 
-/// What one poll asks for: how many items, in order, from a due time on.
+/// The request of one poll: the number of rows, in order, from a due time on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct PollRequest {
     pub(crate) from: Timestamp,
     pub(crate) rows: u32,
 }
 
-/// What a poll has found.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct PollResult {
     pub(crate) rows: usize,
     /// Rows that cannot be used here.
     pub(crate) unusable: usize,
-    /// When the last of them was due.
+    /// The due time of the last row.
     pub(crate) last: Option<Timestamp>,
 }
 
-impl Seen {
-    /// What a poll has found, with every row usable. `due` is the due time of a readable document.
+impl PollResult {
+    /// Returns the result of a poll with every row usable. `due` returns the due time of a decoded
+    /// document.
     pub(crate) fn of<D: Document>(
         rows: &[Result<Stored<D>, Unreadable>],
         visible_at: Path<D, Timestamp, Indexed, Patchable>,
@@ -68,47 +69,49 @@ impl Seen {
 }
 
 impl PollWindow {
-    pub(crate) fn new(usual: u32) -> Self {
+    pub(crate) fn new(base_rows: u32) -> Self {
         let next = Next {
             unusable: 0,
             from: FIRST_DUE,
         };
         Self {
-            usual,
+            base_rows,
             next: Mutex::new(next),
         }
     }
 
     fn next(&self) -> MutexGuard<'_, Next> {
-        // Valid between any two statements, so a panic elsewhere does not spoil it.
+        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the next poll asks for.
-    pub(crate) fn look(&self) -> Look {
+    /// Returns the request of the next poll.
+    pub(crate) fn next_request(&self) -> PollRequest {
         let next = *self.next();
-        let more = next.unusable.saturating_mul(2).min(MOST_EXTRA);
-        Look {
+        let more = next.unusable.saturating_mul(2).min(MAX_EXTRA_ROWS);
+        PollRequest {
             from: next.from,
-            rows: self.usual.saturating_add(more),
+            rows: self.base_rows.saturating_add(more),
         }
     }
 
-    /// Notes what a poll with this window has found.
-    pub(crate) fn note(&self, look: Look, seen: Seen) {
-        let rows = u32::try_from(seen.rows).unwrap_or(u32::MAX);
-        let unusable = u32::try_from(seen.unusable).unwrap_or(u32::MAX);
-        let is_end = rows < look.rows;
-        let behind = seen.last.filter(|_| !is_end && unusable >= MOST_EXTRA);
-        *self.next() = match behind {
-            // Items due at the same moment as the last one are asked for again.
+    /// Notes the result of a poll.
+    pub(crate) fn note(&self, request: PollRequest, result: PollResult) {
+        let rows = u32::try_from(result.rows).unwrap_or(u32::MAX);
+        let unusable = u32::try_from(result.unusable).unwrap_or(u32::MAX);
+        let is_end = rows < request.rows;
+        let skip_to = result
+            .last
+            .filter(|_| !is_end && unusable >= MAX_EXTRA_ROWS);
+        *self.next() = match skip_to {
+            // Items due at the same time as the last row are queried again.
             Some(last) => Next {
                 unusable,
-                from: last.max(look.from + Duration::from_millis(1)),
+                from: last.max(request.from + Duration::from_millis(1)),
             },
             // Restart from the oldest item: earlier skipped items may be usable now.
-            None if look.from > FIRST_DUE => Next {
-                unusable: MOST_EXTRA,
+            None if request.from > FIRST_DUE => Next {
+                unusable: MAX_EXTRA_ROWS,
                 from: FIRST_DUE,
             },
             None => Next {
@@ -123,37 +126,38 @@ impl PollWindow {
 mod tests {
     use super::*;
 
-    const USUAL: u32 = 64;
+    const BASE_ROWS: u32 = 64;
 
-    /// What a poll finds of items of which each is due a millisecond after the one before, all of them in vain.
-    fn poll(window: &PollWindow, poison: u64) -> Look {
-        let look = window.look();
-        let before = look.from.as_millis() - FIRST_DUE.as_millis();
-        let rows = u64::from(look.rows).min(poison.saturating_sub(before));
-        let seen = Seen {
+    /// Polls `poison` unusable items, of which each is due a millisecond after the previous one.
+    fn poll(window: &PollWindow, poison: u64) -> PollRequest {
+        let request = window.next_request();
+        let before = request.from.as_millis() - FIRST_DUE.as_millis();
+        let rows = u64::from(request.rows).min(poison.saturating_sub(before));
+        let result = PollResult {
             rows: usize::try_from(rows).unwrap(),
             unusable: usize::try_from(rows).unwrap(),
-            last: (rows > 0).then(|| look.from + Duration::from_millis(rows - 1)),
+            last: (rows > 0).then(|| request.from + Duration::from_millis(rows - 1)),
         };
-        window.note(look, seen);
-        look
+        window.note(request, result);
+        request
     }
 
-    /// How many polls it takes to see what lies behind so many items that are found in vain.
+    /// Returns how many polls it takes to reach the items behind `poison` unusable ones.
     fn polls_behind(window: &PollWindow, poison: u64) -> u32 {
         for polls in 1..1_000 {
-            let look = poll(window, poison);
-            let seen = look.from.as_millis() - FIRST_DUE.as_millis() + u64::from(look.rows);
-            if seen > poison {
+            let request = poll(window, poison);
+            let reached =
+                request.from.as_millis() - FIRST_DUE.as_millis() + u64::from(request.rows);
+            if reached > poison {
                 return polls;
             }
         }
-        panic!("never seen");
+        panic!("never reached");
     }
 
     #[test]
-    fn what_lies_behind_others_is_seen_after_a_few_polls() {
-        let polls = |poison| polls_behind(&PollWindow::new(USUAL), poison);
+    fn items_behind_unusable_ones_are_reached_after_a_few_polls() {
+        let polls = |poison| polls_behind(&PollWindow::new(BASE_ROWS), poison);
         assert_eq!(polls(0), 1);
         assert_eq!(polls(64), 2);
         assert_eq!(polls(200), 3);
@@ -162,60 +166,63 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_any_number_is_seen_again_and_again() {
-        let window = PollWindow::new(USUAL);
+    fn the_window_restarts_after_it_has_passed_the_unusable_items() {
+        let window = PollWindow::new(BASE_ROWS);
         polls_behind(&window, 100_000);
         assert_eq!(polls_behind(&window, 100_000), 92);
         assert_eq!(poll(&window, 100_000).from, FIRST_DUE);
     }
 
     #[test]
-    fn more_at_one_moment_than_a_poll_asks_for_does_not_stop_it() {
-        let window = PollWindow::new(USUAL);
+    fn more_items_due_at_one_time_than_a_poll_queries_do_not_stop_the_window() {
+        let window = PollWindow::new(BASE_ROWS);
         let mut from = FIRST_DUE;
         for _ in 0..10 {
-            let look = window.look();
-            let rows = usize::try_from(look.rows).unwrap();
-            let seen = Seen {
+            let request = window.next_request();
+            let rows = usize::try_from(request.rows).unwrap();
+            let result = PollResult {
                 rows,
                 unusable: rows,
                 last: Some(FIRST_DUE),
             };
-            window.note(look, seen);
-            from = from.max(look.from);
+            window.note(request, result);
+            from = from.max(request.from);
         }
         assert!(from > FIRST_DUE);
     }
 
     #[test]
-    fn polls_are_shallow_again_when_nothing_lies_in_the_way() {
-        let window = PollWindow::new(USUAL);
+    fn a_poll_queries_the_base_number_again_when_nothing_is_unusable() {
+        let window = PollWindow::new(BASE_ROWS);
         polls_behind(&window, 100_000);
-        // What lay in the way was looked at to its end.
-        let look = window.look();
-        assert_eq!((look.from, look.rows), (FIRST_DUE, USUAL + MOST_EXTRA));
-        let nothing = Seen {
+        // The unusable items were passed completely.
+        let request = window.next_request();
+        assert_eq!(
+            (request.from, request.rows),
+            (FIRST_DUE, BASE_ROWS + MAX_EXTRA_ROWS)
+        );
+        let nothing = PollResult {
             rows: 0,
             unusable: 0,
             last: None,
         };
-        window.note(look, nothing);
-        assert_eq!(window.look().rows, USUAL);
+        window.note(request, nothing);
+        assert_eq!(window.next_request().rows, BASE_ROWS);
     }
 
     #[test]
-    fn a_poll_that_has_found_something_to_do_is_followed_by_one_from_the_beginning() {
-        let window = PollWindow::new(USUAL);
-        while window.look().from == FIRST_DUE {
+    fn a_poll_with_usable_items_restarts_the_window() {
+        let window = PollWindow::new(BASE_ROWS);
+        while window.next_request().from == FIRST_DUE {
             poll(&window, 100_000);
         }
-        let look = window.look();
-        let seen = Seen {
-            rows: usize::try_from(look.rows).unwrap(),
+        let request = window.next_request();
+        let result = PollResult {
+            rows: usize::try_from(request.rows).unwrap(),
             unusable: 10,
-            last: Some(look.from + Duration::from_secs(5)),
+            last: Some(request.from + Duration::from_secs(5)),
         };
-        window.note(look, seen);
-        assert_eq!(window.look().from, FIRST_DUE);
+        window.note(request, result);
+        assert_eq!(window.next_request().from, FIRST_DUE);
     }
 }

@@ -1,4 +1,5 @@
-//! Claiming a session for a worker: in the batch that locks an activity of it, under the version that was found free.
+//! Claims a session for a worker, in the batch that locks one of its activities, conditionally on
+//! the version that was free.
 
 use std::time::Duration;
 
@@ -11,14 +12,15 @@ use super::Sessions;
 use crate::documents::{Durable, Session, SessionKey, WorkerItem};
 use crate::error::Result;
 
-/// How long another worker is believed to hold a session: it may let go at any time.
-const HELD_FOR: Duration = Duration::from_secs(5);
+/// The longest time for which another worker is assumed to hold a session, because it may release
+/// it early.
+const MAX_ASSUMED: Duration = Duration::from_secs(5);
 
-/// A session that is claimed together with an activity.
+/// The claim of a session, taken together with an activity.
 #[derive(Debug)]
 pub(crate) struct Claim {
     session: Session,
-    /// The version that is taken over; nothing when the session is new.
+    /// The version to replace; `None` for a new session.
     etag: Option<ETag>,
 }
 
@@ -33,8 +35,8 @@ impl Claim {
     }
 }
 
-/// The session of an activity, claimed for the first time.
-fn fresh(item: &WorkerItem, config: &SessionFetchConfig, now: Timestamp) -> Session {
+/// Returns the session document of a first claim.
+fn new_session(item: &WorkerItem, config: &SessionFetchConfig, now: Timestamp) -> Session {
     Session {
         instance_id: item.instance_id.clone(),
         session_id: item.session_id.clone().unwrap_or_default(),
@@ -46,7 +48,7 @@ fn fresh(item: &WorkerItem, config: &SessionFetchConfig, now: Timestamp) -> Sess
 }
 
 impl Sessions {
-    /// Looks whether the session of an activity can be had, and how. `None` while another owner holds it.
+    /// Prepares the claim of an activity's session. Returns `None` while another owner holds it.
     pub(crate) async fn claim(
         &self,
         container: &ContainerClient<Durable>,
@@ -63,31 +65,30 @@ impl Sessions {
             }
             Err(error) => return Err(error.into()),
         };
-        let session = found.as_ref().map(|stored| &stored.document);
-        if let Some(session) = session
-            && !session.is_lockable(now)
-            && session.lock_mark() != Some(&*config.owner_id)
-        {
-            let until = session.locked_until.min(now + HELD_FOR);
-            let believed = Session {
-                locked_until: until,
-                ..session.clone()
-            };
-            self.see(&believed, now);
-            return Ok(None);
+        let mut session = new_session(item, config, now);
+        if let Some(stored) = &found {
+            let held = &stored.document;
+            if !held.is_lockable(now) && held.lock_mark() != Some(&*config.owner_id) {
+                self.note_held(held, now);
+                return Ok(None);
+            }
+            session.created_at = held.created_at;
         }
-        let created_at = found
-            .as_ref()
-            .map_or(now, |stored| stored.document.created_at);
-        let session = Session {
-            created_at,
-            ..fresh(item, config, now)
-        };
         let etag = found.map(|stored| stored.etag);
         Ok(Some(Claim { session, etag }))
     }
 
-    /// Claims a session whose document cannot be read: it is written anew, unless it says that somebody else holds it.
+    /// Notes a session that another worker holds.
+    fn note_held(&self, session: &Session, now: Timestamp) {
+        let assumed = Session {
+            locked_until: session.locked_until.min(now + MAX_ASSUMED),
+            ..session.clone()
+        };
+        self.note(&assumed, now);
+    }
+
+    /// Claims a session whose document cannot be decoded: replaces it, unless its readable fields
+    /// name another holder.
     async fn reclaim(
         &self,
         container: &ContainerClient<Durable>,
@@ -95,7 +96,7 @@ impl Sessions {
         config: &SessionFetchConfig,
         now: Timestamp,
     ) -> Result<Option<Claim>> {
-        let session = fresh(item, config, now);
+        let session = new_session(item, config, now);
         let id = session.key().to_id()?;
         let all = Query::<Session>::in_partition(&*item.instance_id);
         let rows = container.query(all).row_by_row().all().await?;
@@ -103,7 +104,7 @@ impl Sessions {
             .into_iter()
             .filter_map(Result::err)
             .find(|found| found.location.as_ref().is_some_and(|at| at.id == id));
-        // Meanwhile gone, or readable: the next fetch claims it.
+        // Deleted or decodable by now: the next fetch claims it.
         let Some(found) = found else {
             return Ok(None);
         };
@@ -118,8 +119,8 @@ impl Sessions {
         Ok(Some(Claim { session, etag }))
     }
 
-    /// The claim is committed.
+    /// Notes a committed claim.
     pub(crate) fn claimed(&self, claim: &Claim) {
-        self.see_own(&claim.session, claim.session.last_activity);
+        self.note_own(&claim.session, claim.session.last_activity);
     }
 }

@@ -1,4 +1,4 @@
-//! Removing sessions that nobody holds and no activity waits for.
+//! Deletes sessions that are not held and that no activity needs.
 
 use cdb_client::ContainerClient;
 use cdb_model::Query;
@@ -8,19 +8,19 @@ use crate::documents::{Durable, Session, WorkerItem};
 use crate::error::Result;
 
 impl Sessions {
-    /// Implements `Provider::cleanup_orphaned_sessions`. How many were removed.
+    /// Implements `Provider::cleanup_orphaned_sessions`. Returns the number of deleted sessions.
     pub(crate) async fn cleanup(&self, container: &ContainerClient<Durable>) -> Result<usize> {
         let expired = Session::LOCKED_UNTIL.lt(container.now());
         let expired = Query::<Session>::across_partitions().filter(expired);
         let expired = container.query(expired).row_by_row().all().await?;
         let mut removed = 0;
         for stored in self.corrupt_documents.readable(expired) {
-            if is_waited_for(container, &stored.document).await? {
+            if is_needed(container, &stored.document).await? {
                 continue;
             }
             match container.delete_stored(&stored).await {
                 Ok(()) => removed += 1,
-                // Claimed or removed meanwhile.
+                // Claimed or deleted by another worker.
                 Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -29,7 +29,7 @@ impl Sessions {
     }
 }
 
-async fn is_waited_for(container: &ContainerClient<Durable>, session: &Session) -> Result<bool> {
+async fn is_needed(container: &ContainerClient<Durable>, session: &Session) -> Result<bool> {
     let activities = Query::<WorkerItem>::in_partition(&*session.instance_id)
         .filter(WorkerItem::SESSION_ID.eq(&*session.session_id))
         .count();

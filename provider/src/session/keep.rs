@@ -1,7 +1,7 @@
-//! Keeping the sessions that were claimed: noting progress, renewing, letting go.
+//! Keeps claimed sessions: notes progress, renews, releases.
 //!
-//! Each is a patch under the condition that the session is held still, and the same when it is done twice. One that does
-//! not take place any more is no error: the session was lost, or cleaned up.
+//! Each operation is an idempotent patch, conditional on the session still being held. A patch
+//! whose condition fails is not an error: the session was lost or cleaned up.
 
 use std::time::Duration;
 
@@ -13,9 +13,10 @@ use crate::documents::{Durable, Session, SessionKey, WorkerItem};
 use crate::error::Result;
 
 impl Sessions {
-    /// Notes that an activity of the session has made progress, as long as the session is held.
+    /// Notes progress of an activity of the session, while the session is held.
     ///
-    /// Not part of the activity's own batch: a session that was cleaned up meanwhile must not undo an activity's end.
+    /// The patch is not part of the activity's own batch, because a deleted session must not undo
+    /// the end of an activity.
     pub(crate) async fn touch(
         &self,
         container: &ContainerClient<Durable>,
@@ -30,11 +31,11 @@ impl Sessions {
             .set(Session::LAST_ACTIVITY, now)
             .when(Session::LOCKED_UNTIL.gt(now));
         if let Err(error) = patch_held(container, &key, &patch).await {
-            tracing::debug!(%error, "activity of a session was not noted");
+            tracing::debug!(%error, "cannot note the activity of a session");
         }
     }
 
-    /// Implements `Provider::renew_session_lock`. How many were renewed.
+    /// Implements `Provider::renew_session_lock`. Returns the number of renewed sessions.
     pub(crate) async fn renew(
         &self,
         container: &ContainerClient<Durable>,
@@ -45,27 +46,26 @@ impl Sessions {
         let owners = self.busy(owner_ids, container.now());
         let mut renewed = 0;
         for session in self.held_by(container, owners).await? {
-            // Fresh for every session: renewing many takes time.
+            // A new time for every session, because renewing many takes time.
             let now = container.now();
             if session.last_activity + idle_timeout <= now {
                 continue;
             }
             let key = SessionKey::new(&*session.instance_id, &*session.session_id);
-            let times = (now, now + extend_for);
-            if hold(container, &key, &session.owner_id, times).await? {
+            let until = now + extend_for;
+            if hold(container, &key, &session.owner_id, now, until).await? {
                 renewed += 1;
-                let locked_until = times.1;
                 let session = Session {
-                    locked_until,
+                    locked_until: until,
                     ..session
                 };
-                self.see(&session, now);
+                self.note(&session, now);
             }
         }
         Ok(renewed)
     }
 
-    /// What these owners hold. Remembers those that hold nothing.
+    /// Returns the sessions that these owners hold. Remembers owners without sessions.
     async fn held_by(
         &self,
         container: &ContainerClient<Durable>,
@@ -78,7 +78,7 @@ impl Sessions {
         let theirs = Session::OWNER_ID.is_in(owners.iter().copied());
         let query = Query::across_partitions().filter(theirs & Session::LOCKED_UNTIL.gt(now));
         let held = container.query(query).row_by_row().all().await?;
-        // One that cannot be read ends by itself, and is written anew by whoever claims it next.
+        // An undecodable session expires, and its next claim replaces it.
         let held = self.corrupt_documents.readable(held).into_iter();
         let held: Vec<Session> = held.map(|stored| stored.document).collect();
         let idle = |owner: &&str| held.iter().all(|session| session.owner_id != *owner);
@@ -86,25 +86,27 @@ impl Sessions {
         Ok(held)
     }
 
-    /// Lets go of the sessions that were claimed here, so that other workers need not wait until their locks end.
+    /// Releases the sessions that were claimed here, so that other workers need not wait until they
+    /// expire.
     pub(crate) async fn release(&self, container: &ContainerClient<Durable>) {
         for (name, owner) in self.held_here(container.now()) {
             let now = container.now();
             let key = SessionKey::new(&*name.0, &*name.1);
-            if let Err(error) = hold(container, &key, &owner, (now, now)).await {
-                tracing::debug!(%error, "a session is left to end by itself");
+            if let Err(error) = hold(container, &key, &owner, now, now).await {
+                tracing::debug!(%error, "a session was not released; it will expire");
             }
             self.forget(&name);
         }
     }
 }
 
-/// Moves the end of a session, if this owner holds it `now`. Whether it did.
+/// Sets the expiry of a session that this owner holds `now`. Returns whether the owner held it.
 async fn hold(
     container: &ContainerClient<Durable>,
     key: &SessionKey,
     owner: &str,
-    (now, until): (Timestamp, Timestamp),
+    now: Timestamp,
+    until: Timestamp,
 ) -> Result<bool> {
     let patch = Patch::<Session>::new()
         .set(Session::LOCKED_UNTIL, until)
@@ -112,7 +114,7 @@ async fn hold(
     patch_held(container, key, &patch).await
 }
 
-/// Whether the session was there and met the patch's condition.
+/// Patches a session. Returns whether the session exists and meets the patch's condition.
 async fn patch_held(
     container: &ContainerClient<Durable>,
     key: &SessionKey,

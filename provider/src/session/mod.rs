@@ -1,9 +1,10 @@
-//! Sessions: all activities of a session go to one worker, as long as it keeps the session.
+//! Sessions: all activities of a session go to one worker, while it holds the session.
 //!
-//! A session is claimed in the batch that locks an activity, so what became of a lost answer the activity's lock says; and
-//! kept by patches under a condition, so that activities which note their progress meanwhile do not get in its way. Its lock
-//! is a name and no version (`documents/session.rs`), which is why the steps of `cdb_coordination::lock`, which go by the
-//! version, are not its own. What is kept in memory saves requests and decides nothing.
+//! The batch that locks an activity also claims its session, so after a lost answer the activity's
+//! lock tells the outcome of both. Conditional patches keep a session, so they do not conflict with
+//! activities that note their progress. The lock of a session is an owner's name instead of a
+//! version (`documents/session.rs`), so the version-based functions of `cdb_coordination::lock` do
+//! not apply. The table in memory only saves requests.
 
 mod claim;
 mod cleanup;

@@ -1,6 +1,7 @@
-//! What this process has seen of sessions: who holds them, who claims them here, who had none.
+//! The sessions that this process knows: their holders, the owners that claim sessions here, and
+//! owners without sessions.
 //!
-//! Memory of one process. All of it may be wrong or forgotten at any time and costs a request then.
+//! All of it are hints; a wrong or missing entry costs a request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,44 +13,44 @@ use duroxide::providers::SessionFetchConfig;
 use crate::corrupt_documents::CorruptDocuments;
 use crate::documents::{Session, WorkerItem};
 
-/// How long a search for an owner's sessions that found none is believed, unless one is claimed here.
+/// The time for which an owner without sessions is not searched again, unless it claims one here.
 const NO_SESSIONS_FOR: Duration = Duration::from_secs(60);
 
-/// How many sessions are remembered before those are forgotten that nobody holds any more.
-const BEFORE_SWEEP: usize = 1024;
+/// The number of remembered sessions from which on expired ones are removed.
+const SWEEP_THRESHOLD: usize = 1024;
 
-/// The sessions of a container, as one process works with them.
+/// The table of a container's sessions in this process.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     state: Mutex<State>,
     pub(super) corrupt_documents: Arc<CorruptDocuments>,
 }
 
-/// A session's instance and its name there.
+/// The key of a session: its instance and its name.
 pub(super) type Name = (String, String);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Who holds a session, and until when at least.
-    seen: HashMap<Name, (String, Timestamp)>,
-    /// Who claims sessions in this process.
+    /// The holder of each session, and the earliest expiry.
+    holders: HashMap<Name, (String, Timestamp)>,
+    /// The owners that claim sessions in this process.
     owners: HashSet<String>,
-    /// Owners that had no session when they were last searched for.
+    /// Owners that had no session when they were last searched.
     idle: HashMap<String, Timestamp>,
-    /// With how many sessions seen the outdated ones are forgotten.
+    /// The number of sessions at which expired ones are removed next.
     sweep_at: usize,
 }
 
 impl State {
-    fn see(&mut self, session: &Session, now: Timestamp) {
-        if self.seen.len() >= self.sweep_at.max(BEFORE_SWEEP) {
-            self.seen.retain(|_, (_, until)| *until > now);
-            // So that remembering one takes a moment however many there are.
-            self.sweep_at = 2 * self.seen.len();
+    fn note(&mut self, session: &Session, now: Timestamp) {
+        if self.holders.len() >= self.sweep_at.max(SWEEP_THRESHOLD) {
+            self.holders.retain(|_, (_, until)| *until > now);
+            // Doubling keeps the cost per entry constant.
+            self.sweep_at = 2 * self.holders.len();
         }
         let name = (session.instance_id.clone(), session.session_id.clone());
         let holder = (session.owner_id.clone(), session.locked_until);
-        self.seen.insert(name, holder);
+        self.holders.insert(name, holder);
     }
 }
 
@@ -62,12 +63,12 @@ impl Sessions {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is valid between any two statements, so a panic elsewhere does not spoil it.
+        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is worth trying: without a session always, with one when this worker takes sessions and nobody else is
-    /// known to hold it.
+    /// Returns whether to try an activity. An activity without a session is always tried. One with
+    /// a session is tried if this worker takes sessions and no other owner is known to hold it.
     pub(crate) fn may_fetch(
         &self,
         item: &WorkerItem,
@@ -80,50 +81,50 @@ impl Sessions {
         let Some(config) = config else { return false };
         let name = (item.instance_id.clone(), session_id.clone());
         self.state()
-            .seen
+            .holders
             .get(&name)
             .is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
     }
 
-    /// Remembers who holds a session.
-    pub(super) fn see(&self, session: &Session, now: Timestamp) {
-        self.state().see(session, now);
+    /// Notes the holder of a session.
+    pub(super) fn note(&self, session: &Session, now: Timestamp) {
+        self.state().note(session, now);
     }
 
-    /// Remembers a session that was claimed here.
-    pub(super) fn see_own(&self, session: &Session, now: Timestamp) {
+    /// Notes a session that was claimed here.
+    pub(super) fn note_own(&self, session: &Session, now: Timestamp) {
         let mut state = self.state();
         state.idle.remove(&session.owner_id);
         state.owners.insert(session.owner_id.clone());
-        state.see(session, now);
+        state.note(session, now);
     }
 
-    /// Those of the owners that may have sessions.
+    /// Returns the owners that may have sessions.
     pub(super) fn busy<'a>(&self, owner_ids: &[&'a str], now: Timestamp) -> Vec<&'a str> {
         let state = self.state();
         let busy = |owner: &&&str| state.idle.get(**owner).is_none_or(|until| *until <= now);
         owner_ids.iter().filter(busy).copied().collect()
     }
 
-    /// These owners were found to have no session.
+    /// Notes owners without sessions.
     pub(super) fn note_idle<'a>(&self, owners: impl Iterator<Item = &'a str>, now: Timestamp) {
         let until = now + NO_SESSIONS_FOR;
         let idle = owners.map(|owner| (owner.to_owned(), until));
         self.state().idle.extend(idle);
     }
 
-    /// The sessions that are held by those who claim them here, with their owners.
+    /// Returns the sessions held by owners of this process, with their owners.
     pub(super) fn held_here(&self, now: Timestamp) -> Vec<(Name, String)> {
         let state = self.state();
         let ours =
             |(owner, until): &(String, Timestamp)| state.owners.contains(owner) && *until > now;
-        let held = state.seen.iter().filter(|(_, holder)| ours(holder));
+        let held = state.holders.iter().filter(|(_, holder)| ours(holder));
         held.map(|(name, (owner, _))| (name.clone(), owner.clone()))
             .collect()
     }
 
     pub(super) fn forget(&self, name: &Name) {
-        self.state().seen.remove(name);
+        self.state().holders.remove(name);
     }
 }
 
@@ -145,24 +146,24 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_nobody_holds_any_more_are_forgotten_and_no_others() {
+    fn only_expired_sessions_are_forgotten() {
         let sessions = Sessions::new(Arc::default());
         let later = NOW + Duration::from_secs(60);
-        for number in 0..4 * BEFORE_SWEEP {
-            // One in 64 is held for longer than the moment.
+        for number in 0..4 * SWEEP_THRESHOLD {
+            // One in 64 sessions is still held.
             let until = if number % 64 == 0 { later } else { NOW };
-            sessions.see_own(&session(number, "w", until), NOW);
+            sessions.note_own(&session(number, "w", until), NOW);
         }
-        assert!(sessions.state().seen.len() <= BEFORE_SWEEP + 64);
-        assert_eq!(sessions.held_here(NOW).len(), 4 * BEFORE_SWEEP / 64);
+        assert!(sessions.state().holders.len() <= SWEEP_THRESHOLD + 64);
+        assert_eq!(sessions.held_here(NOW).len(), 4 * SWEEP_THRESHOLD / 64);
     }
 
     #[test]
-    fn an_owner_without_sessions_is_searched_for_again_after_a_while_or_when_it_claims_one() {
+    fn an_owner_without_sessions_is_searched_again_after_its_time_or_its_claim() {
         let sessions = Sessions::new(Arc::default());
         sessions.note_idle(["w", "x"].into_iter(), NOW);
         assert!(sessions.busy(&["w", "x"], NOW).is_empty());
-        sessions.see_own(&session(1, "w", NOW), NOW);
+        sessions.note_own(&session(1, "w", NOW), NOW);
         assert_eq!(sessions.busy(&["w", "x"], NOW), ["w"]);
         assert_eq!(
             sessions.busy(&["w", "x"], NOW + NO_SESSIONS_FOR),

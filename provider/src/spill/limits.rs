@@ -1,5 +1,5 @@
-//! How large things may be: a turn, a single text, a history. What exceeds a limit is refused for good, in words that
-//! name size, limit and setting, and duroxide fails the orchestration with them.
+//! The limits of a turn, a single text and a history. A larger one is refused permanently, with an
+//! error that names size, limit and setting, and duroxide fails the orchestration with that error.
 
 use crate::error::{Error, Result};
 
@@ -12,38 +12,37 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// A single text: an event, a message, an output.
+    /// Checks a single text: an event, a message, an output.
     ///
     /// # Errors
-    /// When it is larger than that.
+    /// Fails when it exceeds `max_value_bytes`.
     pub(crate) fn check_value(&self, what: &str, bytes: usize) -> Result<()> {
-        check(what, bytes, (self.value, "max_value_bytes"))
+        check(what, bytes, self.value, "max_value_bytes")
     }
 
-    /// All that one turn leaves.
+    /// Checks the size of one turn.
     ///
     /// # Errors
-    /// When it is larger than that.
+    /// Fails when it exceeds `max_turn_bytes`.
     pub(crate) fn check_turn(&self, bytes: usize) -> Result<()> {
-        check("the turn", bytes, (self.turn, "max_turn_bytes"))
+        check("the turn", bytes, self.turn, "max_turn_bytes")
     }
 
-    /// The history of an execution.
+    /// Checks the history of an execution.
     ///
     /// # Errors
-    /// When it is larger than that.
+    /// Fails when it exceeds `max_history_bytes`.
     pub(crate) fn check_history(&self, bytes: usize) -> Result<()> {
-        let limit = (self.history, "max_history_bytes");
-        check("the history", bytes, limit)
+        check("the history", bytes, self.history, "max_history_bytes")
     }
 }
 
-fn check(what: &str, bytes: usize, (limit, setting): (u64, &str)) -> Result<()> {
+fn check(what: &str, bytes: usize, limit: u64, setting: &str) -> Result<()> {
     if bytes as u64 <= limit {
         return Ok(());
     }
     Err(Error::Refused(format!(
         "{what} takes {bytes} bytes, the limit is {limit} (`{setting}`); \
-        store what is large elsewhere and pass on where it is"
+        store large data elsewhere and pass its location"
     )))
 }

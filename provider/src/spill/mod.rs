@@ -1,8 +1,8 @@
-//! Texts that are too large for a document: written before the commit that refers to them, read where they are needed,
-//! removed when nothing refers to them any more.
+//! Texts that are too large for a document: their chunks are written before the commit that refers
+//! to them, read when needed, and deleted when no document refers to them.
 //!
-//! A commit stays atomic whatever its size, because nothing knows of its chunks before it takes place, and everything
-//! is in place when it does. What a crash leaves between the two is swept.
+//! A commit stays atomic at any size: its chunks are unknown before the commit, and complete
+//! afterwards. A sweep deletes the chunks of crashed commits.
 
 mod limits;
 mod read;
@@ -11,5 +11,5 @@ mod write;
 
 pub(crate) use limits::Limits;
 pub(crate) use read::read;
-pub(crate) use remove::{ConsumedChunks, give_up_now, sweep};
+pub(crate) use remove::{ConsumedChunks, release_now, sweep};
 pub(crate) use write::Spilling;

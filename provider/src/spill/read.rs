@@ -1,4 +1,4 @@
-//! Reading texts back, wherever they are.
+//! Reads texts, inline or in chunks.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use futures::stream::{self, StreamExt};
 use crate::documents::{Chunk, ChunkKey, Chunked, Durable, Text};
 use crate::error::{Error, Result};
 
-/// How many chunks are read at the same time.
-const AT_ONCE: usize = 4;
+/// The number of concurrent reads.
+const CONCURRENCY: usize = 4;
 
-/// How often a chunk that is not found is looked for again: another process may have written it, and a replica that
-/// has not heard of it may have answered.
+/// The number of retries for a missing chunk, because another process may have written it and a
+/// lagging replica may have answered.
 const STALE_READS: u32 = 6;
 const STALE_DELAY: Duration = Duration::from_millis(10);
 
-/// The text.
+/// Reads a text.
 pub(crate) async fn read(container: &ContainerClient<Durable>, text: Text) -> Result<String> {
     let chunked = match text {
         Text::Inline(text) => return Ok(text),
@@ -25,8 +25,8 @@ pub(crate) async fn read(container: &ContainerClient<Durable>, text: Text) -> Re
     };
     let parts = chunked.parts();
     let parts = parts.map(|part| read_part(container, &chunked.instance_id, part));
-    let mut parts = stream::iter(parts).buffered(AT_ONCE);
-    // Grows with what is there: the number of bytes is a claim.
+    let mut parts = stream::iter(parts).buffered(CONCURRENCY);
+    // Not reserved by `bytes`, which may be damaged.
     let mut text = String::new();
     while let Some(part) = parts.next().await {
         match part? {
@@ -35,7 +35,7 @@ pub(crate) async fn read(container: &ContainerClient<Durable>, text: Text) -> Re
         }
     }
     if text.len() as u64 != chunked.bytes {
-        return Err(damaged(&chunked, "its chunks have another length"));
+        return Err(damaged(&chunked, "its chunks have a different length"));
     }
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! Removing chunks that nothing refers to any more, at once or by the sweep.
+//! Deletes chunks that no document refers to, immediately or by the sweep.
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{Fenced, Proof, execute_proven};
@@ -9,26 +9,27 @@ use crate::error::{Result, committed};
 use crate::services::Services;
 use crate::store::Store;
 
-/// Most spills per sweep; what is left comes with the next one.
-const ROUND: u32 = 100;
+/// The most spills per sweep. The next sweep handles the rest.
+const SWEEP_SPILLS: u32 = 100;
 
-/// The names of spills that are being swept begin like this, so that no commit finds its own any more.
+/// The prefix of spills that are being swept. After the renaming, a late commit does not find its
+/// spill.
 const SWEPT: &str = "swept-";
 
-/// Most chunks that are removed by one bulk.
-const AT_ONCE: usize = 100;
+/// The most chunks that one bulk deletes.
+const BULK_CHUNKS: usize = 100;
 
-/// Chunks to remove, and the document that says so.
-#[derive(Debug)]
-pub(crate) struct ConsumedChunks(Spill);
+/// The chunks that a commit consumes, and the spill that names them.
+#[derive(Debug, Default)]
+pub(crate) struct ConsumedChunks(Option<Spill>);
 
 impl ConsumedChunks {
-    /// What is left of texts that a commit of this instance consumes. `None` when none of them has chunks.
+    /// Returns the chunks of texts that a commit of this instance consumes.
     pub(crate) fn of<'a>(
         instance_id: &str,
         now: Timestamp,
         texts: impl IntoIterator<Item = &'a Text>,
-    ) -> Option<Self> {
+    ) -> Self {
         let texts = texts.into_iter().filter_map(Text::chunked);
         Self::of_chunked(instance_id, now, texts)
     }
@@ -37,7 +38,7 @@ impl ConsumedChunks {
         instance_id: &str,
         now: Timestamp,
         texts: impl IntoIterator<Item = &'a Chunked>,
-    ) -> Option<Self> {
+    ) -> Self {
         let texts: Vec<Chunked> = texts
             .into_iter()
             .map(|chunked| Chunked {
@@ -45,35 +46,38 @@ impl ConsumedChunks {
                 ..chunked.clone()
             })
             .collect();
-        (!texts.is_empty()).then(|| {
-            Self(Spill {
-                instance_id: instance_id.to_owned(),
-                name: uuid::Uuid::new_v4().to_string(),
-                texts,
-                created_at: now,
-            })
-        })
+        Self((!texts.is_empty()).then(|| Spill {
+            instance_id: instance_id.to_owned(),
+            name: uuid::Uuid::new_v4().to_string(),
+            texts,
+            created_at: now,
+        }))
     }
 
-    /// Adds to the commit that these chunks are to go.
+    /// Adds the spill to the commit, if there are chunks.
     pub(crate) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
-        batch.create(&self.0).map(|_| ())
+        match &self.0 {
+            Some(spill) => batch.create(spill).map(drop),
+            None => Ok(()),
+        }
     }
 
-    /// Removes them without anybody waiting for it. What fails is left to the sweep.
+    /// Deletes the chunks in the background. Failures are left to the sweep.
     pub(crate) fn remove(self, services: &Services) {
-        services.spawn(|services| async move { remove(services.container(), &self.0).await });
+        if let Some(spill) = self.0 {
+            services.spawn(|services| async move { remove(services.container(), &spill).await });
+        }
     }
 }
 
-/// Removes the chunks of a commit that is not tried any more, if it has not taken place.
-pub(super) fn give_up(services: &Services, spill: Spill) {
+/// Deletes the chunks of an abandoned commit in the background, unless the commit took place.
+pub(super) fn release(services: &Services, spill: Spill) {
     services.spawn(|services| async move {
-        take(services.container(), &spill).await;
+        release_or_log(services.container(), &spill).await;
     });
 }
 
-/// A spill under the name that it is swept by.
+/// Returns the spill with its name for the sweep.
 fn swept(spill: &Spill) -> Spill {
     Spill {
         name: format!("{SWEPT}{}", spill.name),
@@ -81,7 +85,7 @@ fn swept(spill: &Spill) -> Spill {
     }
 }
 
-/// Deletes chunks, then what told of them.
+/// Deletes chunks, then their spill.
 async fn remove(container: &ContainerClient<Durable>, spill: &Spill) {
     let parts = spill
         .texts
@@ -93,24 +97,27 @@ async fn remove(container: &ContainerClient<Durable>, spill: &Spill) {
             // No chunk has such an id.
             continue;
         }
-        if bulk.len() == AT_ONCE && !emptied(container, &mut bulk).await {
+        if bulk.len() == BULK_CHUNKS && !flush(container, &mut bulk).await {
             return;
         }
     }
-    if !emptied(container, &mut bulk).await {
-        return;
+    if flush(container, &mut bulk).await {
+        remove_spill(container, spill).await;
     }
+}
+
+async fn remove_spill(container: &ContainerClient<Durable>, spill: &Spill) {
     let key = SpillKey::new(&*spill.instance_id, &*spill.name);
     match container.delete(&key).await {
         Err(error) if !error.is_not_found() => {
-            tracing::debug!(%error, "chunks were removed, but not what tells of them; the sweep will");
+            tracing::debug!(%error, "chunks were deleted, but not their spill; the sweep will delete it");
         }
         _ => {}
     }
 }
 
-/// Sends the deletions. Whether all of them are done.
-async fn emptied(container: &ContainerClient<Durable>, bulk: &mut BulkBatch<Durable>) -> bool {
+/// Sends the deletions. Returns whether all of them succeeded.
+async fn flush(container: &ContainerClient<Durable>, bulk: &mut BulkBatch<Durable>) -> bool {
     let full = std::mem::replace(bulk, BulkBatch::new());
     if full.is_empty() {
         return true;
@@ -119,46 +126,46 @@ async fn emptied(container: &ContainerClient<Durable>, bulk: &mut BulkBatch<Dura
         if let Err(error) = result
             && !error.is_not_found()
         {
-            tracing::debug!(%error, "chunks are left to the sweep");
+            tracing::debug!(%error, "chunks were not deleted; the sweep will delete them");
             return false;
         }
     }
     true
 }
 
-/// Removes the chunks of commits that never came, and of removals that were interrupted.
+/// Deletes the chunks of commits that never arrived, and of interrupted deletions.
 pub(crate) async fn sweep(store: &Store) {
     let before = store.now() - store.orphan_age;
     let query = Query::<Spill>::across_partitions()
         .filter(Spill::CREATED_AT.le(before))
         .order_by(Spill::BY_CREATED.asc())
-        .top(ROUND);
+        .top(SWEEP_SPILLS);
     let found = match store.container.query(query).row_by_row().all().await {
         Ok(found) => store.corrupt_documents.readable(found),
         Err(error) => {
-            tracing::warn!(%error, "lost chunks cannot be searched for");
+            tracing::warn!(%error, "cannot search for unused chunks");
             return;
         }
     };
     for stored in found {
-        take(&store.container, &stored.document).await;
+        release_or_log(&store.container, &stored.document).await;
     }
 }
 
-/// Removes the chunks of a commit that shall not come any more, if it has not come.
-async fn take(container: &ContainerClient<Durable>, spill: &Spill) {
-    if let Err(error) = give_up_now(container, spill).await {
-        // After a lost answer the next sweep will find it.
-        tracing::debug!(%error, "a spill was not taken");
+/// Deletes the chunks of an abandoned commit, unless the commit took place. Logs errors.
+async fn release_or_log(container: &ContainerClient<Durable>, spill: &Spill) {
+    if let Err(error) = release_now(container, spill).await {
+        // After a lost answer the next sweep finds the spill.
+        tracing::debug!(%error, "a spill was not released; the next sweep will retry");
     }
 }
 
-/// Removes the chunks of a commit that shall not come any more; `false` when it has just come. What fails after the first
-/// step is left to the sweep.
+/// Deletes the chunks of an abandoned commit. Returns `false` when the commit took place. Failures
+/// after the first step are left to the sweep.
 ///
 /// # Errors
-/// When nobody knows.
-pub(crate) async fn give_up_now(
+/// Fails when the outcome of the first step is unknown.
+pub(crate) async fn release_now(
     container: &ContainerClient<Durable>,
     spill: &Spill,
 ) -> Result<bool> {
@@ -168,21 +175,21 @@ pub(crate) async fn give_up_now(
     tracing::info!(
         instance = %renamed.instance_id,
         texts = renamed.texts.len(),
-        "removing chunks that no commit refers to"
+        "deleting chunks that no commit refers to"
     );
     remove(container, &renamed).await;
     Ok(true)
 }
 
-/// Gives a spill the name that it is swept by, so that a commit that is still to come fails. `None` when it was settled by
-/// its commit, or taken by another runtime.
+/// Renames a spill for the sweep, so that its commit fails if it is still to arrive. Returns `None`
+/// when the commit or another runtime has deleted the spill.
 async fn rename(container: &ContainerClient<Durable>, spill: &Spill) -> Result<Option<Spill>> {
     if spill.name.starts_with(SWEPT) {
         return Ok(Some(spill.clone()));
     }
     let renamed = swept(spill);
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
-    // Unconditionally: a spill never changes.
+    // Unconditional, because a spill never changes.
     batch.delete(&SpillKey::new(&*spill.instance_id, &*spill.name))?;
     batch.create(&renamed)?;
     match execute_proven(container, &batch, &Proof::Created(renamed.key())).await? {

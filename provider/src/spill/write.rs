@@ -1,35 +1,35 @@
-//! Writing chunks for a commit.
+//! Writes chunks for a commit.
 
 use cdb_coordination::Proof;
 use cdb_model::{Batch, BatchError, Timestamp};
 use duroxide::providers::WorkItem;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::remove::give_up;
+use super::remove::release;
 use crate::documents::{Chunk, Chunked, Durable, Spill, SpillKey, Text, header, target_instance};
 use crate::error::Result;
 use crate::services::Services;
 use crate::store::Store;
 
-/// From here on a text leaves its document when the commit is too large for one batch. Smaller ones are so few, or go
-/// into intents together, that the rest of a commit always fits.
+/// The size from which on a text moves into chunks when the commit is too large for one batch.
+/// Smaller texts are few, or leave in intents, so that the rest of a commit always fits.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// How many chunks are written at the same time.
-const AT_ONCE: usize = 4;
+/// The number of concurrent writes.
+const CONCURRENCY: usize = 4;
 
-/// The chunks of a commit that is still to come.
+/// The chunks of a planned commit.
 #[derive(Debug)]
 pub(crate) struct Spilling {
     spill: Spill,
-    /// Not written yet.
+    /// The chunks that are not written yet.
     chunks: Vec<Chunk>,
-    /// Whether all that was to be written is known to be there.
+    /// Whether all chunks are known to be written.
     written: bool,
 }
 
 impl Spilling {
-    /// For a commit of this instance that has no chunks yet.
+    /// Creates the spill of a commit that has no chunks yet.
     pub(crate) fn new(instance_id: &str, now: Timestamp) -> Self {
         Self {
             spill: Spill {
@@ -43,7 +43,7 @@ impl Spilling {
         }
     }
 
-    /// Cuts a text of this instance's into chunks.
+    /// Splits a text of this instance into chunks.
     pub(crate) fn cut(&mut self, instance_id: &str, text: &str) -> Chunked {
         let blob = format!("{}-{}", self.spill.name, self.spill.texts.len());
         let (chunked, chunks) = Chunked::cut(instance_id, &blob, text);
@@ -52,8 +52,8 @@ impl Spilling {
         chunked
     }
 
-    /// Moves a text out of its document if it is large.
-    pub(crate) fn relieve(&mut self, text: &mut Text) {
+    /// Moves a large text into chunks.
+    pub(crate) fn spill(&mut self, text: &mut Text) {
         let instance_id = self.spill.instance_id.clone();
         if let Text::Inline(inline) = text
             && inline.len() > LARGE_BYTES
@@ -62,8 +62,8 @@ impl Spilling {
         }
     }
 
-    /// The same for a message, which goes into the partition of its target, and of which is kept what delivering it takes.
-    pub(crate) fn relieve_message(&mut self, text: &mut Text) -> Result<(), serde_json::Error> {
+    /// Moves a large message into chunks in the partition of its target, and keeps its header.
+    pub(crate) fn spill_message(&mut self, text: &mut Text) -> Result<(), serde_json::Error> {
         if let Text::Inline(inline) = text
             && inline.len() > LARGE_BYTES
         {
@@ -78,10 +78,10 @@ impl Spilling {
         Ok(())
     }
 
-    /// Writes the chunks that are not written yet, and before them what tells of them.
+    /// Writes the spill, then the chunks that are not written yet.
     ///
     /// # Errors
-    /// When one cannot be written. What was written is removed by the sweep.
+    /// Fails when a document cannot be written. The sweep deletes the written ones.
     pub(crate) async fn write(&mut self, store: &Store) -> Result<()> {
         if self.chunks.is_empty() {
             return Ok(());
@@ -91,31 +91,32 @@ impl Spilling {
         let writes = std::mem::take(&mut self.chunks).into_iter();
         let writes = writes.map(|chunk| async move { container.ensure(&chunk).await.map(drop) });
         stream::iter(writes)
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(CONCURRENCY)
             .try_collect::<()>()
             .await?;
         self.written = true;
         Ok(())
     }
 
-    /// Adds to the commit that its chunks are now referred to. The commit fails if they have been given up as lost.
-    pub(crate) fn settle(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+    /// Adds the deletion of the spill to the commit. The commit fails if its chunks were released
+    /// as lost.
+    pub(crate) fn confirm(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         if !self.spill.texts.is_empty() {
             batch.delete(&SpillKey::new(&*self.spill.instance_id, &*self.spill.name))?;
         }
         Ok(())
     }
 
-    /// What proves that the commit took place: the document that tells of its chunks is gone.
+    /// Returns the proof of the commit: its spill is deleted.
     pub(crate) fn proof(&self) -> Proof<SpillKey> {
         Proof::Deleted(SpillKey::new(&*self.spill.instance_id, &*self.spill.name))
     }
 
-    /// The commit is not tried any more: its chunks go, unless it has taken place after all. What may still be on its
-    /// way to the service is left to the sweep.
-    pub(crate) fn give_up(&self, services: &Services) {
+    /// Deletes the chunks of an abandoned commit in the background, unless the commit took place. A
+    /// send that may still arrive is left to the sweep.
+    pub(crate) fn release(&self, services: &Services) {
         if self.written {
-            give_up(services, self.spill.clone());
+            release(services, self.spill.clone());
         }
     }
 }

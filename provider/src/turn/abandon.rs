@@ -1,4 +1,4 @@
-//! Giving a turn back without a result.
+//! Releases a turn without a result.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::error::{Error, Result, committed};
 use crate::instances::Turn;
 use crate::services::Services;
 
-/// How often the batch is sent while its outcome is unknown. After that the lock ends by itself.
+/// The most sends of the batch while its outcome is unknown. Afterwards the lock expires.
 const MAX_SENDS: u32 = 4;
 
 /// Implements `Provider::abandon_orchestration_item`.
 ///
-/// Delay and attempt count change for the messages of this turn alone: what came later keeps its own
+/// Delay and attempt count change only for the messages of this turn. Later messages keep theirs
 /// (provider guide, "Releasing Without Commit").
 pub(crate) async fn abandon(
     services: &Services,
@@ -45,16 +45,7 @@ pub(crate) async fn abandon(
         batch: Batch::new(""),
     };
     let fenced = execute_fenced(&mut release).await;
-    // Their versions have changed, and perhaps their times.
-    let instance_id = &turn.instance.document.instance_id.clone();
-    services.instances().forget_messages(instance_id);
-    services.instances().finish(&mut turn);
-    let instance = &turn.instance.document;
-    services.instances().suspect(
-        &instance.instance_id,
-        Some(instance.current_execution_id),
-        delay.unwrap_or_default(),
-    );
+    forget(services, &mut turn, delay.unwrap_or_default());
     match fenced? {
         Fenced::Earlier | Fenced::Lost => Err(Error::LockLost("another runtime took it")),
         Fenced::Refused(error) if error.is_precondition_failed() || error.is_not_found() => {
@@ -65,7 +56,18 @@ pub(crate) async fn abandon(
     }
 }
 
-/// The batch that gives a turn back.
+/// Ends a released turn in this process. The versions of its messages have changed, and perhaps
+/// their due times.
+fn forget(services: &Services, turn: &mut Turn, delay: Duration) {
+    let instances = services.instances();
+    instances.forget_messages(&turn.instance.document.instance_id);
+    instances.finish(turn);
+    let instance = &turn.instance.document;
+    let execution = Some(instance.current_execution_id);
+    instances.recheck(&instance.instance_id, execution, delay);
+}
+
+/// The batch that releases a turn.
 struct Release<'a> {
     container: &'a ContainerClient<Durable>,
     turn: &'a mut Turn,
@@ -114,7 +116,7 @@ impl FencedWrite for Release<'_> {
 
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
         match lock::find_out(latest, self.turn).await? {
-            // Free, or another runtime's.
+            // The instance is free, or another runtime holds it.
             Found::Lost => Ok(Found::Done),
             found => Ok(found),
         }

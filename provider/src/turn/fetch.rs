@@ -1,4 +1,4 @@
-//! From a hint to a locked turn.
+//! Locks the turn of a known instance.
 
 use std::time::Duration;
 
@@ -18,30 +18,32 @@ use crate::local_queue::{Guard, Taken};
 use crate::services::Services;
 use crate::store::Store;
 
-/// How long an instance that another runtime holds is left alone. Its lock may end at any time, so not for long.
-const HELD_PAUSE: Duration = Duration::from_millis(100);
-/// How long an instance is left alone about which the service did not answer.
-const UNANSWERED_PAUSE: Duration = Duration::from_secs(1);
+/// The backoff of an instance that another runtime holds. Short, because the lock may be released
+/// at any time.
+const HELD_BACKOFF: Duration = Duration::from_millis(100);
+/// The backoff of an instance after the service did not answer.
+const UNANSWERED_BACKOFF: Duration = Duration::from_secs(1);
 
-/// What one dispatcher asks for.
+/// The request of one dispatcher.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
     pub(super) lock_timeout: Duration,
     pub(super) filter: Option<&'a DispatcherCapabilityFilter>,
-    /// It waits for work, as a runtime's dispatcher does. Otherwise it looks once.
+    /// Whether the fetch waits for work, as a runtime's dispatcher does. Otherwise it polls once.
     pub(super) long_poll: bool,
 }
 
 /// The result of an attempt.
-enum Verdict {
+enum AttemptResult {
     Locked(Box<Turn>),
-    /// There is nothing to do.
+    /// The instance has no due messages.
     Nothing,
-    /// Another runtime works on the instance. `recheck`: look again after a pause.
+    /// Another runtime holds the instance. With `recheck`, the dispatcher tries again after a
+    /// backoff.
     HeldElsewhere {
         recheck: bool,
     },
-    /// It cannot be worked on, for all that is known from messages due until `newest`.
+    /// The instance cannot be processed, considering messages due until `newest`.
     Unfit {
         newest: Timestamp,
         pinned: Option<u64>,
@@ -60,8 +62,11 @@ pub(crate) async fn fetch(
         filter,
         long_poll: !poll_timeout.is_zero(),
     };
-    let ask = InstanceQueue::ask(lock_timeout, request.long_poll, filter);
-    let mut waiter = services.instances().local().fetch(ask, poll_timeout);
+    let fetch_request = InstanceQueue::fetch_request(lock_timeout, request.long_poll, filter);
+    let mut waiter = services
+        .instances()
+        .local()
+        .fetch(fetch_request, poll_timeout);
     let poll = |number| poll::poll(services, number);
     let start_poll = |number| poll::start(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
@@ -78,7 +83,7 @@ pub(crate) async fn fetch(
     Ok(None)
 }
 
-/// Tries an instance, and notes what came of it.
+/// Tries to lock an instance, and notes the result.
 async fn attempt(
     services: &Services,
     guard: Guard<'_, Instances>,
@@ -89,37 +94,39 @@ async fn attempt(
         Ok(verdict) => verdict,
         Err(error) if error.is_retryable() => {
             let search = std::time::Instant::now();
-            guard.back_off(UNANSWERED_PAUSE, |known| known.search(search));
+            guard.back_off(UNANSWERED_BACKOFF, |known| known.search(search));
             return Err(error);
         }
-        // One instance must not keep its dispatcher from all others.
+        // One instance must not block its dispatcher.
         Err(error) => {
             let instance = &guard.claim.key;
-            tracing::error!(instance, %error, "an instance cannot be worked on");
-            Verdict::Unfit {
+            tracing::error!(instance, %error, "cannot process an instance");
+            AttemptResult::Unfit {
                 newest: services.store.now(),
                 pinned: None,
             }
         }
     };
     match verdict {
-        Verdict::Locked(turn) => return hand_out::begin(services, guard, *turn).await.map(Some),
-        Verdict::Nothing => guard.give_back(|slot| slot.judged(&known)),
-        Verdict::HeldElsewhere { recheck } => guard.back_off(HELD_PAUSE, |slot| {
-            slot.judged(&known);
+        AttemptResult::Locked(turn) => {
+            return hand_out::begin(services, guard, *turn).await.map(Some);
+        }
+        AttemptResult::Nothing => guard.release(|slot| slot.attempt_ended(&known)),
+        AttemptResult::HeldElsewhere { recheck } => guard.back_off(HELD_BACKOFF, |slot| {
+            slot.attempt_ended(&known);
             slot.set_cached(None);
             slot.exists = true;
             if recheck {
                 slot.search(std::time::Instant::now());
             }
         }),
-        Verdict::Unfit { newest, pinned } => {
-            let pause = services.instances().pause_of(&guard.claim.key);
+        AttemptResult::Unfit { newest, pinned } => {
+            let pause = services.instances().backoff_of(&guard.claim.key);
             guard.back_off(pause, |slot| {
-                slot.judge_unfit(newest, pinned);
-                // A poll finds the others again, behind what is new.
+                slot.mark_unfit(newest, pinned);
+                // A poll finds the other messages again, behind newer ones.
                 if pinned.is_none() {
-                    slot.judged(&known);
+                    slot.attempt_ended(&known);
                 }
             });
         }
@@ -127,42 +134,44 @@ async fn attempt(
     Ok(None)
 }
 
-/// From a claim to a lock: by what is known if that is enough, by a load of the partition if not.
+/// Locks a claimed instance: by its cached state if that is sufficient, otherwise after a load of
+/// the partition.
 async fn decide(
     services: &Services,
     guard: &Guard<'_, Instances>,
     known: &Attempt,
     request: Request<'_>,
-) -> Result<Verdict> {
+) -> Result<AttemptResult> {
     let instance_id = &guard.claim.key;
     if let Some(expected) = Loaded::expected(instance_id, known) {
-        if let Some(verdict) = judge(services, &expected, request.filter).await? {
+        if let Some(verdict) = check_runnable(services, &expected, request.filter).await? {
             return Ok(verdict);
         }
         if let Some(turn) = lock_turn(&services.store, guard, expected, request).await? {
-            return Ok(Verdict::Locked(Box::new(turn)));
+            return Ok(AttemptResult::Locked(Box::new(turn)));
         }
         if known.is_polled && request.long_poll {
             // Another runtime owns it. The next poll finds whatever remains.
-            return Ok(Verdict::HeldElsewhere { recheck: false });
+            return Ok(AttemptResult::HeldElsewhere { recheck: false });
         }
     }
     let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;
-    if let Some(verdict) = judge(services, &loaded, request.filter).await? {
+    if let Some(verdict) = check_runnable(services, &loaded, request.filter).await? {
         return Ok(verdict);
     }
     let Some(loaded) = load::complete(&services.store, loaded).await? else {
-        return Ok(Verdict::HeldElsewhere { recheck: true });
+        return Ok(AttemptResult::HeldElsewhere { recheck: true });
     };
-    // A message for an instance that ended, and whose history is damaged, would have it fail again and again.
+    // A message for an ended instance with a damaged history would fail the instance again and
+    // again.
     if loaded.is_over() && loaded.history().is_err() {
         orphans::drop_all(services, &loaded).await?;
-        return Ok(Verdict::Nothing);
+        return Ok(AttemptResult::Nothing);
     }
     let turn = lock_turn(&services.store, guard, loaded, request).await?;
     Ok(match turn {
-        Some(turn) => Verdict::Locked(Box::new(turn)),
-        None => Verdict::HeldElsewhere { recheck: true },
+        Some(turn) => AttemptResult::Locked(Box::new(turn)),
+        None => AttemptResult::HeldElsewhere { recheck: true },
     })
 }
 
@@ -197,34 +206,36 @@ async fn lock_turn(
     }))
 }
 
-/// Decides without a lock whether this runtime can work on the instance now; `None` if it can.
-async fn judge(
+/// Decides without a lock whether this runtime can process the instance now. Returns `None` if it
+/// can.
+async fn check_runnable(
     services: &Services,
     loaded: &Loaded,
     filter: Option<&DispatcherCapabilityFilter>,
-) -> Result<Option<Verdict>> {
+) -> Result<Option<AttemptResult>> {
     if loaded.messages.is_empty() {
-        return Ok(Some(Verdict::Nothing));
+        return Ok(Some(AttemptResult::Nothing));
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
     if instance.is_some_and(|instance| !instance.is_lockable(services.store.now())) {
-        return Ok(Some(Verdict::HeldElsewhere { recheck: true }));
+        return Ok(Some(AttemptResult::HeldElsewhere { recheck: true }));
     }
     let newest = loaded.newest_due();
-    // The filter comes before the lock and before any event is read: an incompatible execution may hold events that
-    // this version does not know (provider guide, "Capability Filtering Contract").
+    // The filter is applied before the lock and before any event is decoded: an incompatible
+    // execution may hold events that this version does not know (provider guide, "Capability
+    // Filtering Contract").
     let pinned = instance.and_then(|instance| instance.pinned_duroxide_version_packed);
     if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
-        return Ok(Some(Verdict::Unfit { newest, pinned }));
+        return Ok(Some(AttemptResult::Unfit { newest, pinned }));
     }
     if loaded.has_context() {
         return Ok(None);
     }
     if orphans::are_orphaned(&services.store, loaded).await? {
         orphans::drop_all(services, loaded).await?;
-        return Ok(Some(Verdict::Nothing));
+        return Ok(Some(AttemptResult::Nothing));
     }
-    // Nothing says yet which orchestration its messages are for.
+    // No message or document names the orchestration yet.
     let pinned = None;
-    Ok(Some(Verdict::Unfit { newest, pinned }))
+    Ok(Some(AttemptResult::Unfit { newest, pinned }))
 }

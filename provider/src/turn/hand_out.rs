@@ -1,4 +1,5 @@
-//! A locked turn as the runtime gets it: with everything that is stored in chunks read, and what cannot be read named.
+//! Converts a locked turn to duroxide's item: reads chunks, and reports documents that cannot be
+//! decoded.
 
 use std::collections::HashMap;
 
@@ -14,13 +15,13 @@ use crate::services::Services;
 use crate::spill;
 use crate::store::Store;
 
-/// What a fetch gives to the runtime: the item, its lock token, the attempt.
+/// The result of a fetch: the item, its lock token, the attempt.
 pub(super) type Fetched = (OrchestrationItem, String, u32);
 
-/// Registers a turn whose lock was won, and hands it to a dispatcher.
+/// Registers a locked turn, and hands it to a dispatcher.
 ///
 /// # Errors
-/// When the service does not say what is in its messages. The lock is given back then.
+/// Fails when the chunks of its messages cannot be read. The lock is then released.
 pub(super) async fn begin(
     services: &Services,
     guard: Guard<'_, Instances>,
@@ -29,24 +30,26 @@ pub(super) async fn begin(
     services.instances().merge_late(&mut turn);
     match read_messages(&services.store, &mut turn.messages).await {
         Ok(()) => {}
-        // The lock is held, so this is no error of the fetch: the runtime counts the attempt and in the end fails the
-        // orchestration (provider guide, "History Deserialization Contract").
+        // The lock is held, so the fetch succeeds: the runtime counts the attempt, and after the
+        // last attempt fails the orchestration (provider guide, "History Deserialization
+        // Contract").
         Err(Error::Damaged(reason)) => turn.history = Err(reason),
         Err(error) => {
             release::unlock(&services.store, &turn).await;
-            guard.give_back(|known| known.search(std::time::Instant::now()));
+            guard.release(|known| known.search(std::time::Instant::now()));
             return Err(error);
         }
     }
     if let Err(reason) = &turn.history {
-        tracing::error!(instance = %turn.instance.document.instance_id, %reason, "instance cannot be read");
+        tracing::error!(instance = %turn.instance.document.instance_id, %reason, "cannot decode an instance");
     }
     let fetched = (item(&turn), turn.token.clone(), turn.attempt_count());
     services.instances().hand_out(guard, turn);
     Ok(fetched)
 }
 
-/// Completes the messages of which only an outline is known. They cannot change: the turn that consumes them is this one.
+/// Reads the messages that are stored in chunks. They cannot change, because only this turn can
+/// consume them.
 async fn read_messages(store: &Store, messages: &mut [Message]) -> Result<()> {
     for message in messages {
         match &message.content {
@@ -65,7 +68,7 @@ async fn read_messages(store: &Store, messages: &mut [Message]) -> Result<()> {
     Ok(())
 }
 
-/// What the runtime gets to see.
+/// Returns duroxide's item of a turn.
 fn item(turn: &Turn) -> OrchestrationItem {
     let (history, history_error) = match &turn.history {
         Ok(history) => (Vec::clone(&history.events), None),

@@ -1,4 +1,4 @@
-//! Everything a turn needs, in one query of the instance's partition.
+//! Loads the documents that a turn needs, in one query of the instance's partition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,16 @@ use crate::instances::{Attempt, CachedInstance, History, MAX_MESSAGES, Message, 
 use crate::kv::{KvRows, KvState};
 use crate::store::Store;
 
-/// How often a history that lacks committed documents is read again before it is called damaged.
+/// The number of reads of a history that lacks committed documents, before it counts as damaged.
 const STALE_READS: u32 = 5;
 const STALE_DELAY: Duration = Duration::from_millis(20);
 
-/// Most messages that a load of several pages brings: what a turn takes, and some that are reserved for another runtime.
+/// The most messages in a load of several pages: those of one turn, and some that are reserved for
+/// another runtime.
 #[expect(clippy::cast_possible_truncation, reason = "a constant below 2^32")]
-const MOST_MESSAGES: u32 = 2 * MAX_MESSAGES as u32;
+const MAX_LOADED_MESSAGES: u32 = 2 * MAX_MESSAGES as u32;
 
-/// What the partition holds, as far as it concerns the next turn.
+/// The documents of a partition that the next turn needs.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) instance_id: String,
@@ -34,29 +35,29 @@ pub(crate) struct Loaded {
     /// Due messages, oldest first.
     pub(crate) messages: Vec<Message>,
     pub(crate) kv: KvState,
-    /// The key-value store as it was found, until the load is complete.
+    /// The key-value documents found, until the load is complete.
     kv_rows: KvRows,
     history: LoadedHistory,
-    /// Why a document of the instance, other than its history, cannot be read.
+    /// The reason why a document of the instance, other than its history, cannot be decoded.
     damage: Option<String>,
 }
 
 #[derive(Debug)]
 enum LoadedHistory {
-    /// Read from the partition, perhaps of another execution, perhaps not all of it.
+    /// Read from the partition, perhaps incomplete or of another execution.
     Read {
         execution_id: u64,
         segments: Segments,
         at: Instant,
     },
-    /// Read, and not all of it can be had.
+    /// Read, but incomplete or undecodable.
     Damaged(String),
-    /// Known from the commits of this process. Holds if the lock is won on the remembered version.
+    /// Cached from the commits of this process. Current if the lock is won on the cached version.
     Cached(History),
 }
 
 impl Loaded {
-    /// The instance as this process expects it, if it knows enough for that.
+    /// Returns the instance as this process expects it; `None` when it knows too little.
     pub(super) fn expected(instance_id: &str, known: &Attempt) -> Option<Self> {
         if known.search || known.messages.is_empty() {
             return None;
@@ -64,12 +65,14 @@ impl Loaded {
         let messages = known.messages.clone();
         match &known.cached {
             Some(cached) => Some(Self::cached(cached, messages)),
-            None if starts(&messages) && !known.exists => Some(Self::unborn(instance_id, messages)),
+            None if starts(&messages) && !known.exists => {
+                Some(Self::new_instance(instance_id, messages))
+            }
             None => None,
         }
     }
 
-    /// A cached instance, with messages that are known to wait for it.
+    /// Combines a cached instance with its pending messages.
     fn cached(cached: &CachedInstance, messages: Vec<Message>) -> Self {
         let instance = &cached.instance;
         Self {
@@ -83,8 +86,8 @@ impl Loaded {
         }
     }
 
-    /// An instance that does not exist yet, as far as is known, and the messages that start it.
-    fn unborn(instance_id: &str, messages: Vec<Message>) -> Self {
+    /// Returns an instance that does not exist yet, with the messages that start it.
+    fn new_instance(instance_id: &str, messages: Vec<Message>) -> Self {
         Self {
             instance_id: instance_id.to_owned(),
             instance: None,
@@ -96,7 +99,7 @@ impl Loaded {
         }
     }
 
-    /// Whether it is known which orchestration the messages are for.
+    /// Returns whether the orchestration of the messages is known.
     pub(crate) fn has_context(&self) -> bool {
         self.instance
             .as_ref()
@@ -106,7 +109,7 @@ impl Loaded {
             || starts(&self.messages)
     }
 
-    /// Whether the instance, its history or its key-value store cannot be read.
+    /// Returns whether the instance, its history or its key-value store cannot be decoded.
     pub(crate) fn is_damaged(&self) -> bool {
         let history = match &self.history {
             LoadedHistory::Read { segments, .. } => segments.damage.is_some(),
@@ -116,13 +119,13 @@ impl Loaded {
         history || self.damage.is_some()
     }
 
-    /// Whether the orchestration has ended, so that nothing of it is to be worked on any more.
+    /// Returns whether the orchestration has ended, so that no turn follows.
     pub(super) fn is_over(&self) -> bool {
         let instance = self.instance.as_ref();
         instance.is_some_and(|stored| !stored.document.has_more())
     }
 
-    /// What can be read of a history that is damaged.
+    /// Returns the readable events of a damaged history.
     pub(super) fn readable_events(&self) -> Vec<Event> {
         let LoadedHistory::Read { segments, .. } = &self.history else {
             return Vec::new();
@@ -135,7 +138,7 @@ impl Loaded {
             .collect()
     }
 
-    /// Until when the messages were due that the instance is judged by.
+    /// Returns the newest due time of the messages.
     pub(crate) fn newest_due(&self) -> Timestamp {
         let times = self.messages.iter();
         let times = times.map(|message| message.stored.document.visible_at);
@@ -148,7 +151,7 @@ impl Loaded {
             .map_or(1, |stored| stored.document.current_execution_id)
     }
 
-    /// How many history documents the load found.
+    /// Returns the number of history documents found.
     pub(crate) fn history_documents(&self) -> u64 {
         match &self.history {
             LoadedHistory::Read { segments, .. } => segments.documents.len() as u64,
@@ -174,7 +177,7 @@ impl Loaded {
             && committed.is_some_and(|committed| self.history_documents() < committed)
     }
 
-    /// The history, now that the lock is won.
+    /// Returns the history, once the lock is won.
     pub(super) fn history(&self) -> Result<History, String> {
         if let Some(reason) = &self.damage {
             return Err(reason.clone());
@@ -198,26 +201,33 @@ impl Loaded {
                 segments.len()
             ));
         }
-        let mut events = Vec::new();
-        for segment in segments {
-            let unpacked = HistorySegment::unpack(segment.event_data.header());
-            events.extend(unpacked.map_err(|error| error.to_string())?);
-        }
-        history::check(segments, &events).map_err(|reason| {
-            format!("the history of execution {execution_id} is damaged: {reason}")
-        })?;
-        Ok(History {
-            events: Arc::new(events),
-            bytes: segments
-                .iter()
-                .map(|segment| segment.event_data.bytes())
-                .sum(),
-            read_at: Some(read_at),
-        })
+        decode(*execution_id, segments, read_at)
     }
 }
 
-/// Whether these messages start an orchestration.
+/// Decodes a complete history.
+fn decode(
+    execution_id: u64,
+    segments: &[HistorySegment],
+    read_at: Instant,
+) -> Result<History, String> {
+    let mut events = Vec::new();
+    for segment in segments {
+        let unpacked = HistorySegment::unpack(segment.event_data.header());
+        events.extend(unpacked.map_err(|error| error.to_string())?);
+    }
+    history::check(segments, &events).map_err(|reason| {
+        format!("the history of execution {execution_id} is damaged: {reason}")
+    })?;
+    let bytes = segments.iter().map(|segment| segment.event_data.bytes());
+    Ok(History {
+        events: Arc::new(events),
+        bytes: bytes.sum(),
+        read_at: Some(read_at),
+    })
+}
+
+/// Returns whether these messages start an orchestration.
 fn starts(messages: &[Message]) -> bool {
     messages.iter().any(|message| {
         matches!(
@@ -229,10 +239,10 @@ fn starts(messages: &[Message]) -> bool {
 
 /// Reads the partition of a candidate.
 ///
-/// A single page comes from one replica at one moment. Several pages do not, and then the lock, taken afterwards on
-/// the instance's ETag, would prove nothing about the rest; so a load of several pages is repeated until the instance
-/// is the same before and after.
-/// `execution_id` is a guess: one that is wrong costs a query more.
+/// A single page comes from one replica at one moment. With several pages, the later lock on the
+/// instance's ETag would prove nothing about the other documents; so such a load is repeated until
+/// the instance is the same before and after. `execution_id` is a guess; a wrong guess costs
+/// another query.
 pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) -> Result<Loaded> {
     loop {
         let read = read(store, instance_id, execution_id).await?;
@@ -254,25 +264,25 @@ async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
     Ok(now.as_ref() == loaded.instance.as_ref().map(|stored| &stored.etag))
 }
 
-/// The documents of a partition, as far as they concern the next turn.
+/// The result of reading a partition.
 struct Read {
     rows: Vec<Row>,
     in_one_page: bool,
-    /// When the query was sent.
-    asked_at: Instant,
+    /// The time when the query was sent.
+    sent_at: Instant,
     /// Messages up to this time are due.
     due_at: Timestamp,
 }
 
-/// Reads the documents of a partition. When one page does not hold them, a query of their own reads the messages, and no
-/// more than a turn takes: thousands may wait, and every turn would read all of them.
+/// Reads the documents of a partition. If one page does not hold them, a separate query reads a
+/// limited number of messages, so that a turn does not read thousands of pending ones.
 async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Read> {
     let container = &store.container;
-    let (due_at, asked_at) = (container.now(), Instant::now());
+    let (due_at, sent_at) = (container.now(), Instant::now());
     let read = |rows, in_one_page| Read {
         rows,
         in_one_page,
-        asked_at,
+        sent_at,
         due_at,
     };
     let state = Filter::<Durable>::of_type::<Instance>()
@@ -291,7 +301,7 @@ async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Rea
     let messages = Query::<OrchestratorItem>::in_partition(instance_id)
         .filter(due())
         .order_by(OrchestratorItem::BY_DUE.asc())
-        .top(MOST_MESSAGES);
+        .top(MAX_LOADED_MESSAGES);
     let state = in_partition().filter(state);
     let state = container.query(state).row_by_row().all();
     let messages = container.query(messages).row_by_row().all();
@@ -305,10 +315,11 @@ async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Rea
     Ok(read(rows, false))
 }
 
-/// A document of the partition, or what is there in its place.
+/// A document of the partition, decoded or not.
 type Row = Result<Stored<Durable>, Unreadable>;
 
-/// Sorts the documents of the partition. Reserved messages are due too: the runtime that reserved them is slower.
+/// Sorts the documents of the partition. Reserved messages are due too, because the runtime that
+/// reserved them is slower.
 fn sort(store: &Store, instance_id: &str, execution_id: u64, read: Read) -> Loaded {
     let mut loaded = Loaded {
         instance_id: instance_id.to_owned(),
@@ -322,10 +333,10 @@ fn sort(store: &Store, instance_id: &str, execution_id: u64, read: Read) -> Load
     let mut segments = Segments::default();
     for row in read.rows {
         match row {
-            Ok(stored) => loaded.add(stored, &mut segments, read.asked_at),
+            Ok(stored) => loaded.add(stored, &mut segments, read.sent_at),
             Err(found) => {
                 store.corrupt_documents.report(&found);
-                loaded.add_corrupt(&found, &mut segments, read.asked_at);
+                loaded.add_corrupt(&found, &mut segments, read.sent_at);
             }
         }
     }
@@ -335,12 +346,12 @@ fn sort(store: &Store, instance_id: &str, execution_id: u64, read: Read) -> Load
     loaded.history = LoadedHistory::Read {
         execution_id,
         segments: Segments::new(segments.documents, segments.damage),
-        at: read.asked_at,
+        at: read.sent_at,
     };
     loaded
 }
 
-/// Makes sure that the history is the current execution's, and all of it. `None` when the instance has changed.
+/// Completes the history of the current execution. Returns `None` when the instance has changed.
 pub(crate) async fn complete(store: &Store, mut loaded: Loaded) -> Result<Option<Loaded>> {
     let LoadedHistory::Read {
         execution_id, at, ..
@@ -370,7 +381,7 @@ pub(crate) async fn complete(store: &Store, mut loaded: Loaded) -> Result<Option
     Ok(Some(loaded))
 }
 
-/// Reads what is stored in chunks. If the lock is won afterwards, it was still in force.
+/// Reads texts in chunks. If the lock is won afterwards, they were current.
 async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
     loaded.kv = std::mem::take(&mut loaded.kv_rows)
         .state(&store.container)
@@ -384,8 +395,8 @@ async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
 }
 
 impl Loaded {
-    fn add(&mut self, row: Stored<Durable>, segments: &mut Segments, asked_at: Instant) {
-        // A stored document of another type has the same id, ETag and time.
+    fn add(&mut self, row: Stored<Durable>, segments: &mut Segments, sent_at: Instant) {
+        // A document of a variant keeps id, ETag and timestamp of its row.
         macro_rules! stored {
             ($document:expr) => {
                 Stored {
@@ -399,7 +410,7 @@ impl Loaded {
         match row.document {
             Durable::Instance(instance) => self.instance = Some(stored!(instance)),
             Durable::OrchestratorItem(item) => {
-                self.messages.push(Message::read(stored!(item), asked_at));
+                self.messages.push(Message::read(stored!(item), sent_at));
             }
             Durable::KeyValue(value) => self.kv_rows.singles.store.push(stored!(value)),
             Durable::KeyValueDelta(delta) => self.kv_rows.singles.delta.push(stored!(delta)),
@@ -417,11 +428,11 @@ impl Loaded {
         }
     }
 
-    /// Adds what a corrupt document still says. The instance is worked on nevertheless: the runtime is told, retries, and
-    /// fails the instance with the reason.
-    fn add_corrupt(&mut self, found: &Unreadable, segments: &mut Segments, asked_at: Instant) {
+    /// Adds the readable part of a corrupt document. The instance is still processed: the runtime
+    /// gets the reason, retries, and fails the instance with it.
+    fn add_corrupt(&mut self, found: &Unreadable, segments: &mut Segments, sent_at: Instant) {
         if let Some(message) = OrchestratorItem::partial_stored(found) {
-            self.messages.push(Message::read(message, asked_at));
+            self.messages.push(Message::read(message, sent_at));
         } else if found.is_a::<HistorySegment>() {
             segments.damage = Some(found.to_string());
         } else {

@@ -1,4 +1,4 @@
-//! The lock of an instance: one conditional write, which also records the attempt.
+//! The lock of an instance: one conditional write, which also counts the attempt.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::history;
 use crate::instances::{Message, Turn};
 use crate::store::Store;
 
-/// A lock that is about to be taken.
+/// The fields of a lock to be taken.
 pub(crate) struct NewLock<'a> {
     token: &'a str,
     now: Timestamp,
@@ -30,7 +30,7 @@ impl<'a> NewLock<'a> {
         }
     }
 
-    /// The instance under this lock, with an attempt counted for each message.
+    /// Returns the instance with this lock, with an attempt counted for each message.
     pub(crate) fn of<'m>(
         &self,
         mut instance: Instance,
@@ -49,7 +49,7 @@ impl<'a> NewLock<'a> {
     }
 }
 
-/// The attempts of a turn's instance without the one that its lock has counted.
+/// Returns the attempt counts of a turn's instance without the attempt of its lock.
 pub(crate) fn attempts_before(turn: &Turn) -> BTreeMap<String, u32> {
     match &turn.uncounted {
         Some(attempts) => attempts.clone(),
@@ -57,7 +57,7 @@ pub(crate) fn attempts_before(turn: &Turn) -> BTreeMap<String, u32> {
     }
 }
 
-/// The attempts of an instance without the one that its lock has counted for these messages.
+/// Returns the attempt counts of an instance without one attempt for each of these messages.
 fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32> {
     let mut attempts = instance.attempts.clone();
     for message in messages {
@@ -65,7 +65,7 @@ fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32>
         let before = message.stored.document.attempt_count;
         match attempts.get_mut(id) {
             Some(count) if *count > before + 1 => *count -= 1,
-            // Its first one. A message that is gone would be counted for ever.
+            // The first attempt. The count of a consumed message would stay forever.
             Some(_) => {
                 attempts.remove(id);
             }
@@ -75,14 +75,14 @@ fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32>
     attempts
 }
 
-/// These messages are consumed: nobody counts their attempts any more.
-pub(crate) fn take_out(attempts: &mut BTreeMap<String, u32>, messages: &[Message]) {
+/// Removes the attempt counts of consumed messages.
+pub(crate) fn remove_attempts(attempts: &mut BTreeMap<String, u32>, messages: &[Message]) {
     for message in messages {
         attempts.remove(message.id().as_str());
     }
 }
 
-/// What changes in an instance when its lock is given back.
+/// Returns the patch that releases the lock of an instance.
 pub(crate) fn unlock_patch(attempts: BTreeMap<String, u32>, now: Timestamp) -> Patch<Instance> {
     Patch::<Instance>::new()
         .set(Instance::LOCK_TOKEN, None)
@@ -91,7 +91,7 @@ pub(crate) fn unlock_patch(attempts: BTreeMap<String, u32>, now: Timestamp) -> P
         .set(Instance::ATTEMPTS, attempts)
 }
 
-/// What changes in an instance that exists when it is locked.
+/// Returns the patch that locks an existing instance.
 pub(crate) fn lock_patch(locked: &Instance) -> Patch<Instance> {
     Patch::<Instance>::new()
         .set(Instance::LOCK_TOKEN, locked.lock_token.clone())
@@ -100,7 +100,8 @@ pub(crate) fn lock_patch(locked: &Instance) -> Patch<Instance> {
         .set(Instance::ATTEMPTS, locked.attempts.clone())
 }
 
-/// Locks the instance as it was loaded. `None` when somebody was faster.
+/// Locks the instance conditionally on its loaded version. Returns `None` when another runtime was
+/// faster.
 pub(crate) async fn lock(
     store: &Store,
     loaded: &Loaded,
@@ -128,7 +129,7 @@ pub(crate) async fn lock(
         older => {
             let moved = match older {
                 None => container.create(&instance).await.map(|new| new.etag),
-                Some(stored) => move_here(store, stored, &instance).await?,
+                Some(stored) => migrate(store, stored, &instance).await?,
             };
             let now = container.latest_committed();
             cdb_coordination::confirm_lock(moved, token, now.read(&key)).await
@@ -142,8 +143,9 @@ pub(crate) async fn lock(
     }))
 }
 
-/// Locks an instance of `duroxide-cdb` whose id is not ours, and moves it to ours on the way.
-async fn move_here(
+/// Locks an instance of `duroxide-cdb` with another id format, and moves it to the id of this
+/// crate.
+async fn migrate(
     store: &Store,
     stored: &Stored<Instance>,
     locked: &Instance,
@@ -156,14 +158,15 @@ async fn move_here(
         Ok(outcome) => match outcome.etag(created) {
             Some(etag) => Ok(Ok(etag.clone())),
             None => Err(Error::Retryable(
-                "the service told no version of the instance that it created".to_owned(),
+                "the service returned no ETag for the created instance".to_owned(),
             )),
         },
         Err(error) => Ok(Err(error)),
     }
 }
 
-/// Reads the instance and compares its tokens with the turn's. Takes over its version.
+/// Reads the instance and compares its tokens with the turn's. Adopts the version if this turn
+/// still holds the lock.
 pub(crate) async fn find_out(latest: &ContainerClient<Durable>, turn: &mut Turn) -> Result<Found> {
     let instance_id = &turn.instance.document.instance_id;
     let Some(stored) = history::read_instance(latest, instance_id).await? else {

@@ -1,7 +1,7 @@
-//! A turn of an orchestration until its commit: poll, load, lock, hand out, give back.
+//! A turn of an orchestration until its commit: poll, load, lock, hand out, release.
 //!
-//! Ownership of an instance is decided by conditional writes of its document and by nothing else. Everything read
-//! before is a hint; everything kept in memory is checked by the ETag when it is acted on.
+//! Only conditional writes of its document decide the ownership of an instance. Everything read
+//! before is a hint; the ETag verifies cached state when it is used.
 
 mod abandon;
 mod fetch;
@@ -17,4 +17,4 @@ pub(crate) mod renew;
 pub(crate) use abandon::abandon;
 pub(crate) use fetch::fetch;
 pub(crate) use prelock::{NewMessage, Prelock, Written};
-pub(crate) use release::{give_back_ahead, give_back_all, give_back_unwanted};
+pub(crate) use release::{release_all, release_prelocks, release_unused};

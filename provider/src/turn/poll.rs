@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use crate::documents::{OrchestratorItem, Partial, dispatch_slot};
 use crate::error::Result;
-use crate::instances::{Message, Outlook};
+use crate::instances::{Message, Readiness};
 use crate::local_queue::PollNumber;
-use crate::poll::{PolledQueue, Seen, idle_probe};
+use crate::poll::{PollResult, PollScope, PolledQueue, idle_probe};
 use crate::services::Services;
 
 /// Starts a poll that serves all dispatchers of this process.
@@ -29,12 +29,12 @@ pub(super) fn start(services: &Services, number: PollNumber) {
                 }
                 polling.finish(!found.is_empty());
             }
-            Err(error) => tracing::warn!(%error, "the orchestrator queue cannot be polled"),
+            Err(error) => tracing::warn!(%error, "cannot poll the orchestrator queue"),
         }
     });
 }
 
-/// Asks every physical partition for its first due messages. Returns their instances.
+/// Queries every physical partition for its first due messages. Returns their instances.
 pub(super) async fn poll(services: &Services, number: PollNumber) -> Result<Vec<String>> {
     let scope = services
         .queues
@@ -49,61 +49,63 @@ pub(super) async fn poll(services: &Services, number: PollNumber) -> Result<Vec<
         OrchestratorItem::DISPATCH_SLOT,
     );
     let window = &services.queues.instance_polls;
-    let look = window.look();
-    let due = scope.due(visible_at, slot, (look.from, services.store.now()));
+    let request = window.next_request();
+    let due = scope.due(visible_at, slot, request.from, services.store.now());
     let query = Query::<OrchestratorItem>::across_partitions()
         .filter(due)
         .order_by(OrchestratorItem::BY_DUE.asc())
-        .top(look.rows);
-    let asked_at = Instant::now();
+        .top(request.rows);
+    let sent_at = Instant::now();
     let rows = services.container().query(query).row_by_row().all().await?;
-    let mut seen = Seen::of(&rows, OrchestratorItem::VISIBLE_AT, |item| item.visible_at);
+    let mut result = PollResult::of(&rows, OrchestratorItem::VISIBLE_AT, |item| item.visible_at);
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
-        let (instance_id, outlook) = note(services, number, row, asked_at);
-        seen.unusable += usize::from(outlook != Outlook::Work);
+        let (instance_id, readiness) = note(services, number, row, sent_at);
+        result.unusable += usize::from(readiness != Readiness::Ready);
         found.extend(instance_id);
     }
-    window.note(look, seen);
-    // Runtimes find the same messages, and race for the same locks if they begin with the same. So each begins with the
-    // instances that it has cached, then those of its slots, each in an order of its own, and ends with those that it could
-    // not work on before.
-    found.sort_by_cached_key(|id| {
-        let (is_unfit, is_cached) = services.instances().preference(id);
-        let is_foreign = !scope.is_own(dispatch_slot(id));
-        (
-            is_unfit,
-            !is_cached,
-            is_foreign,
-            services.queues.scatter.hash_one(id),
-        )
-    });
+    window.note(request, result);
+    sort(services, &scope, &mut found);
     found.dedup();
     let queue = services.instances().local();
     queue.with(|queue, now| queue.finish_poll(number, &found, |_| true, now));
     Ok(found)
 }
 
-/// Notes one due message. Returns its instance, if there is something to do.
+/// Sorts the instances that a poll has found.
+///
+/// Runtimes find the same messages, and race for locks if they start with the same instances. So
+/// each runtime starts with its cached instances, then those of its slots, each in an order of its
+/// own. Instances that it could not process before come last.
+fn sort(services: &Services, scope: &PollScope, instances: &mut [String]) {
+    instances.sort_by_cached_key(|id| {
+        let (is_unfit, is_cached) = services.instances().preference(id);
+        let is_foreign = !scope.is_own(dispatch_slot(id));
+        let hash = services.queues.scatter.hash_one(id);
+        (is_unfit, !is_cached, is_foreign, hash)
+    });
+}
+
+/// Notes one due message. Returns its instance, if it can be processed, and the classification.
 fn note(
     services: &Services,
     number: PollNumber,
     row: Result<Stored<OrchestratorItem>, Unreadable>,
-    asked_at: Instant,
-) -> (Option<String>, Outlook) {
+    sent_at: Instant,
+) -> (Option<String>, Readiness) {
     let readable = row.or_else(|found| {
         services.store.corrupt_documents.report(&found);
-        // Without an instance it stays where it is, and is looked history.
+        // Without an instance id the message stays where it is, and the poll skips it.
         OrchestratorItem::partial_stored(&found).ok_or(())
     });
     let Ok(stored) = readable else {
-        return (None, Outlook::Nothing);
+        return (None, Readiness::Backoff);
     };
     let instance_id = stored.document.instance_id.clone();
-    let message = Message::read(stored, asked_at);
-    let outlook = services.instances().found(number, message);
+    let message = Message::read(stored, sent_at);
+    let readiness = services.instances().found(number, message);
     (
-        (outlook != Outlook::Nothing).then_some(instance_id),
-        outlook,
+        (readiness != Readiness::Backoff).then_some(instance_id),
+        readiness,
     )
 }

@@ -1,8 +1,9 @@
-//! Locks taken by a batch that gives an instance something to do: a start, the end of an activity, a delivery, a commit.
+//! Prelocks: locks taken by a batch that starts a turn of an instance, such as a start, the end of
+//! an activity, a delivery or a commit.
 //!
-//! The dispatcher of this process that works on the instance next then finds its turn locked, and the lock has cost neither
-//! a request nor a round trip. It is the same conditional write of the instance document as any other lock, it ends by
-//! itself, and one that no dispatcher asks for is given back.
+//! The next dispatcher of this process finds its turn locked without another request. A prelock is
+//! the same conditional write of the instance document as any lock. It expires, and is released if
+//! no dispatcher uses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
 use super::hand_out::{self, Fetched};
-use super::lock::{NewLock, lock_patch, take_out};
+use super::lock::{NewLock, lock_patch, remove_attempts};
 use super::release;
 use super::renew::extend;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
@@ -31,22 +32,24 @@ pub(crate) struct Prelock<'a> {
     guard: Guard<'a, Instances>,
     token: String,
     timeout: Duration,
-    /// `None` for an instance that the batch is to create.
+    /// The cached instance; `None` for an instance that the batch creates.
     before: Option<Arc<CachedInstance>>,
     /// Messages that are queued already.
     known: Vec<Message>,
-    /// The instance as the batch leaves it, and where in the batch that is.
+    /// The instance after the batch, and the operation that writes it.
     after: Option<(Instance, OperationIndex)>,
 }
 
 impl<'a> Prelock<'a> {
-    /// For an instance that this process has cached. `None` when it has not, or when no dispatcher here has use for it.
+    /// Prelocks a cached instance. Returns `None` when it is not cached, or no dispatcher is
+    /// expected to take it soon.
     pub(crate) fn of_cached(services: &'a Services, instance_id: &str) -> Option<Self> {
         services.instances().cached(instance_id)?;
         Self::claim(services, instance_id, |attempt| attempt.cached.is_some())
     }
 
-    /// For an instance that the batch starts.
+    /// Prelocks an instance that the batch starts. Returns `None` when `item` does not start one,
+    /// or no dispatcher is expected to take it soon.
     pub(crate) fn of_start(services: &'a Services, item: &WorkItem) -> Option<Self> {
         let WorkItem::StartOrchestration { instance, .. } = item else {
             return None;
@@ -56,7 +59,7 @@ impl<'a> Prelock<'a> {
         Some(prelock)
     }
 
-    /// For an instance that gets this message from another one.
+    /// Prelocks the instance that receives a message from another one.
     pub(crate) fn of_target(
         services: &'a Services,
         instance_id: &str,
@@ -71,12 +74,12 @@ impl<'a> Prelock<'a> {
     fn claim(
         services: &'a Services,
         instance_id: &str,
-        wanted: impl Fn(&Attempt) -> bool,
+        is_suitable: impl Fn(&Attempt) -> bool,
     ) -> Option<Self> {
-        let timeout = services.instances().room_ahead()?;
+        let timeout = services.instances().prelock_timeout()?;
         let queue = services.instances().local();
         let (guard, attempt) = queue.claim(&instance_id.to_owned(), timeout)?;
-        if !wanted(&attempt) {
+        if !is_suitable(&attempt) {
             return None;
         }
         let mut known = attempt.messages;
@@ -110,7 +113,8 @@ impl<'a> Prelock<'a> {
         Ok(())
     }
 
-    /// Adds the lock to a bulk that enqueues `message`. Each of both succeeds or fails by itself.
+    /// Adds the lock to a bulk that enqueues `message`. Both operations succeed or fail
+    /// independently.
     fn add_to_bulk(
         &mut self,
         bulk: &mut BulkBatch<Durable>,
@@ -128,7 +132,7 @@ impl<'a> Prelock<'a> {
         Ok(())
     }
 
-    /// The instance as it will be.
+    /// Returns the locked instance.
     fn locked(&self, message: &OrchestratorItem) -> Result<Instance, BatchError> {
         let now = self.services.store.now();
         self.guard.locking(&self.token, self.timeout);
@@ -143,23 +147,23 @@ impl<'a> Prelock<'a> {
         Ok(NewLock::new(&self.token, now, self.timeout).of(instance, messages))
     }
 
-    /// Where in the batch the lock is.
+    /// Returns the operation of the lock, once it is added.
     fn operation(&self) -> Option<OperationIndex> {
         self.after.as_ref().map(|(_, operation)| *operation)
     }
 
-    /// Whether it was the lock that made the batch fail: the instance is not as cached.
+    /// Returns whether this lock made the batch fail, because the cached instance is outdated.
     fn failed(&self, error: &cdb_client::Error) -> bool {
         let operation = self.operation().map(OperationIndex::get);
         operation.is_some() && error.operation_index() == operation
     }
 
-    /// The batch did not take place, or without this lock.
-    fn give_up(self) {
-        self.guard.give_back(|known| known.set_cached(None));
+    /// Releases the claim after a failed batch, or a batch without this lock.
+    fn release(self) {
+        self.guard.release(|known| known.set_cached(None));
     }
 
-    /// The lock was taken and gave the instance this version: the next dispatcher that asks gets the turn.
+    /// Notes the acquired lock at its version, for the next dispatcher.
     fn won(self, etag: &ETag, message: Message) {
         let Some((instance, _)) = self.after else {
             return;
@@ -190,19 +194,20 @@ impl<'a> Prelock<'a> {
         let won = self.services.instances().won(turn);
         self.guard.prelocked(won, |known| {
             known.set_cached(None);
-            known.take(&taken);
+            known.remove_messages(&taken);
             known.history = Some(events).filter(|events| !events.is_empty());
         });
     }
 
-    /// The batch may have taken place, and its answer was lost: gives the lock back if it was taken.
+    /// Releases the lock, if it was taken, after a lost answer.
     fn outcome_unknown(self) {
         let token = self.token;
         let before = self.before.as_ref();
         let before = before.map(|before| before.instance.document.attempts.clone());
         let claim = self.guard.release_later();
         self.services.spawn(|services| async move {
-            // The lock may have counted a message that was consumed long ago, which nobody would ever take out again.
+            // The lock may have counted a message that was consumed before, whose count would stay
+            // forever.
             let attempts = |_: &Instance| before.unwrap_or_default();
             release::release_taken(&services, &claim.key, &token, attempts).await;
             services.instances().local().released(&claim);
@@ -210,7 +215,7 @@ impl<'a> Prelock<'a> {
     }
 }
 
-/// Begins a turn that was locked by a batch, if the lock still lasts for long enough.
+/// Hands out a prelocked turn, if its lock lasts long enough or can be renewed.
 pub(crate) async fn begin(
     services: &Services,
     guard: Guard<'_, Instances>,
@@ -221,17 +226,17 @@ pub(crate) async fn begin(
     turn.lock_time = lock_timeout;
     let fresh_until = Some(now + lock_timeout / 4 * 3);
     let is_fresh = |turn: &Turn| turn.instance.document.locked_until > fresh_until;
-    // An error leaves the lock as it was: a load will tell.
+    // After an error the load determines the state of the lock.
     let lasts = is_fresh(&turn)
         || (extend(services, &mut turn).await.is_ok_and(|held| held) && is_fresh(&turn));
     if !lasts {
-        guard.give_back(|known| known.search(std::time::Instant::now()));
+        guard.release(|known| known.search(std::time::Instant::now()));
         return Ok(None);
     }
     hand_out::begin(services, guard, turn).await.map(Some)
 }
 
-/// The lock of an instance's next turn, which the commit of the turn before takes.
+/// The prelock of an instance's next turn, taken by the commit of the current turn.
 #[derive(Clone, Debug)]
 pub(crate) struct NextTurn {
     token: String,
@@ -241,9 +246,10 @@ pub(crate) struct NextTurn {
 }
 
 impl NextTurn {
-    /// The lock for the turn after this one; `None` when no dispatcher of this process would take it soon.
+    /// Prepares the prelock after this turn. Returns `None` when no dispatcher is expected to take
+    /// it soon.
     pub(crate) fn offer(services: &Services, turn: &Turn) -> Option<Self> {
-        let timeout = services.instances().room_ahead()?;
+        let timeout = services.instances().prelock_timeout()?;
         let read_at = turn.history.as_ref().ok()?.read_at;
         let instance_id = &turn.instance.document.instance_id;
         let mut known = services.instances().due_messages(instance_id, read_at);
@@ -259,14 +265,15 @@ impl NextTurn {
         })
     }
 
-    /// The lock together with the messages that the commit itself sends. `None` when no message is due.
+    /// Limits the messages of the next turn, including those of the commit. Returns `None` when no
+    /// message is due.
     pub(crate) fn after(mut self, own: &[OrchestratorItem], now: Timestamp) -> Option<Self> {
         let own = own.iter().filter(|item| item.due_at() <= now).count();
         self.known.truncate(MAX_MESSAGES.saturating_sub(own));
         (own + self.known.len() > 0).then_some(self)
     }
 
-    /// The instance as the commit leaves it: locked for the next turn.
+    /// Returns the instance locked for the next turn.
     pub(crate) fn lock(
         &self,
         instance: Instance,
@@ -284,7 +291,7 @@ impl NextTurn {
         Ok(lock.of(instance, messages))
     }
 
-    /// The commit took place and left `cached`: ends the turn `before` and begins the next one.
+    /// Ends the committed turn `before`, and notes the prelocked next turn.
     pub(crate) fn begin(
         self,
         services: &Services,
@@ -298,31 +305,31 @@ impl NextTurn {
         services.instances().finish_with_next(before, next);
     }
 
-    /// The commit took place, but the ETags that it left are unknown: releases the lock.
+    /// Releases the lock after a commit whose new ETags are unknown.
     pub(crate) fn outcome_unknown(self, services: &Services, before: &Turn) {
         let instance_id = before.instance.document.instance_id.clone();
         let mut attempts = before.instance.document.attempts.clone();
-        take_out(&mut attempts, &before.messages);
+        remove_attempts(&mut attempts, &before.messages);
         services.spawn(|services| async move {
             release::release_taken(&services, &instance_id, &self.token, |_| attempts).await;
         });
     }
 }
 
-/// A message that a batch enqueues, with the lock of the turn that it starts.
+/// A message that a batch enqueues, with the prelock of its turn.
 pub(crate) struct NewMessage<'a> {
     services: &'a Services,
     document: OrchestratorItem,
     item: WorkItem,
-    /// Before the batch is sent.
+    /// The time before the batch is sent.
     planned_at: Instant,
     operation: Option<OperationIndex>,
     lock: Option<Prelock<'a>>,
 }
 
-/// What is known of a write after its batch.
+/// The known outcome of a write.
 pub(crate) enum Written {
-    /// It took place, and left this ETag if the answer arrived.
+    /// The write took place, and left this ETag if the answer arrived.
     Done(Option<ETag>),
     NotDone,
     Unknown,
@@ -353,7 +360,7 @@ impl<'a> NewMessage<'a> {
         }
     }
 
-    /// Without its lock, if only that does not fit.
+    /// Adds message and lock to a bulk. Drops the lock if only the lock does not fit.
     pub(crate) fn add_to_bulk(&mut self, bulk: &mut BulkBatch<Durable>) -> Result<(), BatchError> {
         self.operation = Some(bulk.create(&self.document)?);
         let document = &self.document;
@@ -362,29 +369,30 @@ impl<'a> NewMessage<'a> {
         Ok(())
     }
 
-    /// Drops the lock if it made the batch fail, because the instance is not as cached.
+    /// Drops the lock if it made the batch fail, because the cached instance is outdated. Returns
+    /// whether it did.
     pub(crate) fn drops_failed_lock(&mut self, error: &cdb_client::Error) -> bool {
         let lock = self.lock.take_if(|lock| lock.failed(error));
-        lock.map(Prelock::give_up).is_some()
+        lock.map(Prelock::release).is_some()
     }
 
-    /// The operations of the message and of its lock.
+    /// Returns the operations of the message and of its lock.
     pub(crate) fn operations(&self) -> (Option<OperationIndex>, Option<OperationIndex>) {
         let lock = self.lock.as_ref().and_then(Prelock::operation);
         (self.operation, lock)
     }
 
-    /// The batch did not take place.
-    pub(crate) fn give_up(self) {
+    /// Finishes after a failed batch.
+    pub(crate) fn release(self) {
         self.finish(Written::NotDone, &Written::NotDone);
     }
 
-    /// The outcome of the batch is unknown.
+    /// Finishes after a batch with an unknown outcome.
     pub(crate) fn outcome_unknown(self) {
         self.finish(Written::Unknown, &Written::Unknown);
     }
 
-    /// The batch took place. Without an `outcome` its answer was lost.
+    /// Finishes after a committed batch. `outcome` is `None` when the answer was lost.
     pub(crate) fn committed(self, outcome: Option<&BatchOutcome<Durable>>) {
         let (message, lock) = self.operations();
         let etag =
@@ -392,8 +400,8 @@ impl<'a> NewMessage<'a> {
         self.finish(etag(message), &etag(lock));
     }
 
-    /// Begins the turn if message and lock were written. Otherwise returns the lock, and queues the message if it was
-    /// written.
+    /// Notes the prelocked turn if message and lock were written. Otherwise releases the lock, and
+    /// notes the message if it was written.
     pub(crate) fn finish(self, message: Written, lock: &Written) {
         let instances = self.services.instances();
         let (instance_id, execution) = (
@@ -410,22 +418,22 @@ impl<'a> NewMessage<'a> {
         };
         match (self.lock, lock, message) {
             (Some(turn), Written::Done(Some(etag)), Some(message)) => turn.won(etag, message),
-            (None, _, Some(message)) => instances.expect(message),
-            (None, _, None) if is_written => instances.suspect(&instance_id, execution, after),
+            (None, _, Some(message)) => instances.note_message(message),
+            (None, _, None) if is_written => instances.recheck(&instance_id, execution, after),
             (None, _, None) => {}
             (Some(turn), Written::NotDone, message) => {
-                turn.give_up();
+                turn.release();
                 match message {
-                    Some(message) => instances.expect(message),
-                    None if is_written => instances.suspect(&instance_id, execution, after),
+                    Some(message) => instances.note_message(message),
+                    None if is_written => instances.recheck(&instance_id, execution, after),
                     None => {}
                 }
             }
             (Some(turn), _, message) => {
-                // The release searches the partition afterwards.
+                // The release requests a search of the partition.
                 turn.outcome_unknown();
                 if let Some(message) = message {
-                    instances.expect(message);
+                    instances.note_message(message);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Giving locks back, so that others need not wait until they end by themselves.
+//! Releases locks of turns, so that other processes need not wait until they expire.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,34 +14,34 @@ use crate::instances::Turn;
 use crate::services::Services;
 use crate::store::Store;
 
-/// How many locks are given back at the same time.
-const AT_ONCE: usize = 16;
+/// The number of concurrent releases.
+const CONCURRENCY: usize = 16;
 
-/// How long a turn that was locked ahead waits for a dispatcher before its lock is given back.
-const UNWANTED_AFTER: Duration = Duration::from_secs(1);
+/// The age at which an unused prelock is released.
+const UNUSED_AFTER: Duration = Duration::from_secs(1);
 
-/// Gives back the locks that no dispatcher has asked for, and those that dropped fetches may have taken.
-pub(crate) async fn give_back_unwanted(services: &Services) {
-    give_back_ahead(services, UNWANTED_AFTER).await;
-    give_back_dropped(services).await;
+/// Releases unused prelocks, and locks that dropped fetches may have taken.
+pub(crate) async fn release_unused(services: &Services) {
+    release_prelocks(services, UNUSED_AFTER).await;
+    release_dropped(services).await;
 }
 
-/// Gives back the locks that were taken at least `age` ago and that no dispatcher has begun to use.
-pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
-    let unwanted = services.instances().local().take_unwanted(age);
-    stream::iter(unwanted)
-        .for_each_concurrent(AT_ONCE, |(claim, turn)| async move {
+/// Releases prelocks that are at least `age` old.
+pub(crate) async fn release_prelocks(services: &Services, age: Duration) {
+    let unused = services.instances().local().take_unused(age);
+    stream::iter(unused)
+        .for_each_concurrent(CONCURRENCY, |(claim, turn)| async move {
             unlock(&services.store, &turn).await;
             services.instances().local().released(&claim);
         })
         .await;
 }
 
-/// Gives back locks that dropped fetches may have taken.
-async fn give_back_dropped(services: &Services) {
+/// Releases locks that dropped fetches may have taken.
+async fn release_dropped(services: &Services) {
     let dropped = services.instances().local().take_dropped();
     stream::iter(dropped)
-        .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
+        .for_each_concurrent(CONCURRENCY, |(claim, token)| async move {
             let attempts = |instance: &Instance| instance.attempts.clone();
             release_taken(services, &claim.key, &token, attempts).await;
             services.instances().local().released(&claim);
@@ -49,26 +49,27 @@ async fn give_back_dropped(services: &Services) {
         .await;
 }
 
-/// Gives back all locks of this process: those too of turns that their runtime has broken off, and of fetches that it
-/// has dropped. A turn that is being committed at this moment is waited for.
-pub(crate) async fn give_back_all(services: &Services) {
-    give_back_ahead(services, Duration::ZERO).await;
+/// Releases all locks of this process, also those of turns and fetches that the runtime has broken
+/// off. Waits for a turn that is being committed.
+pub(crate) async fn release_all(services: &Services) {
+    release_prelocks(services, Duration::ZERO).await;
     stream::iter(services.instances().local().all_running())
-        .for_each_concurrent(AT_ONCE, |shared| async move {
+        .for_each_concurrent(CONCURRENCY, |shared| async move {
             let mut turn = shared.lock().await;
             if turn.holds(services.store.now()) {
                 let instance_id = turn.instance.document.instance_id.clone();
-                // By its token: a renewal or commit that was dropped may have moved the version.
+                // By its token, because a dropped renewal or commit may have changed the version.
                 let attempts = attempts_before(&turn);
                 release_taken(services, &instance_id, &turn.token, |_| attempts).await;
                 services.instances().finish(&mut turn);
             }
         })
         .await;
-    give_back_dropped(services).await;
+    release_dropped(services).await;
 }
 
-/// Gives back a lock of which the token is known and not the version, if it was taken. `attempts` are those that it leaves.
+/// Releases a lock that may have been taken with this token at an unknown version. `attempts`
+/// returns the attempt counts to keep.
 pub(crate) async fn release_taken(
     services: &Services,
     instance_id: &str,
@@ -81,14 +82,14 @@ pub(crate) async fn release_taken(
             unlock_with(&services.store, &stored, attempts).await;
         }
         Ok(_) => {}
-        Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
+        Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),
     }
     services
         .instances()
-        .suspect(instance_id, None, Duration::ZERO);
+        .recheck(instance_id, None, Duration::ZERO);
 }
 
-/// Gives the lock of a turn back. The attempt does not count.
+/// Releases the lock of a turn. The attempt does not count.
 pub(crate) async fn unlock(store: &Store, turn: &Turn) {
     unlock_with(store, &turn.instance, attempts_before(turn)).await;
 }
@@ -96,6 +97,6 @@ pub(crate) async fn unlock(store: &Store, turn: &Turn) {
 async fn unlock_with(store: &Store, instance: &Stored<Instance>, attempts: BTreeMap<String, u32>) {
     let patch = unlock_patch(attempts, store.now());
     if let Err(error) = store.container.patch_stored(instance, &patch).await {
-        tracing::debug!(%error, "a lock is left to end by itself");
+        tracing::debug!(%error, "a lock was not released; it will expire");
     }
 }

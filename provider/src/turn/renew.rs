@@ -1,4 +1,4 @@
-//! Extending the lock of a turn that takes longer.
+//! Renews the lock of a long turn.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::services::Services;
 
 const LOST: &str = "another runtime took it, or it was deleted";
 
-/// Implements `Provider::renew_orchestration_item_lock`. A commit that is under way renews the lock itself.
+/// Implements `Provider::renew_orchestration_item_lock`. A running commit renews the lock itself.
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
     let shared = services.instances().local().running(token)?;
     if shared.is_committing() {
@@ -31,7 +31,10 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     }
 }
 
-/// Waits for something that a commit has to do first, and keeps the lock meanwhile.
+/// Runs work that precedes a commit, and renews the lock until it is done.
+///
+/// # Errors
+/// Fails when the work fails, or the lock is lost.
 pub(crate) async fn while_doing<T>(
     services: &Services,
     turn: &mut Turn,
@@ -48,15 +51,15 @@ pub(crate) async fn while_doing<T>(
     }
 }
 
-/// Extends the lock for a commit, without the attempt that the lock has counted: a turn that can be committed is not to
-/// blame for the time that its commit takes.
+/// Renews the lock for a commit, without the attempt of the lock: a turn that can be committed does
+/// not count as failed because its commit takes long. Returns whether the lock is still held.
 pub(crate) async fn extend_for_commit(services: &Services, turn: &mut Turn) -> Result<bool> {
     turn.uncounted = Some(attempts_before(turn));
     extend(services, turn).await
 }
 
-/// Gives the lock its full time again, unless it is lost. After a lost answer its end may stay where it was: the caller
-/// renews again well before.
+/// Renews the lock for its full time. Returns `false` when it is lost. After a lost answer the
+/// expiry may be unchanged; the caller renews again well before it.
 pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool> {
     let until = services.store.now() + turn.lock_time;
     let mut patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));

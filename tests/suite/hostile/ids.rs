@@ -127,11 +127,11 @@ async fn random_texts_work_as_ids_from_end_to_end() {
 async fn an_invalid_id_is_refused_before_any_write() {
     let env = env().await;
     for (id, words) in [
-        ("x".repeat(892), "choose a shorter one"),
-        (":".repeat(298), "choose a shorter one"),
+        ("x".repeat(892), "choose a shorter instance id"),
+        (":".repeat(298), "choose a shorter instance id"),
         ("\u{1f600}".repeat(300), "1023"),
-        ("cdb:schema".to_owned(), "the container's own"),
-        ("cdb:members".to_owned(), "the container's own"),
+        ("cdb:schema".to_owned(), "reserved for the container"),
+        ("cdb:members".to_owned(), "reserved for the container"),
     ] {
         let start = env.client.start_orchestration(&*id, "Echo", "").await;
         let cancel = env.client.cancel_instance(&*id, "").await;

@@ -1,16 +1,16 @@
-//! One test per guard of a transition: each fails without the guard that it names.
+//! Tests of the guards of transitions: each test fails without the guard that it names.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::promises::{learn, sleeper, takes};
-use super::{LIMITS, LOCK, Paint, ask, ms, queue, won};
+use super::{LIMITS, LOCK, Paint, ms, queue, request, won};
 use crate::local_queue::claim::Claim;
-use crate::local_queue::dispatcher::{Ask, Next};
+use crate::local_queue::dispatcher::{FetchRequest, Next};
 use crate::local_queue::queue::Queue;
 use crate::local_queue::slot::Work as _;
 
-/// An item whose lock request was dropped.
+/// Claims an item, and drops its lock request.
 fn dropped_lock(queue: &mut Queue<Paint>, token: &str, now: Instant) -> Claim<u8> {
     learn(queue, 1, 0, now);
     let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
@@ -20,14 +20,14 @@ fn dropped_lock(queue: &mut Queue<Paint>, token: &str, now: Instant) -> Claim<u8
 }
 
 #[test]
-fn an_unanswered_lock_request_is_released_before_the_item_is_tried_again() {
+fn an_unanswered_lock_request_is_released_before_the_next_attempt() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
     let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
     queue.locking(&claim, "t", now + LOCK, now);
     queue.unanswered(&claim, now, now, |_| {});
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     assert_eq!(takes(&mut queue, waiter, now), None);
     assert_eq!(queue.take_releasing(), [(claim.clone(), "t".to_owned())]);
     queue.released(&claim, now);
@@ -35,7 +35,7 @@ fn an_unanswered_lock_request_is_released_before_the_item_is_tried_again() {
 }
 
 #[test]
-fn ready_items_are_forgotten_from_the_last_when_there_are_too_many() {
+fn the_last_ready_items_are_removed_beyond_the_limit() {
     let now = Instant::now();
     let mut queue = queue(now);
     for key in 0..30 {
@@ -43,7 +43,7 @@ fn ready_items_are_forgotten_from_the_last_when_there_are_too_many() {
     }
     let kept: Vec<u8> = (0..30).filter(|key| queue.known(key).is_some()).collect();
     assert_eq!(kept.len(), LIMITS.slots);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     assert_eq!(
         takes(&mut queue, waiter, now).map(|claim| claim.key),
         Some(0)
@@ -51,7 +51,7 @@ fn ready_items_are_forgotten_from_the_last_when_there_are_too_many() {
 }
 
 #[test]
-fn a_batch_claims_the_first_wanted_item_that_is_idle() {
+fn claim_ready_returns_the_first_suitable_idle_item() {
     let now = Instant::now();
     let mut queue = queue(now);
     for key in 0..4 {
@@ -64,7 +64,7 @@ fn a_batch_claims_the_first_wanted_item_that_is_idle() {
 }
 
 #[test]
-fn a_caller_that_releases_a_lock_itself_is_the_only_one() {
+fn a_lock_to_release_later_is_not_taken_for_release() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
@@ -77,7 +77,7 @@ fn a_caller_that_releases_a_lock_itself_is_the_only_one() {
 }
 
 #[test]
-fn a_release_that_ends_late_changes_nothing() {
+fn a_late_release_changes_nothing() {
     let now = Instant::now();
     let mut queue = queue(now);
     let old = dropped_lock(&mut queue, "a", now);
@@ -105,19 +105,19 @@ fn a_dropped_lock_that_has_expired_is_not_released() {
 }
 
 #[test]
-fn a_prelock_stays_until_it_has_waited_long_enough() {
+fn only_old_prelocks_are_taken_as_unused() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
     let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
     queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
     let before = now.checked_sub(ms(1)).expect("a time");
-    assert!(queue.take_unwanted(before, now).is_empty());
-    assert_eq!(queue.take_unwanted(now, now).len(), 1);
+    assert!(queue.take_unused(before, now).is_empty());
+    assert_eq!(queue.take_unused(now, now).len(), 1);
 }
 
 #[test]
-fn a_backoff_is_over_at_its_time() {
+fn an_item_is_not_backed_off_at_the_end_of_its_backoff() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
@@ -128,7 +128,7 @@ fn a_backoff_is_over_at_its_time() {
 }
 
 #[test]
-fn a_polled_item_that_this_process_learns_itself_outlives_the_next_poll() {
+fn a_polled_item_learned_without_a_poll_outlives_the_next_poll() {
     let now = Instant::now();
     let mut queue = queue(now);
     let first = queue.polls.number();
@@ -137,12 +137,12 @@ fn a_polled_item_that_this_process_learns_itself_outlives_the_next_poll() {
     learn(&mut queue, 1, 0, now);
     let second = queue.polls.number();
     queue.finish_poll(second, &[], |_| true, now);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     assert!(takes(&mut queue, waiter, now).is_some());
 }
 
 #[test]
-fn an_item_keeps_what_is_known_of_it_through_a_backoff() {
+fn an_item_keeps_its_state_through_a_backoff() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
@@ -154,7 +154,7 @@ fn an_item_keeps_what_is_known_of_it_through_a_backoff() {
 }
 
 #[test]
-fn a_forgotten_item_takes_no_memory() {
+fn a_removed_item_takes_no_memory() {
     let now = Instant::now();
     let mut queue = queue(now);
     for key in 0..8 {
@@ -169,7 +169,7 @@ fn a_forgotten_item_takes_no_memory() {
 }
 
 #[test]
-fn a_dispatcher_that_leaves_is_replaced_by_one_that_can_take_its_item() {
+fn a_leaving_dispatcher_wakes_one_that_can_take_its_item() {
     let now = Instant::now();
     let mut queue = queue(now);
     let first = sleeper(&mut queue, 1, now);
@@ -184,26 +184,26 @@ fn a_dispatcher_that_leaves_is_replaced_by_one_that_can_take_its_item() {
 }
 
 #[test]
-fn an_outdated_fetch_gives_up() {
+fn an_outdated_fetch_ends() {
     let now = Instant::now();
     let mut queue = queue(now);
     let waiter = sleeper(&mut queue, 1, now);
     learn(&mut queue, 7, 2, now);
     queue.end_fetches(|_, known| known.colour == 2);
-    assert!(matches!(queue.next(waiter, now), Next::GiveUp));
+    assert!(matches!(queue.next(waiter, now), Next::End));
 }
 
 #[test]
-fn a_fetch_that_polls_once_waits_for_no_other_attempts_than_it_saw() {
+fn a_fetch_without_long_polling_waits_only_for_attempts_seen_by_its_poll() {
     let now = Instant::now();
     let mut queue = queue(now);
     let seen = |queue: &mut Queue<Paint>| {
         let (claim, _) = queue.claim(&7, now, now + LOCK).expect("it is idle");
-        let once = Ask {
+        let once = FetchRequest {
             long_poll: false,
-            ..ask(1)
+            ..request(1)
         };
-        let waiter = queue.ask(once);
+        let waiter = queue.register(once);
         assert!(matches!(queue.next(waiter, now), Next::Poll(_)));
         queue.end_own_poll(waiter, &[7], now);
         assert!(matches!(queue.next(waiter, now), Next::WaitForAttempt));
@@ -211,32 +211,29 @@ fn a_fetch_that_polls_once_waits_for_no_other_attempts_than_it_saw() {
     };
     learn(&mut queue, 7, 0, now);
     let (claim, waiter) = seen(&mut queue);
-    queue.give_back(&claim, now, |_| {});
+    queue.release(&claim, now, |_| {});
     let (claim, _) = queue.claim(&7, now, now + LOCK).expect("it is idle again");
     assert!(
-        matches!(queue.next(waiter, now), Next::GiveUp),
+        matches!(queue.next(waiter, now), Next::End),
         "another attempt"
     );
-    queue.give_back(&claim, now, |_| {});
+    queue.release(&claim, now, |_| {});
     let (claim, waiter) = seen(&mut queue);
     let running = won(Arc::new(0), "t", now + LOCK);
     assert!(queue.hand_out(&claim, running, true, now, |_| {}));
-    assert!(
-        matches!(queue.next(waiter, now), Next::GiveUp),
-        "handed out"
-    );
+    assert!(matches!(queue.next(waiter, now), Next::End), "handed out");
 }
 
 #[test]
-fn a_dispatcher_that_begins_a_prelocked_item_has_it_alone() {
+fn a_prelocked_item_is_handed_out_once() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
     let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
     queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
-    let first = queue.ask(ask(0));
+    let first = queue.register(request(0));
     let begun = takes(&mut queue, first, now).expect("it is locked");
-    let second = queue.ask(ask(0));
+    let second = queue.register(request(0));
     assert_eq!(takes(&mut queue, second, now), None);
     queue.dropped(&begun, now);
     assert_eq!(queue.take_releasing(), [(begun, "t".to_owned())]);

@@ -1,17 +1,17 @@
-//! Invariants, after any sequence of events.
+//! Invariants that hold after any sequence of events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::{Colours, Known, LIMITS, LOCK, Paint, ask, ms, queue, won};
+use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, won};
 use crate::local_queue::claim::Claim;
 use crate::local_queue::dispatcher::{Next, WaiterId};
 use crate::local_queue::queue::Queue;
 use crate::local_queue::slot::{Memory, Offer, Phase, Slot, Work};
 
-/// Everything that must hold between two events.
+/// Asserts everything that must hold between two events.
 fn check(queue: &Queue<Paint>, now: Instant) {
     let mut memory = Memory::default();
     let mut running = 0;
@@ -26,7 +26,7 @@ fn check(queue: &Queue<Paint>, now: Instant) {
         }
         if let Some(timer) = slot.timer {
             assert_eq!(queue.timers.get(&timer), Some(key));
-            assert!(timer.0 > now, "{key} has overslept");
+            assert!(timer.0 > now, "the timer of {key} is late");
         }
         if let Some(idle) = slot.idle {
             assert_eq!(queue.idle.get(&idle), Some(key));
@@ -40,11 +40,14 @@ fn check(queue: &Queue<Paint>, now: Instant) {
         if slot.phase.until().is_some() {
             assert!(slot.timer.is_some(), "{key} never leaves {:?}", slot.phase);
         } else if Paint::due(&slot.known).is_some() {
-            assert!(slot.rank.is_some() || slot.timer.is_some(), "{key} is deaf");
+            assert!(
+                slot.rank.is_some() || slot.timer.is_some(),
+                "{key} is never offered"
+            );
         } else {
             assert!(
                 !Paint::is_forgettable(&slot.known),
-                "{key} is kept for nothing"
+                "{key} is kept without need"
             );
         }
         if let Phase::Running { token, .. } = &slot.phase {
@@ -67,7 +70,7 @@ fn check(queue: &Queue<Paint>, now: Instant) {
     check_wakes(queue, now);
 }
 
-/// The limits hold for all that can be given up.
+/// Asserts that the limits hold for everything that can be evicted.
 fn check_memory(queue: &Queue<Paint>) {
     let known = |key: &u8| &queue.slots[key].known;
     let cached: usize = queue.idle.values().map(|key| known(key).cached).sum();
@@ -78,7 +81,8 @@ fn check_memory(queue: &Queue<Paint>) {
     assert!(pending == 0 || queue.memory.pending <= LIMITS.memory.pending);
 }
 
-/// A dispatcher sleeps only while nothing is ready for it, or while another one that can take it was woken.
+/// Asserts that a dispatcher sleeps only while no item is ready for it, or another suitable
+/// dispatcher was woken.
 fn check_wakes(queue: &Queue<Paint>, now: Instant) {
     for key in queue.ready.values() {
         let slot = &queue.slots[key];
@@ -89,10 +93,13 @@ fn check_wakes(queue: &Queue<Paint>, now: Instant) {
             Offer::Backoff(known) => known.colour & 1,
             Offer::Locked(colour) => *colour,
         };
-        waiting.retain(|(ask, _)| offer_colour == 0 || ask & offer_colour != 0);
+        waiting.retain(|(request, _)| offer_colour == 0 || request & offer_colour != 0);
         let asleep = waiting.iter().any(|(_, woken)| !woken);
         let woken = waiting.iter().any(|(_, woken)| *woken);
-        assert!(!asleep || woken, "{key} is ready and nobody is woken");
+        assert!(
+            !asleep || woken,
+            "{key} is ready and no dispatcher is woken"
+        );
     }
 }
 
@@ -113,12 +120,12 @@ enum Event {
         keys: Vec<u8>,
         scope: Colours,
     },
-    Ask(Colours),
+    Fetch(Colours),
     Next(usize),
     Leave(usize),
     Lock(usize),
     HandOut(usize),
-    GiveBack {
+    Release {
         claim: usize,
         clear: bool,
     },
@@ -132,7 +139,7 @@ enum Event {
     Finish(usize),
     Pass(usize),
     Extend(usize),
-    Unwanted,
+    Unused,
     Releasing,
     Close,
 }
@@ -157,13 +164,13 @@ fn event() -> impl Strategy<Value = Event> {
         (key(), 0_usize..400).prop_map(|(key, bytes)| Cache { key, bytes }),
         (prop::collection::vec(key(), 0..6), colour())
             .prop_map(|(keys, scope)| Poll { keys, scope }),
-        colour().prop_map(Ask),
+        colour().prop_map(Fetch),
         number().prop_map(Next),
         number().prop_map(Next),
         number().prop_map(Leave),
         number().prop_map(Lock),
         number().prop_map(HandOut),
-        (number(), any::<bool>()).prop_map(|(claim, clear)| GiveBack { claim, clear }),
+        (number(), any::<bool>()).prop_map(|(claim, clear)| Release { claim, clear }),
         (number(), any::<bool>()).prop_map(|(claim, open)| BackOff { claim, open }),
         number().prop_map(Drop),
         key().prop_map(Prelock),
@@ -171,13 +178,13 @@ fn event() -> impl Strategy<Value = Event> {
         number().prop_map(Finish),
         number().prop_map(Pass),
         number().prop_map(Extend),
-        Just(Unwanted),
+        Just(Unused),
         Just(Releasing),
         Just(Close),
     ]
 }
 
-/// A queue, and what its users hold.
+/// A queue and the claims of its users.
 struct Run {
     queue: Queue<Paint>,
     now: Instant,
@@ -242,7 +249,7 @@ impl Run {
                 self.queue.learn(&key, now, |known| known.cached = bytes);
             }
             Event::Poll { keys, scope } => self.poll(&keys, scope),
-            Event::Ask(colours) => self.waiters.push(self.queue.ask(ask(colours))),
+            Event::Fetch(colours) => self.waiters.push(self.queue.register(request(colours))),
             Event::Next(at) => self.next(at),
             Event::Leave(at) if !self.waiters.is_empty() => {
                 let id = self.waiters.swap_remove(at % self.waiters.len());
@@ -250,8 +257,8 @@ impl Run {
             }
             Event::Leave(_) => {}
             Event::Close => self.queue.close(),
-            Event::Unwanted => {
-                let taken = self.queue.take_unwanted(now, now);
+            Event::Unused => {
+                let taken = self.queue.take_unused(now, now);
                 self.claims
                     .extend(taken.into_iter().map(|(claim, _)| claim));
             }
@@ -285,7 +292,7 @@ impl Run {
         }
         let id = self.waiters[at % self.waiters.len()];
         match self.queue.next(id, self.now) {
-            Next::Try(claim, _) | Next::Begin(claim, _) => self.claims.push(claim),
+            Next::Try(claim, _) | Next::HandOut(claim, _) => self.claims.push(claim),
             _ => {}
         }
     }
@@ -318,7 +325,7 @@ impl Run {
         }
         let at = match event {
             Event::Lock(at) | Event::HandOut(at) | Event::Drop(at) | Event::Win(at) => *at,
-            Event::GiveBack { claim, .. } | Event::BackOff { claim, .. } => *claim,
+            Event::Release { claim, .. } | Event::BackOff { claim, .. } => *claim,
             _ => return,
         };
         let Some(claim) = self.claim(at) else {
@@ -338,7 +345,7 @@ impl Run {
                     self.tokens.push(token);
                 }
             }
-            Event::GiveBack { clear, .. } => self.queue.give_back(&claim, now, |known| {
+            Event::Release { clear, .. } => self.queue.release(&claim, now, |known| {
                 if *clear {
                     *known = Known::default();
                 }
@@ -368,7 +375,7 @@ proptest! {
             run.apply(event);
             check(&run.queue, run.now);
         }
-        // Whatever happened, nothing stays locked or left alone for ever.
+        // Whatever happened, no item stays locked or in backoff.
         run.now += Duration::from_secs(60);
         run.queue.tick(run.now);
         check(&run.queue, run.now);

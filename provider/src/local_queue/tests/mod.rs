@@ -1,4 +1,4 @@
-//! The state machine by itself: what holds after any sequence of events, and each promise by name.
+//! Tests of the state machine: invariants after any sequence of events, and named promises.
 
 mod guards;
 mod invariants;
@@ -7,12 +7,12 @@ mod promises;
 use std::time::{Duration, Instant};
 
 use super::claim::Won;
-use super::dispatcher::Ask;
+use super::dispatcher::FetchRequest;
 use super::pace::Pace;
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, Offer, Work};
 
-/// Items with colours; a dispatcher takes some of them.
+/// Items with colours. A dispatcher takes items of some colours.
 #[derive(Debug)]
 struct Paint;
 
@@ -20,11 +20,11 @@ type Colours = u8;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Known {
-    /// When each pending message is due.
+    /// The due time of each pending message.
     pending: Vec<Instant>,
     colour: Colours,
     cached: usize,
-    /// To be read from the store.
+    /// The time from which on the item must be read from the store.
     load: Option<Instant>,
     is_open: bool,
 }
@@ -37,19 +37,19 @@ impl Work for Paint {
     type Attempt = Known;
     type Lock = Colours;
     type Running = u8;
-    type Ask = Colours;
+    type Capability = Colours;
 
     fn due(known: &Known) -> Option<Instant> {
         known.pending.iter().chain(&known.load).min().copied()
     }
 
-    fn accepts(ask: &Colours, offer: Offer<'_, Self>) -> bool {
+    fn accepts(request: &Colours, offer: Offer<'_, Self>) -> bool {
         let colour = match offer {
             Offer::Free(known) => known.colour,
             Offer::Backoff(known) => known.colour & 1,
             Offer::Locked(colour) => *colour,
         };
-        colour == 0 || ask & colour != 0
+        colour == 0 || request & colour != 0
     }
 
     fn is_open_in_backoff(known: &Known) -> bool {
@@ -117,9 +117,9 @@ fn queue(now: Instant) -> Queue<Paint> {
     Queue::new(pace, LIMITS)
 }
 
-fn ask(who: Colours) -> Ask<Colours> {
-    Ask {
-        who,
+fn request(capability: Colours) -> FetchRequest<Colours> {
+    FetchRequest {
+        capability,
         lock_timeout: LOCK,
         long_poll: true,
     }

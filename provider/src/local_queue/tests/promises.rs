@@ -1,15 +1,15 @@
-//! Each promise of the queue by its name.
+//! The promises of the queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Colours, LIMITS, LOCK, Paint, ask, ms, queue, won};
+use super::{Colours, LIMITS, LOCK, Paint, ms, queue, request, won};
 use crate::local_queue::claim::Claim;
-use crate::local_queue::dispatcher::{Ask, Next, WaiterId};
+use crate::local_queue::dispatcher::{FetchRequest, Next, WaiterId};
 use crate::local_queue::queue::Queue;
 
-/// Makes an item due at once.
+/// Makes an item due immediately.
 pub(super) fn learn(queue: &mut Queue<Paint>, key: u8, colour: Colours, now: Instant) {
     queue.learn(&key, now, |known| {
         known.pending.push(now);
@@ -19,20 +19,20 @@ pub(super) fn learn(queue: &mut Queue<Paint>, key: u8, colour: Colours, now: Ins
 
 pub(super) fn takes(queue: &mut Queue<Paint>, waiter: WaiterId, now: Instant) -> Option<Claim<u8>> {
     match queue.next(waiter, now) {
-        Next::Try(claim, _) | Next::Begin(claim, _) => Some(claim),
+        Next::Try(claim, _) | Next::HandOut(claim, _) => Some(claim),
         _ => None,
     }
 }
 
-/// A dispatcher that has found nothing and waits.
+/// Registers a dispatcher that has found nothing and waits.
 pub(super) fn sleeper(queue: &mut Queue<Paint>, colours: Colours, now: Instant) -> WaiterId {
-    let waiter = queue.ask(ask(colours));
+    let waiter = queue.register(request(colours));
     assert_eq!(takes(queue, waiter, now), None);
     waiter
 }
 
 #[test]
-fn an_item_wakes_a_dispatcher_that_can_take_it_and_no_other() {
+fn an_item_wakes_one_dispatcher_that_can_take_it() {
     let now = Instant::now();
     let mut queue = queue(now);
     let _red = sleeper(&mut queue, 1, now);
@@ -47,19 +47,19 @@ fn an_item_wakes_a_dispatcher_that_can_take_it_and_no_other() {
 }
 
 #[test]
-fn an_item_that_one_dispatcher_passes_over_stays_for_the_next() {
+fn an_item_skipped_by_one_dispatcher_stays_for_the_next() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 7, 2, now);
-    let red = queue.ask(ask(1));
+    let red = queue.register(request(1));
     assert_eq!(takes(&mut queue, red, now), None);
     queue.leave(red, now);
-    let blue = queue.ask(ask(2));
+    let blue = queue.register(request(2));
     assert_eq!(takes(&mut queue, blue, now).map(|claim| claim.key), Some(7));
 }
 
 #[test]
-fn what_a_dispatcher_was_woken_for_goes_to_another_one_when_it_leaves() {
+fn a_leaving_dispatcher_wakes_another_for_its_item() {
     let now = Instant::now();
     let mut queue = queue(now);
     let first = sleeper(&mut queue, 1, now);
@@ -72,7 +72,7 @@ fn what_a_dispatcher_was_woken_for_goes_to_another_one_when_it_leaves() {
 }
 
 #[test]
-fn a_narrow_poll_forgets_nothing_that_it_did_not_ask_for() {
+fn a_poll_forgets_only_items_that_it_covers() {
     let now = Instant::now();
     let mut queue = queue(now);
     for (key, colour) in [(1, 1), (2, 2)] {
@@ -88,7 +88,7 @@ fn a_narrow_poll_forgets_nothing_that_it_did_not_ask_for() {
 }
 
 #[test]
-fn what_this_process_knows_by_itself_is_not_forgotten_by_a_poll() {
+fn a_poll_does_not_forget_items_learned_without_a_poll() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
@@ -97,15 +97,15 @@ fn what_this_process_knows_by_itself_is_not_forgotten_by_a_poll() {
 }
 
 #[test]
-fn news_during_an_attempt_is_tried_after_it() {
+fn a_message_learned_during_an_attempt_triggers_another_attempt() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     assert_eq!(takes(&mut queue, waiter, now), None);
     learn(&mut queue, 1, 0, now);
-    queue.give_back(&claim, now, |known| {
+    queue.release(&claim, now, |known| {
         known.pending.remove(0);
     });
     assert!(takes(&mut queue, waiter, now).is_some());
@@ -116,18 +116,18 @@ fn a_dropped_attempt_makes_its_item_ready_again() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     queue.dropped(&claim, now);
     assert!(takes(&mut queue, waiter, now).is_some());
 }
 
 #[test]
-fn a_dropped_lock_request_is_given_back_before_the_item_is_tried_again() {
+fn a_dropped_lock_request_is_released_before_the_next_attempt() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     queue.locking(&claim, "a", now + LOCK, now);
     queue.dropped(&claim, now);
@@ -143,12 +143,12 @@ fn a_void_claim_changes_nothing() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     let old = takes(&mut queue, waiter, now).expect("it is due");
     let later = now + LOCK;
     let new = takes(&mut queue, waiter, later).expect("the attempt took too long");
     assert_ne!(old, new);
-    queue.give_back(&old, later, |known| known.pending.clear());
+    queue.release(&old, later, |known| known.pending.clear());
     queue.back_off(&old, later + LOCK, later, |known| known.pending.clear());
     queue.dropped(&old, later);
     assert!(!queue.locking(&old, "a", later + LOCK, later));
@@ -164,11 +164,11 @@ fn a_void_claim_changes_nothing() {
 }
 
 #[test]
-fn an_item_whose_lock_ended_by_its_time_is_read_from_the_store() {
+fn an_item_with_an_expired_lock_is_read_from_the_store() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     let lock = won(Arc::new(0), "a", now + LOCK);
     assert!(queue.hand_out(&claim, lock, true, now, |known| known.pending.clear()));
@@ -180,38 +180,38 @@ fn an_item_whose_lock_ended_by_its_time_is_read_from_the_store() {
 }
 
 #[test]
-fn a_lock_taken_ahead_is_handed_out_before_anything_else() {
+fn a_prelocked_item_is_handed_out_first() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
     let (claim, _) = queue.claim(&2, now, now + LOCK).expect("it is idle");
     queue.prelocked(&claim, won(0, "a", now + LOCK), now, |_| {});
-    let waiter = queue.ask(ask(0));
-    assert!(matches!(queue.next(waiter, now), Next::Begin(got, _) if got == claim));
+    let waiter = queue.register(request(0));
+    assert!(matches!(queue.next(waiter, now), Next::HandOut(got, _) if got == claim));
 }
 
 #[test]
-fn a_lock_that_no_dispatcher_asks_for_is_given_back() {
+fn an_unused_prelock_is_released() {
     let now = Instant::now();
     let mut queue = queue(now);
     let (claim, _) = queue.claim(&2, now, now + LOCK).expect("it is idle");
     queue.prelocked(&claim, won(0, "a", now + LOCK), now, |_| {});
     let later = now + ms(10);
     queue.claim(&3, later, later + LOCK).expect("it is idle");
-    let taken = queue.take_unwanted(now, later);
+    let taken = queue.take_unused(now, later);
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0].0, claim);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     assert_eq!(takes(&mut queue, waiter, later), None);
 }
 
 #[test]
-fn in_a_backoff_only_dispatchers_that_it_does_not_concern_get_the_item() {
+fn in_an_open_backoff_only_accepting_dispatchers_get_the_item() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 1, now);
-    let red = queue.ask(ask(1));
-    let blue = queue.ask(ask(2));
+    let red = queue.register(request(1));
+    let blue = queue.register(request(2));
     let claim = takes(&mut queue, red, now).expect("it is due");
     queue.back_off(&claim, now + ms(500), now, |known| known.is_open = true);
     assert_eq!(takes(&mut queue, blue, now), None);
@@ -219,11 +219,11 @@ fn in_a_backoff_only_dispatchers_that_it_does_not_concern_get_the_item() {
 }
 
 #[test]
-fn a_backoff_ends_by_its_time() {
+fn a_backoff_ends_when_its_time_has_come() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     queue.back_off(&claim, now + ms(500), now, |_| {});
     assert!(matches!(queue.next(waiter, now), Next::Wait(Some(_))));
@@ -232,14 +232,14 @@ fn a_backoff_ends_by_its_time() {
 }
 
 #[test]
-fn messages_of_the_far_future_make_room_for_those_that_are_due() {
+fn messages_due_last_are_evicted_first() {
     let now = Instant::now();
     let mut queue = queue(now);
     for key in 0..11 {
         let due = now + ms(1_000 * (1 + u64::from(key)));
         queue.learn(&key, now, |known| known.pending.push(due));
     }
-    // The last one had no room, and a poll will find it.
+    // The last item exceeded the limit; a poll will find it.
     assert_eq!(queue.known(&10), None);
     learn(&mut queue, 11, 0, now);
     assert_eq!(queue.known(&9), None);
@@ -247,21 +247,21 @@ fn messages_of_the_far_future_make_room_for_those_that_are_due() {
 }
 
 #[test]
-fn no_more_items_are_remembered_than_allowed() {
+fn the_number_of_items_stays_within_its_limit() {
     let now = Instant::now();
     let mut queue = queue(now);
     for key in 0..30 {
         let due = now + ms(1_000 * (1 + u64::from(key)));
         queue.learn(&key, now, |known| known.load = Some(due));
     }
-    // Those that are due first.
+    // The items that are due first are kept.
     let kept: Vec<bool> = (0..30).map(|key| queue.known(&key).is_some()).collect();
     assert_eq!(kept.iter().position(|kept| !kept), Some(LIMITS.slots));
     assert_eq!(kept.iter().filter(|kept| **kept).count(), LIMITS.slots);
 }
 
 #[test]
-fn what_is_due_stays_due_when_there_is_no_room_for_it() {
+fn a_due_item_stays_due_when_its_messages_are_evicted() {
     let now = Instant::now();
     let mut queue = queue(now);
     for _ in 0..11 {
@@ -269,12 +269,12 @@ fn what_is_due_stays_due_when_there_is_no_room_for_it() {
     }
     let known = queue.known(&1).expect("it is due");
     assert_eq!((known.pending.len(), known.load), (0, Some(now)));
-    let waiter = queue.ask(ask(0));
+    let waiter = queue.register(request(0));
     assert!(takes(&mut queue, waiter, now).is_some());
 }
 
 #[test]
-fn the_least_recently_used_cache_is_given_up_first() {
+fn the_least_recently_used_cache_is_evicted_first() {
     let now = Instant::now();
     let mut queue = queue(now);
     for key in 0..4 {
@@ -290,31 +290,31 @@ fn the_least_recently_used_cache_is_given_up_first() {
 }
 
 #[test]
-fn a_fetch_that_does_not_wait_polls_once_and_waits_for_attempts_that_it_has_seen() {
+fn a_fetch_without_long_polling_polls_once_and_waits_for_running_attempts() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let other = queue.ask(ask(0));
+    let other = queue.register(request(0));
     let claim = takes(&mut queue, other, now).expect("it is due");
-    let once = queue.ask(Ask {
+    let once = queue.register(FetchRequest {
         long_poll: false,
-        ..ask(0)
+        ..request(0)
     });
     assert!(matches!(queue.next(once, now), Next::Poll(_)));
     queue.end_own_poll(once, &[1], now);
     assert!(matches!(queue.next(once, now), Next::WaitForAttempt));
-    queue.give_back(&claim, now, |known| known.pending.clear());
-    assert!(matches!(queue.next(once, now), Next::GiveUp));
+    queue.release(&claim, now, |known| known.pending.clear());
+    assert!(matches!(queue.next(once, now), Next::End));
 }
 
 #[test]
-fn a_closed_queue_starts_no_polls_and_asks_for_no_locks() {
+fn a_closed_queue_starts_no_polls_and_offers_no_prelocks() {
     let now = Instant::now();
     let mut queue = queue(now);
-    queue.ask(ask(0));
-    assert!(queue.last_ask().is_some() && queue.start_poll(now).is_some());
+    queue.register(request(0));
+    assert!(queue.last_request().is_some() && queue.start_poll(now).is_some());
     queue.end_poll(false, now);
     queue.close();
     let later = now + Duration::from_secs(9);
-    assert!(queue.last_ask().is_none() && queue.start_poll(later).is_none());
+    assert!(queue.last_request().is_none() && queue.start_poll(later).is_none());
 }

@@ -1,4 +1,4 @@
-//! What a worker asks for, and what names an activity.
+//! The requests of workers, and the key of an activity.
 
 use std::sync::Arc;
 
@@ -26,25 +26,25 @@ impl ActivityKey {
     }
 }
 
-/// What a worker can run.
+/// The activities that a worker can run.
 #[derive(Clone, Debug)]
-pub(crate) struct WorkerAsk {
+pub(crate) struct WorkerCapability {
     pub(super) tags: TagFilter,
-    /// `None`: no activities of sessions.
+    /// `None`: the worker runs no activities of sessions.
     pub(super) session: Option<SessionFetchConfig>,
     pub(super) sessions: Arc<Sessions>,
-    /// For its clock.
+    /// Used for its clock.
     pub(super) container: ContainerClient<Durable>,
 }
 
-impl WorkerAsk {
+impl WorkerCapability {
     pub(super) fn takes(&self, item: &WorkerItem) -> bool {
         let now = self.container.now();
         self.tags.matches(item.tag.as_deref())
             && self.sessions.may_fetch(item, self.session.as_ref(), now)
     }
 
-    /// Whether an activity can be locked for this worker without looking at anything else.
+    /// Returns whether an activity can be locked for this worker without a session.
     pub(super) fn takes_at_once(&self, item: &WorkerItem) -> bool {
         item.session_id.is_none() && self.tags.matches(item.tag.as_deref())
     }

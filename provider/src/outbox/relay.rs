@@ -1,7 +1,8 @@
-//! Intents as parcels of the dispatcher: where old ones are found, when they are tried again, how they are given up.
+//! Implements the relay of the outbox: finds due intents, postpones failed deliveries, writes dead
+//! letters.
 //!
-//! An attempt that failed moves the intent's time on, so that it is found again when its wait is over, and one that was
-//! given up to the end of time: it stays, with the reason, until somebody has it tried again.
+//! A failed delivery moves the intent's time to its next attempt. A dead letter gets the time
+//! [`NEVER`]: it stays, with the reason, until an operator redelivers or discards it.
 
 use std::time::Duration;
 
@@ -21,10 +22,10 @@ impl Relay for Services {
 
     async fn deliver(
         &self,
-        parcels: &[Intent],
+        intents: &[Intent],
         delivered: &[Intent],
     ) -> Vec<Result<(), Undelivered>> {
-        let results = deliver(self, parcels, delivered).await;
+        let results = deliver(self, intents, delivered).await;
         let convert = |result: Result<()>| result.map_err(|error| Undelivered::from(&error));
         results.into_iter().map(convert).collect()
     }
@@ -38,31 +39,32 @@ impl Relay for Services {
         for row in self.store.container.query(query).row_by_row().all().await? {
             match row {
                 Ok(stored) => intents.push(Intent::Found(stored)),
-                Err(found) => self.bury_unread(&found).await,
+                Err(found) => self.dead_letter_unreadable(&found).await,
             }
         }
         Ok(intents)
     }
 
-    fn attempts(&self, parcel: &Intent) -> (u32, u32) {
-        let attempts = parcel.document().attempt_count;
+    fn attempts(&self, intent: &Intent) -> (u32, u32) {
+        let attempts = intent.document().attempt_count;
         (attempts, attempts)
     }
 
-    async fn postpone(&self, parcel: &Intent, failure: &Undelivered, delay: Duration) {
-        // One that the service could not take, for reasons of its own, is found again in the next round.
+    async fn postpone(&self, intent: &Intent, failure: &Undelivered, delay: Duration) {
+        // A delivery that failed because the service is unavailable is found again in the next
+        // round.
         if failure.counts() {
             let found_at = self.store.now() + delay - self.delivery.reconciler_age;
-            self.note_failure(parcel, failure, found_at).await;
+            self.note_failure(intent, failure, found_at).await;
         }
     }
 
-    async fn dead_letter(&self, parcel: &Intent, failure: &Undelivered) {
-        self.note_failure(parcel, failure, NEVER).await;
+    async fn dead_letter(&self, intent: &Intent, failure: &Undelivered) {
+        self.note_failure(intent, failure, NEVER).await;
     }
 
-    fn describe(&self, parcel: &Intent) -> String {
-        let intent = parcel.document();
+    fn describe(&self, intent: &Intent) -> String {
+        let intent = intent.document();
         format!(
             "intent {} of {} for {}",
             intent.idempotency_key, intent.instance_id, intent.target_instance_id
@@ -71,9 +73,9 @@ impl Relay for Services {
 }
 
 impl Services {
-    /// Sets an intent aside that cannot be read: among those that were given up, with the reason, out of the way of the
+    /// Turns an undecodable intent into a dead letter with the reason, so that it does not block
     /// others.
-    async fn bury_unread(&self, found: &Unreadable) {
+    async fn dead_letter_unreadable(&self, found: &Unreadable) {
         self.store.corrupt_documents.report(found);
         let Some(stored) = OutboxIntent::partial_stored(found) else {
             return;
@@ -82,13 +84,14 @@ impl Services {
             .set(OutboxIntent::FAILURE, Some(found.to_string()))
             .set(OutboxIntent::CREATED_AT, NEVER);
         if let Err(error) = self.store.container.patch_stored(&stored, &patch).await {
-            tracing::debug!(%error, "an intent was not set aside; the next round will");
+            tracing::debug!(%error, "cannot write a dead letter; retrying in the next round");
         }
     }
 
-    /// Counts an attempt that failed, says why, and has the intent found again at `found_at` and the reconciler's age.
-    async fn note_failure(&self, parcel: &Intent, failure: &Undelivered, found_at: Timestamp) {
-        let Intent::Found(stored) = parcel else {
+    /// Counts a failed delivery, notes its reason, and moves the intent's time, so that it is due
+    /// at `found_at` plus the reconciler's age.
+    async fn note_failure(&self, intent: &Intent, failure: &Undelivered, found_at: Timestamp) {
+        let Intent::Found(stored) = intent else {
             return;
         };
         let patch = Patch::new()
@@ -100,7 +103,7 @@ impl Services {
             .set(OutboxIntent::CREATED_AT, found_at);
         match self.store.container.patch_stored(stored, &patch).await {
             Err(error) if !error.is_precondition_failed() && !error.is_not_found() => {
-                tracing::debug!(%error, "a failed delivery was not noted; the next round will");
+                tracing::debug!(%error, "cannot note a failed delivery; retrying in the next round");
             }
             _ => {}
         }
