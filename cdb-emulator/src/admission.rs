@@ -28,7 +28,7 @@ const BODIES: usize = 512 * 1024 * 1024;
 const BLOCK: usize = 1024;
 /// Rejected connections that get a response at the same time; further ones are closed without a
 /// response.
-const FAREWELLS: usize = 256;
+const REJECTIONS: usize = 256;
 
 /// The limits of one server.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ impl Default for Limits {
 pub(crate) struct Admission {
     pub(crate) limits: Limits,
     connections: Arc<Semaphore>,
-    farewells: Arc<Semaphore>,
+    rejections: Arc<Semaphore>,
     incoming: Arc<Semaphore>,
     outgoing: Arc<Semaphore>,
 }
@@ -70,7 +70,7 @@ impl Admission {
         Self {
             limits,
             connections: semaphore(limits.connections),
-            farewells: semaphore(FAREWELLS),
+            rejections: semaphore(REJECTIONS),
             incoming: semaphore(BODIES / BLOCK),
             outgoing: semaphore(BODIES / BLOCK),
         }
@@ -98,8 +98,8 @@ impl Admission {
     }
 
     /// Returns a permit to respond to a rejected connection; `None` when the limit is reached.
-    pub(crate) fn farewell(&self) -> Option<OwnedSemaphorePermit> {
-        self.farewells.clone().try_acquire_owned().ok()
+    pub(crate) fn rejection(&self) -> Option<OwnedSemaphorePermit> {
+        self.rejections.clone().try_acquire_owned().ok()
     }
 }
 
@@ -108,7 +108,7 @@ fn blocks(bytes: usize) -> u32 {
 }
 
 /// Rejects a connection with 503 in plain HTTP. A TLS client sees a failed handshake.
-pub(crate) async fn turn_away(mut stream: TcpStream, permit: OwnedSemaphorePermit) {
+pub(crate) async fn reject_connection(mut stream: TcpStream, permit: OwnedSemaphorePermit) {
     let body =
         r#"{"code":"ServiceUnavailable","message":"Too many connections are open; close some."}"#;
     let text = format!(
@@ -116,14 +116,14 @@ pub(crate) async fn turn_away(mut stream: TcpStream, permit: OwnedSemaphorePermi
          content-length: {}\r\n\r\n{body}",
         body.len()
     );
-    let farewell = async {
+    let rejection = async {
         stream.write_all(text.as_bytes()).await?;
         stream.shutdown().await?;
         // Unread bytes would reset the connection before the client reads the response.
         let mut rest = (&mut stream).take(64 * 1024);
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
     };
-    if !matches!(timeout(Duration::from_secs(1), farewell).await, Ok(Ok(_))) {
+    if !matches!(timeout(Duration::from_secs(1), rejection).await, Ok(Ok(_))) {
         tracing::debug!("a rejected client closed its connection before the response");
     }
     drop(permit);

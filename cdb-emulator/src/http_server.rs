@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
-use crate::admission::{Limits, MAX_BODY, MAX_HEAD, Outgoing, TimedStream, turn_away};
+use crate::admission::{Limits, MAX_BODY, MAX_HEAD, Outgoing, TimedStream, reject_connection};
 use crate::error::ServiceError;
 use crate::fault::{Effect, Injection};
 use crate::local;
@@ -50,8 +50,8 @@ pub(crate) async fn serve(
                     });
                 }
                 None => {
-                    if let Some(permit) = server.admission.farewell() {
-                        connections.spawn(turn_away(stream, permit));
+                    if let Some(permit) = server.admission.rejection() {
+                        connections.spawn(reject_connection(stream, permit));
                     }
                 }
             },
@@ -244,16 +244,16 @@ mod tests {
     }
 
     fn read(stream: &mut TcpStream) -> String {
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_body_above_the_limit_is_rejected() {
         let emulator = Emulator::start().await.unwrap();
         let mut stream = TcpStream::connect(address(&emulator)).unwrap();
-        let answer = tokio::task::spawn_blocking(move || {
+        let response = tokio::task::spawn_blocking(move || {
             // One byte above the limit: the server reads all bytes, so unread bytes do not reset
             // the connection.
             let head = format!(
@@ -264,8 +264,8 @@ mod tests {
             stream.write_all(&vec![b'x'; MAX_BODY + 1]).unwrap();
             read(&mut stream)
         });
-        let answer = answer.await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+        let response = response.await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 413 "), "{response}");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -293,13 +293,13 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_body_that_does_not_arrive_times_out() {
         let (_emulator, mut stream) = limited(|limits| limits.stall = SHORT).await;
-        let answer = tokio::task::spawn_blocking(move || {
+        let response = tokio::task::spawn_blocking(move || {
             let head = "POST /dbs/d/colls/c/docs HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{";
             stream.write_all(head.as_bytes()).unwrap();
             read(&mut stream)
         });
-        let answer = answer.await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+        let response = response.await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -130,18 +130,18 @@ impl RequestLog {
         *self.queries.entry(text.to_owned()).or_default() += 1;
     }
 
-    pub(crate) fn add(&mut self, kind: OperationKind, answer: &Answered) {
+    pub(crate) fn add(&mut self, kind: OperationKind, response: &ResponseSummary) {
         *self.counts.entry(kind).or_default() += 1;
-        *self.statuses.entry(answer.status).or_default() += 1;
-        self.charge += answer.charge;
-        self.bytes_in += answer.bytes_in;
-        self.bytes_out += answer.bytes_out;
+        *self.statuses.entry(response.status).or_default() += 1;
+        self.charge += response.charge;
+        self.bytes_in += response.bytes_in;
+        self.bytes_out += response.bytes_out;
     }
 }
 
 /// The counted properties of a response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
+pub(crate) struct ResponseSummary {
     pub(crate) status: u16,
     pub(crate) charge: f64,
     pub(crate) bytes_in: u64,

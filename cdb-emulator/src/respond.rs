@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::clock::now;
 use crate::error::ServiceError;
-use crate::observe::{Answered, OperationKind};
+use crate::observe::{OperationKind, ResponseSummary};
 use crate::request::Request;
 use crate::response::{JSON, Response};
 use crate::route::{self, Resource, header};
@@ -80,7 +80,7 @@ impl Service {
     }
 
     fn finish(&self, request: &Request, response: Response) -> Response {
-        let answered = Answered {
+        let summary = ResponseSummary {
             status: response.status,
             charge: response.charge,
             bytes_in: request.body.len() as u64,
@@ -89,7 +89,7 @@ impl Service {
         self.log
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .add(request.kind(), &answered);
+            .add(request.kind(), &summary);
         let activity = header(&request.headers, "x-ms-activity-id")
             .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
         let charge = format!("{:.2}", response.charge);

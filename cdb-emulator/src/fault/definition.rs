@@ -285,8 +285,8 @@ mod tests {
             (delay(2, 1), "below"),
             (delay(1, 3601), "10 minutes"),
         ] {
-            let said = fault.check().unwrap_err();
-            assert!(said.contains(reason), "{said}");
+            let reason_found = fault.check().unwrap_err();
+            assert!(reason_found.contains(reason), "{reason_found}");
         }
         pass().check().unwrap();
     }

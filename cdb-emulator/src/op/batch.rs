@@ -4,11 +4,11 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::access::Access;
 use super::item::{key_of, partition_key};
 use super::patch::Patch;
 use super::target::container;
-use super::visit::Visit;
-use super::write::{Condition, Operation, Outcome, Place};
+use super::write::{Condition, Operation, OperationContext, Outcome};
 use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
@@ -28,7 +28,7 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// An operation in its JSON form.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Sent {
+struct OperationBody {
     operation_type: Kind,
     id: Option<String>,
     resource_body: Option<Value>,
@@ -48,8 +48,8 @@ enum Kind {
     Read,
 }
 
-impl Sent {
-    fn operation(self) -> Result<Operation, ServiceError> {
+impl OperationBody {
+    fn into_operation(self) -> Result<Operation, ServiceError> {
         let condition = Condition {
             if_match: self.if_match,
             if_none_match: self.if_none_match,
@@ -70,9 +70,9 @@ impl Sent {
     }
 }
 
-fn read(body: &[u8]) -> Result<Vec<Sent>, ServiceError> {
+fn read(body: &[u8]) -> Result<Vec<OperationBody>, ServiceError> {
     rules::size(body.len())?;
-    let operations: Vec<Sent> = serde_json::from_slice(body)?;
+    let operations: Vec<OperationBody> = serde_json::from_slice(body)?;
     if operations.is_empty() || operations.len() > MAX_OPERATIONS {
         return Err(ServiceError::bad_request(format!(
             "Batch request has {} operations; 1 to {MAX_OPERATIONS} are allowed.",
@@ -85,8 +85,8 @@ fn read(body: &[u8]) -> Result<Vec<Sent>, ServiceError> {
 /// Decodes a batch and applies its patches to a document.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn decode(body: &[u8], document: &Map<String, Value>) -> Result<(), ServiceError> {
-    for sent in read(body)? {
-        if let Operation::Patch(_, patch, _) = sent.operation()? {
+    for body in read(body)? {
+        if let Operation::Patch(_, patch, _) = body.into_operation()? {
             patch.apply(&mut document.clone())?;
         }
     }
@@ -106,8 +106,8 @@ pub(super) fn transactional(
     let partition_key = partition_key(&request.headers, &container)?;
     let epk = epk::effective_partition_key(&partition_key);
     let ranges = container.range_of(&epk).into_iter().collect();
-    let visit = Visit::write(service, &transaction, request, &container, ranges)?;
-    let place = Place {
+    let access = Access::write(service, &transaction, request, &container, ranges)?;
+    let context = OperationContext {
         connection: &transaction,
         container: &container,
         partition_key,
@@ -115,15 +115,15 @@ pub(super) fn transactional(
         at: 0,
         now: now_secs(),
     };
-    let lsn = place.lsn;
-    match all_or_nothing(request, place, operations) {
-        Ok(answer) => {
+    let lsn = context.lsn;
+    match all_or_nothing(request, context, operations) {
+        Ok(response) => {
             transaction.commit()?;
-            Ok(visit.end(answer, lsn))
+            Ok(access.end(response, lsn))
         }
         Err(aborted) => {
             drop(transaction);
-            Ok(visit.end(aborted, version::last_lsn(&connection)?))
+            Ok(access.end(aborted, version::last_lsn(&connection)?))
         }
     }
 }
@@ -131,17 +131,17 @@ pub(super) fn transactional(
 /// Executes operations in order. The first failure determines the response.
 fn all_or_nothing(
     request: &Request,
-    mut place: Place<'_>,
-    operations: Vec<Sent>,
+    mut context: OperationContext<'_>,
+    operations: Vec<OperationBody>,
 ) -> Result<Response, Response> {
     let count = operations.len();
     let mut results = Vec::with_capacity(count);
     let (mut total, mut bytes) = (0.0, 0);
-    for (at, sent) in operations.into_iter().enumerate() {
-        let applied = sent
-            .operation()
-            .and_then(|operation| place.apply(operation));
-        place.at += 1;
+    for (at, body) in operations.into_iter().enumerate() {
+        let applied = body
+            .into_operation()
+            .and_then(|operation| context.apply(operation));
+        context.at += 1;
         match applied {
             Ok(outcome) if outcome.status < 300 => {
                 total += outcome.charge;
@@ -230,20 +230,20 @@ pub(super) fn bulk(
     // One commit for all operations: a commit is expensive in memory too, and its cost grows with
     // the data.
     let mut bulk = connection.savepoint()?;
-    for sent in operations {
+    for body in operations {
         let transaction = bulk.savepoint()?;
         // Each operation is admitted by the budget on its own, so that only the operations beyond
         // it are rejected.
-        match Visit::write(service, &transaction, request, &container, vec![range]) {
-            Ok(visit) => {
-                let (result, charge) = match one(&transaction, &container, range, sent) {
+        match Access::write(service, &transaction, request, &container, vec![range]) {
+            Ok(access) => {
+                let (result, charge) = match one(&transaction, &container, range, body) {
                     Ok(outcome) => {
                         transaction.commit()?;
                         (result(request, &outcome), outcome.charge)
                     }
                     Err(error) => (failure(&error), charge::REFUSED),
                 };
-                visit.charge(charge);
+                access.charge(charge);
                 total += charge;
                 results.push(result);
             }
@@ -266,15 +266,15 @@ fn one(
     connection: &Connection,
     container: &Container,
     range: &PhysicalRange,
-    sent: Sent,
+    body: OperationBody,
 ) -> Result<Outcome, ServiceError> {
-    let key = sent.partition_key.as_deref().unwrap_or("[]");
+    let key = body.partition_key.as_deref().unwrap_or("[]");
     let key = key_of(key, container)?;
     let epk = epk::effective_partition_key(&key);
     if !range.holds(&epk) {
         return Err(ServiceError::range_gone());
     }
-    let place = Place {
+    let context = OperationContext {
         connection,
         container,
         partition_key: key,
@@ -282,5 +282,5 @@ fn one(
         at: 0,
         now: now_secs(),
     };
-    place.apply(sent.operation()?)
+    context.apply(body.into_operation()?)
 }

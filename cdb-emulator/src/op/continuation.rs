@@ -1,8 +1,8 @@
 //! Continuation tokens of queries: opaque, and bound to the query, its parameters and its scope.
 //!
-//! After a split, a token of the parent is valid for its children if it names the last document:
-//! each child continues with its own part. A token that counts the rows of an aggregation is
-//! rejected, because the rows of the children cannot be told apart.
+//! LastDocument a split, a token of the parent is valid for its children if it names the last
+//! document: each child continues with its own part. A token that counts the rows of an aggregation
+//! is rejected, because the rows of the children cannot be told apart.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,9 +21,9 @@ pub(super) struct Position {
     /// The number of rows returned so far.
     pub(super) skip: usize,
     /// The last complete document of the previous page, for queries that stream.
-    pub(super) after: Option<After>,
+    pub(super) after: Option<LastDocument>,
     /// The document after it, if only some of its rows were returned.
-    pub(super) begun: Option<Begun>,
+    pub(super) begun: Option<PartialDocument>,
     /// The index of the query if there were candidates. Another choice must not change the order
     /// between pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ fn is_first(piece: &usize) -> bool {
 
 /// A document with several rows by a join, some of which were returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Begun {
+pub(super) struct PartialDocument {
     pub(super) pk: String,
     pub(super) id: String,
     pub(super) rows: usize,
@@ -51,7 +51,7 @@ pub(super) struct Begun {
 
 /// The last document, with its sort keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct After {
+pub(super) struct LastDocument {
     pub(super) pk: String,
     pub(super) id: String,
     pub(super) keys: Vec<Key>,

@@ -7,9 +7,9 @@ use std::time::UNIX_EPOCH;
 
 use serde_json::{Value, json};
 
+use super::access::Access;
 use super::scope::{RowScope, Scope};
 use super::target::container;
-use super::visit::Visit;
 use crate::charge;
 use crate::clock::now_secs;
 use crate::error::ServiceError;
@@ -49,7 +49,7 @@ pub(super) fn feed(
     let scope = Scope::of(&request.headers, &container)?;
     let last = version::last_lsn(&connection)?;
     let start = start(request, mode, last)?;
-    let visit = Visit::read(service, &connection, request, &container, scope.ranges)?;
+    let access = Access::read(service, &connection, request, &container, scope.ranges)?;
     let rows = since(request, mode, scope.rows)?;
     let wanted = request
         .page_size()?
@@ -61,13 +61,13 @@ pub(super) fn feed(
     let limit = wanted.saturating_add(MAX_BATCH);
     let filter = (&*rows.condition, &*rows.parameters);
     let changes = container.changes(&connection, start, filter, limit, now_secs())?;
-    let cut = cut(changes, wanted);
+    let page = end_page(changes, wanted);
     // A complete page covers the whole log.
-    let reached = match cut.changes.last() {
-        Some((lsn, _)) if cut.more => *lsn,
+    let reached = match page.changes.last() {
+        Some((lsn, _)) if page.more => *lsn,
         _ => last.max(start),
     };
-    Ok(visit.end(answer(cut, &container.rid(), (mode, reached)), last))
+    Ok(access.end(response(page, &container.rid(), (mode, reached)), last))
 }
 
 /// Returns the kind of the requested feed. The feed of all versions and deletes is a feature that
@@ -137,7 +137,7 @@ fn since(request: &Request, mode: Mode, mut rows: RowScope) -> Result<RowScope, 
 }
 
 /// The changes of a page.
-struct Cut {
+struct FeedPage {
     changes: Vec<(i64, Value)>,
     /// Whether more changes follow.
     more: bool,
@@ -145,7 +145,7 @@ struct Cut {
 }
 
 /// Ends a page at the requested or maximum size, after all writes of a batch.
-fn cut(mut changes: Vec<(i64, Value)>, wanted: usize) -> Cut {
+fn end_page(mut changes: Vec<(i64, Value)>, wanted: usize) -> FeedPage {
     let mut bytes = 0;
     let mut end = changes.len();
     for (at, (lsn, document)) in changes.iter().enumerate() {
@@ -158,21 +158,21 @@ fn cut(mut changes: Vec<(i64, Value)>, wanted: usize) -> Cut {
     }
     let more = end < changes.len();
     changes.truncate(end);
-    Cut {
+    FeedPage {
         changes,
         more,
         bytes,
     }
 }
 
-fn answer(cut: Cut, rid: &str, (mode, reached): (Mode, i64)) -> Response {
+fn response(page: FeedPage, rid: &str, (mode, reached): (Mode, i64)) -> Response {
     let etag = format!("\"{reached}\"");
-    if cut.changes.is_empty() && mode == Mode::Changes {
+    if page.changes.is_empty() && mode == Mode::Changes {
         return Response::empty(304)
             .with("etag", etag)
             .charged(charge::EMPTY_FEED);
     }
-    let documents: Vec<Value> = cut
+    let documents: Vec<Value> = page
         .changes
         .into_iter()
         .map(|(lsn, mut document)| {
@@ -186,10 +186,10 @@ fn answer(cut: Cut, rid: &str, (mode, reached): (Mode, i64)) -> Response {
     let body = json!({ "_rid": rid, "Documents": documents, "_count": count });
     let response = Response::json(200, &body)
         .with("x-ms-item-count", count.to_string())
-        .charged(charge::feed(count, cut.bytes));
+        .charged(charge::feed(count, page.bytes));
     match mode {
         Mode::Changes => response.with("etag", etag),
-        Mode::Listing if cut.more => response.with("x-ms-continuation", reached.to_string()),
+        Mode::Listing if page.more => response.with("x-ms-continuation", reached.to_string()),
         Mode::Listing => response,
     }
 }

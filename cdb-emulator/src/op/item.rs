@@ -3,9 +3,9 @@
 use http::{HeaderMap, Method};
 use serde_json::Value;
 
+use super::access::Access;
 use super::target::container;
-use super::visit::Visit;
-use super::write::{Condition, Operation, Outcome, Place};
+use super::write::{Condition, Operation, OperationContext, Outcome};
 use crate::binary_json;
 use crate::clock::now_secs;
 use crate::error::ServiceError;
@@ -71,7 +71,7 @@ fn execute(
     let savepoint = connection.savepoint()?;
     let container = container(&savepoint, request, (db, coll))?;
     let partition_key = partition_key(&request.headers, &container)?;
-    let visit = Visit::write(
+    let access = Access::write(
         service,
         &savepoint,
         request,
@@ -79,7 +79,7 @@ fn execute(
         range_of_key(&container, &partition_key),
     )?;
     let lsn = version::next_lsn(&savepoint)?;
-    let place = Place {
+    let context = OperationContext {
         connection: &savepoint,
         container: &container,
         partition_key,
@@ -87,14 +87,14 @@ fn execute(
         at: 0,
         now: now_secs(),
     };
-    match place.apply(operation) {
+    match context.apply(operation) {
         Ok(outcome) => {
             savepoint.commit()?;
-            Ok(visit.end(response(request, outcome, false), lsn))
+            Ok(access.end(response(request, outcome, false), lsn))
         }
         Err(error) => {
             drop(savepoint);
-            Ok(visit.refused(&error, version::last_lsn(&connection)?))
+            Ok(access.refused(&error, version::last_lsn(&connection)?))
         }
     }
 }
@@ -109,7 +109,7 @@ fn read(
     let connection = service.store.read()?;
     let container = container(&connection, request, (db, coll))?;
     let partition_key = partition_key(&request.headers, &container)?;
-    let visit = Visit::read(
+    let access = Access::read(
         service,
         &connection,
         request,
@@ -117,7 +117,7 @@ fn read(
         range_of_key(&container, &partition_key),
     )?;
     let lsn = version::last_lsn(&connection)?;
-    let place = Place {
+    let context = OperationContext {
         connection: &connection,
         container: &container,
         partition_key,
@@ -125,9 +125,9 @@ fn read(
         at: 0,
         now: now_secs(),
     };
-    match place.apply(operation) {
-        Ok(outcome) => Ok(visit.end(response(request, outcome, true), lsn)),
-        Err(error) => Ok(visit.refused(&error, lsn)),
+    match context.apply(operation) {
+        Ok(outcome) => Ok(access.end(response(request, outcome, true), lsn)),
+        Err(error) => Ok(access.refused(&error, lsn)),
     }
 }
 

@@ -1,11 +1,12 @@
 //! The operations, one per file, and their dispatch.
 
+mod access;
 mod batch;
 mod catalog;
-mod choice;
 mod continuation;
 mod cost_inputs;
 mod feed;
+mod index_choice;
 mod item;
 mod listing;
 mod offers;
@@ -17,7 +18,6 @@ pub(crate) mod ranges;
 mod run;
 mod scope;
 mod target;
-mod visit;
 mod write;
 
 #[cfg(any(test, feature = "fuzzing"))]

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use serde_json::json;
 
+use super::access::Access;
 use super::continuation::Binding;
 use super::cost_inputs::{Times, with_cost};
 use super::query_body::QueryBody;
 use super::run::{Page, Run};
 use super::scope::Scope;
 use super::target::container;
-use super::visit::Visit;
 use crate::error::ServiceError;
 use crate::index_use::IndexUse;
 use crate::plan;
@@ -47,7 +47,7 @@ pub(super) fn query(
     let binding = Binding::of(request, &scope);
     let position = binding.position(request)?;
     let ranges = scope.ranges.len();
-    let visit = Visit::read(service, &connection, request, &container, scope.ranges)?;
+    let access = Access::read(service, &connection, request, &container, scope.ranges)?;
     let index = IndexUse::of(&select, container.policy());
     let run = Run {
         connection: &connection,
@@ -67,7 +67,7 @@ pub(super) fn query(
         (ranges, rows),
         times,
     );
-    Ok(visit.end(response, last))
+    Ok(access.end(response, last))
 }
 
 fn response(

@@ -1,7 +1,8 @@
 //! The physical partitions of a container: their list, their change feed, and splits.
 //!
-//! The cursor of the feed is the next free range id. After a split a client gets only the children,
-//! whose `parents` name the ranges that they replace. A client that knows all ranges gets 304.
+//! The cursor of the feed is the next free range id. LastDocument a split a client gets only the
+//! children, whose `parents` name the ranges that they replace. A client that knows all ranges gets
+//! 304.
 
 use serde_json::{Value, json};
 

@@ -4,9 +4,9 @@
 
 use serde_json::Value;
 
-use super::choice;
-use super::continuation::{After, Begun, Position};
+use super::continuation::{LastDocument, PartialDocument, Position};
 use super::cost_inputs::CostInputs;
+use super::index_choice;
 use super::scope::RowScope;
 use crate::clock::now_secs;
 use crate::error::ServiceError;
@@ -71,7 +71,7 @@ impl Run<'_> {
         for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
             let begun = position.skip > 0 && at == position.piece;
             let begun_by = begun.then(|| position.index.as_deref().unwrap_or_default());
-            choice::choose(store, piece, wanted, begun_by)?;
+            index_choice::choose(store, piece, wanted, begun_by)?;
         }
         Ok(pieces)
     }
@@ -368,7 +368,7 @@ impl Stream<'_> {
             self.bytes += row.body.len();
             self.page.rows.push(value);
         }
-        self.position.after = Some(After {
+        self.position.after = Some(LastDocument {
             keys: Order::keys(&row.keys),
             pk: row.pk,
             id: row.id,
@@ -386,7 +386,7 @@ impl Stream<'_> {
         if count < self.run.limit && self.bytes < PAGE_BYTES {
             return false;
         }
-        let begun = Begun {
+        let begun = PartialDocument {
             pk: row.pk.clone(),
             id: row.id.clone(),
             rows: at,

@@ -60,7 +60,7 @@ const ORDINALS: u64 = 128;
 
 /// The partition key and the time of an operation.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct OperationContext<'a> {
     pub(super) connection: &'a Connection,
     pub(super) container: &'a Container,
     /// One value per level of the partition key.
@@ -72,7 +72,7 @@ pub(super) struct Place<'a> {
     pub(super) now: i64,
 }
 
-impl Place<'_> {
+impl OperationContext<'_> {
     /// Returns the partition key as text. Equal texts are the same partition key.
     pub(super) fn pk(&self) -> String {
         let values = self.partition_key.iter().map(|value| match value {
@@ -220,7 +220,7 @@ impl Place<'_> {
         rules::id(document)
     }
 
-    /// Stores a document in place of `replaced`.
+    /// Stores a document in context of `replaced`.
     fn store(
         &self,
         mut document: Map<String, Value>,

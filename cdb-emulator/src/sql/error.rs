@@ -10,19 +10,19 @@ use serde_json::json;
 use crate::error::ServiceError;
 
 /// A range of bytes of the query text.
-pub(super) type Place = Range<usize>;
+pub(super) type Location = Range<usize>;
 
 /// Maximum length of a query in characters:
 /// <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
 const MAX_TEXT: usize = 512 * 1024;
 
 /// Returns an error with code, location and cause.
-pub(super) fn refuse(text: &str, place: Place, code: &str, cause: &str) -> ServiceError {
+pub(super) fn refuse(text: &str, location: Location, code: &str, cause: &str) -> ServiceError {
     // The service counts UTF-16 units, as .NET does.
     let units = |to: usize| text[..to.min(text.len())].encode_utf16().count();
     let errors = json!({ "errors": [{
         "severity": "Error",
-        "location": { "start": units(place.start), "end": units(place.end) },
+        "location": { "start": units(location.start), "end": units(location.end) },
         "code": code,
         "message": cause,
     }] });
@@ -30,16 +30,16 @@ pub(super) fn refuse(text: &str, place: Place, code: &str, cause: &str) -> Servi
 }
 
 /// Returns the error for an unexpected token.
-pub(super) fn syntax(text: &str, place: Place) -> ServiceError {
-    let near = text[place.clone()].to_owned();
+pub(super) fn syntax(text: &str, location: Location) -> ServiceError {
+    let near = text[location.clone()].to_owned();
     let cause = format!("Syntax error, incorrect syntax near '{near}'.");
-    refuse(text, place, "SC1001", &cause)
+    refuse(text, location, "SC1001", &cause)
 }
 
-pub(super) fn invalid_token(text: &str, place: Place) -> ServiceError {
-    let token = text[place.clone()].to_owned();
+pub(super) fn invalid_token(text: &str, location: Location) -> ServiceError {
+    let token = text[location.clone()].to_owned();
     let cause = format!("Syntax error, invalid token '{token}'.");
-    refuse(text, place, "SC1010", &cause)
+    refuse(text, location, "SC1010", &cause)
 }
 
 /// Returns the error for an unterminated or invalid string.
@@ -49,14 +49,14 @@ pub(super) fn invalid_string(text: &str, start: usize) -> ServiceError {
     refuse(text, start..start + token.len(), "SC1012", &cause)
 }
 
-pub(super) fn unknown_name(text: &str, place: Place, name: &str) -> ServiceError {
+pub(super) fn unknown_name(text: &str, location: Location, name: &str) -> ServiceError {
     let cause = format!("Identifier '{name}' could not be resolved.");
-    refuse(text, place, "SC2001", &cause)
+    refuse(text, location, "SC2001", &cause)
 }
 
 /// Returns an error whose code on the service is unknown.
-pub(super) fn semantic(text: &str, place: Place, cause: &str) -> ServiceError {
-    refuse(text, place, "SC2000", cause)
+pub(super) fn semantic(text: &str, location: Location, cause: &str) -> ServiceError {
+    refuse(text, location, "SC2000", cause)
 }
 
 /// Rejects a text over the service's limit.

@@ -3,7 +3,7 @@
 //! Names are ASCII, and strings have no raw control characters, as in the grammar of the .NET SDK
 //! (`sql.g4`).
 
-use super::error::{Place, invalid_string, invalid_token};
+use super::error::{Location, invalid_string, invalid_token};
 use crate::error::ServiceError;
 
 /// A token.
@@ -20,9 +20,9 @@ pub(super) enum Token {
 
 /// A token and its location.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Placed {
+pub(super) struct LocatedToken {
     pub(super) token: Token,
-    pub(super) place: Place,
+    pub(super) location: Location,
 }
 
 /// The symbols, longer ones first: `>>>` is not `>>` and `>`.
@@ -32,7 +32,7 @@ const SYMBOLS: [&str; 31] = [
 ];
 
 /// Splits a query into tokens.
-pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, ServiceError> {
+pub(super) fn tokens(text: &str) -> Result<Vec<LocatedToken>, ServiceError> {
     let mut out = Vec::new();
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
@@ -66,14 +66,14 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, ServiceError> {
             at += symbol.len();
             Token::Symbol(symbol)
         };
-        out.push(Placed {
+        out.push(LocatedToken {
             token,
-            place: start..at,
+            location: start..at,
         });
     }
-    out.push(Placed {
+    out.push(LocatedToken {
         token: Token::End,
-        place: at..at,
+        location: at..at,
     });
     Ok(out)
 }

@@ -79,7 +79,7 @@ impl Store {
         })
     }
 
-    /// Runs work that uses the store, on a thread that may block. Writes are committed when this
+    /// Runs work that uses the store; long work runs on another thread. Writes are committed when this
     /// returns.
     pub(crate) async fn run<T: Send + 'static>(
         &self,

@@ -17,4 +17,4 @@ mod types;
 
 pub(crate) use aggregate::Aggregate;
 pub(crate) use call::Function;
-pub(super) use table::{Known, find};
+pub(super) use table::{NamedFunction, find};

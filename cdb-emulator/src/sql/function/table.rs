@@ -6,7 +6,7 @@ use super::{array, date, integer, math, string, text_json, types};
 
 /// A function of the query language.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sql) enum Known {
+pub(in crate::sql) enum NamedFunction {
     Scalar(&'static Function),
     Aggregate(Aggregate),
 }
@@ -34,17 +34,17 @@ const REFUSED: [&str; 8] = [
 ];
 
 /// Finds a function by its name in any case. Fails with the cause of the error.
-pub(in crate::sql) fn find(name: &str) -> Result<Known, String> {
+pub(in crate::sql) fn find(name: &str) -> Result<NamedFunction, String> {
     let upper = name.to_ascii_uppercase();
     if let Some(aggregate) = Aggregate::named(&upper) {
-        return Ok(Known::Aggregate(aggregate));
+        return Ok(NamedFunction::Aggregate(aggregate));
     }
     if let Some(function) = FAMILIES
         .into_iter()
         .flatten()
         .find(|known| known.name == upper)
     {
-        return Ok(Known::Scalar(function));
+        return Ok(NamedFunction::Scalar(function));
     }
     let refused = |known: &str| upper == known || (known == "ST_" && upper.starts_with(known));
     Err(if REFUSED.into_iter().any(refused) {

@@ -1,7 +1,7 @@
 //! The parser's position, its limits, and its unresolved names.
 
-use super::super::error::{self, Place};
-use super::super::lexer::{Placed, Token, tokens};
+use super::super::error::{self, Location};
+use super::super::lexer::{LocatedToken, Token, tokens};
 use crate::error::ServiceError;
 
 /// Maximum nesting of expressions and sub-queries. The service has a limit too; this one protects
@@ -26,12 +26,12 @@ pub(super) type Parsed<T> = Result<T, ServiceError>;
 /// A name that was used before its binding was parsed.
 pub(super) struct Unbound {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) location: Location,
 }
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
-    tokens: Vec<Placed>,
+    tokens: Vec<LocatedToken>,
     at: usize,
     depth: usize,
     links: usize,
@@ -50,7 +50,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn current(&self) -> &Placed {
+    fn current(&self) -> &LocatedToken {
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
@@ -59,8 +59,8 @@ impl<'a> Parser<'a> {
     }
 
     /// Returns the location of the next token.
-    pub(super) fn place(&self) -> Place {
-        self.current().place.clone()
+    pub(super) fn location(&self) -> Location {
+        self.current().location.clone()
     }
 
     pub(super) fn next(&mut self) -> Token {
@@ -70,13 +70,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Returns the location from `start` to the end of the last token.
-    pub(super) fn since(&self, start: &Place) -> Place {
-        let end = self.tokens[self.at.saturating_sub(1)].place.end;
+    pub(super) fn since(&self, start: &Location) -> Location {
+        let end = self.tokens[self.at.saturating_sub(1)].location.end;
         start.start..end.max(start.end)
     }
 
     pub(super) fn unexpected(&self) -> ServiceError {
-        error::syntax(self.text, self.place())
+        error::syntax(self.text, self.location())
     }
 
     pub(super) fn is_word(&self, word: &str) -> bool {
@@ -159,8 +159,8 @@ impl<'a> Parser<'a> {
         }
         match self.unbound.first() {
             None => Ok(()),
-            Some(Unbound { name, place }) => {
-                Err(error::unknown_name(self.text, place.clone(), name))
+            Some(Unbound { name, location }) => {
+                Err(error::unknown_name(self.text, location.clone(), name))
             }
         }
     }
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
     pub(super) fn go_to_depth(&mut self, depth: usize) -> Parsed<()> {
         if depth > MAX_DEPTH {
             let cause = format!("The query nests deeper than {MAX_DEPTH} levels.");
-            return Err(error::semantic(self.text, self.place(), &cause));
+            return Err(error::semantic(self.text, self.location(), &cause));
         }
         self.depth = depth;
         Ok(())
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let cause = format!("The query has more than {MAX_LINKS} operators and property accesses.");
-        Err(error::semantic(self.text, self.place(), &cause))
+        Err(error::semantic(self.text, self.location(), &cause))
     }
 
     /// Removes and returns the names used since `mark` that `bound` does not bind. An outer query

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::super::ast::{Binary, COMPARISON, Expr, OPERATORS, Select, Unary};
-use super::super::error::{self, Place};
-use super::super::function::{self, Known};
+use super::super::error::{self, Location};
+use super::super::function::{self, NamedFunction};
 use super::super::lexer::Token;
 use super::super::value;
 use super::cursor::{Parsed, Parser, Unbound};
@@ -113,7 +113,7 @@ impl Parser<'_> {
             }
             _ => Err(error::semantic(
                 self.text,
-                self.place(),
+                self.location(),
                 "ESCAPE takes a string of one character.",
             )),
         }
@@ -240,7 +240,7 @@ impl Parser<'_> {
             self.next();
             return Ok(constant);
         }
-        let place = self.place();
+        let location = self.location();
         if self.word("EXISTS") {
             return self.in_parentheses().map(Expr::Exists);
         }
@@ -249,14 +249,14 @@ impl Parser<'_> {
         }
         if self.is_word("UDF") {
             let cause = "User-defined functions are not supported by this emulator.";
-            return Err(error::semantic(self.text, place, cause));
+            return Err(error::semantic(self.text, location, cause));
         }
         let name = self.name()?;
         if !self.is_symbol("(") {
-            self.use_name(&name, place);
+            self.use_name(&name, location);
             return Ok(Expr::Name(name));
         }
-        self.call(&name, place)
+        self.call(&name, location)
     }
 
     fn in_parentheses(&mut self) -> Parsed<Box<Select>> {
@@ -266,14 +266,14 @@ impl Parser<'_> {
         Ok(select.into())
     }
 
-    fn call(&mut self, name: &str, place: Place) -> Parsed<Expr> {
+    fn call(&mut self, name: &str, location: Location) -> Parsed<Expr> {
         self.expect("(")?;
         let known = function::find(name)
-            .map_err(|cause| error::refuse(self.text, place.clone(), "SC2005", &cause))?;
+            .map_err(|cause| error::refuse(self.text, location.clone(), "SC2005", &cause))?;
         let mut arguments = self.items(")")?;
         let (name, least, most) = match known {
-            Known::Scalar(function) => (function.name, function.least, function.most),
-            Known::Aggregate(aggregate) => (aggregate.name(), 1, 1),
+            NamedFunction::Scalar(function) => (function.name, function.least, function.most),
+            NamedFunction::Aggregate(aggregate) => (aggregate.name(), 1, 1),
         };
         if arguments.len() < least || arguments.len() > most {
             let takes = match (least, most) {
@@ -282,15 +282,15 @@ impl Parser<'_> {
                 _ => format!("{least} to {most}"),
             };
             let cause = format!("The {name} function requires {takes} argument(s).");
-            return Err(error::semantic(self.text, self.since(&place), &cause));
+            return Err(error::semantic(self.text, self.since(&location), &cause));
         }
         match known {
-            Known::Scalar(function) => Ok(Expr::Call(function, arguments)),
-            Known::Aggregate(aggregate) => {
+            NamedFunction::Scalar(function) => Ok(Expr::Call(function, arguments)),
+            NamedFunction::Aggregate(aggregate) => {
                 let argument = arguments.remove(0);
                 if argument.has_aggregate() {
                     let cause = "Cannot perform an aggregate function on an expression containing an aggregate.";
-                    return Err(error::semantic(self.text, self.since(&place), cause));
+                    return Err(error::semantic(self.text, self.since(&location), cause));
                 }
                 Ok(Expr::Aggregate(aggregate, argument.into()))
             }
@@ -298,10 +298,10 @@ impl Parser<'_> {
     }
 
     /// Records a name that a FROM clause has to bind.
-    pub(super) fn use_name(&mut self, name: &str, place: Place) {
+    pub(super) fn use_name(&mut self, name: &str, location: Location) {
         self.unbound.push(Unbound {
             name: name.to_owned(),
-            place,
+            location,
         });
     }
 }

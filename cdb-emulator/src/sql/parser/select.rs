@@ -1,7 +1,7 @@
 //! The grammar of clauses. A query reads documents, a sub-query reads names of the outer query.
 
 use super::super::ast::{Expr, Join, OrderItem, Projection, Select, Source};
-use super::super::error::{self, Place};
+use super::super::error::{self, Location};
 use super::super::lexer::Token;
 use super::cursor::{Parsed, Parser, Unbound};
 
@@ -43,7 +43,7 @@ impl Parser<'_> {
         self.expect_word("SELECT")?;
         let distinct = self.word("DISTINCT");
         let top = self.count("TOP")?;
-        let star = self.place();
+        let star = self.location();
         let projection = self.projection()?;
         let projected = self.since(&star);
         let from = if self.word("FROM") {
@@ -57,7 +57,7 @@ impl Parser<'_> {
             None
         };
         let group_by = self.group_by()?;
-        let order = self.place();
+        let order = self.location();
         let order_by = self.order_by()?;
         let order = self.since(&order);
         let offset = self.count("OFFSET")?;
@@ -123,18 +123,23 @@ impl Parser<'_> {
         Ok(Projection::List(fields))
     }
 
-    fn check_star(&self, projection: &Projection, place: &Place, sets: usize) -> Parsed<()> {
+    fn check_star(&self, projection: &Projection, location: &Location, sets: usize) -> Parsed<()> {
         let cause = match (projection, sets) {
             (Projection::Star, 0) => "'SELECT *' is not valid if FROM clause is omitted.",
             (Projection::Star, 2..) => "'SELECT *' is only valid with a single input set.",
             _ => return Ok(()),
         };
-        Err(error::semantic(self.text, place.clone(), cause))
+        Err(error::semantic(self.text, location.clone(), cause))
     }
 
     /// Checks that a query with groups or aggregates returns only grouping expressions, aggregates
     /// and constants.
-    fn check_groups(&self, projection: &Projection, groups: &[Expr], place: &Place) -> Parsed<()> {
+    fn check_groups(
+        &self,
+        projection: &Projection,
+        groups: &[Expr],
+        location: &Location,
+    ) -> Parsed<()> {
         let fits =
             |expr: &Expr| (groups.is_empty() && !expr.has_aggregate()) || expr.is_grouped(groups);
         let fits = match projection {
@@ -150,19 +155,19 @@ impl Parser<'_> {
         }
         let cause = "Property reference is invalid in the select list because it is not contained in either an \
                      aggregate function or the GROUP BY clause.";
-        Err(error::semantic(self.text, place.clone(), cause))
+        Err(error::semantic(self.text, location.clone(), cause))
     }
 
     /// Parses a condition, which cannot contain aggregates.
     fn condition(&mut self) -> Parsed<Expr> {
-        let place = self.place();
+        let location = self.location();
         let expr = self.expr()?;
         if !expr.has_aggregate() {
             return Ok(expr);
         }
         let cause =
             "Cannot perform an aggregate function here; aggregates are allowed in SELECT only.";
-        Err(error::semantic(self.text, self.since(&place), cause))
+        Err(error::semantic(self.text, self.since(&location), cause))
     }
 
     fn group_by(&mut self) -> Parsed<Vec<Expr>> {
@@ -234,12 +239,12 @@ impl Parser<'_> {
 
     fn joins(&mut self, mut from: From) -> Parsed<From> {
         while self.is_word("JOIN") {
-            let place = self.place();
+            let location = self.location();
             self.next();
             self.source(&mut from)?;
             if from.sets > MAX_JOINS + 1 {
                 let cause = format!("The query has more than {MAX_JOINS} joins.");
-                return Err(error::semantic(self.text, place, &cause));
+                return Err(error::semantic(self.text, location, &cause));
             }
         }
         Ok(from)
@@ -256,12 +261,12 @@ impl Parser<'_> {
                 Source::Rows(select.into()),
             )
         } else {
-            let place = self.place();
+            let location = self.location();
             let first = self.name()?;
             if self.word("IN") {
                 (first, self.elements()?)
             } else {
-                self.use_name(&first, place);
+                self.use_name(&first, location);
                 let path = self.path(&first)?;
                 let alias = self.alias()?;
                 let inferred = || path.inferred_name().unwrap_or_default().to_owned();
@@ -281,9 +286,9 @@ impl Parser<'_> {
             self.expect(")")?;
             return Ok(Source::ElementsOfRows(select.into()));
         }
-        let place = self.place();
+        let location = self.location();
         let root = self.name()?;
-        self.use_name(&root, place);
+        self.use_name(&root, location);
         self.path(&root).map(Source::Elements)
     }
 

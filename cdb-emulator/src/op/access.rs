@@ -13,13 +13,13 @@ use crate::throughput::Ticket;
 
 /// An admitted request to physical partitions of a container.
 #[derive(Debug)]
-pub(super) struct Visit<'a> {
+pub(super) struct Access<'a> {
     service: &'a Service,
     ranges: Vec<&'a PhysicalRange>,
     ticket: Ticket,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> Access<'a> {
     /// Admits a read. Fails when its session token is ahead of the data.
     pub(super) fn read(
         service: &'a Service,
