@@ -98,7 +98,7 @@ pub struct CosmosDBProviderConfig {
     /// rotated while the program runs. `None` by default; `Debug` does not show it.
     pub secondary_key: Option<String>,
     /// Whether an endpoint on loopback, such as an emulator, may have any certificate. Off by
-    /// default, and refused for every other endpoint.
+    /// default. Other endpoints refuse this setting.
     pub accept_invalid_certificates_on_loopback: bool,
 }
 

@@ -45,7 +45,7 @@ impl WorkerCapability {
     }
 
     /// Returns whether an activity can be locked for this worker without a session.
-    pub(super) fn takes_at_once(&self, item: &WorkerItem) -> bool {
+    pub(super) fn takes_without_session(&self, item: &WorkerItem) -> bool {
         item.session_id.is_none() && self.tags.matches(item.tag.as_deref())
     }
 }

@@ -11,7 +11,7 @@ use super::abandon::abandon;
 use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
-use super::poison::set_aside;
+use super::poison::retry_or_fail;
 use super::running::WorkLock;
 use super::scope::Scope;
 use crate::documents::{Durable, Partial, WorkerItem};
@@ -126,7 +126,7 @@ async fn try_lock(
     }
 }
 
-/// Hands a locked activity to its worker. An undecodable activity is set aside.
+/// Hands a locked activity to its worker. An undecodable activity is retried or failed.
 async fn begin(
     services: &Services,
     guard: Guard<'_, Activities>,
@@ -153,7 +153,7 @@ async fn begin(
             return Err(error);
         }
     };
-    set_aside(services, &token, attempts, reason).await?;
+    retry_or_fail(services, &token, attempts, reason).await?;
     Ok(None)
 }
 

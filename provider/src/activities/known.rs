@@ -51,7 +51,7 @@ impl Work for Activities {
         match offer {
             Offer::Free(known) => known.item().is_some_and(|item| request.takes(item)),
             Offer::Backoff(_) => false,
-            Offer::Locked(item) => request.takes_at_once(&item.document),
+            Offer::Locked(item) => request.takes_without_session(&item.document),
         }
     }
 

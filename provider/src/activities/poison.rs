@@ -19,7 +19,7 @@ const MAX_ATTEMPTS: u32 = 10;
 const DELAY: Duration = Duration::from_secs(1);
 
 /// Abandons a locked activity with a delay, or fails it after the last attempt.
-pub(super) async fn set_aside(
+pub(super) async fn retry_or_fail(
     services: &Services,
     token: &str,
     attempts: u32,

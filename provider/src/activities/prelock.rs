@@ -39,7 +39,7 @@ impl FreeWorkers {
     pub(crate) fn lock(&self, items: &mut [WorkerItem], now: Timestamp) {
         let suitable = items
             .iter_mut()
-            .filter(|item| self.request.capability.takes_at_once(item));
+            .filter(|item| self.request.capability.takes_without_session(item));
         for (number, item) in suitable.enumerate() {
             if number < self.capacity {
                 *item = locked(item.clone(), now, self.request.lock_timeout);
@@ -93,7 +93,7 @@ impl<'a> NextActivity<'a> {
         let wanted = |item: &WorkerItem| {
             item.instance_id == *instance_id
                 && item.is_lockable(now)
-                && request.capability.takes_at_once(item)
+                && request.capability.takes_without_session(item)
         };
         let (guard, seen) = services
             .activities()

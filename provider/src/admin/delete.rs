@@ -162,8 +162,8 @@ pub(super) async fn delete_partition(
     )))
 }
 
-/// Reads the documents of a partition in the order of their deletion, without chunks. The chunks may
-/// be many megabytes, so only their names are read, later.
+/// Reads the documents of a partition in the order of their deletion, without chunks. The chunks
+/// may be many megabytes, so only their names are read, later.
 async fn rows_to_delete(
     container: &ContainerClient<Durable>,
     instance_id: &str,

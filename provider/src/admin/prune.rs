@@ -43,8 +43,8 @@ pub(crate) async fn prune(
     Ok(result)
 }
 
-/// Returns the executions that have a document, newest first. An execution that cannot be decoded is
-/// kept until its instance is deleted.
+/// Returns the executions that have a document, newest first. An execution that cannot be decoded
+/// is kept until its instance is deleted.
 async fn ended_executions(
     container: &ContainerClient<Durable>,
     instance_id: &str,

@@ -54,7 +54,7 @@ pub struct KeyValue {
 /// # let cleared = KeyValueDelta { instance_id: "order-7".to_owned(), key: "carrier".to_owned(), value: None, execution_id: 2, last_updated_at_ms: now };
 /// # store.container().create(&set("carrier", "rail")).await?;
 /// # store.container().create(&cleared).await?;
-/// // The running execution has cleared the value. Other instances see that when the execution ends.
+/// // The running execution has cleared the value; others see that when it ends.
 /// let change = store.container().read(&KeyValueDeltaKey::new("order-7", "carrier")).await?;
 /// assert_eq!(change.map(|stored| stored.document.value), Some(None));
 /// # Ok(()) }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
 /// # let roster = MemberRecord::Roster { members: vec!["runtime-a".to_owned(), "runtime-b".to_owned()] };
 /// # store.container().create(&Member::new("cdb:members", "roster", roster)).await?;
-/// // The runtimes that share the container, read by a tool. A runtime calls `CosmosDBProvider::members`.
+/// // Lists the runtimes for a tool; a runtime calls `CosmosDBProvider::members`.
 /// let group = MembershipConfig::default().group;
 /// let mut names = Vec::new();
 /// for found in store.container().query(Query::<Member>::in_partition(&*group)).all().await? {

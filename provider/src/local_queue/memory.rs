@@ -47,8 +47,8 @@ impl<W: Work> Queue<W> {
         self.garbage.extend(evicted);
     }
 
-    /// Returns the item that is due last, or the last ready one, if there are too many items. A poll
-    /// finds it when it is due.
+    /// Returns the item that is due last, or the last ready one, if there are too many items. A
+    /// poll finds it when it is due.
     fn last_waiting(&self) -> Option<W::Key> {
         let mut waiting = self.timers.values().rev().chain(self.ready.values().rev());
         let is_idle = |key: &&W::Key| {

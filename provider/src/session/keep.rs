@@ -46,7 +46,7 @@ impl Sessions {
         let owners = self.busy(owner_ids, container.now());
         let mut renewed = 0;
         for session in self.held_by(container, owners).await? {
-            // A new time for every session, because renewing many takes time.
+            // Read again per session, because renewing many takes time.
             let now = container.now();
             if session.last_activity + idle_timeout <= now {
                 continue;

@@ -70,7 +70,7 @@ fn check(queue: &Queue<Paint>, now: Instant) {
     check_wakes(queue, now);
 }
 
-/// Asserts that the limits hold for everything that can be evicted.
+/// Asserts that the limits hold for all evictable state.
 fn check_memory(queue: &Queue<Paint>) {
     let known = |key: &u8| &queue.slots[key].known;
     let cached: usize = queue.idle.values().map(|key| known(key).cached).sum();
