@@ -110,7 +110,7 @@ async fn missing_resources_are_named_for_an_administrator() {
     for word in [
         "403/5300",
         "container `duroxide` of database `duroxide`",
-        "an administrator has to create both",
+        "an administrator has to create database and container",
         "partition key /instanceId",
         "default time to live -1",
     ] {

@@ -99,7 +99,7 @@ async fn no_log_or_display_text_contains_a_key_or_signature() {
     let refused = refused.expect_err("the key is another one");
     let text = log.text();
     assert!(
-        text.contains("trying again") && text.contains("cosmosdb"),
+        text.contains("retrying") && text.contains("cosmosdb"),
         "it was logged"
     );
     holds_no_secret(&text);
