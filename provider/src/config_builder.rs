@@ -25,7 +25,7 @@ use crate::config::CosmosDBProviderConfig;
 ///
 /// let wrong = CosmosDBProviderConfig::builder("account").key("short").max_turn_bytes(0).build();
 /// let message = wrong.unwrap_err().to_string();
-/// assert!(message.contains("no URL") && message.contains("base64") && message.contains("max_turn_bytes"));
+/// assert!(message.contains("not a URL") && message.contains("base64") && message.contains("max_turn_bytes"));
 /// # Ok::<(), duroxide::providers::ProviderError>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -173,8 +173,9 @@ fn a_leaving_dispatcher_wakes_one_that_can_take_its_item() {
     let now = Instant::now();
     let mut queue = queue(now);
     let first = sleeper(&mut queue, 1, now);
-    sleeper(&mut queue, 2, now);
-    sleeper(&mut queue, 1, now);
+    for colours in [2, 2, 2, 1] {
+        sleeper(&mut queue, colours, now);
+    }
     learn(&mut queue, 7, 1, now);
     queue.leave(first, now);
     let woken = queue
