@@ -170,17 +170,23 @@ impl CommitPlan {
     /// at once are prelocked.
     fn arrange(&mut self, turn: &Turn, context: &PlanContext<'_>) -> Result<(), BatchError> {
         let origin = &context.origin;
-        let unlocked = self.instance.clone();
-        if turn.long_poll && self.continues() {
+        if self.continues() {
             let next = context.next.clone();
             self.next = next.and_then(|next| next.after(&self.outgoing.own, origin.now));
         }
-        if let Some(next) = &self.next {
-            self.instance = next.lock(unlocked.clone(), &self.outgoing.own, origin.now)?;
-        }
+        let unlocked = match &self.next {
+            Some(next) => {
+                let locked = next.lock(self.instance.clone(), &self.outgoing.own, origin.now)?;
+                Some(std::mem::replace(&mut self.instance, locked))
+            }
+            None => None,
+        };
         self.begin_batch(turn)?;
-        if self.outgoing.fit(origin, &self.batch) && self.next.take().is_some() {
+        if self.outgoing.fit(origin, &self.batch)
+            && let Some(unlocked) = unlocked
+        {
             // The messages of the next turn have moved to intents.
+            self.next = None;
             self.instance = unlocked;
             self.begin_batch(turn)?;
         }

@@ -3,7 +3,6 @@
 //! Only conditional writes of its document decide the ownership of an instance. Everything read
 //! before is a hint; the ETag verifies cached state when it is used.
 
-mod abandon;
 mod fetch;
 mod hand_out;
 mod load;
@@ -14,7 +13,6 @@ pub(crate) mod prelock;
 pub(crate) mod release;
 pub(crate) mod renew;
 
-pub(crate) use abandon::abandon;
 pub(crate) use fetch::fetch;
 pub(crate) use prelock::{NewMessage, Prelock, Written};
-pub(crate) use release::{release_all, release_prelocks, release_unused};
+pub(crate) use release::{abandon, release_all, release_prelocks, release_unused};

@@ -247,8 +247,11 @@ pub(crate) struct NextTurn {
 
 impl NextTurn {
     /// Prepares the prelock after this turn. Returns `None` when no dispatcher is expected to take
-    /// it soon.
+    /// it soon, such as a turn without long polling.
     pub(crate) fn offer(services: &Services, turn: &Turn) -> Option<Self> {
+        if !turn.long_poll {
+            return None;
+        }
         let timeout = services.instances().prelock_timeout()?;
         let read_at = turn.history.as_ref().ok()?.read_at;
         let instance_id = &turn.instance.document.instance_id;
@@ -404,10 +407,8 @@ impl<'a> NewMessage<'a> {
     /// notes the message if it was written.
     pub(crate) fn finish(self, message: Written, lock: &Written) {
         let instances = self.services.instances();
-        let (instance_id, execution) = (
-            self.document.instance_id.clone(),
-            self.document.execution_id,
-        );
+        let instance_id = self.document.instance_id.clone();
+        let execution = self.document.execution_id;
         let after = self.document.due_at().since(self.services.store.now());
         let is_written = matches!(message, Written::Done(_));
         let message = match message {
@@ -416,26 +417,29 @@ impl<'a> NewMessage<'a> {
             }
             _ => None,
         };
-        match (self.lock, lock, message) {
-            (Some(turn), Written::Done(Some(etag)), Some(message)) => turn.won(etag, message),
-            (None, _, Some(message)) => instances.note_message(message),
-            (None, _, None) if is_written => instances.recheck(&instance_id, execution, after),
-            (None, _, None) => {}
+        // A lock with an unknown outcome is released by its token, which searches the partition.
+        let mut is_searched = false;
+        let message = match (self.lock, lock, message) {
+            (Some(turn), Written::Done(Some(etag)), Some(message)) => {
+                return turn.won(etag, message);
+            }
+            (None, _, message) => message,
             (Some(turn), Written::NotDone, message) => {
                 turn.release();
-                match message {
-                    Some(message) => instances.note_message(message),
-                    None if is_written => instances.recheck(&instance_id, execution, after),
-                    None => {}
-                }
+                message
             }
             (Some(turn), _, message) => {
-                // The release requests a search of the partition.
                 turn.outcome_unknown();
-                if let Some(message) = message {
-                    instances.note_message(message);
-                }
+                is_searched = true;
+                message
             }
+        };
+        match message {
+            Some(message) => instances.note_message(message),
+            None if is_written && !is_searched => {
+                instances.recheck(&instance_id, execution, after);
+            }
+            None => {}
         }
     }
 }
