@@ -34,6 +34,7 @@ headers! {
     IS_QUERY = "x-ms-documentdb-isquery";
     IS_UPSERT = "x-ms-documentdb-is-upsert";
     MAX_ITEMS = "x-ms-max-item-count";
+    PARALLEL_CROSS_PARTITION = "x-ms-documentdb-query-parallelizecrosspartitionquery";
     PARTITION_KEY = "x-ms-documentdb-partitionkey";
     POPULATE_QUOTA = "x-ms-documentdb-populatequotainfo";
     PREFER = "prefer";

@@ -7,14 +7,12 @@ use std::time::Duration;
 use cdb_coordination::{LeaseProvider, Membership, MembershipView};
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use crate::activities::ActivityQueue;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::OrchestratorItem;
 use crate::instances::InstanceQueue;
-use crate::poll::{PollWindow, SlotScope};
+use crate::poll::{LastProbe, PollWindow, PolledQueue, Ranges, Shares};
 use crate::session::Sessions;
 use crate::store::Store;
 
@@ -30,11 +28,11 @@ pub(crate) struct Queues {
     pub(crate) instances: InstanceQueue,
     pub(crate) activities: ActivityQueue,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) instance_polls: PollWindow,
-    pub(crate) activity_polls: PollWindow,
-    pub(crate) scope: SlotScope,
-    /// The time of the last idle probe, and whether it found nothing due.
-    pub(crate) last_probe: Mutex<Option<(Instant, bool)>>,
+    instance_polls: PollWindow,
+    activity_polls: PollWindow,
+    pub(crate) shares: Shares,
+    pub(crate) ranges: Ranges,
+    pub(crate) probe: LastProbe,
     /// Orders candidates differently in each process.
     pub(crate) scatter: RandomState,
     long_polling: bool,
@@ -59,11 +57,20 @@ impl Queues {
             sessions: Arc::new(Sessions::new(store.corrupt_documents.clone())),
             instance_polls: PollWindow::new(prefetch(config.orch_concurrency)),
             activity_polls: PollWindow::new(prefetch(config.worker_concurrency)),
-            scope: SlotScope::new(leases),
-            last_probe: Mutex::default(),
+            shares: Shares::new(leases),
+            ranges: Ranges::default(),
+            probe: LastProbe::default(),
             scatter: RandomState::new(),
             long_polling: config.long_polling,
             membership,
+        }
+    }
+
+    /// Returns the poll windows of a queue.
+    pub(crate) fn polls(&self, queue: PolledQueue) -> &PollWindow {
+        match queue {
+            PolledQueue::Orchestrations => &self.instance_polls,
+            PolledQueue::Activities => &self.activity_polls,
         }
     }
 

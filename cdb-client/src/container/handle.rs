@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cdb_model::{Container, Extends, Timestamp};
+use cdb_model::{Container, Extends, PartitionKey, Timestamp};
 
 use crate::container::context::ContainerContext;
 use crate::error::Result;
@@ -106,6 +106,16 @@ impl<C: Container> ContainerClient<C> {
     pub async fn ranges(&self) -> Result<Vec<RangeId>> {
         let map = self.context.ranges().await?;
         Ok(map.iter().map(|range| range.id.clone()).collect())
+    }
+
+    /// Returns the physical partition of a logical one; `None` when this client cannot hash the
+    /// key, such as a number above 2^53. Lists the physical partitions the first time.
+    ///
+    /// # Errors
+    /// When the listing fails.
+    pub async fn range_of(&self, key: &PartitionKey) -> Result<Option<RangeId>> {
+        let map = self.context.ranges().await?;
+        Ok(map.locate(key).map(|range| range.id.clone()))
     }
 }
 

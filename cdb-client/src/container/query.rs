@@ -27,6 +27,7 @@ pub struct QueryRun<'a, C: Container, Q> {
     query: Q,
     page_size: Option<u32>,
     range: Option<RangeId>,
+    by_gateway: bool,
 }
 
 /// The rows of one physical partition.
@@ -47,6 +48,7 @@ impl<C: Container> ContainerClient<C> {
             query,
             page_size: None,
             range: None,
+            by_gateway: false,
         }
     }
 }
@@ -67,6 +69,14 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         self
     }
 
+    /// Lets the service's gateway query the physical partitions, instead of one request for each.
+    /// The gateway refuses an order, a limit and aggregates (400/1004). Has no effect on a query in
+    /// one logical or physical partition.
+    pub fn by_gateway(mut self) -> Self {
+        self.by_gateway = true;
+        self
+    }
+
     /// Returns a document that does not match its type as an [`Unreadable`](cdb_model::Unreadable)
     /// row, instead of failing the query.
     pub fn row_by_row(self) -> QueryRun<'a, C, RowByRow<Q>> {
@@ -75,6 +85,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             query: RowByRow(self.query),
             page_size: self.page_size,
             range: self.range,
+            by_gateway: self.by_gateway,
         }
     }
 
@@ -272,6 +283,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             (Scope::AllPartitions, Some(range)) => {
                 let map = self.container.context.ranges().await?;
                 self.read_from(vec![Target::Range(range.clone())], Some(map))
+            }
+            (Scope::AllPartitions, None) if self.by_gateway => {
+                self.read_from(vec![Target::Gateway], None)
             }
             (Scope::AllPartitions, None) => {
                 let map = self.container.context.ranges().await?;

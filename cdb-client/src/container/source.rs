@@ -18,11 +18,13 @@ use crate::session_token::SessionScope;
 /// The service refuses it with a charset.
 const QUERY: &str = "application/query+json";
 
-/// The target of a query. Its two headers exclude each other.
+/// The target of a query. The headers of a partition and a range exclude each other.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     Partition(PartitionKey),
     Range(RangeId),
+    /// All ranges. The gateway queries them.
+    Gateway,
 }
 
 /// The parts of a query request that all pages share.
@@ -77,7 +79,8 @@ pub(super) struct Source {
 /// The read position of a target: the page, and how many of its rows were returned.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Position {
-    /// The physical partition; `None` for a logical partition, which the query names.
+    /// The physical partition; `None` for a logical partition, which the query names, and for the
+    /// gateway.
     range: Option<RangeId>,
     page: Option<String>,
     given: usize,
@@ -102,7 +105,8 @@ impl Source {
         let target = match (scope, position.range) {
             (Scope::Partition(key), None) => Target::Partition(key.clone()),
             (Scope::AllPartitions, Some(range)) => Target::Range(range),
-            _ => return None,
+            (Scope::AllPartitions, None) => Target::Gateway,
+            (Scope::Partition(_), Some(_)) => return None,
         };
         Some(Self {
             continuation: position.page,
@@ -114,7 +118,7 @@ impl Source {
     /// Returns the read position.
     pub(super) fn position(&self) -> Position {
         let range = match &self.target {
-            Target::Partition(_) => None,
+            Target::Partition(_) | Target::Gateway => None,
             Target::Range(range) => Some(range.clone()),
         };
         // Without rows read ahead, the next page continues the query.
@@ -185,6 +189,10 @@ impl Source {
                 .in_range(range.as_str())?
                 .header(header::CROSS_PARTITION, "True")
                 .session(SessionScope::Range(range.to_string())),
+            Target::Gateway => request
+                .header(header::CROSS_PARTITION, "True")
+                .header(header::PARALLEL_CROSS_PARTITION, "True")
+                .session(SessionScope::Container),
         };
         if query.latest_committed {
             request = request.header(header::READ_CONSISTENCY, "LatestCommitted");

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use cdb_client::Error as ClientError;
 use cdb_coordination::{Lockable, confirm_lock, lock};
-use cdb_model::{Batch, ETag, OperationIndex, Query, Stored, Unreadable};
+use cdb_model::{Batch, ETag, OperationIndex, Stored};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 
 use super::abandon::abandon;
-use super::capability::{ActivityKey, WorkerCapability};
+use super::capability::WorkerCapability;
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
 use super::poison::retry_or_fail;
 use super::running::WorkLock;
 use super::scope::Scope;
-use crate::documents::{Durable, Partial, WorkerItem};
+use crate::documents::{Durable, WorkerItem};
 use crate::error::{Error, Result};
-use crate::local_queue::{FetchRequest, Guard, PollNumber, Taken};
-use crate::poll::{PollResult, PolledQueue, idle_probe};
+use crate::local_queue::{FetchRequest, Guard, Taken};
+use crate::poll::{Due, run as poll};
 use crate::services::Services;
 use crate::session::Claim as SessionClaim;
 use crate::spill;
@@ -61,8 +61,10 @@ pub(crate) async fn fetch(
         .local()
         .fetch(request.clone(), poll_timeout);
     let scope = Scope::of(vec![request.capability.clone()]);
-    let poll = |number| poll(services, number, &scope);
-    let start_poll = |number| poll_in_background(services, number);
+    let scope = &scope;
+    let poll =
+        async |number| poll::poll::<Activities>(services, number, scope, &Due::Anywhere).await;
+    let start_poll = |number| poll::start::<Activities>(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
         let fetched = match taken {
             Taken::Locked(guard, item) => begin_locked(services, guard, item, &request).await?,
@@ -155,80 +157,6 @@ async fn begin(
     };
     retry_or_fail(services, &token, attempts, reason).await?;
     Ok(None)
-}
-
-/// Starts a poll that serves all workers of this process.
-fn poll_in_background(services: &Services, number: PollNumber) {
-    if services.tasks.is_closing() {
-        return;
-    }
-    services.spawn(move |services| async move {
-        let queue = services.activities().local();
-        let polling = queue.polling();
-        let interval = queue.with(|queue, _| queue.poll_interval());
-        let scope = Scope::of(queue.with(|queue, _| queue.capabilities()));
-        let poll = poll(&services, number, &scope);
-        match idle_probe::unless_idle(&services, interval, poll).await {
-            Ok(found) => {
-                if found.is_empty() {
-                    queue.with(|queue, now| queue.finish_poll(number, &[], |_| true, now));
-                }
-                polling.finish(!found.is_empty());
-            }
-            Err(error) => tracing::warn!(%error, "cannot poll the worker queue"),
-        }
-    });
-}
-
-/// Queries every physical partition for its first free activities of the scope. Returns their keys.
-async fn poll(services: &Services, number: PollNumber, scope: &Scope) -> Result<Vec<ActivityKey>> {
-    let slots = services.queues.scope.of_poll(PolledQueue::Activities).await;
-    if slots.is_empty() || scope.is_empty() {
-        return Ok(Vec::new());
-    }
-    let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
-    let window = &services.queues.activity_polls;
-    let request = window.next_request();
-    let free = slots.due(visible_at, slot, request.from, services.store.now());
-    let query = Query::<WorkerItem>::across_partitions()
-        .filter(scope.filter(free))
-        .order_by(WorkerItem::BY_DUE.asc())
-        .top(request.rows);
-    let rows = services.container().query(query).row_by_row().all().await?;
-    let mut result = PollResult::of(&rows, WorkerItem::VISIBLE_AT, |item| item.visible_at);
-    let mut found = Vec::with_capacity(rows.len());
-    for row in rows {
-        let Some((key, has_taker)) = note(services, number, row, scope) else {
-            result.unusable += 1;
-            continue;
-        };
-        result.unusable += usize::from(!has_taker);
-        found.push(key);
-    }
-    window.note(request, result);
-    let covers = |known: &KnownActivity| known.item().is_none_or(|item| scope.covers(item));
-    let queue = services.activities().local();
-    queue.with(|queue, now| queue.finish_poll(number, &found, covers, now));
-    Ok(found)
-}
-
-/// Notes a free activity, and returns whether a worker can take it now. The worker that locks an
-/// undecodable activity fails it. Returns `None` when no worker may take the activity.
-fn note(
-    services: &Services,
-    number: PollNumber,
-    row: Result<Stored<WorkerItem>, Unreadable>,
-    scope: &Scope,
-) -> Option<(ActivityKey, bool)> {
-    let readable = row.or_else(|found| {
-        services.store.corrupt_documents.report(&found);
-        // Without an instance id the item stays where it is, and the poll skips it.
-        WorkerItem::partial_stored(&found).ok_or(())
-    });
-    let item = readable.ok()?;
-    let has_taker = scope.has_taker(&item.document);
-    let key = services.activities().found(number, item)?;
-    Some((key, has_taker))
 }
 
 /// The result of an attempt to lock an activity.

@@ -10,7 +10,7 @@ use crate::documents::WorkerItem;
 
 /// The activities that any of several workers can take.
 #[derive(Debug, Default)]
-pub(super) struct Scope {
+pub(crate) struct Scope {
     capabilities: Vec<WorkerCapability>,
     any_tag: bool,
     untagged: bool,

@@ -11,6 +11,9 @@ use super::slot::{PollNumber, Work};
 /// The number of polls after which an item that none of them has found is forgotten.
 const FORGOTTEN_AFTER: PollNumber = 16;
 
+/// The ready items per dispatcher with which a queue needs no poll.
+const READY_PER_DISPATCHER: usize = 2;
+
 impl<W: Work> Queue<W> {
     /// Starts a background poll if one is due. [`end_poll`](Self::end_poll) ends it.
     pub(super) fn start_poll(&mut self, now: Instant) -> Option<PollNumber> {
@@ -19,6 +22,12 @@ impl<W: Work> Queue<W> {
             self.polls.is_polling = true;
             self.polls.number()
         })
+    }
+
+    /// Returns whether the dispatchers will soon have no ready item.
+    pub(super) fn is_running_low(&self) -> bool {
+        let load = self.load();
+        load.ready < READY_PER_DISPATCHER * (load.waiting + load.working)
     }
 
     /// Notes the end of a background poll, and whether it found anything.

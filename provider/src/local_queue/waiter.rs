@@ -207,7 +207,8 @@ impl<'a, W: Work> Fetch<'a, W> {
         loop {
             let (next, poll_number) = self.queue.with(|queue, now| {
                 let next = queue.next(self.id, now);
-                let starts = self.long_poll.then(|| queue.start_poll(now));
+                let needs_poll = matches!(next, Next::Wait(_)) || queue.is_running_low();
+                let starts = (self.long_poll && needs_poll).then(|| queue.start_poll(now));
                 (next, starts.flatten())
             });
             if let Some(number) = poll_number {

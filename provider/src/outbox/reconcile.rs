@@ -7,7 +7,7 @@ use cdb_coordination::{Jitter, RetryPolicy, reconcile};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::poll::idle_probe;
+use crate::poll::probe;
 use crate::services::Services;
 use crate::{activities, spill, turn};
 
@@ -39,9 +39,10 @@ pub(crate) async fn run(
             spill::sweep(&services.store).await;
         }
         if Instant::now() >= next_round {
-            // The idle probe also finds undelivered intents.
-            let idle = matches!(idle_probe::is_idle(&services, interval).await, Ok(true));
-            let more = !idle && reconcile(&services, &policy, &jitter).await;
+            // The probe of the queues also finds undelivered intents.
+            let probed = probe::due_items(&services, interval).await;
+            let is_due = probed.map_or(true, |due| due.intents);
+            let more = is_due && reconcile(&services, &policy, &jitter).await;
             next_round = Instant::now() + if more { Duration::ZERO } else { interval };
         }
     }

@@ -1,8 +1,17 @@
-//! The queries of both queues' polls, and the probe of idle queues.
+//! The polls that fill the local queues.
+//!
+//! A poll queries each physical partition separately, so that one that does not answer delays only
+//! its own items. With several partitions, a probe first finds those with due items.
 
-pub(crate) mod idle_probe;
-mod slot_scope;
+mod due;
+pub(crate) mod polled;
+pub(crate) mod probe;
+mod ranges;
+pub(crate) mod run;
+mod share;
 mod window;
 
-pub(crate) use slot_scope::{PollScope, PolledQueue, SlotScope};
-pub(crate) use window::{PollResult, PollWindow};
+pub(crate) use due::{Due, LastProbe};
+pub(crate) use ranges::Ranges;
+pub(crate) use share::{PolledQueue, Shares};
+pub(crate) use window::PollWindow;

@@ -5,9 +5,11 @@
 //! items, it would never find the items behind them. So a poll queries more rows, the more rows of
 //! the last poll were unusable; at the limit, the next poll starts behind them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use cdb_client::RangeId;
 use cdb_model::{Document, Indexed, Patchable, Path, Stored, Timestamp, Unreadable};
 
 use crate::documents::FIRST_DUE;
@@ -15,12 +17,12 @@ use crate::documents::FIRST_DUE;
 /// The most rows that a poll queries beyond the base number.
 const MAX_EXTRA_ROWS: u32 = 1024;
 
-/// The window of the next poll of a queue.
+/// The windows of a queue's next poll, one for each physical partition.
 #[derive(Debug)]
 pub(crate) struct PollWindow {
     /// The number of rows that a poll queries without unusable items.
     base_rows: u32,
-    next: Mutex<Next>,
+    next: Mutex<HashMap<RangeId, Next>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,15 @@ struct Next {
     unusable: u32,
     /// All items that were due before this time were polled, and were unusable.
     from: Timestamp,
+}
+
+impl Default for Next {
+    fn default() -> Self {
+        Self {
+            unusable: 0,
+            from: FIRST_DUE,
+        }
+    }
 }
 
 /// The request of one poll: the number of rows, in order, from a due time on.
@@ -70,40 +81,39 @@ impl PollResult {
 
 impl PollWindow {
     pub(crate) fn new(base_rows: u32) -> Self {
-        let next = Next {
-            unusable: 0,
-            from: FIRST_DUE,
-        };
         Self {
             base_rows,
-            next: Mutex::new(next),
+            next: Mutex::default(),
         }
     }
 
-    fn next(&self) -> MutexGuard<'_, Next> {
-        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the number of rows that a poll queries without unusable items.
+    pub(crate) fn base_rows(&self) -> u32 {
+        self.base_rows
     }
 
-    /// Returns the request of the next poll.
-    pub(crate) fn next_request(&self) -> PollRequest {
-        let next = *self.next();
+    /// Returns the request of the next poll of a partition, with `rows` rows and those that were
+    /// unusable in the last poll.
+    pub(crate) fn next_request(&self, range: &RangeId, rows: u32) -> PollRequest {
+        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = next.get(range).copied().unwrap_or_default();
         let more = next.unusable.saturating_mul(2).min(MAX_EXTRA_ROWS);
         PollRequest {
             from: next.from,
-            rows: self.base_rows.saturating_add(more),
+            rows: rows.saturating_add(more),
         }
     }
 
     /// Notes the result of a poll.
-    pub(crate) fn note(&self, request: PollRequest, result: PollResult) {
+    pub(crate) fn note(&self, range: &RangeId, request: PollRequest, result: PollResult) {
         let rows = u32::try_from(result.rows).unwrap_or(u32::MAX);
         let unusable = u32::try_from(result.unusable).unwrap_or(u32::MAX);
         let is_end = rows < request.rows;
         let skip_to = result
             .last
             .filter(|_| !is_end && unusable >= MAX_EXTRA_ROWS);
-        *self.next() = match skip_to {
+        let following = match skip_to {
             // Items due at the same time as the last row are queried again.
             Some(last) => Next {
                 unusable,
@@ -119,6 +129,12 @@ impl PollWindow {
                 from: FIRST_DUE,
             },
         };
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if following.unusable == 0 {
+            next.remove(range);
+        } else {
+            next.insert(range.clone(), following);
+        }
     }
 }
 
@@ -128,9 +144,17 @@ mod tests {
 
     const BASE_ROWS: u32 = 64;
 
+    fn range() -> RangeId {
+        serde_json::from_str("\"0\"").unwrap()
+    }
+
+    fn next_request(window: &PollWindow) -> PollRequest {
+        window.next_request(&range(), BASE_ROWS)
+    }
+
     /// Polls `poison` unusable items, of which each is due a millisecond after the previous one.
     fn poll(window: &PollWindow, poison: u64) -> PollRequest {
-        let request = window.next_request();
+        let request = next_request(window);
         let before = request.from.as_millis() - FIRST_DUE.as_millis();
         let rows = u64::from(request.rows).min(poison.saturating_sub(before));
         let result = PollResult {
@@ -138,7 +162,7 @@ mod tests {
             unusable: usize::try_from(rows).unwrap(),
             last: (rows > 0).then(|| request.from + Duration::from_millis(rows - 1)),
         };
-        window.note(request, result);
+        window.note(&range(), request, result);
         request
     }
 
@@ -178,14 +202,14 @@ mod tests {
         let window = PollWindow::new(BASE_ROWS);
         let mut from = FIRST_DUE;
         for _ in 0..10 {
-            let request = window.next_request();
+            let request = next_request(&window);
             let rows = usize::try_from(request.rows).unwrap();
             let result = PollResult {
                 rows,
                 unusable: rows,
                 last: Some(FIRST_DUE),
             };
-            window.note(request, result);
+            window.note(&range(), request, result);
             from = from.max(request.from);
         }
         assert!(from > FIRST_DUE);
@@ -196,7 +220,7 @@ mod tests {
         let window = PollWindow::new(BASE_ROWS);
         polls_behind(&window, 100_000);
         // The unusable items were passed completely.
-        let request = window.next_request();
+        let request = next_request(&window);
         assert_eq!(
             (request.from, request.rows),
             (FIRST_DUE, BASE_ROWS + MAX_EXTRA_ROWS)
@@ -206,23 +230,23 @@ mod tests {
             unusable: 0,
             last: None,
         };
-        window.note(request, nothing);
-        assert_eq!(window.next_request().rows, BASE_ROWS);
+        window.note(&range(), request, nothing);
+        assert_eq!(next_request(&window).rows, BASE_ROWS);
     }
 
     #[test]
     fn a_poll_with_usable_items_restarts_the_window() {
         let window = PollWindow::new(BASE_ROWS);
-        while window.next_request().from == FIRST_DUE {
+        while next_request(&window).from == FIRST_DUE {
             poll(&window, 100_000);
         }
-        let request = window.next_request();
+        let request = next_request(&window);
         let result = PollResult {
             rows: usize::try_from(request.rows).unwrap(),
             unusable: 10,
             last: Some(request.from + Duration::from_secs(5)),
         };
-        window.note(request, result);
-        assert_eq!(window.next_request().from, FIRST_DUE);
+        window.note(&range(), request, result);
+        assert_eq!(next_request(&window).from, FIRST_DUE);
     }
 }

@@ -10,11 +10,11 @@ use super::hand_out::{self, Fetched};
 use super::load::{self, Loaded};
 use super::lock;
 use super::orphans;
-use super::poll;
 use super::prelock;
 use crate::error::Result;
 use crate::instances::{Attempt, InstanceQueue, Instances, RejectedCommit, Turn, supports};
 use crate::local_queue::{Guard, Taken};
+use crate::poll::{Due, run as poll};
 use crate::services::Services;
 use crate::store::Store;
 
@@ -67,8 +67,8 @@ pub(crate) async fn fetch(
         .instances()
         .local()
         .fetch(fetch_request, poll_timeout);
-    let poll = |number| poll::poll(services, number);
-    let start_poll = |number| poll::start(services, number);
+    let poll = async |number| poll::poll::<Instances>(services, number, &(), &Due::Anywhere).await;
+    let start_poll = |number| poll::start::<Instances>(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
         let fetched = match taken {
             Taken::Locked(guard, turn) => {

@@ -1,0 +1,184 @@
+//! The share of this runtime in all polls: physical partitions or dispatch slots of its own, and
+//! overdue items everywhere.
+//!
+//! With at least twice as many physical partitions as runtimes, each runtime polls partitions of
+//! its own, so that a poll need not visit all of them. With fewer, each polls the dispatch slots of
+//! its own in every partition.
+//!
+//! Shares spread load, and correctness does not depend on them. The runtime of a share may be busy,
+//! may have failed undetected, or may be unable to run an item: an instance of another version, an
+//! activity with another tag. So every runtime takes overdue items.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cdb_client::RangeId;
+use cdb_coordination::{LeaseProvider, SlotSet};
+use tokio::time::Instant;
+
+use crate::documents::dispatch_slot;
+
+/// The time after which an item is overdue, so that runtimes of other shares take it.
+pub(crate) const OVERDUE_AFTER: Duration = Duration::from_secs(5);
+
+/// The time between two polls that include overdue items. Under overload the oldest items of every
+/// share are overdue, and all runtimes would query for the same items.
+const OVERDUE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A polled queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PolledQueue {
+    Orchestrations,
+    Activities,
+}
+
+/// The shares of this runtime.
+pub(crate) struct Shares {
+    leases: Arc<dyn LeaseProvider>,
+    /// The time of each queue's last poll that included overdue items.
+    last_overdue: [Mutex<Option<Instant>>; 2],
+}
+
+impl Shares {
+    pub(crate) fn new(leases: Arc<dyn LeaseProvider>) -> Self {
+        Self {
+            leases,
+            last_overdue: Default::default(),
+        }
+    }
+
+    /// Returns the share in the next poll of a queue.
+    pub(crate) async fn of_poll(&self, queue: PolledQueue, ranges: Vec<RangeId>) -> Share {
+        let slots = self.leases.slots().await;
+        let mut last = match queue {
+            PolledQueue::Orchestrations => &self.last_overdue[0],
+            PolledQueue::Activities => &self.last_overdue[1],
+        }
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+        let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_INTERVAL);
+        if overdue {
+            *last = Some(Instant::now());
+        }
+        Share::new(ranges, slots, overdue)
+    }
+
+    /// Returns the share in all polls.
+    pub(crate) async fn widest(&self, ranges: Vec<RangeId>) -> Share {
+        Share::new(ranges, self.leases.slots().await, true)
+    }
+}
+
+impl fmt::Debug for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shares")
+            .field("last_overdue", &self.last_overdue)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The share of this runtime in a poll.
+#[derive(Debug)]
+pub(crate) struct Share {
+    ranges: Vec<RangeId>,
+    slots: SlotSet,
+    overdue: bool,
+    /// Whether the runtimes share the physical partitions instead of the slots.
+    by_range: bool,
+}
+
+/// The due items of a physical partition that belong to a share.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    All,
+    /// Items of these slots, and overdue items if `overdue` is set.
+    Slots {
+        slots: &'a SlotSet,
+        overdue: bool,
+    },
+    Overdue,
+}
+
+impl Share {
+    fn new(ranges: Vec<RangeId>, slots: SlotSet, overdue: bool) -> Self {
+        // A runtime with one of n equal shares serves about 256 / n slots.
+        let runtimes = 256_usize.div_ceil(slots.iter().count().max(1));
+        Self {
+            by_range: runtimes > 1 && ranges.len() >= 2 * runtimes,
+            ranges,
+            slots,
+            overdue,
+        }
+    }
+
+    /// Returns whether the container has several physical partitions.
+    pub(crate) fn has_many_ranges(&self) -> bool {
+        self.ranges.len() > 1
+    }
+
+    /// Returns whether the share has most of the physical partitions, so that one query of all is
+    /// cheaper than one of each.
+    pub(crate) fn is_wide(&self) -> bool {
+        let own = self.ranges.iter().filter(|range| self.is_own(range));
+        2 * own.count() > self.ranges.len()
+    }
+
+    /// Returns whether a physical partition belongs to this runtime, at least some of its slots.
+    fn is_own(&self, range: &RangeId) -> bool {
+        !self.by_range || self.slots.contains(dispatch_slot(&range.to_string()))
+    }
+
+    /// Returns whether items of this slot, found in this partition, belong to this runtime.
+    pub(crate) fn has(&self, range: &RangeId, slot: u8) -> bool {
+        if self.by_range {
+            self.is_own(range)
+        } else {
+            self.slots.contains(slot)
+        }
+    }
+
+    /// Returns the physical partitions of the share.
+    pub(crate) fn own_ranges(&self) -> Vec<RangeId> {
+        if self.slots.is_empty() {
+            return Vec::new();
+        }
+        let ranges = self.ranges.iter().filter(|range| self.is_own(range));
+        ranges.cloned().collect()
+    }
+
+    /// Returns those of these physical partitions that still exist. A runtime without slots polls
+    /// none.
+    pub(crate) fn existing(&self, wanted: &BTreeSet<RangeId>) -> Vec<RangeId> {
+        let ranges = self.ranges.iter();
+        let ranges = ranges.filter(|range| !self.slots.is_empty() && wanted.contains(range));
+        ranges.cloned().collect()
+    }
+
+    /// Returns the part of a physical partition that belongs to the share.
+    pub(crate) fn part(&self, range: &RangeId) -> Part<'_> {
+        match self.by_range {
+            true if self.is_own(range) => Part::All,
+            true => Part::Overdue,
+            false if self.slots.is_all() => Part::All,
+            false => self.slots(),
+        }
+    }
+
+    /// Returns the part of all physical partitions that one query for the share finds.
+    pub(crate) fn part_of_all(&self) -> Part<'_> {
+        if self.by_range || self.slots.is_all() {
+            Part::All
+        } else {
+            self.slots()
+        }
+    }
+
+    fn slots(&self) -> Part<'_> {
+        Part::Slots {
+            slots: &self.slots,
+            overdue: self.overdue,
+        }
+    }
+}
