@@ -12,6 +12,7 @@ commands
   table         all workloads for all providers (the default)
   waiting       cost of an orchestration while many instances wait
   runtimes      throughput of several runtimes on one container
+  partitions    cost and latency on many physical partitions, also of an idle cluster
   history       one turn on a long history
   throughput    64 dispatchers, 1,000 orchestrations in flight
   pickup        how soon a start from another process is picked up

@@ -22,8 +22,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use args::{Args, USAGE};
-use cdb_bench_child::{Peer, Store};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use cdb_bench_child::{Job, Peer};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::providers::Provider;
 use postgres::Postgres;
 use report::Report;
@@ -32,10 +32,11 @@ use report::Report;
 pub const DATABASE: &str = "bench";
 
 /// All commands, in the order of the document.
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     "table",
     "waiting",
     "runtimes",
+    "partitions",
     "history",
     "throughput",
     "pickup",
@@ -66,13 +67,14 @@ async fn main() -> ExitCode {
 }
 
 /// Ours, for a child process.
-async fn open(store: Store, dispatchers: u32) -> Result<Arc<dyn Provider>, String> {
+async fn open(job: Job) -> Result<Arc<dyn Provider>, String> {
     let config = CosmosDBProviderConfig {
-        endpoint: store.endpoint,
-        key: store.key,
+        endpoint: job.store.endpoint,
+        key: job.store.key,
         database: DATABASE.to_owned(),
-        orch_concurrency: dispatchers.max(1),
-        worker_concurrency: dispatchers.max(1),
+        orch_concurrency: job.dispatchers.max(1),
+        worker_concurrency: job.dispatchers.max(1),
+        membership: job.members.then(MembershipConfig::default),
         ..Default::default()
     };
     let provider = CosmosDBProvider::new_with_config(config).await;
@@ -84,7 +86,7 @@ async fn benchmark(words: Vec<String>) -> Result<(), String> {
     // These measure only our provider.
     let ours_alone = matches!(
         args.command.as_str(),
-        "waiting" | "runtimes" | "memory" | "instructions"
+        "waiting" | "runtimes" | "partitions" | "memory" | "instructions"
     );
     let compares = |peer| !ours_alone && args.has(peer);
     if compares(Peer::Existing) || compares(Peer::Postgres) {
@@ -118,6 +120,7 @@ async fn report(
         "table" => table::run(args, postgres).await,
         "waiting" => scaling::waiting(args).await,
         "runtimes" => scaling::runtimes(args).await,
+        "partitions" => scaling::partitions(args).await,
         "history" => scaling::history(args, server).await,
         "throughput" => scaling::throughput(args, server).await,
         "pickup" => scaling::pickup(args, server).await,

@@ -88,6 +88,7 @@ async fn once(
     let job = Job {
         store: site.store(),
         dispatchers: args.dispatchers(),
+        members: false,
     };
     let mut process = Process::start(&job).await?;
     let figures = match kind {

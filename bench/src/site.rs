@@ -49,7 +49,15 @@ impl<'a> Site<'a> {
             let postgres = postgres.ok_or("no PostgreSQL is running")?;
             return Ok(Self::Postgres(postgres.schema(latency).await?));
         }
-        let emulator = Emulator::builder().latency(latency).start().await;
+        Self::emulated(peer, latency, 1).await
+    }
+
+    /// Creates an empty emulator whose containers have this many physical partitions.
+    pub async fn emulated(peer: Peer, latency: Duration, partitions: u32) -> Result<Self, String> {
+        let emulator = Emulator::builder()
+            .latency(latency)
+            .physical_partitions(partitions);
+        let emulator = emulator.start().await;
         Ok(Self::Emulator(
             peer,
             emulator.map_err(|error| error.to_string())?,

@@ -74,6 +74,22 @@ impl Queues {
         }
     }
 
+    /// Returns whether the dispatchers of a queue will soon have no ready item.
+    pub(crate) fn is_running_low(&self, queue: PolledQueue) -> bool {
+        match queue {
+            PolledQueue::Orchestrations => self.instances.local().is_running_low(),
+            PolledQueue::Activities => self.activities.local().is_running_low(),
+        }
+    }
+
+    /// Polls a queue soon, because only a poll can find the work that may have arrived.
+    pub(crate) fn poll_soon(&self, queue: PolledQueue) {
+        match queue {
+            PolledQueue::Orchestrations => self.instances.local().poll_soon(),
+            PolledQueue::Activities => self.activities.local().poll_soon(),
+        }
+    }
+
     /// Returns the longest wait of a fetch: zero unless long polling is on.
     pub(crate) fn poll_timeout(&self, requested: Duration) -> Duration {
         if self.long_polling {

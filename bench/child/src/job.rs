@@ -12,6 +12,9 @@ pub struct Job {
     /// Dispatchers of orchestrations, and as many of activities; none for a client without a
     /// runtime.
     pub dispatchers: u32,
+    /// Whether the runtimes on the container share its work by membership.
+    #[serde(default)]
+    pub members: bool,
 }
 
 /// A later line: an order. The end of its input ends the child.

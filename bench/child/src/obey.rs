@@ -16,7 +16,6 @@ use tokio::time::timeout;
 
 use crate::job::{Job, Load, Order, Outcome, Said, Start};
 use crate::orchestrations::{DONE, GO, Reached, activities, orchestrations};
-use crate::peer::Store;
 use crate::{clock, usage};
 
 /// The time for the commits of a load's last turns.
@@ -28,11 +27,10 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 /// Status queries before an orchestration counts as wrong.
 const VERIFY_ATTEMPTS: u32 = 20;
 
-/// A child from its first line to the end of its input; `open` makes its provider, for this many
-/// dispatchers of each kind.
+/// A child from its first line to the end of its input; `open` makes its provider.
 pub async fn run<O, F>(open: O) -> Result<(), String>
 where
-    O: FnOnce(Store, u32) -> F,
+    O: FnOnce(Job) -> F,
     F: Future<Output = Result<Arc<dyn Provider>, String>>,
 {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
@@ -40,9 +38,10 @@ where
         return Ok(());
     };
     let job: Job = serde_json::from_str(&line).map_err(|error| error.to_string())?;
-    let provider = open(job.store, job.dispatchers).await?;
+    let dispatchers = job.dispatchers;
+    let provider = open(job).await?;
     let (reports, mut reached) = mpsc::unbounded_channel();
-    let _runtime = match job.dispatchers {
+    let _runtime = match dispatchers {
         0 => None,
         dispatchers => {
             let registry = orchestrations(&reports);

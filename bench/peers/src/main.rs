@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use cdb_bench_child::{Peer, Store, run};
+use cdb_bench_child::{Job, Peer, Store, run};
 use duroxide::providers::Provider;
 
 #[tokio::main]
@@ -17,7 +17,10 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn open(store: Store, dispatchers: u32) -> Result<Arc<dyn Provider>, String> {
+async fn open(job: Job) -> Result<Arc<dyn Provider>, String> {
+    let Job {
+        store, dispatchers, ..
+    } = job;
     match store.peer {
         Peer::Ours => Err("this process holds the others".to_owned()),
         Peer::Existing => open_existing(store, dispatchers).await,

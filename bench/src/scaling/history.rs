@@ -82,6 +82,7 @@ async fn turns(
     let job = Job {
         store: site.store(),
         dispatchers: args.dispatchers(),
+        members: false,
     };
     let mut process = Process::start(&job).await?;
     // An activity is two events; the start and the subscription are one each.

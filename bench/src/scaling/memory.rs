@@ -46,6 +46,7 @@ async fn once(args: &Args, size: usize) -> Result<String, String> {
     let job = Job {
         store: place.store(),
         dispatchers: args.dispatchers.unwrap_or(DISPATCHERS),
+        members: false,
     };
     let mut process = Process::start(&job).await?;
     let before = process.usage().await?;

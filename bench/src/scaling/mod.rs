@@ -1,8 +1,9 @@
-//! Measures how figures change with size: waiting instances, runtimes, histories, orchestrations in
-//! flight.
+//! Measures how figures change with size: waiting instances, runtimes, physical partitions,
+//! histories, orchestrations in flight.
 
 mod history;
 mod memory;
+mod partitions;
 mod pickup;
 mod runtimes;
 mod seed;
@@ -11,6 +12,7 @@ mod waiting;
 
 pub use history::run as history;
 pub use memory::run as memory;
+pub use partitions::run as partitions;
 pub use pickup::run as pickup;
 pub use runtimes::run as runtimes;
 pub use throughput::run as throughput;

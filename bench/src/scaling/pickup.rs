@@ -77,6 +77,7 @@ impl Pair {
         let job = |dispatchers| Job {
             store: site.store(),
             dispatchers,
+            members: false,
         };
         let runtime = Process::start(&job(args.dispatchers())).await?;
         Ok(Self {

@@ -81,6 +81,7 @@ async fn shared_backlog(args: &Args, runtimes: usize) -> Result<Rate, String> {
     let mut client = Process::start(&Job {
         store: site.store(),
         dispatchers: 0,
+        members: false,
     })
     .await?;
     for number in 0..backlog {
@@ -123,6 +124,7 @@ async fn start(args: &Args, site: &Site<'_>, runtimes: usize) -> Result<Vec<Proc
         let job = Job {
             store: site.store(),
             dispatchers: args.dispatchers(),
+            members: false,
         };
         starting.spawn(async move { Process::start(&job).await });
     }

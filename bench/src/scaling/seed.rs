@@ -33,6 +33,7 @@ impl Seed {
         let mut process = Process::start(&Job {
             store: store.clone(),
             dispatchers: 1,
+            members: false,
         })
         .await?;
         for (instance, orchestration) in [("waiting-event", "Wait"), ("waiting-timer", "Sleep")] {

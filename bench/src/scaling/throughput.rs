@@ -60,6 +60,7 @@ async fn once(
     let job = Job {
         store: site.store(),
         dispatchers: args.dispatchers.unwrap_or(DISPATCHERS),
+        members: false,
     };
     let mut process = Process::start(&job).await?;
     let load = Load {

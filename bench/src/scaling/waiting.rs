@@ -46,6 +46,7 @@ async fn hello(args: &Args, site: &Site<'_>, prefix: &str) -> Result<Figures, St
     let mut process = Process::start(&Job {
         store: site.store(),
         dispatchers: args.dispatchers(),
+        members: false,
     })
     .await?;
     let mut load = WORKLOADS[0].orchestrations().to_load();

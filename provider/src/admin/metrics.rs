@@ -22,8 +22,7 @@ pub(crate) async fn system(container: &ContainerClient<Durable>) -> Result<Syste
             .all()
     };
     let with = |status: Status| Instance::STATUS.eq(status);
-    let (total, running, completed, failed_instances, executions, events) = futures::try_join!(
-        instances(Instance::STATUS.ne(Status::Pending)),
+    let (running, completed, failed, executions, events) = futures::try_join!(
         instances(with(Status::Running)),
         instances(with(Status::Completed)),
         instances(with(Status::Failed)),
@@ -35,13 +34,15 @@ pub(crate) async fn system(container: &ContainerClient<Durable>) -> Result<Syste
             .all(),
     )?;
     let sum = |counts: &[u64]| counts.iter().sum::<u64>();
+    let (running, completed, failed) = (sum(&running), sum(&completed), sum(&failed));
+    let total = running + completed + failed;
     Ok(SystemMetrics {
-        total_instances: sum(&total),
+        total_instances: total,
         // The newest execution of an instance is stored in the instance, all others in documents.
-        total_executions: sum(&executions) + sum(&total),
-        running_instances: sum(&running),
-        completed_instances: sum(&completed),
-        failed_instances: sum(&failed_instances),
+        total_executions: sum(&executions) + total,
+        running_instances: running,
+        completed_instances: completed,
+        failed_instances: failed,
         total_events: sum(&events),
     })
 }

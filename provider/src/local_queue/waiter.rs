@@ -106,6 +106,11 @@ impl<W: Work> LocalQueue<W> {
         self.with(Queue::poll_soon);
     }
 
+    /// Returns whether the dispatchers will soon have no ready item.
+    pub(crate) fn is_running_low(&self) -> bool {
+        self.with(|queue, _| queue.is_running_low())
+    }
+
     /// Ends the phases whose time has come.
     pub(crate) fn tick(&self) {
         self.with(Queue::tick);

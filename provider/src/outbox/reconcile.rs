@@ -40,7 +40,7 @@ pub(crate) async fn run(
         }
         if Instant::now() >= next_round {
             // The probe of the queues also finds undelivered intents.
-            let probed = probe::due_items(&services, interval).await;
+            let probed = probe::due_items(&services, None, interval).await;
             let is_due = probed.map_or(true, |due| due.intents);
             let more = is_due && reconcile(&services, &policy, &jitter).await;
             next_round = Instant::now() + if more { Duration::ZERO } else { interval };

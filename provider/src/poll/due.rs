@@ -55,52 +55,63 @@ pub(crate) struct ProbeState {
 /// The due items that a probe has found.
 #[derive(Clone, Debug)]
 pub(crate) struct DueItems {
-    pub(super) orchestrations: Due,
-    pub(super) activities: Due,
+    /// `None` if the probe did not query for the queue.
+    orchestrations: Option<Due>,
+    activities: Option<Due>,
     /// Whether an undelivered intent may be due.
     pub(crate) intents: bool,
 }
 
 impl DueItems {
-    pub(super) fn nothing() -> Self {
+    /// Returns no due items, for a probe that queries for the queues that `needs_items`.
+    pub(super) fn nothing(needs_items: impl Fn(PolledQueue) -> bool) -> Self {
+        let nothing = |queue| needs_items(queue).then(|| Due::In(BTreeSet::new()));
         Self {
-            orchestrations: Due::In(BTreeSet::new()),
-            activities: Due::In(BTreeSet::new()),
+            orchestrations: nothing(PolledQueue::Orchestrations),
+            activities: nothing(PolledQueue::Activities),
             intents: false,
         }
     }
 
-    pub(super) fn anywhere() -> Self {
+    /// Returns the same queues with items that may be due anywhere.
+    pub(super) fn anywhere(self) -> Self {
         Self {
-            orchestrations: Due::Anywhere,
-            activities: Due::Anywhere,
+            orchestrations: self.orchestrations.map(|_| Due::Anywhere),
+            activities: self.activities.map(|_| Due::Anywhere),
             intents: true,
         }
     }
 
-    pub(super) fn of(&self, queue: PolledQueue) -> &Due {
+    /// Returns the due items of a queue; `None` if the probe did not query for it.
+    pub(super) fn of(&self, queue: PolledQueue) -> Option<&Due> {
         match queue {
-            PolledQueue::Orchestrations => &self.orchestrations,
-            PolledQueue::Activities => &self.activities,
+            PolledQueue::Orchestrations => self.orchestrations.as_ref(),
+            PolledQueue::Activities => self.activities.as_ref(),
         }
     }
 
     /// Adds the items of a partition that belong to the share.
     pub(super) fn add(&mut self, found: &Found, share: &Share, range: RangeId) {
         let is_mine = |slot| found.is_overdue || share.has(&range, slot);
-        match &found.item {
-            Item::Orchestration(slot) if is_mine(*slot) => self.orchestrations.add(range),
-            Item::Activity(slot) if is_mine(*slot) => self.activities.add(range),
-            Item::Orchestration(_) | Item::Activity(_) => {}
-            Item::Intent => self.intents = true,
-            Item::Unknown => self.add_all(range),
+        let queue = match &found.item {
+            Item::Orchestration(slot) if is_mine(*slot) => &mut self.orchestrations,
+            Item::Activity(slot) if is_mine(*slot) => &mut self.activities,
+            Item::Orchestration(_) | Item::Activity(_) => return,
+            Item::Intent => {
+                self.intents = true;
+                return;
+            }
+            Item::Unknown => return self.add_all(&range),
+        };
+        if let Some(due) = queue {
+            due.add(range);
         }
     }
 
     /// Adds a partition with unknown items.
-    pub(super) fn add_all(&mut self, range: RangeId) {
-        self.orchestrations.add(range.clone());
-        self.activities.add(range);
+    pub(super) fn add_all(&mut self, range: &RangeId) {
+        let queues = self.orchestrations.iter_mut().chain(&mut self.activities);
+        queues.for_each(|due| due.add(range.clone()));
         self.intents = true;
     }
 }

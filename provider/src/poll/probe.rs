@@ -53,44 +53,54 @@ pub(crate) async fn before_poll(
     if interval < IDLE_INTERVAL && services.container().ranges().await?.len() == 1 {
         return Ok(Due::Anywhere);
     }
-    Ok(due_items(services, interval).await?.of(queue).clone())
+    let due = due_items(services, Some(queue), interval).await?;
+    Ok(due.of(queue).cloned().unwrap_or(Due::Anywhere))
 }
 
-/// Returns the due items, by a probe younger than `interval`.
+/// Returns the due items, by a probe younger than `interval`. The probe queries for this queue, and
+/// for the other queues that are running low.
 ///
 /// # Errors
 /// Fails when no partition answers.
-pub(crate) async fn due_items(services: &Services, interval: Duration) -> Result<DueItems> {
+pub(crate) async fn due_items(
+    services: &Services,
+    queue: Option<PolledQueue>,
+    interval: Duration,
+) -> Result<DueItems> {
     let mut state = services.queues.probe.0.lock().await;
     // A little less than the interval, so that a caller at this interval gets a new answer each
     // time.
     let fresh = interval * 9 / 10;
     if let Some((at, due)) = &state.last
         && at.elapsed() < fresh
+        && queue.is_none_or(|queue| due.of(queue).is_some())
     {
         return Ok(due.clone());
     }
     let sent_at = Instant::now();
-    let due = state.probe(services).await?;
+    let nothing = DueItems::nothing(|other| {
+        queue.is_some_and(|queue| queue == other) || services.queues.is_running_low(other)
+    });
+    let due = state.probe(services, nothing).await?;
     let before = state.last.replace((sent_at, due.clone()));
-    let before = before.map_or_else(DueItems::nothing, |(_, due)| due);
     drop(state);
-    // Items that stay due cannot be run here, and do not speed up the polls.
-    if before.orchestrations.is_nothing() && !due.orchestrations.is_nothing() {
-        services.instances().local().poll_soon();
-    }
-    if before.activities.is_nothing() && !due.activities.is_nothing() {
-        services.activities().local().poll_soon();
+    for queue in [PolledQueue::Orchestrations, PolledQueue::Activities] {
+        let before = before.as_ref().and_then(|(_, due)| due.of(queue));
+        let was_empty = before.is_none_or(Due::is_nothing);
+        // Items that stay due cannot be run here, and do not speed up the polls.
+        if was_empty && due.of(queue).is_some_and(|due| !due.is_nothing()) {
+            services.queues.poll_soon(queue);
+        }
     }
     Ok(due)
 }
 
 impl ProbeState {
-    async fn probe(&mut self, services: &Services) -> Result<DueItems> {
+    async fn probe(&mut self, services: &Services, nothing: DueItems) -> Result<DueItems> {
         let ranges = services.container().ranges().await?;
         let share = services.queues.shares.widest(ranges).await;
         if !share.has_many_ranges() {
-            return probe_single(services, &share).await;
+            return probe_single(services, &share, nothing).await;
         }
         let now = Instant::now();
         let is_overdue_round = !share.is_wide()
@@ -99,7 +109,7 @@ impl ProbeState {
                 .is_none_or(|at| at + OVERDUE_INTERVAL <= now);
         let by_gateway = share.is_wide() || is_overdue_round;
         if !by_gateway || self.gateway_retry_at.is_some_and(|at| at > now) {
-            return probe_each(services, &share).await;
+            return probe_each(services, &share, nothing).await;
         }
         let part = if is_overdue_round {
             self.overdue_at = Some(now);
@@ -107,42 +117,46 @@ impl ProbeState {
         } else {
             share.part_of_all()
         };
-        let probe = probe_by_gateway(services, &share, &part);
+        let probe = probe_by_gateway(services, &share, &part, nothing.clone());
         match tokio::time::timeout(GATEWAY_DEADLINE, probe).await {
             Ok(Ok(due)) => return Ok(due),
             Ok(Err(error)) => tracing::debug!(%error, "the gateway cannot probe all partitions"),
             Err(_) => tracing::debug!("the gateway did not probe all partitions in time"),
         }
         self.gateway_retry_at = Some(Instant::now() + GATEWAY_BACKOFF);
-        probe_each(services, &share).await
+        probe_each(services, &share, nothing).await
     }
 }
 
 /// Probes a single physical partition: one row proves that any item is due.
-async fn probe_single(services: &Services, share: &Share) -> Result<DueItems> {
-    let query = query(services, &share.part_of_all()).top(1);
+async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> Result<DueItems> {
+    let query = query(services, &share.part_of_all(), &nothing).top(1);
     let rows = services.container().query(query).row_by_row().all().await?;
     Ok(if rows.is_empty() {
-        DueItems::nothing()
+        nothing
     } else {
-        DueItems::anywhere()
+        nothing.anywhere()
     })
 }
 
 /// Probes all physical partitions in one request.
-async fn probe_by_gateway(services: &Services, share: &Share, part: &Part<'_>) -> Result<DueItems> {
+async fn probe_by_gateway(
+    services: &Services,
+    share: &Share,
+    part: &Part<'_>,
+    mut due: DueItems,
+) -> Result<DueItems> {
     let container = services.container();
     let mut pages = container
-        .query(query(services, part))
+        .query(query(services, part, &due))
         .page_size(MAX_FOUND)
         .by_gateway()
         .row_by_row()
         .pages();
     let rows = pages.next_page().await?.unwrap_or_default();
     if pages.has_more() {
-        return Ok(DueItems::anywhere());
+        return Ok(due.anywhere());
     }
-    let mut due = DueItems::nothing();
     for row in rows {
         let (found, key) = classify(services, row);
         let range = match key {
@@ -150,7 +164,7 @@ async fn probe_by_gateway(services: &Services, share: &Share, part: &Part<'_>) -
             None => None,
         };
         let Some(range) = range else {
-            return Ok(DueItems::anywhere());
+            return Ok(due.anywhere());
         };
         due.add(&found, share, range);
     }
@@ -158,12 +172,13 @@ async fn probe_by_gateway(services: &Services, share: &Share, part: &Part<'_>) -
 }
 
 /// Probes the physical partitions of the share one by one.
-async fn probe_each(services: &Services, share: &Share) -> Result<DueItems> {
+async fn probe_each(services: &Services, share: &Share, mut due: DueItems) -> Result<DueItems> {
     let ranges = &services.queues.ranges;
     let own = ranges.available(share.own_ranges());
-    let probes = stream::iter(own).map(|range| probe_range(services, share, range));
+    let nothing = due.clone();
+    let probes = stream::iter(own).map(|range| probe_range(services, share, &nothing, range));
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
-    let (mut due, mut failed) = (DueItems::nothing(), None);
+    let mut failed = None;
     let mut has_answer = answers.is_empty();
     for answer in answers {
         match answer {
@@ -173,7 +188,7 @@ async fn probe_each(services: &Services, share: &Share) -> Result<DueItems> {
                     due.add(&classify(services, row).0, share, range.clone());
                 }
                 if has_more {
-                    due.add_all(range);
+                    due.add_all(&range);
                 }
             }
             Err(error) => failed = Some(error),
@@ -186,9 +201,10 @@ async fn probe_each(services: &Services, share: &Share) -> Result<DueItems> {
 async fn probe_range(
     services: &Services,
     share: &Share,
+    nothing: &DueItems,
     range: RangeId,
 ) -> Result<(RangeId, Vec<Result<Stored<Durable>, Unreadable>>, bool)> {
-    let query = query(services, &share.part(&range));
+    let query = query(services, &share.part(&range), nothing);
     let run = services.container().query(query).page_size(MAX_FOUND);
     let mut pages = run.in_range(&range).row_by_row().pages();
     let answer = services.queues.ranges.answer(&range, pages.next_page());
@@ -196,14 +212,18 @@ async fn probe_range(
     Ok((range, rows, pages.has_more()))
 }
 
-/// Returns the query for due items and undelivered intents.
-fn query(services: &Services, part: &Part<'_>) -> Query<Durable> {
+/// Returns the query for undelivered intents, and for the due items of the asked queues.
+fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durable> {
     let now = services.store.now();
     let undelivered = now - services.delivery.reconciler_age;
-    let intents: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
-    let orchestrations = Instances::due_in(part, FIRST_DUE, now).within();
-    let activities = Activities::due_in(part, FIRST_DUE, now).within();
-    Query::across_partitions().filter(orchestrations | activities | intents)
+    let mut due: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
+    if asked.of(PolledQueue::Orchestrations).is_some() {
+        due = Instances::due_in(part, FIRST_DUE, now).within() | due;
+    }
+    if asked.of(PolledQueue::Activities).is_some() {
+        due = Activities::due_in(part, FIRST_DUE, now).within() | due;
+    }
+    Query::across_partitions().filter(due)
 }
 
 /// Classifies a due document. Returns its partition key, if it has a valid one.

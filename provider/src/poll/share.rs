@@ -28,7 +28,7 @@ pub(crate) const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A polled queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolledQueue {
     Orchestrations,
     Activities,

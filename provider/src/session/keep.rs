@@ -77,7 +77,12 @@ impl Sessions {
         let now = container.now();
         let theirs = Session::OWNER_ID.is_in(owners.iter().copied());
         let query = Query::across_partitions().filter(theirs & Session::LOCKED_UNTIL.gt(now));
-        let held = container.query(query).row_by_row().all().await?;
+        let held = container
+            .query(query)
+            .by_gateway()
+            .row_by_row()
+            .all()
+            .await?;
         // An undecodable session expires, and its next claim replaces it.
         let held = self.corrupt_documents.readable(held).into_iter();
         let held: Vec<Session> = held.map(|stored| stored.document).collect();
