@@ -1,18 +1,18 @@
 //! `/_admin/…`: the Rust API of [`Emulator`](crate::Emulator) for programs in any language.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use http::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ServiceError;
-use crate::fault::FaultPlan;
+use crate::fault::{Fault, FaultPlan};
 use crate::observe::RequestLog;
 use crate::op;
 use crate::request::Request;
 use crate::response::Response;
 use crate::server_state::ServerState;
-use crate::service::Service;
 use crate::store::Lane;
 
 /// Responds to a request below `/_admin`.
@@ -23,7 +23,7 @@ pub(crate) async fn respond(
     match request.path.as_str() {
         "/_admin/faults" => faults(server, request),
         "/_admin/requests" => requests(server, &request.method),
-        "/_admin/split" => split(&server.service, request).await,
+        "/_admin/split" => split(server, request).await,
         _ => Err(ServiceError::new(
             404,
             0,
@@ -68,11 +68,14 @@ fn requests(server: &ServerState, method: &Method) -> Result<Response, ServiceEr
 
 /// The body of `POST /_admin/split`: the physical partition to split.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Split {
     database: String,
     container: String,
     range: String,
+    /// The time during which the partition and its children respond with 410/1007.
+    #[serde(default)]
+    duration_ms: u64,
 }
 
 /// The response of `/_admin/split`: the ids of the two halves.
@@ -81,13 +84,20 @@ struct Halves {
     children: [String; 2],
 }
 
-async fn split(service: &Arc<Service>, request: &Request) -> Result<Response, ServiceError> {
+async fn split(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
     if request.method != Method::POST {
         return Err(ServiceError::method_not_allowed(&request.method, "POST"));
     }
     let at: Split = serde_json::from_slice(&request.body)?;
-    let splitter = service.clone();
-    let work = move || op::ranges::split(&splitter, (&at.database, &at.container), &at.range);
-    let children = service.store.run(Lane::Write, work).await?;
+    let splitter = server.service.clone();
+    let (database, container, range) =
+        (at.database.clone(), at.container.clone(), at.range.clone());
+    let work = move || op::ranges::split(&splitter, (&database, &container), &range);
+    let children = server.service.store.run(Lane::Write, work).await?;
+    if at.duration_ms > 0 {
+        let incomplete = Fault::splitting((&at.database, &at.container), &at.range, &children);
+        let duration = Duration::from_millis(at.duration_ms);
+        server.faults.add(incomplete.lasting(duration));
+    }
     Response::typed(&Halves { children })
 }

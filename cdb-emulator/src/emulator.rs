@@ -103,6 +103,22 @@ impl Emulator {
         })
     }
 
+    /// Like [`split`](Self::split), but the split takes a while: requests to the partition and to its
+    /// children get 410/1007 for this time after the call.
+    ///
+    /// # Errors
+    /// Fails when the container does not exist or has no such physical partition.
+    pub fn split_slowly(
+        &self,
+        container: (&str, &str),
+        range_id: &str,
+        duration: Duration,
+    ) -> Result<[String; 2], EmulatorError> {
+        let children = self.split(container, range_id)?;
+        self.inject(Fault::splitting(container, range_id, &children).lasting(duration));
+        Ok(children)
+    }
+
     /// Adds a fault. Several faults can be active; the first one that matches a request wins.
     pub fn inject(&self, fault: Fault) {
         self.state.faults.add(fault);

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -23,6 +22,9 @@ use crate::local;
 use crate::request::Request;
 use crate::response::Response;
 use crate::server_state::ServerState;
+
+/// Maximum time without a response to a request that a fault keeps waiting.
+const SILENCE: Duration = Duration::from_secs(600);
 
 /// Concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 200;
@@ -87,7 +89,11 @@ async fn connection(stream: TcpStream, server: Arc<ServerState>, mut stop: watch
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "the TLS handshake failed"),
     };
-    let service = service_fn(|request| respond(server.clone(), request, on_loopback));
+    let origin = Origin {
+        on_loopback,
+        stop: stop.clone(),
+    };
+    let service = service_fn(|request| respond(server.clone(), request, origin.clone()));
     let builder = protocols(&limits);
     let serving = builder.serve_connection(stream, service);
     tokio::pin!(serving);
@@ -126,10 +132,18 @@ fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
 #[error("a fault broke the connection")]
 struct Broken;
 
+/// The connection of a request.
+#[derive(Clone, Debug)]
+struct Origin {
+    /// Whether both ends are on this machine.
+    on_loopback: bool,
+    stop: watch::Receiver<bool>,
+}
+
 async fn respond(
     server: Arc<ServerState>,
     incoming: http::Request<Incoming>,
-    on_loopback: bool,
+    origin: Origin,
 ) -> Result<http::Response<Outgoing>, Broken> {
     let (mut parts, body) = incoming.into_parts();
     if let Some(authority) = parts.uri.authority()
@@ -142,7 +156,7 @@ async fn respond(
         method: parts.method,
         path: parts.uri.path().to_owned(),
         headers: parts.headers,
-        body: Bytes::new(),
+        ..Request::default()
     };
     let _permit = server.admission.incoming(body.size_hint().exact()).await;
     let arriving = Limited::new(body, MAX_BODY).collect();
@@ -159,23 +173,32 @@ async fn respond(
         }
     }
     if local::is_local(&request.path) {
-        let response = local::respond(&server, &request, on_loopback).await;
+        let response = local::respond(&server, &request, origin.on_loopback).await;
         return Ok(to_http(response, None));
     }
-    respond_with_faults(&server, request).await
+    respond_with_faults(&server, request, origin.stop).await
 }
 
 /// Executes a request, or what an injected fault does instead.
 async fn respond_with_faults(
     server: &ServerState,
     request: Request,
+    mut stop: watch::Receiver<bool>,
 ) -> Result<http::Response<Outgoing>, Broken> {
-    let Injection { delay, effect } = server.faults.next(request.kind());
+    let mut request = Arc::new(request);
+    let with_partitions = server.faults.name_partitions();
+    let target = server.service.target(&request, with_partitions).await;
+    let Injection { delay, effect } = server.faults.next(&target);
     server.timer.wait(delay).await;
-    let request = Arc::new(request);
+    if effect == Some(Effect::Silence) {
+        // The client closes the connection first, which drops this future.
+        let _elapsed = tokio::time::timeout(SILENCE, stopped(&mut stop)).await;
+        return Err(Broken);
+    }
+    Arc::make_mut(&mut request).stale_ranges = effect == Some(Effect::StaleRanges);
     let permit = server.admission.outgoing().await;
     match effect {
-        Some(Effect::DropRequest) => Err(Broken),
+        Some(Effect::DropRequest | Effect::Silence) => Err(Broken),
         Some(Effect::DropAnswer) => {
             server.service.respond(&request).await;
             Err(Broken)
@@ -194,8 +217,8 @@ async fn respond_with_faults(
             let injected = server.service.inject(&request, status, 0, None);
             Ok(to_http(injected, permit))
         }
-        // `delay` contains the delay.
-        None | Some(Effect::Pass | Effect::Delay(_)) => {
+        // `delay` contains the delay, and `request` that the listing is stale.
+        None | Some(Effect::Pass | Effect::Delay(_) | Effect::StaleRanges) => {
             Ok(to_http(server.service.respond(&request).await, permit))
         }
     }

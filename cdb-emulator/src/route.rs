@@ -56,6 +56,17 @@ impl Resource {
         })
     }
 
+    /// Returns the names of the database and the container; `None` for other resources.
+    pub(crate) fn container(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Container(db, coll)
+            | Self::Ranges(db, coll)
+            | Self::Items(db, coll)
+            | Self::Item(db, coll, _) => Some((db, coll)),
+            _ => None,
+        }
+    }
+
     /// Returns the resource type and link for the signature. The link of a list is its parent.
     pub(crate) fn signed(&self) -> (&'static str, String) {
         match self {

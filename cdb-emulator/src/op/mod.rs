@@ -24,6 +24,7 @@ mod write;
 pub(crate) use batch::decode;
 #[cfg(test)]
 pub(crate) use run::rows_of;
+pub(crate) use scope::reached_partitions;
 
 use http::Method;
 

@@ -111,6 +111,29 @@ pub(super) fn split(
     Ok(after)
 }
 
+/// Returns the ranges as they were before the last split.
+pub(crate) fn before_last_split(ranges: &[PhysicalRange]) -> Vec<PhysicalRange> {
+    let newest = ranges.iter().max_by_key(|range| range.number());
+    let Some((parent, ancestors)) = newest.and_then(|newest| newest.parents.split_last()) else {
+        return ranges.to_vec();
+    };
+    let is_child = |range: &PhysicalRange| range.parents.last() == Some(parent);
+    let mut before: Vec<PhysicalRange> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match before.last_mut() {
+            // The low child became the parent; this is the high child.
+            Some(last) if is_child(range) && last.id == *parent => last.max.clone_from(&range.max),
+            _ if is_child(range) => before.push(PhysicalRange {
+                id: parent.clone(),
+                parents: ancestors.to_vec(),
+                ..range.clone()
+            }),
+            _ => before.push(range.clone()),
+        }
+    }
+    before
+}
+
 /// Converts a boundary to a number: its first sixteen digits, padded with zeros.
 fn position(boundary: &str) -> u64 {
     if boundary == epk::MAX {
@@ -150,6 +173,9 @@ mod tests {
             ]
         );
         assert_eq!(split(&twice, "2").unwrap_err().status, 410);
+        assert_eq!(before_last_split(&twice), once);
+        assert_eq!(before_last_split(&once), evenly(1));
+        assert_eq!(before_last_split(&evenly(3)), evenly(3));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod explorer;
 mod faults;
 mod garbage;
 mod malformed;
+mod partition_faults;
 mod plans;
 mod queries;
 mod ranges;
