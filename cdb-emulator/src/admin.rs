@@ -10,6 +10,7 @@ use crate::error::ServiceError;
 use crate::fault::{Fault, FaultPlan};
 use crate::observe::RequestLog;
 use crate::op;
+use crate::regions::Failover;
 use crate::request::Request;
 use crate::response::Response;
 use crate::server_state::ServerState;
@@ -24,11 +25,13 @@ pub(crate) async fn respond(
         "/_admin/faults" => faults(server, request),
         "/_admin/requests" => requests(server, &request.method),
         "/_admin/split" => split(server, request).await,
+        "/_admin/failover" => failover(server, request),
+        "/_admin/regions" => regions(server, request),
         _ => Err(ServiceError::new(
             404,
             0,
             "NotFound",
-            "Use /_admin/faults, /_admin/requests or /_admin/split.",
+            "Use /_admin/faults, /_admin/requests, /_admin/split, /_admin/failover or /_admin/regions.",
         )),
     }
 }
@@ -100,4 +103,56 @@ async fn split(server: &ServerState, request: &Request) -> Result<Response, Serv
         server.faults.add(incomplete.lasting(duration));
     }
     Response::typed(&Halves { children })
+}
+
+fn failover(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
+    if request.method != Method::POST {
+        return Err(ServiceError::method_not_allowed(&request.method, "POST"));
+    }
+    let failover: Failover = serde_json::from_slice(&request.body)?;
+    let regions = &server.service.regions;
+    regions
+        .failover(&failover)
+        .map_err(ServiceError::bad_request)?;
+    Response::typed(&regions.all())
+}
+
+/// The body of `POST /_admin/regions`: changes of the regions, in this order.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RegionChanges {
+    multiple_write_locations: Option<bool>,
+    restore: Option<String>,
+    remove: Option<String>,
+    #[serde(default)]
+    move_global_endpoint: bool,
+}
+
+fn regions(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
+    let regions = &server.service.regions;
+    match request.method {
+        Method::GET => {}
+        Method::POST => {
+            let changes: RegionChanges = serde_json::from_slice(&request.body)?;
+            if let Some(enabled) = changes.multiple_write_locations {
+                regions.set_multiple_write_locations(enabled);
+            }
+            for (name, removed) in [(changes.restore, false), (changes.remove, true)] {
+                if let Some(name) = name {
+                    let result = regions.set_removed(&name, removed);
+                    result.map_err(ServiceError::bad_request)?;
+                }
+            }
+            if changes.move_global_endpoint {
+                regions.move_global_endpoint();
+            }
+        }
+        _ => {
+            return Err(ServiceError::method_not_allowed(
+                &request.method,
+                "GET and POST",
+            ));
+        }
+    }
+    Response::typed(&regions.all())
 }

@@ -14,7 +14,7 @@ use crate::emulator::Emulator;
 use crate::emulator_error::EmulatorError;
 use crate::entra::{DataRole, Identities};
 use crate::fault::{Fault, FaultPlan, Faults, Latency, Timer};
-use crate::http_server;
+use crate::http_server::{self, Endpoint};
 use crate::server_state::ServerState;
 use crate::service::{Service, Settings};
 use crate::store::Store;
@@ -54,6 +54,8 @@ pub struct EmulatorBuilder {
     physical_partitions: u32,
     throughput: Option<u32>,
     faults: FaultPlan,
+    regions: Vec<String>,
+    multiple_write_locations: bool,
     pub(crate) limits: Limits,
     #[cfg(feature = "tls")]
     tls: bool,
@@ -69,6 +71,8 @@ impl EmulatorBuilder {
             physical_partitions: 1,
             throughput: None,
             faults: FaultPlan::default(),
+            regions: Vec::new(),
+            multiple_write_locations: false,
             limits: Limits::default(),
             #[cfg(feature = "tls")]
             tls: false,
@@ -153,6 +157,22 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Gives the account these regions; the first one is the write region. Each region has an
+    /// endpoint of its own, [`Emulator::region_endpoint`], beside the global one. With a fixed
+    /// [`port`](Self::port) the regions use the following ports.
+    #[must_use]
+    pub fn regions<Name: Into<String>>(mut self, names: impl IntoIterator<Item = Name>) -> Self {
+        self.regions = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Lets all regions accept writes (`enableMultipleWriteLocations` of the account document).
+    #[must_use]
+    pub fn multiple_write_locations(mut self) -> Self {
+        self.multiple_write_locations = true;
+        self
+    }
+
     /// Limits concurrent connections to this number instead of 10,000. Further connections get 503
     /// and are closed.
     #[must_use]
@@ -178,14 +198,18 @@ impl EmulatorBuilder {
         let key = self.check()?;
         let security = self.security()?;
         // Before the data is opened, so that a start on a port in use changes no data.
-        let (listener, address) = self.listen()?;
-        let endpoint = format!("{}://{address}/", security.scheme());
+        let (endpoints, mut addresses) = self.listen_all()?;
+        for address in &mut addresses {
+            *address = format!("{}://{address}/", security.scheme());
+        }
+        let endpoint = addresses.remove(0);
         let settings = Settings {
             key,
             identities: self.identities,
             physical_partitions: self.physical_partitions,
             throughput: self.throughput,
             endpoint: endpoint.clone(),
+            regions: self.regions.into_iter().zip(addresses).collect(),
         };
         let directory = self.directory.clone();
         // SQLite recovers its log after a kill, which can take a moment.
@@ -198,8 +222,10 @@ impl EmulatorBuilder {
             security,
             admission: Admission::new(self.limits),
         });
+        let regions = &state.service.regions;
+        regions.set_multiple_write_locations(self.multiple_write_locations);
         let (stopping, stop) = watch::channel(false);
-        let server = tokio::spawn(http_server::serve(listener, state.clone(), stop));
+        let server = tokio::spawn(http_server::serve_all(endpoints, state.clone(), stop));
         Ok(Emulator {
             endpoint,
             key: self.key,
@@ -227,6 +253,13 @@ impl EmulatorBuilder {
         }
         if self.limits.connections == 0 {
             return Err(refuse("max_connections", &0, "allow at least 1 connection"));
+        }
+        let mut names: Vec<&str> = self.regions.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.len() < self.regions.len() || names.contains(&"") {
+            let reason = "each region needs a name of its own";
+            return Err(refuse("regions", &self.regions.join(", "), reason));
         }
         if self.throughput == Some(0) {
             let reason = "leave it out for no limit";
@@ -256,8 +289,24 @@ impl EmulatorBuilder {
         Ok(Security::Plain)
     }
 
-    fn listen(&self) -> Result<(TcpListener, SocketAddr), EmulatorError> {
-        let port = self.port;
+    /// Listens on the global endpoint and on those of the regions. Returns the listeners and their
+    /// addresses.
+    fn listen_all(&self) -> Result<(Vec<Endpoint>, Vec<String>), EmulatorError> {
+        let (listener, address) = Self::listen(self.port)?;
+        let mut endpoints = vec![(listener, None)];
+        let mut addresses = vec![address.to_string()];
+        let mut port = self.port;
+        for region in 0..self.regions.len() {
+            // Port 0 stands for any free port.
+            port = if port == 0 { 0 } else { port.saturating_add(1) };
+            let (listener, address) = Self::listen(port)?;
+            endpoints.push((listener, Some(region)));
+            addresses.push(address.to_string());
+        }
+        Ok((endpoints, addresses))
+    }
+
+    fn listen(port: u16) -> Result<(TcpListener, SocketAddr), EmulatorError> {
         let refuse = |source: std::io::Error| match source.kind() {
             std::io::ErrorKind::AddrInUse => EmulatorError::PortInUse { port },
             _ => EmulatorError::Listen { port, source },

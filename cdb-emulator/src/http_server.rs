@@ -29,10 +29,25 @@ const SILENCE: Duration = Duration::from_secs(600);
 /// Concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 200;
 
-/// Accepts connections until `stop` is true, then completes the requests in progress. Aborting this
-/// future also closes the connections.
-pub(crate) async fn serve(
-    listener: TcpListener,
+/// A listener and the region of its endpoint; `None` for the global endpoint.
+pub(crate) type Endpoint = (TcpListener, Option<usize>);
+
+/// Serves all endpoints until `stop` is true. Aborting this future also closes the connections.
+pub(crate) async fn serve_all(
+    endpoints: Vec<Endpoint>,
+    server: Arc<ServerState>,
+    stop: watch::Receiver<bool>,
+) {
+    let mut all = JoinSet::new();
+    for endpoint in endpoints {
+        all.spawn(serve(endpoint, server.clone(), stop.clone()));
+    }
+    while all.join_next().await.is_some() {}
+}
+
+/// Accepts connections until `stop` is true, then completes the requests in progress.
+async fn serve(
+    (listener, region): Endpoint,
     server: Arc<ServerState>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -45,7 +60,7 @@ pub(crate) async fn serve(
         match accepted {
             Ok((stream, _)) => match server.admission.connection() {
                 Some(permit) => {
-                    let serving = connection(stream, server.clone(), stop.clone());
+                    let serving = connection(stream, region, server.clone(), stop.clone());
                     connections.spawn(async move {
                         serving.await;
                         drop(permit);
@@ -75,7 +90,12 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-async fn connection(stream: TcpStream, server: Arc<ServerState>, mut stop: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    region: Option<usize>,
+    server: Arc<ServerState>,
+    mut stop: watch::Receiver<bool>,
+) {
     // Without it, a small response waits for the acknowledgement of an earlier one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
@@ -91,6 +111,7 @@ async fn connection(stream: TcpStream, server: Arc<ServerState>, mut stop: watch
     };
     let origin = Origin {
         on_loopback,
+        region,
         stop: stop.clone(),
     };
     let service = service_fn(|request| respond(server.clone(), request, origin.clone()));
@@ -137,6 +158,8 @@ struct Broken;
 struct Origin {
     /// Whether both ends are on this machine.
     on_loopback: bool,
+    /// The region of the endpoint; `None` for the global endpoint.
+    region: Option<usize>,
     stop: watch::Receiver<bool>,
 }
 
@@ -156,6 +179,7 @@ async fn respond(
         method: parts.method,
         path: parts.uri.path().to_owned(),
         headers: parts.headers,
+        region: origin.region,
         ..Request::default()
     };
     let _permit = server.admission.incoming(body.size_hint().exact()).await;

@@ -45,10 +45,12 @@ mod http_server;
 mod index_terms;
 mod index_use;
 mod local;
+mod millis;
 mod observe;
 mod op;
 mod plan;
 mod query_plan;
+mod regions;
 mod request;
 mod respond;
 mod response;
@@ -74,6 +76,7 @@ pub use emulator_error::EmulatorError;
 pub use entra::DataRole;
 pub use fault::{Effect, Fault, FaultPlan, Latency};
 pub use observe::{OperationKind, RequestLog};
+pub use regions::Failover;
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -37,6 +37,7 @@ impl Service {
         }
         Target {
             kind,
+            region: self.regions.name(request.region),
             container: names,
             partitions,
             lists_ranges: matches!(resource, Some(Resource::Ranges(..))),
@@ -75,6 +76,8 @@ impl Service {
         let resource = Resource::parse(&request.path)?;
         let kind = route::kind(&request.method, &resource, &request.headers);
         self.authorize(request, &resource, kind)?;
+        let is_write = route::is_write(&request.method, kind, &request.headers);
+        self.regions.check(request.region, is_write)?;
         let lane = match kind {
             OperationKind::Read => Lane::Point,
             OperationKind::Query | OperationKind::Feed => Lane::Scan,

@@ -106,6 +106,17 @@ pub(crate) fn is_query(headers: &HeaderMap) -> bool {
             .is_some_and(|value| value.starts_with("application/query+json"))
 }
 
+/// Returns whether a request of this kind is a write, which only the write region accepts.
+pub(crate) fn is_write(method: &Method, kind: OperationKind, headers: &HeaderMap) -> bool {
+    match kind {
+        OperationKind::Read | OperationKind::Query | OperationKind::Feed => false,
+        OperationKind::Metadata => {
+            *method != Method::GET && !is_query(headers) && !is_plan_request(headers)
+        }
+        _ => true,
+    }
+}
+
 /// Returns the kind of operation of a request.
 pub(crate) fn kind(method: &Method, resource: &Resource, headers: &HeaderMap) -> OperationKind {
     match (resource, method) {

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::entra::Identities;
 use crate::observe::RequestLog;
+use crate::regions::Regions;
 use crate::store::Store;
 use crate::store::offers::Offer;
 use crate::throughput::Throughput;
@@ -15,6 +16,7 @@ pub(crate) struct Service {
     pub(crate) settings: Settings,
     pub(crate) log: Mutex<RequestLog>,
     pub(crate) throughput: Throughput,
+    pub(crate) regions: Regions,
 }
 
 /// The settings of the account.
@@ -31,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) throughput: Option<u32>,
     /// The address of the account.
     pub(crate) endpoint: String,
+    /// The names and addresses of its regions; empty for a single region at the address of the
+    /// account.
+    pub(crate) regions: Vec<(String, String)>,
 }
 
 impl Service {
@@ -42,6 +47,7 @@ impl Service {
         }
         Self {
             store,
+            regions: Regions::new(&settings.regions, &settings.endpoint),
             settings,
             log: Mutex::default(),
             throughput,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::latency::millis;
 use super::target::Target;
+use crate::millis;
 use crate::observe::OperationKind;
 
 /// A fault: the operations that it affects, how often, and its effects.
@@ -60,6 +60,9 @@ pub struct Fault {
     /// The container that the fault affects; all containers when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+    /// The name of the region that the fault affects; all regions when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
     /// The ids of the physical partitions that the fault affects; all when empty. A request that
     /// reaches several partitions, like a query of a whole container, is affected if one of them is
     /// in this list.
@@ -123,6 +126,7 @@ impl Fault {
             duration: None,
             database: None,
             container: None,
+            region: None,
             partitions: Vec::new(),
         }
     }
@@ -164,6 +168,13 @@ impl Fault {
     pub fn in_container(mut self, (database, container): (&str, &str)) -> Self {
         self.database = Some(database.to_owned());
         self.container = Some(container.to_owned());
+        self
+    }
+
+    /// Restricts the fault to the requests that one region receives.
+    #[must_use]
+    pub fn in_region(mut self, name: impl Into<String>) -> Self {
+        self.region = Some(name.into());
         self
     }
 
@@ -212,7 +223,11 @@ impl Fault {
                     self.database.as_ref() == Some(database)
                         && self.container.as_ref() == Some(container)
                 });
-        kind && container && (self.partitions.is_empty() || target.reaches(&self.partitions))
+        let region = self.region.as_deref();
+        let region = region.is_none_or(|region| region == target.region);
+        kind && container
+            && region
+            && (self.partitions.is_empty() || target.reaches(&self.partitions))
     }
 
     /// Returns whether the fault affects only listings of physical partitions.
@@ -289,6 +304,7 @@ mod tests {
             .on(OperationKind::Batch)
             .after(3)
             .in_container(("db", "c"))
+            .in_region("West US")
             .on_partition("7")
             .lasting(ms(1500));
         let text = serde_json::to_string(&fault).unwrap();

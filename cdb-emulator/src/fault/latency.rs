@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
+use crate::millis;
 
 /// The maximum delay of a request. No client waits longer.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -112,58 +113,6 @@ impl Latency {
 fn normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.next()).ln()).sqrt();
     radius * (TAU * random.next()).cos()
-}
-
-pub(super) mod millis {
-    //! Durations as milliseconds with fractions.
-
-    use std::time::Duration;
-
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(in crate::fault) fn serialize<S: Serializer>(
-        time: &Duration,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(time.as_secs_f64() * 1000.0)
-    }
-
-    pub(in crate::fault) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Duration, D::Error> {
-        let millis = f64::deserialize(deserializer)?;
-        Duration::try_from_secs_f64(millis / 1000.0)
-            .map_err(|_| D::Error::custom(format!("{millis} ms is not a valid duration")))
-    }
-
-    pub(in crate::fault) mod optional {
-        //! The same for durations that can be missing.
-
-        use std::time::Duration;
-
-        use serde::{Deserialize, Deserializer, Serializer};
-
-        pub(in crate::fault) fn serialize<S: Serializer>(
-            time: &Option<Duration>,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            match time {
-                Some(time) => super::serialize(time, serializer),
-                None => serializer.serialize_none(),
-            }
-        }
-
-        pub(in crate::fault) fn deserialize<'de, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Option<Duration>, D::Error> {
-            #[derive(Deserialize)]
-            struct Millis(#[serde(with = "super")] Duration);
-
-            let time = Option::<Millis>::deserialize(deserializer)?;
-            Ok(time.map(|Millis(time)| time))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use crate::observe::OperationKind;
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) kind: OperationKind,
+    /// The name of the region that received the request.
+    pub(crate) region: String,
     /// The names of the database and the container; `None` for other resources.
     pub(crate) container: Option<(String, String)>,
     /// The ids of the physical partitions that the request reaches; empty if it reaches none, or if
@@ -27,6 +29,7 @@ impl From<OperationKind> for Target {
     fn from(kind: OperationKind) -> Self {
         Self {
             kind,
+            region: "Local".into(),
             container: None,
             partitions: Vec::new(),
             lists_ranges: false,

@@ -162,13 +162,11 @@ fn container(
 }
 
 fn account(service: &Service) -> Value {
-    let location = json!([{
-        "name": "Local", "databaseAccountEndpoint": service.settings.endpoint,
-    }]);
+    let locations = service.regions.locations();
     json!({
         "_self": "", "id": "emulator", "_rid": "emulator", "media": "//media/", "addresses": "//addresses/",
-        "_dbs": "//dbs/", "writableLocations": location, "readableLocations": location,
-        "enableMultipleWriteLocations": false,
+        "_dbs": "//dbs/", "writableLocations": locations["writableLocations"], "readableLocations": locations["readableLocations"],
+        "enableMultipleWriteLocations": locations["enableMultipleWriteLocations"],
         "userConsistencyPolicy": { "defaultConsistencyLevel": "Session" },
         "userReplicationPolicy": { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
         "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },

@@ -146,7 +146,24 @@ impl Account {
         date: &str,
         request: &Request<'_>,
     ) -> Option<Answer> {
-        let url = format!("{}{}", self.emulator.endpoint(), request.path);
+        let endpoint = self.emulator.endpoint();
+        self.exchange(&endpoint, (token, date), request).await
+    }
+
+    /// Sends a signed request to an endpoint of the account.
+    pub(crate) async fn send_to(&self, endpoint: &str, request: &Request<'_>) -> Answer {
+        let (token, date) = self.authorization(&request.method, request.resource);
+        let answer = self.exchange(endpoint, (&token, &date), request).await;
+        answer.expect("an answer")
+    }
+
+    async fn exchange(
+        &self,
+        endpoint: &str,
+        (token, date): (&str, &str),
+        request: &Request<'_>,
+    ) -> Option<Answer> {
+        let url = format!("{endpoint}{}", request.path);
         let mut http = self
             .http
             .request(request.method.clone(), url)
@@ -167,6 +184,18 @@ impl Account {
             headers,
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
         })
+    }
+
+    /// Reads the database.
+    pub(crate) async fn database(&self) -> Answer {
+        self.send(&Request {
+            method: Method::GET,
+            resource: ("dbs", "dbs/db"),
+            path: "dbs/db",
+            headers: &[],
+            body: None,
+        })
+        .await
     }
 
     /// Sends `POST …/docs`.

@@ -17,6 +17,7 @@ mod partition_faults;
 mod plans;
 mod queries;
 mod ranges;
+mod regions;
 mod start;
 mod throughput;
 #[cfg(feature = "tls")]

@@ -13,15 +13,15 @@ const CONTAINER: (&str, &str) = ("db", "c");
 /// Starts an account with three physical partitions, and finds a partition key of each.
 async fn three_partitions() -> (Account, [String; 3]) {
     let builder = Emulator::builder().physical_partitions(3);
-    let account = Account::with(builder.start().await.unwrap(), json!({})).await;
+    let account = Account::with(builder.start().await.expect("it starts"), json!({})).await;
     let mut keys = [const { String::new() }; 3];
     for n in 0.. {
         let created = create(&account, &format!("key-{n}")).await;
         let (range, _) = created
             .header("x-ms-session-token")
             .split_once(':')
-            .unwrap();
-        keys[range.parse::<usize>().unwrap()] = format!("key-{n}");
+            .expect("a token");
+        keys[range.parse::<usize>().expect("a number")] = format!("key-{n}");
         if keys.iter().all(|key| !key.is_empty()) {
             break;
         }
@@ -54,10 +54,12 @@ async fn listing(account: &Account) -> Vec<String> {
             body: None,
         })
         .await;
-    let ranges = listed.body["PartitionKeyRanges"].as_array().unwrap();
+    let ranges = listed.body["PartitionKeyRanges"]
+        .as_array()
+        .expect("a list");
     let ids = ranges
         .iter()
-        .map(|range| range["id"].as_str().unwrap().to_owned());
+        .map(|range| range["id"].as_str().expect("a name").to_owned());
     ids.collect()
 }
 
