@@ -99,7 +99,7 @@ impl<'a> Scope<'a> {
                 key.len()
             )));
         }
-        let epk = epk::effective_partition_key(&key);
+        let epk = container.epk(&key);
         if key.len() < levels {
             // Greater than every hexadecimal digit that can follow the prefix.
             let end = format!("{epk}G");

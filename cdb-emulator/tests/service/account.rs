@@ -88,7 +88,9 @@ impl Account {
         assert!(matches!(created.status, 201 | 409), "{created:?}");
         let mut body = definition;
         body["id"] = "c".into();
-        body["partitionKey"] = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+        if body["partitionKey"].is_null() {
+            body["partitionKey"] = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+        }
         let created = account
             .define(("colls", "dbs/db"), "dbs/db/colls", &body)
             .await;

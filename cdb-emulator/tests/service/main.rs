@@ -12,6 +12,7 @@ mod durability;
 mod explorer;
 mod faults;
 mod garbage;
+mod key_version;
 mod malformed;
 mod partition_faults;
 mod plans;
