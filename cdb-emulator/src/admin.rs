@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ServiceError;
 use crate::fault::{Fault, FaultPlan};
+use crate::index_build::IndexBuild;
 use crate::observe::RequestLog;
 use crate::op;
 use crate::regions::Failover;
@@ -27,11 +28,12 @@ pub(crate) async fn respond(
         "/_admin/split" => split(server, request).await,
         "/_admin/failover" => failover(server, request),
         "/_admin/regions" => regions(server, request),
+        "/_admin/indexes" => indexes(server, request).await,
         _ => Err(ServiceError::new(
             404,
             0,
             "NotFound",
-            "Use /_admin/faults, /_admin/requests, /_admin/split, /_admin/failover or /_admin/regions.",
+            "Use /_admin/faults, /_admin/requests, /_admin/split, /_admin/failover, /_admin/regions or /_admin/indexes.",
         )),
     }
 }
@@ -155,4 +157,45 @@ fn regions(server: &ServerState, request: &Request) -> Result<Response, ServiceE
         }
     }
     Response::typed(&regions.all())
+}
+
+/// The body of `POST /_admin/indexes`: the duration of index transformations, or the progress of
+/// one container.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum IndexChange {
+    Build {
+        build: IndexBuild,
+    },
+    Progress {
+        database: String,
+        container: String,
+        progress: u8,
+    },
+}
+
+async fn indexes(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
+    let service = &server.service;
+    match request.method {
+        Method::GET => {}
+        Method::POST => match serde_json::from_slice(&request.body)? {
+            IndexChange::Build { build } => service.index_builds.set_pace(build),
+            IndexChange::Progress {
+                database,
+                container,
+                progress,
+            } => {
+                let of = service.clone();
+                let work = move || op::set_index_progress(&of, (&database, &container), progress);
+                service.store.run(Lane::Point, work).await?;
+            }
+        },
+        _ => {
+            return Err(ServiceError::method_not_allowed(
+                &request.method,
+                "GET and POST",
+            ));
+        }
+    }
+    Response::typed(&serde_json::json!({ "build": service.index_builds.pace() }))
 }

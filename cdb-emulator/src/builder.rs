@@ -15,6 +15,7 @@ use crate::emulator_error::EmulatorError;
 use crate::entra::{DataRole, Identities};
 use crate::fault::{Fault, FaultPlan, Faults, Latency, Timer};
 use crate::http_server::{self, Endpoint};
+use crate::index_build::IndexBuild;
 use crate::server_state::ServerState;
 use crate::service::{Service, Settings};
 use crate::store::Store;
@@ -54,6 +55,7 @@ pub struct EmulatorBuilder {
     physical_partitions: u32,
     throughput: Option<u32>,
     faults: FaultPlan,
+    index_build: IndexBuild,
     regions: Vec<String>,
     multiple_write_locations: bool,
     pub(crate) limits: Limits,
@@ -71,6 +73,7 @@ impl EmulatorBuilder {
             physical_partitions: 1,
             throughput: None,
             faults: FaultPlan::default(),
+            index_build: IndexBuild::Immediate,
             regions: Vec::new(),
             multiple_write_locations: false,
             limits: Limits::default(),
@@ -157,6 +160,13 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Lets index transformations take a while, as on a service with much data.
+    #[must_use]
+    pub fn index_build(mut self, build: IndexBuild) -> Self {
+        self.index_build = build;
+        self
+    }
+
     /// Gives the account these regions; the first one is the write region. Each region has an
     /// endpoint of its own, [`Emulator::region_endpoint`], beside the global one. With a fixed
     /// [`port`](Self::port) the regions use the following ports.
@@ -222,6 +232,7 @@ impl EmulatorBuilder {
             security,
             admission: Admission::new(self.limits),
         });
+        state.service.index_builds.set_pace(self.index_build);
         let regions = &state.service.regions;
         regions.set_multiple_write_locations(self.multiple_write_locations);
         let (stopping, stop) = watch::channel(false);

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use crate::clock::now;
 use crate::emulator_error::EmulatorError;
 use crate::fault::{Fault, Latency};
+use crate::index_build::IndexBuild;
 use crate::observe::RequestLog;
 use crate::regions::{Failover, Regions};
 use crate::server_state::ServerState;
@@ -118,6 +119,31 @@ impl Emulator {
         let children = self.split(container, range_id)?;
         self.inject(Fault::splitting(container, range_id, &children).lasting(duration));
         Ok(children)
+    }
+
+    /// Sets how long the index transformations of the next changes of indexing policies take.
+    pub fn set_index_build(&self, build: IndexBuild) {
+        self.state.service.index_builds.set_pace(build);
+    }
+
+    /// Sets the progress of the index transformation of a container to at least `percent`. At 100
+    /// the new indexes are in use. Has no effect if no transformation is in progress.
+    ///
+    /// # Errors
+    /// Fails when the container does not exist.
+    pub fn set_index_progress(
+        &self,
+        container: (&str, &str),
+        percent: u8,
+    ) -> Result<(), EmulatorError> {
+        let service = &self.state.service;
+        op::set_index_progress(service, container, percent).map_err(|error| {
+            let (database, container) = container;
+            EmulatorError::Container {
+                container: format!("{database}/{container}"),
+                reason: error.to_string(),
+            }
+        })
     }
 
     /// Returns the endpoint of a region of [`EmulatorBuilder::regions`]; `None` if the account has no

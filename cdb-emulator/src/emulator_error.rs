@@ -88,6 +88,14 @@ pub enum EmulatorError {
         /// Why it cannot be split.
         reason: String,
     },
+    /// A container cannot be changed.
+    #[error("cannot change container {container}: {reason}")]
+    Container {
+        /// The names of its database and of itself.
+        container: String,
+        /// Why it cannot be changed.
+        reason: String,
+    },
     /// The regions cannot be changed.
     #[error("cannot change the regions of the account: {reason}")]
     Regions {

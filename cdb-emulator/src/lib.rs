@@ -42,6 +42,7 @@ mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzing;
 mod http_server;
+mod index_build;
 mod index_terms;
 mod index_use;
 mod local;
@@ -75,6 +76,7 @@ pub use emulator::Emulator;
 pub use emulator_error::EmulatorError;
 pub use entra::DataRole;
 pub use fault::{Effect, Fault, FaultPlan, Latency};
+pub use index_build::IndexBuild;
 pub use observe::{OperationKind, RequestLog};
 pub use regions::Failover;
 

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::entra::Identities;
+use crate::index_build::IndexBuilds;
 use crate::observe::RequestLog;
 use crate::regions::Regions;
 use crate::store::Store;
@@ -17,6 +18,7 @@ pub(crate) struct Service {
     pub(crate) log: Mutex<RequestLog>,
     pub(crate) throughput: Throughput,
     pub(crate) regions: Regions,
+    pub(crate) index_builds: IndexBuilds,
 }
 
 /// The settings of the account.
@@ -48,6 +50,7 @@ impl Service {
         Self {
             store,
             regions: Regions::new(&settings.regions, &settings.endpoint),
+            index_builds: IndexBuilds::default(),
             settings,
             log: Mutex::default(),
             throughput,
