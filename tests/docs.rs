@@ -15,6 +15,7 @@ chapters! {
     OwnDocument: "../docs/guide/own-document.md",
     Emulator: "../docs/emulator.md",
     EmulatorFaults: "../docs/emulator-faults.md",
+    EmulatorDistributed: "../docs/emulator-distributed.md",
     EmulatorClients: "../docs/emulator-clients.md",
     Coordination: "../docs/coordination.md",
     Leases: "../docs/leases.md",

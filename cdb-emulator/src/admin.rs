@@ -1,18 +1,20 @@
 //! `/_admin/…`: the Rust API of [`Emulator`](crate::Emulator) for programs in any language.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use http::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ServiceError;
-use crate::fault::FaultPlan;
+use crate::fault::{Fault, FaultPlan};
+use crate::index_build::IndexBuild;
 use crate::observe::RequestLog;
 use crate::op;
+use crate::regions::Failover;
 use crate::request::Request;
 use crate::response::Response;
 use crate::server_state::ServerState;
-use crate::service::Service;
 use crate::store::Lane;
 
 /// Responds to a request below `/_admin`.
@@ -23,12 +25,15 @@ pub(crate) async fn respond(
     match request.path.as_str() {
         "/_admin/faults" => faults(server, request),
         "/_admin/requests" => requests(server, &request.method),
-        "/_admin/split" => split(&server.service, request).await,
+        "/_admin/split" => split(server, request).await,
+        "/_admin/failover" => failover(server, request),
+        "/_admin/regions" => regions(server, request),
+        "/_admin/indexes" => indexes(server, request).await,
         _ => Err(ServiceError::new(
             404,
             0,
             "NotFound",
-            "Use /_admin/faults, /_admin/requests or /_admin/split.",
+            "Use /_admin/faults, /_admin/requests, /_admin/split, /_admin/failover, /_admin/regions or /_admin/indexes.",
         )),
     }
 }
@@ -68,11 +73,14 @@ fn requests(server: &ServerState, method: &Method) -> Result<Response, ServiceEr
 
 /// The body of `POST /_admin/split`: the physical partition to split.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Split {
     database: String,
     container: String,
     range: String,
+    /// The time during which the partition and its children respond with 410/1007.
+    #[serde(default)]
+    duration_ms: u64,
 }
 
 /// The response of `/_admin/split`: the ids of the two halves.
@@ -81,13 +89,113 @@ struct Halves {
     children: [String; 2],
 }
 
-async fn split(service: &Arc<Service>, request: &Request) -> Result<Response, ServiceError> {
+async fn split(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
     if request.method != Method::POST {
         return Err(ServiceError::method_not_allowed(&request.method, "POST"));
     }
     let at: Split = serde_json::from_slice(&request.body)?;
-    let splitter = service.clone();
-    let work = move || op::ranges::split(&splitter, (&at.database, &at.container), &at.range);
-    let children = service.store.run(Lane::Write, work).await?;
+    let splitter = server.service.clone();
+    let (database, container, range) =
+        (at.database.clone(), at.container.clone(), at.range.clone());
+    let work = move || op::ranges::split(&splitter, (&database, &container), &range);
+    let children = server.service.store.run(Lane::Write, work).await?;
+    if at.duration_ms > 0 {
+        let incomplete = Fault::splitting((&at.database, &at.container), &at.range, &children);
+        let duration = Duration::from_millis(at.duration_ms);
+        server.faults.add(incomplete.lasting(duration));
+    }
     Response::typed(&Halves { children })
+}
+
+fn failover(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
+    if request.method != Method::POST {
+        return Err(ServiceError::method_not_allowed(&request.method, "POST"));
+    }
+    let failover: Failover = serde_json::from_slice(&request.body)?;
+    let regions = &server.service.regions;
+    regions
+        .failover(&failover)
+        .map_err(ServiceError::bad_request)?;
+    Response::typed(&regions.all())
+}
+
+/// The body of `POST /_admin/regions`: changes of the regions, in this order.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RegionChanges {
+    multiple_write_locations: Option<bool>,
+    restore: Option<String>,
+    remove: Option<String>,
+    #[serde(default)]
+    move_global_endpoint: bool,
+}
+
+fn regions(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
+    let regions = &server.service.regions;
+    match request.method {
+        Method::GET => {}
+        Method::POST => {
+            let changes: RegionChanges = serde_json::from_slice(&request.body)?;
+            if let Some(enabled) = changes.multiple_write_locations {
+                regions.set_multiple_write_locations(enabled);
+            }
+            for (name, removed) in [(changes.restore, false), (changes.remove, true)] {
+                if let Some(name) = name {
+                    let result = regions.set_removed(&name, removed);
+                    result.map_err(ServiceError::bad_request)?;
+                }
+            }
+            if changes.move_global_endpoint {
+                regions.move_global_endpoint();
+            }
+        }
+        _ => {
+            return Err(ServiceError::method_not_allowed(
+                &request.method,
+                "GET and POST",
+            ));
+        }
+    }
+    Response::typed(&regions.all())
+}
+
+/// The body of `POST /_admin/indexes`: the duration of index transformations, or the progress of
+/// one container.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum IndexChange {
+    Build {
+        build: IndexBuild,
+    },
+    Progress {
+        database: String,
+        container: String,
+        progress: u8,
+    },
+}
+
+async fn indexes(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
+    let service = &server.service;
+    match request.method {
+        Method::GET => {}
+        Method::POST => match serde_json::from_slice(&request.body)? {
+            IndexChange::Build { build } => service.index_builds.set_pace(build),
+            IndexChange::Progress {
+                database,
+                container,
+                progress,
+            } => {
+                let of = service.clone();
+                let work = move || op::set_index_progress(&of, (&database, &container), progress);
+                service.store.run(Lane::Point, work).await?;
+            }
+        },
+        _ => {
+            return Err(ServiceError::method_not_allowed(
+                &request.method,
+                "GET and POST",
+            ));
+        }
+    }
+    Response::typed(&serde_json::json!({ "build": service.index_builds.pace() }))
 }

@@ -14,7 +14,8 @@ use crate::emulator::Emulator;
 use crate::emulator_error::EmulatorError;
 use crate::entra::{DataRole, Identities};
 use crate::fault::{Fault, FaultPlan, Faults, Latency, Timer};
-use crate::http_server;
+use crate::http_server::{self, Endpoint};
+use crate::index_build::IndexBuild;
 use crate::server_state::ServerState;
 use crate::service::{Service, Settings};
 use crate::store::Store;
@@ -54,6 +55,9 @@ pub struct EmulatorBuilder {
     physical_partitions: u32,
     throughput: Option<u32>,
     faults: FaultPlan,
+    index_build: IndexBuild,
+    regions: Vec<String>,
+    multiple_write_locations: bool,
     pub(crate) limits: Limits,
     #[cfg(feature = "tls")]
     tls: bool,
@@ -69,6 +73,9 @@ impl EmulatorBuilder {
             physical_partitions: 1,
             throughput: None,
             faults: FaultPlan::default(),
+            index_build: IndexBuild::Immediate,
+            regions: Vec::new(),
+            multiple_write_locations: false,
             limits: Limits::default(),
             #[cfg(feature = "tls")]
             tls: false,
@@ -153,6 +160,29 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Lets index transformations take a while, as on a service with much data.
+    #[must_use]
+    pub fn index_build(mut self, build: IndexBuild) -> Self {
+        self.index_build = build;
+        self
+    }
+
+    /// Gives the account these regions; the first one is the write region. Each region has an
+    /// endpoint of its own, [`Emulator::region_endpoint`], beside the global one. With a fixed
+    /// [`port`](Self::port) the regions use the following ports.
+    #[must_use]
+    pub fn regions<Name: Into<String>>(mut self, names: impl IntoIterator<Item = Name>) -> Self {
+        self.regions = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Lets all regions accept writes (`enableMultipleWriteLocations` of the account document).
+    #[must_use]
+    pub fn multiple_write_locations(mut self) -> Self {
+        self.multiple_write_locations = true;
+        self
+    }
+
     /// Limits concurrent connections to this number instead of 10,000. Further connections get 503
     /// and are closed.
     #[must_use]
@@ -178,14 +208,18 @@ impl EmulatorBuilder {
         let key = self.check()?;
         let security = self.security()?;
         // Before the data is opened, so that a start on a port in use changes no data.
-        let (listener, address) = self.listen()?;
-        let endpoint = format!("{}://{address}/", security.scheme());
+        let (endpoints, mut addresses) = self.listen_all()?;
+        for address in &mut addresses {
+            *address = format!("{}://{address}/", security.scheme());
+        }
+        let endpoint = addresses.remove(0);
         let settings = Settings {
             key,
             identities: self.identities,
             physical_partitions: self.physical_partitions,
             throughput: self.throughput,
             endpoint: endpoint.clone(),
+            regions: self.regions.into_iter().zip(addresses).collect(),
         };
         let directory = self.directory.clone();
         // SQLite recovers its log after a kill, which can take a moment.
@@ -198,8 +232,11 @@ impl EmulatorBuilder {
             security,
             admission: Admission::new(self.limits),
         });
+        state.service.index_builds.set_pace(self.index_build);
+        let regions = &state.service.regions;
+        regions.set_multiple_write_locations(self.multiple_write_locations);
         let (stopping, stop) = watch::channel(false);
-        let server = tokio::spawn(http_server::serve(listener, state.clone(), stop));
+        let server = tokio::spawn(http_server::serve_all(endpoints, state.clone(), stop));
         Ok(Emulator {
             endpoint,
             key: self.key,
@@ -227,6 +264,13 @@ impl EmulatorBuilder {
         }
         if self.limits.connections == 0 {
             return Err(refuse("max_connections", &0, "allow at least 1 connection"));
+        }
+        let mut names: Vec<&str> = self.regions.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.len() < self.regions.len() || names.contains(&"") {
+            let reason = "each region needs a name of its own";
+            return Err(refuse("regions", &self.regions.join(", "), reason));
         }
         if self.throughput == Some(0) {
             let reason = "leave it out for no limit";
@@ -256,8 +300,24 @@ impl EmulatorBuilder {
         Ok(Security::Plain)
     }
 
-    fn listen(&self) -> Result<(TcpListener, SocketAddr), EmulatorError> {
-        let port = self.port;
+    /// Listens on the global endpoint and on those of the regions. Returns the listeners and their
+    /// addresses.
+    fn listen_all(&self) -> Result<(Vec<Endpoint>, Vec<String>), EmulatorError> {
+        let (listener, address) = Self::listen(self.port)?;
+        let mut endpoints = vec![(listener, None)];
+        let mut addresses = vec![address.to_string()];
+        let mut port = self.port;
+        for region in 0..self.regions.len() {
+            // Port 0 stands for any free port.
+            port = if port == 0 { 0 } else { port.saturating_add(1) };
+            let (listener, address) = Self::listen(port)?;
+            endpoints.push((listener, Some(region)));
+            addresses.push(address.to_string());
+        }
+        Ok((endpoints, addresses))
+    }
+
+    fn listen(port: u16) -> Result<(TcpListener, SocketAddr), EmulatorError> {
         let refuse = |source: std::io::Error| match source.kind() {
             std::io::ErrorKind::AddrInUse => EmulatorError::PortInUse { port },
             _ => EmulatorError::Listen { port, source },

@@ -55,6 +55,10 @@ pub struct EmulatorCommand {
     /// Latency and faults as JSON, in the form of POST /_admin/faults
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
+    /// Regions of the account, separated by commas; the first one accepts writes. They listen on the
+    /// following ports
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    regions: Vec<String>,
     /// Use HTTPS, with a certificate that is generated at the start
     #[arg(long)]
     tls: bool,
@@ -134,6 +138,7 @@ impl EmulatorCommand {
         let mut builder = Emulator::builder()
             .port(self.port)
             .physical_partitions(self.partitions)
+            .regions(&self.regions)
             .faults(self.plan()?);
         if let Some(directory) = &self.data {
             builder = builder.data_dir(directory);

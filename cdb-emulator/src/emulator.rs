@@ -10,7 +10,9 @@ use tokio::task::JoinHandle;
 use crate::clock::now;
 use crate::emulator_error::EmulatorError;
 use crate::fault::{Fault, Latency};
+use crate::index_build::IndexBuild;
 use crate::observe::RequestLog;
+use crate::regions::{Failover, Regions};
 use crate::server_state::ServerState;
 use crate::tls::Security;
 use crate::{entra, op};
@@ -103,6 +105,110 @@ impl Emulator {
         })
     }
 
+    /// Like [`split`](Self::split), but the split takes a while: requests to the partition and to its
+    /// children get 410/1007 for this time after the call.
+    ///
+    /// # Errors
+    /// Fails when the container does not exist or has no such physical partition.
+    pub fn split_slowly(
+        &self,
+        container: (&str, &str),
+        range_id: &str,
+        duration: Duration,
+    ) -> Result<[String; 2], EmulatorError> {
+        let children = self.split(container, range_id)?;
+        self.inject(Fault::splitting(container, range_id, &children).lasting(duration));
+        Ok(children)
+    }
+
+    /// Sets how long the index transformations of the next changes of indexing policies take.
+    pub fn set_index_build(&self, build: IndexBuild) {
+        self.state.service.index_builds.set_pace(build);
+    }
+
+    /// Sets the progress of the index transformation of a container to at least `percent`. At 100
+    /// the new indexes are in use. Has no effect if no transformation is in progress.
+    ///
+    /// # Errors
+    /// Fails when the container does not exist.
+    pub fn set_index_progress(
+        &self,
+        container: (&str, &str),
+        percent: u8,
+    ) -> Result<(), EmulatorError> {
+        let service = &self.state.service;
+        op::set_index_progress(service, container, percent).map_err(|error| {
+            let (database, container) = container;
+            EmulatorError::Container {
+                container: format!("{database}/{container}"),
+                reason: error.to_string(),
+            }
+        })
+    }
+
+    /// Returns the endpoint of a region of [`EmulatorBuilder::regions`]; `None` if the account has no
+    /// region of this name.
+    ///
+    /// [`EmulatorBuilder::regions`]: crate::EmulatorBuilder::regions
+    pub fn region_endpoint(&self, name: &str) -> Option<String> {
+        self.regions().endpoint(name)
+    }
+
+    /// Moves the write region to the next region and returns its name. The account document names
+    /// it immediately. The former write region answers writes with 403/3, and the global endpoint
+    /// still leads there; see [`move_global_endpoint`](Self::move_global_endpoint).
+    ///
+    /// # Errors
+    /// Fails when the account has no other region.
+    pub fn failover(&self) -> Result<String, EmulatorError> {
+        self.failover_with(&Failover::default())
+    }
+
+    /// Moves the write region and returns its name. The failover names the region and the times of
+    /// its steps.
+    ///
+    /// # Errors
+    /// Fails when the account has no such region.
+    pub fn failover_with(&self, failover: &Failover) -> Result<String, EmulatorError> {
+        self.regions().failover(failover).map_err(regions_error)
+    }
+
+    /// Lets the global endpoint lead to the write region, as the DNS entry of the account does some
+    /// time after a failover.
+    pub fn move_global_endpoint(&self) {
+        self.regions().move_global_endpoint();
+    }
+
+    /// Removes a region from the account: it answers every request with 403/1008. If it is the
+    /// write region, the write region moves to the next region first.
+    ///
+    /// # Errors
+    /// Fails when the account has no such region, or no other one for writes.
+    pub fn remove_region(&self, name: &str) -> Result<(), EmulatorError> {
+        self.regions()
+            .set_removed(name, true)
+            .map_err(regions_error)
+    }
+
+    /// Adds a removed region again.
+    ///
+    /// # Errors
+    /// Fails when the account never had this region.
+    pub fn restore_region(&self, name: &str) -> Result<(), EmulatorError> {
+        self.regions()
+            .set_removed(name, false)
+            .map_err(regions_error)
+    }
+
+    /// Lets all regions or only the write region accept writes.
+    pub fn set_multiple_write_locations(&self, enabled: bool) {
+        self.regions().set_multiple_write_locations(enabled);
+    }
+
+    fn regions(&self) -> &Regions {
+        &self.state.service.regions
+    }
+
     /// Adds a fault. Several faults can be active; the first one that matches a request wins.
     pub fn inject(&self, fault: Fault) {
         self.state.faults.add(fault);
@@ -134,6 +240,10 @@ impl Emulator {
             tracing::warn!("requests were still in progress after {STOP_TIMEOUT:?}");
         }
     }
+}
+
+fn regions_error(reason: String) -> EmulatorError {
+    EmulatorError::Regions { reason }
 }
 
 impl Drop for Emulator {

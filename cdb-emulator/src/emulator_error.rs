@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-/// An error when the emulator starts, or when it splits a physical partition.
+/// An error when the emulator starts, or when it splits a physical partition
+/// or changes regions.
 ///
 /// ```
 /// use cdb_emulator::{Emulator, EmulatorError};
@@ -85,6 +86,20 @@ pub enum EmulatorError {
         /// The id of the physical partition.
         range_id: String,
         /// Why it cannot be split.
+        reason: String,
+    },
+    /// A container cannot be changed.
+    #[error("cannot change container {container}: {reason}")]
+    Container {
+        /// The names of its database and of itself.
+        container: String,
+        /// Why it cannot be changed.
+        reason: String,
+    },
+    /// The regions cannot be changed.
+    #[error("cannot change the regions of the account: {reason}")]
+    Regions {
+        /// The region, and why it cannot be changed.
         reason: String,
     },
     /// The data directory cannot be used.

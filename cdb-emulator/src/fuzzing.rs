@@ -7,9 +7,10 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::epk::Version;
 use crate::sql::eval::Scope;
 use crate::sql::{Context, parse, rows};
-use crate::{binary_json, clock, epk, op, plan, query_plan, rules};
+use crate::{binary_json, clock, op, plan, query_plan, rules};
 
 /// A document with values of every type.
 fn document() -> Map<String, Value> {
@@ -40,6 +41,7 @@ pub fn fuzz_query(text: &str) {
         text,
         parameters: &parameters,
         key: &key,
+        version: Version::V2,
     };
     // Planning may fail, but it must not panic.
     if let Ok(plan) = query_plan::QueryPlan::of(query) {
@@ -81,11 +83,13 @@ pub fn fuzz_binary_json(body: &[u8]) {
 pub fn fuzz_partition_key(text: &str) {
     match rules::partition_key_header(text) {
         Ok(key) => {
-            let place = epk::effective_partition_key(&key);
-            assert!(
-                place.bytes().all(|byte| byte.is_ascii_hexdigit()),
-                "{text} has the hash {place}"
-            );
+            for version in [Version::V1, Version::V2] {
+                let place = version.effective_partition_key(&key);
+                assert!(
+                    place.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                    "{text} has the hash {place}"
+                );
+            }
         }
         Err(error) => assert_eq!(error.status, 400, "{text}"),
     }

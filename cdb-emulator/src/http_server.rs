@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -24,13 +23,31 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::server_state::ServerState;
 
+/// Maximum time without a response to a request that a fault keeps waiting.
+const SILENCE: Duration = Duration::from_secs(600);
+
 /// Concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 200;
 
-/// Accepts connections until `stop` is true, then completes the requests in progress. Aborting this
-/// future also closes the connections.
-pub(crate) async fn serve(
-    listener: TcpListener,
+/// A listener and the region of its endpoint; `None` for the global endpoint.
+pub(crate) type Endpoint = (TcpListener, Option<usize>);
+
+/// Serves all endpoints until `stop` is true. Aborting this future also closes the connections.
+pub(crate) async fn serve_all(
+    endpoints: Vec<Endpoint>,
+    server: Arc<ServerState>,
+    stop: watch::Receiver<bool>,
+) {
+    let mut all = JoinSet::new();
+    for endpoint in endpoints {
+        all.spawn(serve(endpoint, server.clone(), stop.clone()));
+    }
+    while all.join_next().await.is_some() {}
+}
+
+/// Accepts connections until `stop` is true, then completes the requests in progress.
+async fn serve(
+    (listener, region): Endpoint,
     server: Arc<ServerState>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -43,7 +60,7 @@ pub(crate) async fn serve(
         match accepted {
             Ok((stream, _)) => match server.admission.connection() {
                 Some(permit) => {
-                    let serving = connection(stream, server.clone(), stop.clone());
+                    let serving = connection(stream, region, server.clone(), stop.clone());
                     connections.spawn(async move {
                         serving.await;
                         drop(permit);
@@ -73,7 +90,12 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-async fn connection(stream: TcpStream, server: Arc<ServerState>, mut stop: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    region: Option<usize>,
+    server: Arc<ServerState>,
+    mut stop: watch::Receiver<bool>,
+) {
     // Without it, a small response waits for the acknowledgement of an earlier one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
@@ -87,7 +109,12 @@ async fn connection(stream: TcpStream, server: Arc<ServerState>, mut stop: watch
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "the TLS handshake failed"),
     };
-    let service = service_fn(|request| respond(server.clone(), request, on_loopback));
+    let origin = Origin {
+        on_loopback,
+        region,
+        stop: stop.clone(),
+    };
+    let service = service_fn(|request| respond(server.clone(), request, origin.clone()));
     let builder = protocols(&limits);
     let serving = builder.serve_connection(stream, service);
     tokio::pin!(serving);
@@ -126,10 +153,20 @@ fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
 #[error("a fault broke the connection")]
 struct Broken;
 
+/// The connection of a request.
+#[derive(Clone, Debug)]
+struct Origin {
+    /// Whether both ends are on this machine.
+    on_loopback: bool,
+    /// The region of the endpoint; `None` for the global endpoint.
+    region: Option<usize>,
+    stop: watch::Receiver<bool>,
+}
+
 async fn respond(
     server: Arc<ServerState>,
     incoming: http::Request<Incoming>,
-    on_loopback: bool,
+    origin: Origin,
 ) -> Result<http::Response<Outgoing>, Broken> {
     let (mut parts, body) = incoming.into_parts();
     if let Some(authority) = parts.uri.authority()
@@ -142,7 +179,8 @@ async fn respond(
         method: parts.method,
         path: parts.uri.path().to_owned(),
         headers: parts.headers,
-        body: Bytes::new(),
+        region: origin.region,
+        ..Request::default()
     };
     let _permit = server.admission.incoming(body.size_hint().exact()).await;
     let arriving = Limited::new(body, MAX_BODY).collect();
@@ -159,23 +197,32 @@ async fn respond(
         }
     }
     if local::is_local(&request.path) {
-        let response = local::respond(&server, &request, on_loopback).await;
+        let response = local::respond(&server, &request, origin.on_loopback).await;
         return Ok(to_http(response, None));
     }
-    respond_with_faults(&server, request).await
+    respond_with_faults(&server, request, origin.stop).await
 }
 
 /// Executes a request, or what an injected fault does instead.
 async fn respond_with_faults(
     server: &ServerState,
     request: Request,
+    mut stop: watch::Receiver<bool>,
 ) -> Result<http::Response<Outgoing>, Broken> {
-    let Injection { delay, effect } = server.faults.next(request.kind());
+    let mut request = Arc::new(request);
+    let with_partitions = server.faults.name_partitions();
+    let target = server.service.target(&request, with_partitions).await;
+    let Injection { delay, effect } = server.faults.next(&target);
     server.timer.wait(delay).await;
-    let request = Arc::new(request);
+    if effect == Some(Effect::Silence) {
+        // The client closes the connection first, which drops this future.
+        let _elapsed = tokio::time::timeout(SILENCE, stopped(&mut stop)).await;
+        return Err(Broken);
+    }
+    Arc::make_mut(&mut request).stale_ranges = effect == Some(Effect::StaleRanges);
     let permit = server.admission.outgoing().await;
     match effect {
-        Some(Effect::DropRequest) => Err(Broken),
+        Some(Effect::DropRequest | Effect::Silence) => Err(Broken),
         Some(Effect::DropAnswer) => {
             server.service.respond(&request).await;
             Err(Broken)
@@ -194,8 +241,8 @@ async fn respond_with_faults(
             let injected = server.service.inject(&request, status, 0, None);
             Ok(to_http(injected, permit))
         }
-        // `delay` contains the delay.
-        None | Some(Effect::Pass | Effect::Delay(_)) => {
+        // `delay` contains the delay, and `request` that the listing is stale.
+        None | Some(Effect::Pass | Effect::Delay(_) | Effect::StaleRanges) => {
             Ok(to_http(server.service.respond(&request).await, permit))
         }
     }

@@ -42,13 +42,16 @@ mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzing;
 mod http_server;
+mod index_build;
 mod index_terms;
 mod index_use;
 mod local;
+mod millis;
 mod observe;
 mod op;
 mod plan;
 mod query_plan;
+mod regions;
 mod request;
 mod respond;
 mod response;
@@ -73,7 +76,9 @@ pub use emulator::Emulator;
 pub use emulator_error::EmulatorError;
 pub use entra::DataRole;
 pub use fault::{Effect, Fault, FaultPlan, Latency};
+pub use index_build::IndexBuild;
 pub use observe::{OperationKind, RequestLog};
+pub use regions::Failover;
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

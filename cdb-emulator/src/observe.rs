@@ -48,6 +48,23 @@ pub enum OperationKind {
     Metadata,
 }
 
+impl OperationKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Read,
+        Self::Create,
+        Self::Replace,
+        Self::Upsert,
+        Self::Patch,
+        Self::Delete,
+        Self::Batch,
+        Self::Bulk,
+        Self::Query,
+        Self::Feed,
+        Self::Metadata,
+    ];
+}
+
 impl fmt::Display for OperationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

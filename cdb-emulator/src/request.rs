@@ -8,12 +8,16 @@ use crate::observe::OperationKind;
 use crate::route::{self, Resource, header};
 
 /// A request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// The region whose endpoint received the request; `None` for the global endpoint.
+    pub(crate) region: Option<usize>,
+    /// Whether a listing of physical partitions is that before the last split, because of a fault.
+    pub(crate) stale_ranges: bool,
 }
 
 impl Request {

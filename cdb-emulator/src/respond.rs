@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::clock::now;
 use crate::error::ServiceError;
+use crate::fault::Target;
 use crate::observe::{OperationKind, ResponseSummary};
 use crate::request::Request;
 use crate::response::{JSON, Response};
@@ -13,6 +14,36 @@ use crate::store::Lane;
 use crate::{auth, op};
 
 impl Service {
+    /// Returns what a request reaches. Its physical partitions are looked up only on demand,
+    /// because that reads the container.
+    pub(crate) async fn target(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        with_partitions: bool,
+    ) -> Target {
+        let resource = Resource::parse(&request.path).ok();
+        let kind = request.kind();
+        let names = resource.as_ref().and_then(Resource::container);
+        let names = names.map(|(database, container)| (database.to_owned(), container.to_owned()));
+        let mut partitions = Vec::new();
+        if with_partitions
+            && kind != OperationKind::Metadata
+            && let Some((database, container)) = names.clone()
+        {
+            let (service, request) = (self.clone(), request.clone());
+            let work = move || op::reached_partitions(&service, &request, (&database, &container));
+            // A request that fails here fails in the same way when it is executed.
+            partitions = self.store.run(Lane::Point, work).await.unwrap_or_default();
+        }
+        Target {
+            kind,
+            region: self.regions.name(request.region),
+            container: names,
+            partitions,
+            lists_ranges: matches!(resource, Some(Resource::Ranges(..))),
+        }
+    }
+
     /// Executes a request. Its writes are durable when this returns. They are also kept when the
     /// caller drops the future.
     pub(crate) async fn respond(self: &Arc<Self>, request: &Arc<Request>) -> Response {
@@ -45,6 +76,8 @@ impl Service {
         let resource = Resource::parse(&request.path)?;
         let kind = route::kind(&request.method, &resource, &request.headers);
         self.authorize(request, &resource, kind)?;
+        let is_write = route::is_write(&request.method, kind, &request.headers);
+        self.regions.check(request.region, is_write)?;
         let lane = match kind {
             OperationKind::Read => Lane::Point,
             OperationKind::Query | OperationKind::Feed => Lane::Scan,

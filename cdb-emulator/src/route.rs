@@ -56,6 +56,17 @@ impl Resource {
         })
     }
 
+    /// Returns the names of the database and the container; `None` for other resources.
+    pub(crate) fn container(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Container(db, coll)
+            | Self::Ranges(db, coll)
+            | Self::Items(db, coll)
+            | Self::Item(db, coll, _) => Some((db, coll)),
+            _ => None,
+        }
+    }
+
     /// Returns the resource type and link for the signature. The link of a list is its parent.
     pub(crate) fn signed(&self) -> (&'static str, String) {
         match self {
@@ -93,6 +104,17 @@ pub(crate) fn is_query(headers: &HeaderMap) -> bool {
     flag(headers, "x-ms-documentdb-isquery")
         || header(headers, "content-type")
             .is_some_and(|value| value.starts_with("application/query+json"))
+}
+
+/// Returns whether a request of this kind is a write, which only the write region accepts.
+pub(crate) fn is_write(method: &Method, kind: OperationKind, headers: &HeaderMap) -> bool {
+    match kind {
+        OperationKind::Read | OperationKind::Query | OperationKind::Feed => false,
+        OperationKind::Metadata => {
+            *method != Method::GET && !is_query(headers) && !is_plan_request(headers)
+        }
+        _ => true,
+    }
 }
 
 /// Returns the kind of operation of a request.

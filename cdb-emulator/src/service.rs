@@ -3,7 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::entra::Identities;
+use crate::index_build::IndexBuilds;
 use crate::observe::RequestLog;
+use crate::regions::Regions;
 use crate::store::Store;
 use crate::store::offers::Offer;
 use crate::throughput::Throughput;
@@ -15,6 +17,8 @@ pub(crate) struct Service {
     pub(crate) settings: Settings,
     pub(crate) log: Mutex<RequestLog>,
     pub(crate) throughput: Throughput,
+    pub(crate) regions: Regions,
+    pub(crate) index_builds: IndexBuilds,
 }
 
 /// The settings of the account.
@@ -31,6 +35,9 @@ pub(crate) struct Settings {
     pub(crate) throughput: Option<u32>,
     /// The address of the account.
     pub(crate) endpoint: String,
+    /// The names and addresses of its regions; empty for a single region at the address of the
+    /// account.
+    pub(crate) regions: Vec<(String, String)>,
 }
 
 impl Service {
@@ -42,6 +49,8 @@ impl Service {
         }
         Self {
             store,
+            regions: Regions::new(&settings.regions, &settings.endpoint),
+            index_builds: IndexBuilds::default(),
             settings,
             log: Mutex::default(),
             throughput,

@@ -80,9 +80,9 @@ pub(super) async fn run(
     let resource = Resource::Items(query.database.clone(), query.container.clone());
     let request = Request {
         method: Method::POST,
-        path: String::new(),
         headers: headers(&query)?,
         body: serde_json::to_vec(&serde_json::json!({ "query": query.query }))?.into(),
+        ..Request::default()
     };
     let started = Instant::now();
     let client = service.clone();

@@ -1,8 +1,12 @@
 //! Faults in Rust and in JSON.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use super::latency::Latency;
+use super::effect::Effect;
+use super::target::Target;
+use crate::millis;
 use crate::observe::OperationKind;
 
 /// A fault: the operations that it affects, how often, and its effects.
@@ -14,11 +18,15 @@ use crate::observe::OperationKind;
 /// ```
 ///
 /// ```
+/// use std::time::Duration;
 /// use cdb_emulator::{Effect, Fault, OperationKind};
 ///
 /// let lost_answer = Fault::once(Effect::DropAnswer).on(OperationKind::Batch).after(10);
 /// let bad_day = Fault::in_five_ways(0.05);
-/// # drop((lost_answer, bad_day));
+/// let sick_partition = Fault::always(Effect::Silence)
+///     .on_partition("3")
+///     .lasting(Duration::from_secs(60));
+/// # drop((lost_answer, bad_day, sick_partition));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -38,6 +46,28 @@ pub struct Fault {
     /// The number of matching requests that pass first.
     #[serde(default)]
     pub after: u32,
+    /// The time after which the fault is removed; unlimited when `None`. In JSON `durationMs`.
+    #[serde(
+        default,
+        rename = "durationMs",
+        with = "millis::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub duration: Option<Duration>,
+    /// The database of [`container`](Self::container).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// The container that the fault affects; all containers when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// The name of the region that the fault affects; all regions when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The ids of the physical partitions that the fault affects; all when empty. A request that
+    /// reaches several partitions, like a query of a whole container, is affected if one of them is
+    /// in this list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<String>,
 }
 
 fn certain() -> f64 {
@@ -93,13 +123,72 @@ impl Fault {
             effects,
             probability: certain(),
             after: 0,
+            duration: None,
+            database: None,
+            container: None,
+            region: None,
+            partitions: Vec::new(),
         }
+    }
+
+    /// Returns a fault that lists the physical partitions as before the last split of the
+    /// container, without an end. It affects only those listings.
+    pub fn stale_ranges() -> Self {
+        Self::always(Effect::StaleRanges)
+    }
+
+    /// Returns the fault of a partition whose split is not complete.
+    pub(crate) fn splitting(container: (&str, &str), parent: &str, children: &[String; 2]) -> Self {
+        let incomplete = Self::always(Effect::error(410, 1007)).in_container(container);
+        let [low, high] = children;
+        incomplete
+            .on_partition(parent)
+            .on_partition(low)
+            .on_partition(high)
     }
 
     /// Restricts the fault to this kind of operation. Call it once per kind.
     #[must_use]
     pub fn on(mut self, kind: OperationKind) -> Self {
         self.kinds.push(kind);
+        self
+    }
+
+    /// Restricts the fault to one physical partition, by its id. Call it once per partition. Ids are
+    /// unique in a container; see [`in_container`](Self::in_container). After a split the fault
+    /// still affects requests that name the split partition, but no requests to its children.
+    #[must_use]
+    pub fn on_partition(mut self, range_id: impl Into<String>) -> Self {
+        self.partitions.push(range_id.into());
+        self
+    }
+
+    /// Restricts the fault to a container, by the names of its database and of itself.
+    #[must_use]
+    pub fn in_container(mut self, (database, container): (&str, &str)) -> Self {
+        self.database = Some(database.to_owned());
+        self.container = Some(container.to_owned());
+        self
+    }
+
+    /// Restricts the fault to the requests that one region receives.
+    #[must_use]
+    pub fn in_region(mut self, name: impl Into<String>) -> Self {
+        self.region = Some(name.into());
+        self
+    }
+
+    /// Lets the fault affect all kinds of operation, also metadata.
+    #[must_use]
+    pub fn on_every_kind(mut self) -> Self {
+        self.kinds = OperationKind::ALL.to_vec();
+        self
+    }
+
+    /// Removes the fault this time after it was injected.
+    #[must_use]
+    pub fn lasting(mut self, duration: Duration) -> Self {
+        self.duration = Some(duration);
         self
     }
 
@@ -117,13 +206,33 @@ impl Fault {
         self
     }
 
-    /// Returns whether the fault can affect an operation of this kind.
-    pub(super) fn concerns(&self, kind: OperationKind) -> bool {
-        if self.kinds.is_empty() {
-            kind != OperationKind::Metadata
+    /// Returns whether the fault can affect a request.
+    pub(super) fn concerns(&self, target: &Target) -> bool {
+        let kind = if self.is_for_listings() {
+            target.lists_ranges
+        } else if self.kinds.is_empty() {
+            target.kind != OperationKind::Metadata
         } else {
-            self.kinds.contains(&kind)
-        }
+            self.kinds.contains(&target.kind)
+        };
+        let container = self.container.is_none()
+            || target
+                .container
+                .as_ref()
+                .is_some_and(|(database, container)| {
+                    self.database.as_ref() == Some(database)
+                        && self.container.as_ref() == Some(container)
+                });
+        let region = self.region.as_deref();
+        let region = region.is_none_or(|region| region == target.region);
+        kind && container
+            && region
+            && (self.partitions.is_empty() || target.reaches(&self.partitions))
+    }
+
+    /// Returns whether the fault affects only listings of physical partitions.
+    fn is_for_listings(&self) -> bool {
+        self.effects.contains(&Effect::StaleRanges)
     }
 
     /// Fails with the reason if the fault is invalid.
@@ -142,84 +251,22 @@ impl Fault {
                 "a probability is between 0 and 1, but this one is {given}"
             ));
         }
-        self.effects.iter().try_for_each(Effect::check)
-    }
-}
-
-/// The effect of a fault on a request.
-///
-/// ```
-/// use cdb_emulator::{Effect, Fault};
-///
-/// let throttled = Effect::Status { status: 429, substatus: 3200, retry_after_ms: Some(20) };
-/// // Two rejected requests, one that passes, and a lost response.
-/// let script = Fault::script([throttled.clone(), throttled, Effect::Pass, Effect::DropAnswer]);
-/// # assert_eq!(script.times, Some(4));
-///
-/// // The same effects as the admin route and `--faults` read them.
-/// let json = r#"{ "status": { "status": 429, "substatus": 3200, "retryAfterMs": 20 } }"#;
-/// assert_eq!(serde_json::from_str::<Effect>(json)?, script.effects[0]);
-/// assert_eq!(serde_json::to_string(&Effect::DropAnswer)?, r#""dropAnswer""#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    deny_unknown_fields
-)]
-#[non_exhaustive]
-pub enum Effect {
-    /// Responds with this status; the request is not executed.
-    Status {
-        /// For example 429, 503, 408, 449.
-        status: u16,
-        /// The sub-status.
-        #[serde(default)]
-        substatus: u32,
-        /// The delay in milliseconds after which the client may retry.
-        #[serde(default)]
-        retry_after_ms: Option<u64>,
-    },
-    /// Breaks the connection; the request is not executed.
-    DropRequest,
-    /// Executes the request and breaks the connection: the response is lost.
-    DropAnswer,
-    /// Executes the request and responds with this status.
-    StatusAfterEffect {
-        /// For example 408 or 500.
-        status: u16,
-    },
-    /// Executes the request after a delay. Delays of several faults add up, and combine with other
-    /// effects.
-    Delay(Latency),
-    /// No effect: lets one request of a script pass.
-    Pass,
-}
-
-impl Effect {
-    fn check(&self) -> Result<(), String> {
-        match self {
-            Self::Status { status, .. } | Self::StatusAfterEffect { status } => {
-                if (400..=599).contains(status) {
-                    Ok(())
-                } else {
-                    Err(format!(
-                        "a fault responds with a status from 400 to 599, but this one is {status}"
-                    ))
-                }
-            }
-            Self::Delay(latency) => latency.check(),
-            Self::DropRequest | Self::DropAnswer | Self::Pass => Ok(()),
+        if self.container.is_some() != self.database.is_some() {
+            return Err("name a container together with its database".to_owned());
         }
+        let has_metadata =
+            self.is_for_listings() || self.kinds.as_slice() == [OperationKind::Metadata];
+        if has_metadata && !self.partitions.is_empty() {
+            return Err("metadata belongs to no physical partition; omit `partitions`".to_owned());
+        }
+        self.effects.iter().try_for_each(Effect::check)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::Latency;
 
     #[test]
     fn a_fault_round_trips_through_json() {
@@ -246,12 +293,20 @@ mod tests {
             Effect::DropRequest,
             Effect::DropAnswer,
             Effect::StatusAfterEffect { status: 408 },
+            Effect::Silence,
+            Effect::StaleRanges,
             Effect::Pass,
         ];
         let effects = others
             .into_iter()
             .chain(latencies.into_iter().map(Effect::Delay));
-        let fault = Fault::script(effects).on(OperationKind::Batch).after(3);
+        let fault = Fault::script(effects)
+            .on(OperationKind::Batch)
+            .after(3)
+            .in_container(("db", "c"))
+            .in_region("West US")
+            .on_partition("7")
+            .lasting(ms(1500));
         let text = serde_json::to_string(&fault).unwrap();
         assert_eq!(
             serde_json::from_str::<Fault>(&text).unwrap(),
@@ -284,6 +339,17 @@ mod tests {
             ),
             (delay(2, 1), "below"),
             (delay(1, 3601), "10 minutes"),
+            (
+                Fault::stale_ranges().on_partition("0"),
+                "no physical partition",
+            ),
+            (
+                Fault {
+                    container: Some("c".to_owned()),
+                    ..pass()
+                },
+                "together with its database",
+            ),
         ] {
             let reason_found = fault.check().unwrap_err();
             assert!(reason_found.contains(reason), "{reason_found}");

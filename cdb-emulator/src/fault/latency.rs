@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
+use crate::millis;
 
 /// The maximum delay of a request. No client waits longer.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -112,30 +113,6 @@ impl Latency {
 fn normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.next()).ln()).sqrt();
     radius * (TAU * random.next()).cos()
-}
-
-mod millis {
-    //! Durations as milliseconds with fractions.
-
-    use std::time::Duration;
-
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        time: &Duration,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(time.as_secs_f64() * 1000.0)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Duration, D::Error> {
-        let millis = f64::deserialize(deserializer)?;
-        Duration::try_from_secs_f64(millis / 1000.0)
-            .map_err(|_| D::Error::custom(format!("{millis} ms is not a valid duration")))
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
-//! Matches requests with faults. The result depends on the seed and on earlier requests only.
+//! Matches requests with faults. The result depends on the seed, on earlier requests, and on the
+//! time only for faults with a duration.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::definition::{Effect, Fault};
+use super::definition::Fault;
+use super::effect::Effect;
 use super::latency::Latency;
 use super::plan::FaultPlan;
 use super::random::Random;
-use crate::observe::OperationKind;
+use super::target::Target;
 
 /// All faults of a server.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ struct ActiveFault {
     struck: u64,
     /// The number of matching requests that passed because of [`Fault::after`].
     passed: u32,
+    /// The end of [`Fault::duration`].
+    until: Option<Instant>,
     random: Random,
 }
 
@@ -107,7 +111,8 @@ impl Faults {
     }
 
     pub(crate) fn all(&self) -> FaultsState {
-        let state = self.state();
+        let mut state = self.state();
+        state.remove_spent();
         let faults = state.active.iter().map(|active| FaultState {
             fault: active.fault.clone(),
             struck: active.struck,
@@ -124,10 +129,18 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the faults for the next operation of this kind, and counts it. Delays add up; of
+    /// Returns whether a fault names a physical partition, so that targets need their partitions.
+    pub(crate) fn name_partitions(&self) -> bool {
+        let state = self.state();
+        let mut faults = state.active.iter();
+        faults.any(|active| !active.fault.partitions.is_empty())
+    }
+
+    /// Returns the faults for the next request to this target, and counts it. Delays add up; of
     /// other effects the first matching fault wins.
-    pub(crate) fn next(&self, kind: OperationKind) -> Injection {
+    pub(crate) fn next(&self, target: &Target) -> Injection {
         let mut state = self.state();
+        state.remove_spent();
         let State {
             latency, random, ..
         } = &mut *state;
@@ -136,7 +149,7 @@ impl Faults {
             effect: None,
         };
         for active in &mut state.active {
-            match active.next(kind) {
+            match active.next(target) {
                 None => {}
                 Some(Effect::Delay(latency)) => {
                     injection.delay += latency.sample(&mut active.random);
@@ -147,15 +160,17 @@ impl Faults {
                 }
             }
         }
-        state.active.retain(|active| !active.is_spent());
+        state.remove_spent();
         injection
     }
 }
 
 impl State {
     fn add(&mut self, fault: Fault) {
+        let end = |duration| Instant::now().checked_add(duration);
         self.active.push(ActiveFault {
             random: Random::new(self.seed, self.added),
+            until: fault.duration.and_then(end),
             fault,
             struck: 0,
             passed: 0,
@@ -163,21 +178,29 @@ impl State {
         self.added += 1;
     }
 
+    /// Removes the faults that have no further effect.
+    fn remove_spent(&mut self) {
+        let now = Instant::now();
+        self.active.retain(|active| !active.is_spent(now));
+    }
+
     fn seed(&mut self, seed: u64) {
         self.seed = seed;
         self.random = Random::new(seed, u64::MAX);
         self.added = 0;
-        for active in std::mem::take(&mut self.active) {
-            self.add(active.fault);
+        for active in &mut self.active {
+            active.random = Random::new(seed, self.added);
+            (active.struck, active.passed) = (0, 0);
+            self.added += 1;
         }
     }
 }
 
 impl ActiveFault {
-    /// Returns the effect on the next operation of this kind; `None` when the fault does not match
+    /// Returns the effect on the next request to this target; `None` when the fault does not match
     /// it.
-    fn next(&mut self, kind: OperationKind) -> Option<Effect> {
-        if !self.fault.concerns(kind) {
+    fn next(&mut self, target: &Target) -> Option<Effect> {
+        if !self.fault.concerns(target) {
             return None;
         }
         if self.passed < self.fault.after {
@@ -193,17 +216,17 @@ impl ActiveFault {
         effects.get(usize::try_from(step).ok()?).cloned()
     }
 
-    fn is_spent(&self) -> bool {
-        self.fault
-            .times
-            .is_some_and(|times| self.struck >= u64::from(times))
+    fn is_spent(&self, now: Instant) -> bool {
+        let times = self.fault.times;
+        times.is_some_and(|times| self.struck >= u64::from(times))
+            || self.until.is_some_and(|until| until <= now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use OperationKind::{Batch, Metadata, Query, Read};
+    use crate::observe::OperationKind::{self, Batch, Metadata, Query, Read};
 
     fn faults(list: impl IntoIterator<Item = Fault>) -> Faults {
         Faults::new(FaultPlan {
@@ -212,9 +235,13 @@ mod tests {
         })
     }
 
+    fn next(faults: &Faults, kind: OperationKind) -> Injection {
+        faults.next(&kind.into())
+    }
+
     /// Shows which of 200 reads a fault with probability 0.3 affects.
     fn pattern(faults: &Faults) -> String {
-        let shown = |_| faults.next(Read).effect.map_or('.', |_| 'x');
+        let shown = |_| next(faults, Read).effect.map_or('.', |_| 'x');
         (0..200).map(shown).collect()
     }
 
@@ -239,8 +266,8 @@ mod tests {
         let disturbed = faults([on_reads()]);
         let struck: String = (0..200)
             .map(|_| {
-                assert_eq!(disturbed.next(Query), Injection::default());
-                disturbed.next(Read).effect.map_or('.', |_| 'x')
+                assert_eq!(next(&disturbed, Query), Injection::default());
+                next(&disturbed, Read).effect.map_or('.', |_| 'x')
             })
             .collect();
         assert_eq!(struck, run);
@@ -251,12 +278,16 @@ mod tests {
         let refused = |status| Effect::StatusAfterEffect { status };
         let script = [refused(408), Effect::Pass, refused(503)];
         let faults = faults([Fault::script(script.clone()).on(Batch).after(1)]);
-        assert_eq!(faults.next(Batch).effect, None, "passed because of `after`");
+        assert_eq!(
+            next(&faults, Batch).effect,
+            None,
+            "passed because of `after`"
+        );
         for step in script {
-            assert_eq!(faults.next(Read).effect, None);
-            assert_eq!(faults.next(Batch).effect, Some(step));
+            assert_eq!(next(&faults, Read).effect, None);
+            assert_eq!(next(&faults, Batch).effect, Some(step));
         }
-        assert_eq!(faults.next(Batch).effect, None);
+        assert_eq!(next(&faults, Batch).effect, None);
         assert!(faults.state().active.is_empty());
     }
 
@@ -264,10 +295,54 @@ mod tests {
     fn delays_add_up_and_combine_with_another_effect() {
         let late = |ms| Fault::always(Effect::Delay(Duration::from_millis(ms).into()));
         let faults = faults([late(2), late(3).on(Read), Fault::once(Effect::DropAnswer)]);
-        let injection = faults.next(Read);
+        let injection = next(&faults, Read);
         assert_eq!(injection.delay, Duration::from_millis(5));
         assert_eq!(injection.effect, Some(Effect::DropAnswer));
-        assert_eq!(faults.next(Query).delay, Duration::from_millis(2));
-        assert_eq!(faults.next(Metadata), Injection::default());
+        assert_eq!(next(&faults, Query).delay, Duration::from_millis(2));
+        assert_eq!(next(&faults, Metadata), Injection::default());
+    }
+
+    #[test]
+    fn a_fault_of_a_partition_affects_requests_that_reach_it() {
+        let reading = |container: &str, partitions: &[&str]| Target {
+            container: Some(("db".to_owned(), container.to_owned())),
+            partitions: partitions.iter().map(|id| (*id).to_owned()).collect(),
+            ..Read.into()
+        };
+        let sick = Fault::always(Effect::Silence).in_container(("db", "c"));
+        let faults = faults([sick.on_partition("1").on_partition("2")]);
+        assert!(faults.name_partitions());
+        for (target, is_affected) in [
+            (reading("c", &["1"]), true),
+            (reading("c", &["0", "2"]), true),
+            (reading("c", &["0"]), false),
+            (reading("c", &[]), false),
+            (reading("d", &["1"]), false),
+            (Read.into(), false),
+        ] {
+            let effect = faults.next(&target).effect;
+            assert_eq!(effect.is_some(), is_affected, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn a_fault_with_a_duration_is_removed_after_it() {
+        let faults = faults([
+            Fault::always(Effect::DropAnswer).lasting(Duration::ZERO),
+            Fault::always(Effect::DropRequest).lasting(Duration::MAX),
+        ]);
+        assert_eq!(next(&faults, Read).effect, Some(Effect::DropRequest));
+        assert_eq!(faults.all().faults.len(), 1);
+    }
+
+    #[test]
+    fn a_fault_of_listings_affects_no_other_request() {
+        let faults = faults([Fault::stale_ranges()]);
+        assert_eq!(next(&faults, Metadata).effect, None);
+        let listing = Target {
+            lists_ranges: true,
+            ..Metadata.into()
+        };
+        assert_eq!(faults.next(&listing).effect, Some(Effect::StaleRanges));
     }
 }

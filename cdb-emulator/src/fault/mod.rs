@@ -5,14 +5,18 @@
 //! seed repeats a run.
 
 mod definition;
+mod effect;
 mod latency;
 mod matcher;
 mod plan;
 mod random;
+mod target;
 mod timer;
 
-pub use definition::{Effect, Fault};
+pub use definition::Fault;
+pub use effect::Effect;
 pub use latency::Latency;
 pub(crate) use matcher::{Faults, Injection};
 pub use plan::FaultPlan;
+pub(crate) use target::Target;
 pub(crate) use timer::Timer;

@@ -17,7 +17,7 @@ use crate::route::header;
 use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
 use crate::store::{Connection, Container, version};
-use crate::{charge, epk, rules, session};
+use crate::{charge, rules, session};
 
 /// Maximum number of operations in a request.
 const MAX_OPERATIONS: usize = 100;
@@ -104,7 +104,7 @@ pub(super) fn transactional(
     let transaction = connection.savepoint()?;
     let container = container(&transaction, request, (db, coll))?;
     let partition_key = partition_key(&request.headers, &container)?;
-    let epk = epk::effective_partition_key(&partition_key);
+    let epk = container.epk(&partition_key);
     let ranges = container.range_of(&epk).into_iter().collect();
     let access = Access::write(service, &transaction, request, &container, ranges)?;
     let context = OperationContext {
@@ -270,7 +270,7 @@ fn one(
 ) -> Result<Outcome, ServiceError> {
     let key = body.partition_key.as_deref().unwrap_or("[]");
     let key = key_of(key, container)?;
-    let epk = epk::effective_partition_key(&key);
+    let epk = container.epk(&key);
     if !range.holds(&epk) {
         return Err(ServiceError::range_gone());
     }

@@ -33,7 +33,7 @@ pub(super) fn dispatch(
             Response::empty(204)
         }
         (Resource::Containers(db), _) => containers(service, &connection, request, db)?,
-        (Resource::Container(db, id), _) => container(&connection, request, (db, id))?,
+        (Resource::Container(db, id), _) => container(service, &connection, request, (db, id))?,
         (Resource::Database(_), method) => {
             return Err(ServiceError::method_not_allowed(method, "GET or DELETE"));
         }
@@ -125,7 +125,19 @@ fn containers(
     }
 }
 
+/// Sets the progress of the index transformation of a container.
+pub(crate) fn set_index_progress(
+    service: &Service,
+    (database, id): (&str, &str),
+    percent: u8,
+) -> Result<(), ServiceError> {
+    let number = Container::find(&*service.store.read()?, database, id)?.number;
+    service.index_builds.set_progress(number, percent);
+    Ok(())
+}
+
 fn container(
+    service: &Service,
     connection: &Connection,
     request: &Request,
     (database, id): (&str, &str),
@@ -136,7 +148,9 @@ fn container(
             let mut response = Response::json(200, &container.to_json());
             if flag(&request.headers, "x-ms-documentdb-populatequotainfo") {
                 let name = "x-ms-documentdb-collection-index-transformation-progress";
-                response = response.with(name, container.index_progress(connection)?.to_string());
+                let progress = container.index_progress(connection)?;
+                let held = service.index_builds.progress(container.number);
+                response = response.with(name, progress.min(held.into()).to_string());
             }
             Ok(response.with("etag", container.etag))
         }
@@ -148,6 +162,10 @@ fn container(
             let definition = rules::definition(definition, Some(&container.definition))?;
             container.replace(connection, &definition)?;
             let replaced = Container::find(connection, database, id)?;
+            if replaced.policy() != container.policy() {
+                let builds = &service.index_builds;
+                builds.begin(container.number, container.indexed_policy());
+            }
             Ok(Response::json(200, &replaced.to_json()).with("etag", replaced.etag))
         }
         Method::DELETE => {
@@ -162,13 +180,11 @@ fn container(
 }
 
 fn account(service: &Service) -> Value {
-    let location = json!([{
-        "name": "Local", "databaseAccountEndpoint": service.settings.endpoint,
-    }]);
+    let locations = service.regions.locations();
     json!({
         "_self": "", "id": "emulator", "_rid": "emulator", "media": "//media/", "addresses": "//addresses/",
-        "_dbs": "//dbs/", "writableLocations": location, "readableLocations": location,
-        "enableMultipleWriteLocations": false,
+        "_dbs": "//dbs/", "writableLocations": locations["writableLocations"], "readableLocations": locations["readableLocations"],
+        "enableMultipleWriteLocations": locations["enableMultipleWriteLocations"],
         "userConsistencyPolicy": { "defaultConsistencyLevel": "Session" },
         "userReplicationPolicy": { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
         "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },

@@ -221,6 +221,7 @@ mod tests {
             path: path.to_owned(),
             headers: map,
             body: Bytes::from(body.to_string()),
+            ..Request::default()
         };
         dispatch(service, &request, &Resource::parse(path).unwrap()).unwrap()
     }

@@ -295,6 +295,7 @@ mod tests {
                     parameters: Vec::new(),
                 },
                 joined: false,
+                former: None,
                 limit: 70,
             };
             let page = run.page(&select, position).unwrap();

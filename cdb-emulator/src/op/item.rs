@@ -12,10 +12,10 @@ use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
 use crate::route::{flag, header};
+use crate::rules;
 use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
 use crate::store::{Container, version};
-use crate::{epk, rules};
 
 /// Executes a create or an upsert.
 pub(super) fn create(
@@ -133,7 +133,7 @@ fn read(
 
 /// Returns the physical partition of a partition key.
 fn range_of_key<'a>(container: &'a Container, key: &[Option<Value>]) -> Vec<&'a PhysicalRange> {
-    let epk = epk::effective_partition_key(key);
+    let epk = container.epk(key);
     container.range_of(&epk).into_iter().collect()
 }
 

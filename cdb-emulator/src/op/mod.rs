@@ -22,8 +22,10 @@ mod write;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use batch::decode;
+pub(crate) use catalog::set_index_progress;
 #[cfg(test)]
 pub(crate) use run::rows_of;
+pub(crate) use scope::reached_partitions;
 
 use http::Method;
 

@@ -55,6 +55,7 @@ pub(super) fn query(
         context: &context,
         scope: scope.rows,
         joined: index.joined,
+        former: service.index_builds.former(container.number),
         limit: request.page_size()?.unwrap_or(PAGE),
     };
     let page = run.page(&select, position)?;

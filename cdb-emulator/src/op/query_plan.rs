@@ -16,14 +16,12 @@ pub(super) fn plan(
     (db, coll): (&str, &str),
 ) -> Result<Response, ServiceError> {
     let body: QueryBody = serde_json::from_slice(&request.body)?;
-    let key = {
-        let connection = service.store.read()?;
-        Container::find(&connection, db, coll)?.partition_key_paths()
-    };
+    let container = Container::find(&*service.store.read()?, db, coll)?;
     let plan = QueryPlan::of(Query {
         text: &body.query,
         parameters: &body.parameters(),
-        key: &key,
+        key: &container.partition_key_paths(),
+        version: container.key_version(),
     })?;
     check_features(request, &plan)?;
     Ok(Response::json(200, &plan.to_json()))

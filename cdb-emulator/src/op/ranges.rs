@@ -1,6 +1,6 @@
 //! The physical partitions of a container: their list, their change feed, and splits.
 //!
-//! The cursor of the feed is the next free range id. LastDocument a split a client gets only the
+//! The cursor of the feed is the next free range id. After a split a client gets only the
 //! children, whose `parents` name the ranges that they replace. A client that knows all ranges gets
 //! 304.
 
@@ -13,7 +13,7 @@ use crate::response::Response;
 use crate::route::header;
 use crate::service::Service;
 use crate::store::Container;
-use crate::store::ranges::{PhysicalRange, next_number};
+use crate::store::ranges::{PhysicalRange, before_last_split, next_number};
 use crate::store::rid::Inside;
 use crate::store::version::last_lsn;
 
@@ -25,14 +25,23 @@ pub(super) fn ranges(
 ) -> Result<Response, ServiceError> {
     let connection = service.store.read()?;
     let container = container(&connection, request, (db, coll))?;
-    let etag = format!("\"{}\"", next_number(&container.ranges));
+    let ranges = if request.stale_ranges {
+        before_last_split(&container.ranges)
+    } else {
+        container.ranges.clone()
+    };
+    let etag = format!("\"{}\"", next_number(&ranges));
     let first = first(request)?;
     let lsn = last_lsn(&connection)?;
-    let new: Vec<Value> = container
-        .ranges
+    let share = u32::try_from(ranges.len()).map_or(1.0, f64::from).recip();
+    let new: Vec<Value> = ranges
         .iter()
         .filter(|range| range.number() >= first)
-        .map(|range| to_json(&container, range, (&etag, lsn)))
+        .map(|range| {
+            let mut listed = to_json(&container, range, (&etag, lsn));
+            listed["throughputFraction"] = share.into();
+            listed
+        })
         .collect();
     if new.is_empty() {
         return Ok(Response::empty(304).with("etag", etag).charged(1.0));
@@ -61,11 +70,10 @@ fn first(request: &Request) -> Result<u64, ServiceError> {
 fn to_json(container: &Container, range: &PhysicalRange, (etag, lsn): (&str, i64)) -> Value {
     let rid = container.rid_inside(Inside::Range(range.number()));
     let link = format!("{}pkranges/{rid}/", container.self_link());
-    let share = u32::try_from(container.ranges.len()).map_or(1.0, f64::from);
     json!({
         "id": range.id, "_rid": rid, "_self": link, "_etag": etag, "_ts": container.created, "_lsn": lsn,
         "minInclusive": range.min, "maxExclusive": range.max, "ridPrefix": range.number(),
-        "throughputFraction": 1.0 / share, "status": "online", "parents": range.parents,
+        "status": "online", "parents": range.parents,
     })
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Run<'a> {
     pub(super) scope: RowScope,
     /// Whether an index excludes documents whose join has no rows.
     pub(super) joined: bool,
+    /// The policy that has to serve a sort too, until a longer index transformation is complete.
+    pub(super) former: Option<Value>,
     /// Maximum number of rows of a page.
     pub(super) limit: usize,
 }
@@ -53,7 +55,7 @@ impl Run<'_> {
 
     /// Plans a query. The plan of a later page equals the plan of the first.
     fn pieces(&self, select: &Select, position: &Position) -> Result<Vec<Pushdown>, ServiceError> {
-        for policy in self.container.serving_policies() {
+        for policy in self.container.serving_policies().chain(&self.former) {
             plan::sort_is_indexed(select, policy)?;
         }
         let policy = self.container.indexed_policy();
@@ -422,6 +424,7 @@ pub(crate) fn rows_of(
         context: &context,
         scope,
         joined: false,
+        former: None,
         limit,
     };
     let mut rows = Vec::new();

@@ -8,13 +8,32 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::error::ServiceError;
+use crate::request::Request;
 use crate::route::header;
+use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
 use crate::store::{Container, SqlValue};
 use crate::{epk, rules};
 
 /// The condition of a single partition key.
 const ONE_KEY: &str = "pk = ?";
+
+/// Returns the ids of the physical partitions that a data request reaches. A partition that the
+/// request names is included even if it was split.
+pub(crate) fn reached_partitions(
+    service: &Service,
+    request: &Request,
+    (db, coll): (&str, &str),
+) -> Result<Vec<String>, ServiceError> {
+    let connection = service.store.read()?;
+    let container = Container::find(&connection, db, coll)?;
+    if let Some(id) = header(&request.headers, "x-ms-documentdb-partitionkeyrangeid") {
+        return Ok(vec![id.to_owned()]);
+    }
+    let scope = Scope::of(&request.headers, &container)?;
+    let ids = scope.ranges.iter().map(|range| range.id.clone());
+    Ok(ids.collect())
+}
 
 /// A condition on rows, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +99,7 @@ impl<'a> Scope<'a> {
                 key.len()
             )));
         }
-        let epk = epk::effective_partition_key(&key);
+        let epk = container.epk(&key);
         if key.len() < levels {
             // Greater than every hexadecimal digit that can follow the prefix.
             let end = format!("{epk}G");

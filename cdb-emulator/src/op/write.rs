@@ -8,7 +8,7 @@ use crate::error::ServiceError;
 use crate::sql::value;
 use crate::store::rid::Inside;
 use crate::store::{Connection, Container, StoredDocument, version};
-use crate::{charge, epk, index_terms, rules};
+use crate::{charge, index_terms, rules};
 
 /// An operation.
 #[derive(Clone, Debug)]
@@ -246,7 +246,7 @@ impl OperationContext<'_> {
         rules::size(body.len())?;
         let stored = StoredDocument {
             pk: self.pk(),
-            epk: epk::effective_partition_key(&self.partition_key),
+            epk: self.container.epk(&self.partition_key),
             id,
             etag: etag.clone(),
             lsn: self.lsn,

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::ranges::Ranges;
 use super::rewrite::{Bounds, cut, folded, sorted};
+use crate::epk::Version;
 use crate::error::ServiceError;
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::{self, Aggregate, rows};
@@ -17,6 +18,8 @@ pub(crate) struct Query<'a> {
     pub(crate) parameters: &'a HashMap<String, Value>,
     /// Paths of the container's partition key.
     pub(crate) key: &'a [String],
+    /// Version of the partition key.
+    pub(crate) version: Version,
 }
 
 /// A plan.
@@ -50,7 +53,7 @@ impl QueryPlan {
                 window: number(&select.offset)?.zip(number(&select.limit)?),
             },
             has_select_value: matches!(select.projection, Projection::Value(_)),
-            ranges: Ranges::of(&select, query.parameters, query.key),
+            ranges: Ranges::of(&select, query.parameters, (query.key, query.version)),
             ..Self::default()
         };
         plan.fold(&select)?;

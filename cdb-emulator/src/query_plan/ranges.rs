@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::epk;
+use crate::epk::{self, Version};
 use crate::sql::ast::{Binary, Expr, Select};
 
 /// Maximum number of keys of a plan. A query with more keys goes to all physical partitions.
@@ -27,7 +27,7 @@ impl Ranges {
     pub(super) fn of(
         select: &Select,
         parameters: &HashMap<String, Value>,
-        paths: &[String],
+        (paths, version): (&[String], Version),
     ) -> Self {
         // A property of a derived row is not the document's, even if the two have the same name.
         let filter = select.filter.as_ref().filter(|_| select.derived.is_none());
@@ -38,7 +38,7 @@ impl Ranges {
         };
         let keys = filter.and_then(|filter| query.keys(filter));
         let range = |key: &Key| {
-            let min = epk::effective_partition_key(key);
+            let min = version.effective_partition_key(key);
             let max = if key.len() < paths.len() {
                 format!("{min}{}", epk::MAX)
             } else {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{epk, sql};
+use crate::epk::Version;
+use crate::sql;
 
 fn plan_over(key: &[&str], text: &str) -> QueryPlan {
     let parameters = HashMap::from([
@@ -17,6 +18,7 @@ fn plan_over(key: &[&str], text: &str) -> QueryPlan {
         text,
         parameters: &parameters,
         key: &key,
+        version: Version::V2,
     };
     QueryPlan::of(query).unwrap()
 }
@@ -173,7 +175,7 @@ fn the_condition_on_the_partition_key_names_the_ranges() {
             .map(|range| (text(range, "min"), text(range, "max")))
             .collect()
     };
-    let point = |value: Value| epk::effective_partition_key(&[Some(value)]);
+    let point = |value: Value| Version::V2.effective_partition_key(&[Some(value)]);
     let everything = [(String::new(), "FF".to_owned())];
     let one = [(point(json!("k")), point(json!("k")))];
     for filter in [
@@ -268,6 +270,7 @@ fn an_aggregate_inside_of_something_else_is_refused() {
             text,
             parameters: &parameters,
             key: &[],
+            version: Version::V2,
         };
         assert_eq!(QueryPlan::of(query).unwrap_err().status, 400, "{text}");
     }

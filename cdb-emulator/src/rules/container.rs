@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::name::name;
 use super::policy;
+use crate::epk::Version;
 use crate::error::ServiceError;
 
 /// Maximum number of levels of a hierarchical partition key.
@@ -41,6 +42,10 @@ pub(crate) fn definition(
     }
     policy::check(&definition["indexingPolicy"], expires)?;
     if let Some(former) = former {
+        let version = &former["partitionKey"]["version"];
+        if definition["partitionKey"]["version"].is_null() && !version.is_null() {
+            definition["partitionKey"]["version"] = version.clone();
+        }
         unchanged(&definition, former)?;
     }
     Ok(definition)
@@ -55,6 +60,12 @@ fn partition_key(key: &Value) -> Result<(), ServiceError> {
     let Some(paths) = key["paths"].as_array() else {
         return refuse("a container needs a partitionKey with paths");
     };
+    match (&key["version"], key["kind"].as_str()) {
+        (Value::Null, _) => {}
+        (version, kind) if *version == 2 || (*version == 1 && kind != Some("MultiHash")) => {}
+        (_, Some("MultiHash")) => return refuse("a 'MultiHash' key has version 2"),
+        _ => return refuse("its version is neither 1 nor 2"),
+    }
     let most = match key["kind"].as_str() {
         None | Some("Hash") => 1,
         Some("MultiHash") => MOST_LEVELS,
@@ -119,7 +130,9 @@ fn unchanged(definition: &Value, former: &Value) -> Result<(), ServiceError> {
     };
     let what = if definition["id"] != former["id"] {
         "id"
-    } else if definition["partitionKey"]["paths"] != former["partitionKey"]["paths"] {
+    } else if definition["partitionKey"]["paths"] != former["partitionKey"]["paths"]
+        || Version::of(&definition["partitionKey"]) != Version::of(&former["partitionKey"])
+    {
         "partition key"
     } else if keys(definition) != keys(former) {
         // Also if they are omitted (azure-sdk-for-python#40070).

@@ -7,6 +7,7 @@ use super::container::Container;
 use super::offers::{self, Offer};
 use super::version::new_etag;
 use super::{indexes, ranges, rid, transformation};
+use crate::epk::Version;
 use crate::error::ServiceError;
 
 /// A database.
@@ -111,6 +112,7 @@ impl Container {
         now: i64,
     ) -> Result<Self, ServiceError> {
         Database::find(connection, database)?;
+        let ranges = ranges::evenly(Version::of(&definition["partitionKey"]), ranges.max(1));
         let id = definition["id"].as_str().unwrap_or_default().to_owned();
         let added = connection.execute(
             "INSERT OR IGNORE INTO container (database, id, definition, etag, created, ranges)
@@ -121,7 +123,7 @@ impl Container {
                 definition.to_string(),
                 new_etag(),
                 now,
-                serde_json::to_string(&ranges::evenly(ranges.max(1)))?
+                serde_json::to_string(&ranges)?
             ],
         )?;
         if added == 0 {

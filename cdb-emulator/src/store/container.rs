@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::indexes;
 use super::ranges::{self, PhysicalRange};
 use super::rid::{self, Inside};
+use crate::epk::Version;
 use crate::error::ServiceError;
 
 /// A container.
@@ -29,6 +30,16 @@ impl Container {
     /// Returns the paths of the partition key.
     pub(crate) fn partition_key_paths(&self) -> Vec<String> {
         strings(&self.definition["partitionKey"]["paths"])
+    }
+
+    /// Returns the version of the partition key.
+    pub(crate) fn key_version(&self) -> Version {
+        Version::of(&self.definition["partitionKey"])
+    }
+
+    /// Returns the effective partition key of a partition key.
+    pub(crate) fn epk(&self, key: &[Option<Value>]) -> String {
+        self.key_version().effective_partition_key(key)
     }
 
     /// Returns the time to live in seconds of documents without a `ttl`; `None` when expiry is off.
@@ -158,7 +169,7 @@ impl Container {
         id: &str,
     ) -> Result<[String; 2], ServiceError> {
         let number = ranges::next_number(&self.ranges);
-        let ranges = ranges::split(&self.ranges, id)?;
+        let ranges = ranges::split(self.key_version(), &self.ranges, id)?;
         connection.execute(
             "UPDATE container SET ranges = ? WHERE number = ?",
             params![serde_json::to_string(&ranges)?, self.number],

@@ -10,7 +10,7 @@ use crate::emulator_error::EmulatorError;
 
 /// The schema version that this emulator writes. A change of the tables increments it, and
 /// [`DataDir::open`] then has to migrate older data.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 /// Identifies the emulator's files among other SQLite files ("cdbe").
 const APPLICATION: i64 = 0x6364_6265;
 
@@ -64,6 +64,7 @@ impl DataDir {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         tune(&connection)?;
+        migrate(&connection)?;
         connection.pragma_update(None, "application_id", APPLICATION)?;
         connection.pragma_update(None, "user_version", SCHEMA)?;
         Ok(connection)
@@ -108,4 +109,17 @@ impl DataDir {
             tracing::warn!(%error, "the data directory stays locked until this process ends");
         }
     }
+}
+
+/// Migrates data of older emulators. Before schema version 2, all partition keys were hashed as in
+/// version 2, also those of definitions without a version.
+fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found == 1 && connection.table_exists(None, "container")? {
+        connection.execute(
+            "UPDATE container SET definition = json_set(definition, '$.partitionKey.version', 2)",
+            [],
+        )?;
+    }
+    Ok(())
 }

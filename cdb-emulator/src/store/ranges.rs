@@ -6,11 +6,8 @@
 use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
-use crate::epk;
+use crate::epk::Version;
 use crate::error::ServiceError;
-
-/// The end of the hash space: the two highest bits of a hash are never set.
-const END: u64 = 0x4000_0000_0000_0000;
 
 /// A physical partition: a range of the hash space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,26 +40,22 @@ impl PhysicalRange {
 }
 
 /// Divides the hash space into equal ranges.
-pub(super) fn evenly(count: u32) -> Vec<PhysicalRange> {
-    let boundary = |at: u32| match at {
-        0 => String::new(),
-        at if at == count => epk::MAX.to_owned(),
-        at => format!("{:08X}", 0x4000_0000_u64 * u64::from(at) / u64::from(count)),
-    };
+pub(super) fn evenly(version: Version, count: u32) -> Vec<PhysicalRange> {
     (0..count)
         .map(|at| PhysicalRange {
             id: at.to_string(),
-            min: boundary(at),
-            max: boundary(at + 1),
+            min: version.boundary(at, count),
+            max: version.boundary(at + 1, count),
             parents: Vec::new(),
         })
         .collect()
 }
 
-/// Reads the ranges of a container from its column. Older data have only the number of ranges.
+/// Reads the ranges of a container from its column. Older data have only the number of ranges, and
+/// version 2.
 pub(super) fn from_column(stored: ValueRef<'_>) -> Vec<PhysicalRange> {
     match stored {
-        ValueRef::Integer(count) => evenly(u32::try_from(count).unwrap_or(1)),
+        ValueRef::Integer(count) => evenly(Version::V2, u32::try_from(count).unwrap_or(1)),
         ValueRef::Text(json) => serde_json::from_slice(json).unwrap_or_default(),
         _ => Vec::new(),
     }
@@ -76,6 +69,7 @@ pub(crate) fn next_number(ranges: &[PhysicalRange]) -> u64 {
 
 /// Splits a range in the middle. Fails if the range does not exist or is too narrow.
 pub(super) fn split(
+    version: Version,
     ranges: &[PhysicalRange],
     id: &str,
 ) -> Result<Vec<PhysicalRange>, ServiceError> {
@@ -83,13 +77,9 @@ pub(super) fn split(
         .iter()
         .find(|range| range.id == id)
         .ok_or_else(ServiceError::range_gone)?;
-    let (low, high) = (position(&parent.min), position(&parent.max));
-    if high.saturating_sub(low) < 2 {
-        return Err(ServiceError::bad_request(
-            "The physical partition is too narrow to be split.",
-        ));
-    }
-    let middle = format!("{:016X}", low + (high - low) / 2);
+    let middle = version.middle(&parent.min, &parent.max).ok_or_else(|| {
+        ServiceError::bad_request("The physical partition is too narrow to be split.")
+    })?;
     let number = next_number(ranges);
     let mut parents = parent.parents.clone();
     parents.push(parent.id.clone());
@@ -111,23 +101,38 @@ pub(super) fn split(
     Ok(after)
 }
 
-/// Converts a boundary to a number: its first sixteen digits, padded with zeros.
-fn position(boundary: &str) -> u64 {
-    if boundary == epk::MAX {
-        return END;
+/// Returns the ranges as they were before the last split.
+pub(crate) fn before_last_split(ranges: &[PhysicalRange]) -> Vec<PhysicalRange> {
+    let newest = ranges.iter().max_by_key(|range| range.number());
+    let Some((parent, ancestors)) = newest.and_then(|newest| newest.parents.split_last()) else {
+        return ranges.to_vec();
+    };
+    let is_child = |range: &PhysicalRange| range.parents.last() == Some(parent);
+    let mut before: Vec<PhysicalRange> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match before.last_mut() {
+            // The low child became the parent; this is the high child.
+            Some(last) if is_child(range) && last.id == *parent => last.max.clone_from(&range.max),
+            _ if is_child(range) => before.push(PhysicalRange {
+                id: parent.clone(),
+                parents: ancestors.to_vec(),
+                ..range.clone()
+            }),
+            _ => before.push(range.clone()),
+        }
     }
-    let digits: String = boundary.chars().take(16).collect();
-    u64::from_str_radix(&format!("{digits:0<16}"), 16).unwrap_or_default()
+    before
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Version::V2;
     use super::*;
 
     #[test]
     fn a_split_leaves_no_gap_and_names_all_ancestors() {
-        let once = split(&evenly(1), "0").unwrap();
-        let twice = split(&once, "2").unwrap();
+        let once = split(V2, &evenly(V2, 1), "0").unwrap();
+        let twice = split(V2, &once, "2").unwrap();
         let shown: Vec<(&str, &str, &str, String)> = twice
             .iter()
             .map(|range| {
@@ -149,17 +154,20 @@ mod tests {
                 ("4", upper, "FF", "0,2".to_owned()),
             ]
         );
-        assert_eq!(split(&twice, "2").unwrap_err().status, 410);
+        assert_eq!(split(V2, &twice, "2").unwrap_err().status, 410);
+        assert_eq!(before_last_split(&twice), once);
+        assert_eq!(before_last_split(&once), evenly(V2, 1));
+        assert_eq!(before_last_split(&evenly(V2, 3)), evenly(V2, 3));
     }
 
     #[test]
     fn a_range_of_one_hash_cannot_be_split() {
-        let mut ranges = evenly(1);
+        let mut ranges = evenly(V2, 1);
         for _ in 0..62 {
             let id = ranges[0].id.clone();
-            ranges = split(&ranges, &id).unwrap();
+            ranges = split(V2, &ranges, &id).unwrap();
         }
         let id = ranges[0].id.clone();
-        assert_eq!(split(&ranges, &id).unwrap_err().status, 400);
+        assert_eq!(split(V2, &ranges, &id).unwrap_err().status, 400);
     }
 }

@@ -88,7 +88,9 @@ impl Account {
         assert!(matches!(created.status, 201 | 409), "{created:?}");
         let mut body = definition;
         body["id"] = "c".into();
-        body["partitionKey"] = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+        if body["partitionKey"].is_null() {
+            body["partitionKey"] = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+        }
         let created = account
             .define(("colls", "dbs/db"), "dbs/db/colls", &body)
             .await;
@@ -146,7 +148,24 @@ impl Account {
         date: &str,
         request: &Request<'_>,
     ) -> Option<Answer> {
-        let url = format!("{}{}", self.emulator.endpoint(), request.path);
+        let endpoint = self.emulator.endpoint();
+        self.exchange(&endpoint, (token, date), request).await
+    }
+
+    /// Sends a signed request to an endpoint of the account.
+    pub(crate) async fn send_to(&self, endpoint: &str, request: &Request<'_>) -> Answer {
+        let (token, date) = self.authorization(&request.method, request.resource);
+        let answer = self.exchange(endpoint, (&token, &date), request).await;
+        answer.expect("an answer")
+    }
+
+    async fn exchange(
+        &self,
+        endpoint: &str,
+        (token, date): (&str, &str),
+        request: &Request<'_>,
+    ) -> Option<Answer> {
+        let url = format!("{endpoint}{}", request.path);
         let mut http = self
             .http
             .request(request.method.clone(), url)
@@ -167,6 +186,18 @@ impl Account {
             headers,
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
         })
+    }
+
+    /// Reads the database.
+    pub(crate) async fn database(&self) -> Answer {
+        self.send(&Request {
+            method: Method::GET,
+            resource: ("dbs", "dbs/db"),
+            path: "dbs/db",
+            headers: &[],
+            body: None,
+        })
+        .await
     }
 
     /// Sends `POST …/docs`.

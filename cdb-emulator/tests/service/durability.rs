@@ -244,6 +244,27 @@ async fn data_of_a_newer_version_are_rejected_and_not_changed() {
 }
 
 #[tokio::test]
+async fn containers_of_an_older_emulator_keep_their_hash() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(start(folder.path()).await.expect("it starts"));
+    let file = folder.path().join("cosmos.sqlite");
+    let connection = Connection::open(&file).expect("a database");
+    let older = r#"PRAGMA user_version = 1; INSERT INTO container (database, id, definition, etag, created, ranges)
+        VALUES ('d', 'c', '{"id":"c","partitionKey":{"paths":["/pk"]}}', '', 0, '[]')"#;
+    connection.execute_batch(older).expect("it is written");
+    drop(connection);
+    drop(start(folder.path()).await.expect("it starts"));
+    let connection = Connection::open(&file).expect("a database");
+    let sql = "SELECT definition ->> '$.partitionKey.version' FROM container";
+    let version = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    assert_eq!(
+        version.expect("a version"),
+        2,
+        "it hashed every key as in version 2"
+    );
+}
+
+#[tokio::test]
 async fn files_of_other_applications_are_rejected_and_not_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("cosmos.sqlite");

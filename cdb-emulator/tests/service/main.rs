@@ -12,10 +12,13 @@ mod durability;
 mod explorer;
 mod faults;
 mod garbage;
+mod key_version;
 mod malformed;
+mod partition_faults;
 mod plans;
 mod queries;
 mod ranges;
+mod regions;
 mod start;
 mod throughput;
 #[cfg(feature = "tls")]

@@ -42,6 +42,8 @@ async fn invalid_settings_are_rejected_with_the_reason() {
         (of().physical_partitions(0), "1 to 1000 physical partitions"),
         (of().physical_partitions(1001), "1 to 1000"),
         (of().throughput(0), "no limit"),
+        (of().regions(["West", "West"]), "a name of its own"),
+        (of().regions([""]), "a name of its own"),
         (of().latency(Duration::from_secs(601)), "at most 10 minutes"),
         (of().fault(probability), "between 0 and 1"),
         (of().key("no base64!"), "not base64"),

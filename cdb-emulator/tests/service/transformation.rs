@@ -1,12 +1,12 @@
 //! Tests of index transformations during writes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use cdb_emulator::Emulator;
+use cdb_emulator::{Emulator, IndexBuild};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::account::{Account, Answer, Headers, Request};
+use crate::account::{Account, Answer, Headers, Request, http_client};
 
 /// Sends a request for the container.
 async fn container(
@@ -102,4 +102,82 @@ async fn a_small_container_has_its_new_indexes_immediately() {
         .await;
     replace(&account, "/n/?").await;
     assert_eq!(progress(&account).await, 100);
+}
+
+/// Adds a composite index of `/a` and `/b` to the policy.
+async fn add_composite(account: &Account) {
+    let mut body = container(account, Method::GET, &[], None).await.body;
+    let composite = [json!({ "path": "/a" }), json!({ "path": "/b" })];
+    body["indexingPolicy"]["compositeIndexes"] = json!([composite]);
+    let replaced = container(account, Method::PUT, &[], Some(&body)).await;
+    assert_eq!(replaced.status, 200, "{}", replaced.body);
+}
+
+#[tokio::test]
+async fn a_composite_index_serves_no_sort_until_its_build_is_complete() {
+    let builder = Emulator::builder().index_build(IndexBuild::Held);
+    let account = Account::with(builder.start().await.expect("it starts"), json!({})).await;
+    let document = json!({ "id": "1", "pk": "p", "n": 1, "a": 1, "b": 2 });
+    assert_eq!(account.create(&document).await.status, 201);
+    assert_eq!(progress(&account).await, 100);
+    add_composite(&account).await;
+    for percent in [0, 40, 99] {
+        let set = account.emulator.set_index_progress(("db", "c"), percent);
+        set.expect("the container exists");
+        assert_eq!(progress(&account).await, u64::from(percent));
+        let refused = sorted(&account, "a, c.b").await;
+        assert_eq!(refused.status, 400);
+        assert!(
+            refused.body.to_string().contains("composite index"),
+            "{}",
+            refused.body
+        );
+        assert_eq!(
+            sorted(&account, "a").await.status,
+            200,
+            "another index serves it"
+        );
+    }
+    let set = account.emulator.set_index_progress(("db", "c"), 100);
+    set.expect("the container exists");
+    assert_eq!(progress(&account).await, 100);
+    assert_eq!(sorted(&account, "a, c.b").await.documents(), [json!(1)]);
+    let missing = account.emulator.set_index_progress(("db", "d"), 100);
+    let missing = missing.expect_err("no container").to_string();
+    assert!(missing.contains("container db/d"), "{missing}");
+}
+
+#[tokio::test]
+async fn an_index_build_lasts_and_is_changed_over_http() {
+    let account = Account::start().await;
+    let admin = async |body: Value| {
+        let url = format!("{}_admin/indexes", account.emulator.endpoint());
+        let request = http_client().post(url).body(body.to_string());
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        let body = answer.bytes().await.expect("a body");
+        (
+            status,
+            serde_json::from_slice::<Value>(&body).expect("JSON"),
+        )
+    };
+    let lasting = json!({ "build": { "lastingMs": 500.0 } });
+    assert_eq!(admin(lasting.clone()).await, (200, lasting));
+    let begun = Instant::now();
+    add_composite(&account).await;
+    while sorted(&account, "a, c.b").await.status == 400 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(
+        begun.elapsed() >= Duration::from_millis(500),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(admin(json!({ "build": "held" })).await.0, 200);
+    replace(&account, "/a/?").await;
+    assert_eq!(progress(&account).await, 0);
+    let done = json!({ "database": "db", "container": "c", "progress": 100 });
+    assert_eq!(admin(done).await.0, 200);
+    assert_eq!(progress(&account).await, 100);
+    assert_eq!(admin(json!({ "build": "slow" })).await.0, 400);
 }

@@ -1,0 +1,294 @@
+//! The regions of the account: their endpoints, the write region, and failovers.
+//!
+//! All regions share the data. Each has an endpoint of its own, and the global endpoint leads to one
+//! of them, as the DNS entry of an account does. A failover has three steps, at three times on the
+//! service: the write region changes, the account document names the new one, and the global
+//! endpoint leads there. Sources: protocol.md 9.1 (403/3 WriteForbidden, 403/1008
+//! DatabaseAccountNotFound).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::ServiceError;
+use crate::millis;
+
+/// The name of the only region of an account without configured regions.
+const ONLY: &str = "Local";
+
+/// A move of the write region to another region, and the times of its steps.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_emulator::{Emulator, Failover};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
+/// let emulator = Emulator::builder().regions(["West US", "East US"]).start().await?;
+/// let failover = Failover::to("East US")
+///     .document_after(Duration::from_secs(2))
+///     .dns_after(Duration::from_secs(5));
+/// emulator.failover_with(&failover)?; // the West US answers writes with 403/3 from now on
+/// # emulator.stop().await; Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Failover {
+    /// The new write region; the next region of the account when `None`.
+    pub to: Option<String>,
+    /// The time after which the account document names the new write region. In JSON
+    /// `documentAfterMs`.
+    #[serde(rename = "documentAfterMs", with = "millis")]
+    pub document_after: Duration,
+    /// The time after which the global endpoint leads to the new write region; never when `None`.
+    /// In JSON `dnsAfterMs`.
+    #[serde(rename = "dnsAfterMs", with = "millis::optional")]
+    pub dns_after: Option<Duration>,
+}
+
+impl Failover {
+    /// Returns a failover to this region. The account document names it immediately, and the global
+    /// endpoint stays with the former write region.
+    pub fn to(region: impl Into<String>) -> Self {
+        Self {
+            to: Some(region.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Lets the account document name the new write region only after this time.
+    #[must_use]
+    pub fn document_after(mut self, time: Duration) -> Self {
+        self.document_after = time;
+        self
+    }
+
+    /// Lets the global endpoint lead to the new write region after this time.
+    #[must_use]
+    pub fn dns_after(mut self, time: Duration) -> Self {
+        self.dns_after = Some(time);
+        self
+    }
+}
+
+/// The regions of the account.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    regions: Vec<Region>,
+    /// The region that accepts writes.
+    write: usize,
+    /// The write region of the account document.
+    document: Delayed,
+    /// The region of the global endpoint.
+    global: Delayed,
+    multiple_write_locations: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Region {
+    name: String,
+    endpoint: String,
+    removed: bool,
+}
+
+/// A region that is replaced by another one at a time.
+#[derive(Debug, Default)]
+struct Delayed {
+    region: usize,
+    next: Option<(Instant, usize)>,
+}
+
+/// The regions as `/_admin/regions` shows them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RegionsState {
+    regions: Vec<Region>,
+    write_region: String,
+    document_write_region: String,
+    global_endpoint_region: String,
+    multiple_write_locations: bool,
+}
+
+impl Delayed {
+    fn get(&mut self) -> usize {
+        if let Some((_, region)) = self.next.take_if(|(at, _)| *at <= Instant::now()) {
+            self.region = region;
+        }
+        self.region
+    }
+
+    fn set(&mut self, region: usize, delay: Duration) {
+        self.get();
+        self.next = Instant::now().checked_add(delay).map(|at| (at, region));
+    }
+}
+
+impl Regions {
+    /// Creates the regions, each with its name and endpoint. The first one is the write region.
+    pub(crate) fn new(regions: &[(String, String)], global_endpoint: &str) -> Self {
+        let region = |name: &str, endpoint: &str| Region {
+            name: name.to_owned(),
+            endpoint: endpoint.to_owned(),
+            removed: false,
+        };
+        let regions = if regions.is_empty() {
+            vec![region(ONLY, global_endpoint)]
+        } else {
+            let all = regions.iter();
+            all.map(|(name, endpoint)| region(name, endpoint)).collect()
+        };
+        Self {
+            state: Mutex::new(State {
+                regions,
+                write: 0,
+                document: Delayed::default(),
+                global: Delayed::default(),
+                multiple_write_locations: false,
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is valid between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the name of the region that an endpoint belongs to; `None` is the global endpoint.
+    pub(crate) fn name(&self, endpoint: Option<usize>) -> String {
+        let mut state = self.state();
+        let region = state.at(endpoint);
+        state.regions[region].name.clone()
+    }
+
+    /// Returns the endpoint of a region; `None` if the account has no such region.
+    pub(crate) fn endpoint(&self, name: &str) -> Option<String> {
+        let state = self.state();
+        let region = state.find(name).ok()?;
+        Some(state.regions[region].endpoint.clone())
+    }
+
+    /// Fails if the region of an endpoint was removed, or does not accept this write.
+    pub(crate) fn check(
+        &self,
+        endpoint: Option<usize>,
+        is_write: bool,
+    ) -> Result<(), ServiceError> {
+        let mut state = self.state();
+        let region = state.at(endpoint);
+        let refuse =
+            |substatus, message| Err(ServiceError::new(403, substatus, "Forbidden", message));
+        if state.regions[region].removed {
+            return refuse(1008, "The database account does not exist in this region.");
+        }
+        if is_write && !state.multiple_write_locations && region != state.write {
+            let message = "The requested operation cannot be performed at this region.";
+            return refuse(3, message);
+        }
+        Ok(())
+    }
+
+    /// Moves the write region. Returns its name, or why it cannot move.
+    pub(crate) fn failover(&self, failover: &Failover) -> Result<String, String> {
+        let mut state = self.state();
+        let to = match &failover.to {
+            Some(name) => state.find(name)?,
+            None => state.next_region()?,
+        };
+        if state.regions[to].removed {
+            return Err(format!("region `{}` was removed", state.regions[to].name));
+        }
+        state.write = to;
+        state.document.set(to, failover.document_after);
+        if let Some(delay) = failover.dns_after {
+            state.global.set(to, delay);
+        }
+        Ok(state.regions[to].name.clone())
+    }
+
+    /// Lets the global endpoint lead to the write region.
+    pub(crate) fn move_global_endpoint(&self) {
+        let mut state = self.state();
+        let write = state.write;
+        state.global.set(write, Duration::ZERO);
+    }
+
+    /// Removes a region from the account, or adds it again. The write region moves to the next
+    /// region before it is removed.
+    pub(crate) fn set_removed(&self, name: &str, removed: bool) -> Result<(), String> {
+        let region = self.state().find(name)?;
+        if removed && self.state().write == region {
+            self.failover(&Failover::default())?;
+        }
+        self.state().regions[region].removed = removed;
+        Ok(())
+    }
+
+    pub(crate) fn set_multiple_write_locations(&self, enabled: bool) {
+        self.state().multiple_write_locations = enabled;
+    }
+
+    /// Returns the locations of the account document.
+    pub(crate) fn locations(&self) -> Value {
+        let mut state = self.state();
+        let write = state.document.get();
+        let mut regions: Vec<&Region> = state.regions.iter().collect();
+        regions.rotate_left(write);
+        regions.retain(|region| !region.removed);
+        let readable: Vec<Value> = regions.into_iter().map(Region::to_json).collect();
+        let writable = if state.multiple_write_locations {
+            &*readable
+        } else {
+            readable.get(..1).unwrap_or_default()
+        };
+        json!({
+            "writableLocations": writable, "readableLocations": readable,
+            "enableMultipleWriteLocations": state.multiple_write_locations,
+        })
+    }
+
+    pub(crate) fn all(&self) -> RegionsState {
+        let mut state = self.state();
+        let (document, global) = (state.document.get(), state.global.get());
+        let name = |region: usize| state.regions[region].name.clone();
+        RegionsState {
+            write_region: name(state.write),
+            document_write_region: name(document),
+            global_endpoint_region: name(global),
+            regions: state.regions.clone(),
+            multiple_write_locations: state.multiple_write_locations,
+        }
+    }
+}
+
+impl State {
+    fn at(&mut self, endpoint: Option<usize>) -> usize {
+        endpoint.unwrap_or_else(|| self.global.get())
+    }
+
+    fn find(&self, name: &str) -> Result<usize, String> {
+        let found = self.regions.iter().position(|region| region.name == name);
+        found.ok_or_else(|| format!("the account has no region `{name}`"))
+    }
+
+    /// Returns the region after the write region that was not removed.
+    fn next_region(&self) -> Result<usize, String> {
+        let count = self.regions.len();
+        let others = (1..count).map(|step| (self.write + step) % count);
+        let mut others = others.filter(|region| !self.regions[*region].removed);
+        let reason = "the account has no other region; set some with `EmulatorBuilder::regions`";
+        others.next().ok_or_else(|| reason.to_owned())
+    }
+}
+
+impl Region {
+    fn to_json(&self) -> Value {
+        json!({ "name": self.name, "databaseAccountEndpoint": self.endpoint })
+    }
+}

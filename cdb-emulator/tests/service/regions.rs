@@ -1,0 +1,265 @@
+//! Tests of the regions of an account: endpoints, failovers, removed regions.
+
+use std::time::{Duration, Instant};
+
+use cdb_emulator::{Effect, Emulator, Failover, Fault};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::account::{Account, Answer, Request, http_client};
+
+const WEST: &str = "West US";
+const EAST: &str = "East US";
+
+async fn two_regions() -> Account {
+    let builder = Emulator::builder().regions([WEST, EAST]);
+    Account::with(builder.start().await.expect("it starts"), json!({})).await
+}
+
+fn endpoint(account: &Account, region: &str) -> String {
+    account.emulator.region_endpoint(region).expect("a region")
+}
+
+/// Reads the account document from an endpoint.
+async fn document(account: &Account, endpoint: &str) -> Answer {
+    let request = Request {
+        method: Method::GET,
+        resource: ("", ""),
+        path: "",
+        headers: &[],
+        body: None,
+    };
+    account.send_to(endpoint, &request).await
+}
+
+/// Returns the names of the writable and of the readable regions.
+async fn locations(account: &Account) -> [Vec<String>; 2] {
+    let body = document(account, &account.emulator.endpoint()).await.body;
+    ["writableLocations", "readableLocations"].map(|list| {
+        let locations = body[list].as_array().expect("a list").iter();
+        let names = locations.map(|location| location["name"].as_str().expect("a name").to_owned());
+        names.collect()
+    })
+}
+
+/// Upserts a document at an endpoint.
+async fn write(account: &Account, endpoint: &str) -> Answer {
+    let request = Request {
+        method: Method::POST,
+        resource: ("docs", "dbs/db/colls/c"),
+        path: "dbs/db/colls/c/docs",
+        headers: &[
+            ("x-ms-documentdb-partitionkey", r#"["p"]"#),
+            ("x-ms-documentdb-is-upsert", "True"),
+        ],
+        body: Some(&json!({ "id": "a", "pk": "p" })),
+    };
+    account.send_to(endpoint, &request).await
+}
+
+/// Reads the document and queries it at an endpoint; returns both statuses.
+async fn read(account: &Account, endpoint: &str) -> [u16; 2] {
+    let key = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
+    let point = Request {
+        method: Method::GET,
+        resource: ("docs", "dbs/db/colls/c/docs/a"),
+        path: "dbs/db/colls/c/docs/a",
+        headers: &[key],
+        body: None,
+    };
+    let query = Request {
+        method: Method::POST,
+        resource: ("docs", "dbs/db/colls/c"),
+        path: "dbs/db/colls/c/docs",
+        headers: &[key, ("x-ms-documentdb-isquery", "True")],
+        body: Some(&json!({ "query": "SELECT * FROM c" })),
+    };
+    let point = account.send_to(endpoint, &point).await;
+    let query = account.send_to(endpoint, &query).await;
+    [point.status, query.status]
+}
+
+fn code(answer: &Answer) -> (u16, &str) {
+    (answer.status, answer.header("x-ms-substatus"))
+}
+
+/// Sends a body to an admin route.
+async fn admin(account: &Account, path: &str, body: &Value) -> (u16, Value) {
+    let url = format!("{}_admin/{path}", account.emulator.endpoint());
+    let request = http_client().post(url).body(body.to_string());
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.expect("a body");
+    (status, serde_json::from_slice(&body).expect("JSON"))
+}
+
+#[tokio::test]
+async fn an_account_has_one_region_by_default() {
+    let account = Account::start().await;
+    let body = document(&account, &account.emulator.endpoint()).await.body;
+    let only = json!([{ "name": "Local", "databaseAccountEndpoint": account.emulator.endpoint() }]);
+    assert_eq!(body["writableLocations"], only);
+    assert_eq!(body["readableLocations"], only);
+    assert_eq!(body["enableMultipleWriteLocations"], false);
+    let refused = account.emulator.failover().unwrap_err().to_string();
+    assert!(refused.contains("no other region"), "{refused}");
+}
+
+#[tokio::test]
+async fn only_the_write_region_accepts_writes() {
+    let account = two_regions().await;
+    assert_eq!(locations(&account).await, [vec![WEST], vec![WEST, EAST]]);
+    let (west, east) = (endpoint(&account, WEST), endpoint(&account, EAST));
+    let global = account.emulator.endpoint();
+    assert!(west != east && west != global && east != global);
+    assert_eq!(write(&account, &west).await.status, 201);
+    assert_eq!(write(&account, &global).await.status, 200);
+    assert_eq!(code(&write(&account, &east).await), (403, "3"));
+    assert_eq!(read(&account, &east).await, [200, 200]);
+    assert_eq!(account.emulator.region_endpoint("North"), None);
+}
+
+#[tokio::test]
+async fn a_failover_moves_the_writes_to_the_next_region() {
+    let account = two_regions().await;
+    let (west, east) = (endpoint(&account, WEST), endpoint(&account, EAST));
+    let global = account.emulator.endpoint();
+    assert_eq!(account.emulator.failover().unwrap(), EAST);
+    assert_eq!(locations(&account).await, [vec![EAST], vec![EAST, WEST]]);
+    assert_eq!(write(&account, &east).await.status, 201);
+    for former in [&west, &global] {
+        assert_eq!(code(&write(&account, former).await), (403, "3"));
+        assert_eq!(read(&account, former).await, [200, 200]);
+    }
+    account.emulator.move_global_endpoint();
+    assert_eq!(write(&account, &global).await.status, 200);
+    assert_eq!(account.emulator.failover().unwrap(), WEST);
+    assert_eq!(write(&account, &west).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_failover_without_a_container_refuses_its_creation_at_the_former_region() {
+    let account = two_regions().await;
+    account.emulator.failover().unwrap();
+    let body = json!({ "id": "d", "partitionKey": { "paths": ["/pk"], "version": 2 } });
+    let create = Request {
+        method: Method::POST,
+        resource: ("colls", "dbs/db"),
+        path: "dbs/db/colls",
+        headers: &[],
+        body: Some(&body),
+    };
+    let refused = account.send_to(&endpoint(&account, WEST), &create).await;
+    assert_eq!(code(&refused), (403, "3"));
+    let created = account.send_to(&endpoint(&account, EAST), &create).await;
+    assert_eq!(created.status, 201);
+}
+
+#[tokio::test]
+async fn the_account_document_and_the_global_endpoint_follow_later() {
+    let account = two_regions().await;
+    let global = account.emulator.endpoint();
+    let failover = Failover::to(EAST)
+        .document_after(Duration::from_millis(300))
+        .dns_after(Duration::from_millis(900));
+    let begun = Instant::now();
+    account.emulator.failover_with(&failover).unwrap();
+    assert_eq!(locations(&account).await[0], [WEST]);
+    while locations(&account).await[0] == [WEST] {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(
+        begun.elapsed() >= Duration::from_millis(300),
+        "{:?}",
+        begun.elapsed()
+    );
+    while write(&account, &global).await.status == 403 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(
+        begun.elapsed() >= Duration::from_millis(900),
+        "{:?}",
+        begun.elapsed()
+    );
+    let unknown = account.emulator.failover_with(&Failover::to("North"));
+    let unknown = unknown.unwrap_err().to_string();
+    assert!(unknown.contains("no region `North`"), "{unknown}");
+}
+
+#[tokio::test]
+async fn a_removed_region_does_not_know_the_account() {
+    let account = two_regions().await;
+    let (west, east) = (endpoint(&account, WEST), endpoint(&account, EAST));
+    account.emulator.remove_region(WEST).unwrap();
+    assert_eq!(code(&write(&account, &west).await), (403, "1008"));
+    assert_eq!(code(&document(&account, &west).await), (403, "1008"));
+    assert_eq!(read(&account, &west).await, [403, 403]);
+    assert_eq!(write(&account, &east).await.status, 201);
+    account.emulator.move_global_endpoint();
+    assert_eq!(locations(&account).await, [[EAST], [EAST]]);
+    assert!(
+        account.emulator.remove_region(EAST).is_err(),
+        "it is the last region"
+    );
+    account.emulator.restore_region(WEST).unwrap();
+    assert_eq!(read(&account, &west).await, [200, 200]);
+    assert_eq!(locations(&account).await, [vec![EAST], vec![EAST, WEST]]);
+}
+
+#[tokio::test]
+async fn every_region_accepts_writes_with_multiple_write_locations() {
+    let builder = Emulator::builder()
+        .regions([WEST, EAST])
+        .multiple_write_locations();
+    let account = Account::with(builder.start().await.unwrap(), json!({})).await;
+    assert_eq!(locations(&account).await, [[WEST, EAST], [WEST, EAST]]);
+    let east = endpoint(&account, EAST);
+    assert_eq!(
+        document(&account, &east).await.body["enableMultipleWriteLocations"],
+        true
+    );
+    assert_eq!(write(&account, &east).await.status, 201);
+    account.emulator.set_multiple_write_locations(false);
+    assert_eq!(code(&write(&account, &east).await), (403, "3"));
+}
+
+#[tokio::test]
+async fn a_fault_affects_one_region() {
+    let account = two_regions().await;
+    account
+        .emulator
+        .inject(Fault::always(Effect::error(503, 0)).in_region(EAST));
+    assert_eq!(read(&account, &endpoint(&account, EAST)).await, [503, 503]);
+    assert_eq!(read(&account, &endpoint(&account, WEST)).await, [404, 200]);
+    assert_eq!(
+        read(&account, &account.emulator.endpoint()).await,
+        [404, 200]
+    );
+}
+
+#[tokio::test]
+async fn regions_are_changed_over_http() {
+    let account = two_regions().await;
+    let moved = json!({ "to": EAST, "documentAfterMs": 60_000 });
+    let (status, state) = admin(&account, "failover", &moved).await;
+    let shown = ["writeRegion", "documentWriteRegion", "globalEndpointRegion"];
+    let shown = shown.map(|name| state[name].as_str().unwrap_or_default());
+    assert_eq!((status, shown), (200, [EAST, WEST, WEST]));
+    assert_eq!(state["regions"][1]["endpoint"], endpoint(&account, EAST));
+    let changes = json!({ "multipleWriteLocations": true, "moveGlobalEndpoint": true });
+    let (_, state) = admin(&account, "regions", &changes).await;
+    assert_eq!(state["globalEndpointRegion"], EAST);
+    assert_eq!(state["multipleWriteLocations"], true);
+    let (_, state) = admin(&account, "regions", &json!({ "remove": WEST })).await;
+    assert_eq!(state["regions"][0]["removed"], true);
+    for (path, body, says) in [
+        ("failover", json!({}), "no other region"),
+        ("failover", json!({ "to": WEST }), "was removed"),
+        ("regions", json!({ "remove": "North" }), "no region `North`"),
+        ("regions", json!({ "add": "North" }), "unknown field `add`"),
+    ] {
+        let (status, refused) = admin(&account, path, &body).await;
+        let message = refused["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && message.contains(says), "{path}: {refused}");
+    }
+}
