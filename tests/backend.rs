@@ -69,6 +69,19 @@ impl Backend {
         Self::on_account(account, change)
     }
 
+    /// Like [`start_simulated`](Self::start_simulated), with this many physical partitions. `None`
+    /// on an account, which decides for itself.
+    pub async fn start_simulated_on(partitions: u32) -> Option<Self> {
+        if CosmosDBProviderConfig::from_env().is_ok() {
+            println!("skipped: only the emulator has as many physical partitions as a test wants");
+            return None;
+        }
+        let time = SimulatedTime::new();
+        let emulator = emulator_on(partitions);
+        let emulator = time.in_real_time(emulator).await;
+        Some(Self::on_emulator(emulator, Some(time), |_| {}))
+    }
+
     fn on_account(
         config: CosmosDBProviderConfig,
         change: impl FnOnce(&mut CosmosDBProviderConfig),
@@ -214,7 +227,13 @@ impl Backend {
 }
 
 async fn emulator() -> Emulator {
-    let emulator = Emulator::builder().identity(IDENTITY, DataRole::DataContributor);
+    emulator_on(1).await
+}
+
+async fn emulator_on(partitions: u32) -> Emulator {
+    let emulator = Emulator::builder()
+        .identity(IDENTITY, DataRole::DataContributor)
+        .physical_partitions(partitions);
     emulator.start().await.expect("the emulator starts")
 }
 

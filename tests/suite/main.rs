@@ -18,6 +18,7 @@ mod model;
 mod network;
 mod outbox;
 mod own_container;
+mod partitions;
 mod policy;
 mod requests;
 mod retention;

@@ -84,6 +84,8 @@ pub(crate) struct Poll<'a, Q: Polled> {
     pub(crate) number: PollNumber,
     pub(crate) wanted: &'a Q::Wanted,
     pub(crate) share: Share,
+    /// The physical partitions to query.
+    pub(super) ranges: &'a [RangeId],
     /// The rows per physical partition, without unusable items.
     pub(super) rows: u32,
 }

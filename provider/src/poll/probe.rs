@@ -29,7 +29,7 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_FOUND: u32 = 32;
 
 /// The deadline of a probe by the gateway, which waits for its slowest partition.
-const GATEWAY_DEADLINE: Duration = Duration::from_secs(1);
+const GATEWAY_DEADLINE: Duration = Duration::from_millis(500);
 
 /// The time without probes by the gateway after one has failed. Each partition is then probed
 /// separately.
@@ -175,8 +175,13 @@ async fn probe_by_gateway(
 async fn probe_each(services: &Services, share: &Share, mut due: DueItems) -> Result<DueItems> {
     let ranges = &services.queues.ranges;
     let own = ranges.available(share.own_ranges());
-    let nothing = due.clone();
-    let probes = stream::iter(own).map(|range| probe_range(services, share, &nothing, range));
+    let probe = ProbeEach {
+        services,
+        share,
+        nothing: due.clone(),
+        ranges: &own,
+    };
+    let probes = stream::iter(own.clone()).map(|range| probe.range(range));
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
     let mut failed = None;
     let mut has_answer = answers.is_empty();
@@ -197,19 +202,28 @@ async fn probe_each(services: &Services, share: &Share, mut due: DueItems) -> Re
     failed.filter(|_| !has_answer).map_or(Ok(due), Err)
 }
 
-/// Returns the first due items of a physical partition, and whether it has more.
-async fn probe_range(
-    services: &Services,
-    share: &Share,
-    nothing: &DueItems,
-    range: RangeId,
-) -> Result<(RangeId, Vec<Result<Stored<Durable>, Unreadable>>, bool)> {
-    let query = query(services, &share.part(&range), nothing);
-    let run = services.container().query(query).page_size(MAX_FOUND);
-    let mut pages = run.in_range(&range).row_by_row().pages();
-    let answer = services.queues.ranges.answer(&range, pages.next_page());
-    let rows = answer.await?.unwrap_or_default();
-    Ok((range, rows, pages.has_more()))
+/// A probe of the physical partitions one by one.
+struct ProbeEach<'a> {
+    services: &'a Services,
+    share: &'a Share,
+    nothing: DueItems,
+    ranges: &'a [RangeId],
+}
+
+impl ProbeEach<'_> {
+    /// Returns the first due items of a partition, and whether it has more.
+    async fn range(
+        &self,
+        range: RangeId,
+    ) -> Result<(RangeId, Vec<Result<Stored<Durable>, Unreadable>>, bool)> {
+        let query = query(self.services, &self.share.part(&range), &self.nothing);
+        let run = self.services.container().query(query).page_size(MAX_FOUND);
+        let mut pages = run.in_range(&range).row_by_row().pages();
+        let ranges = &self.services.queues.ranges;
+        let answer = ranges.answer(&range, self.ranges, pages.next_page());
+        let rows = answer.await?.unwrap_or_default();
+        Ok((range, rows, pages.has_more()))
+    }
 }
 
 /// Returns the query for undelivered intents, and for the due items of the asked queues.

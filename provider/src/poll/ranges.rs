@@ -9,11 +9,10 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// The deadline of the first query, and the first backoff. Both double with each failure, so that a
-/// slow partition, or a slow machine, answers in the end.
+/// The deadline of a query, and the first backoff after it.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// The longest deadline and backoff.
+/// The longest backoff. It doubles with each failure.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The physical partitions that did not answer lately.
@@ -24,8 +23,7 @@ pub(crate) struct Ranges {
 
 #[derive(Clone, Copy, Debug)]
 struct Failing {
-    /// The deadline of the next query, and the backoff before it.
-    pause: Duration,
+    backoff: Duration,
     retry_at: Instant,
 }
 
@@ -35,38 +33,50 @@ impl Ranges {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the ranges in backoff. A single range has none: a poll of it delays no other.
-    pub(crate) fn available(&self, mut ranges: Vec<RangeId>) -> Vec<RangeId> {
-        if ranges.len() > 1 {
-            let (failing, now) = (self.failing(), Instant::now());
-            ranges.retain(|range| failing.get(range).is_none_or(|state| state.retry_at <= now));
+    /// Returns the ranges that are not in backoff; all of them if every range is failing, because
+    /// then a query delays no other.
+    pub(crate) fn available(&self, ranges: Vec<RangeId>) -> Vec<RangeId> {
+        let (failing, now) = (self.failing(), Instant::now());
+        let may_retry = |range: &RangeId| {
+            let state = failing.get(range);
+            state.is_none_or(|state| state.retry_at <= now)
+        };
+        if ranges.iter().any(|range| !failing.contains_key(range)) {
+            return ranges.into_iter().filter(may_retry).collect();
         }
         ranges
     }
 
-    /// Awaits the answer of a range until its deadline, and notes whether the range answered.
+    /// Awaits the answer of a range, and notes whether the range answered. If `others` are waiting
+    /// for the poll to end, the range has a deadline.
     ///
     /// # Errors
     /// Fails when the query fails, or the deadline has passed.
     pub(crate) async fn answer<T>(
         &self,
         range: &RangeId,
+        others: &[RangeId],
         query: impl Future<Output = cdb_client::Result<T>>,
     ) -> Result<T> {
-        let deadline = self.failing().get(range).map_or(FIRST, |state| state.pause);
-        let answer = match tokio::time::timeout(deadline, query).await {
+        let answer = if self.delays_others(range, others) {
+            tokio::time::timeout(FIRST, query).await
+        } else {
+            Ok(query.await)
+        };
+        let answer = match answer {
             Ok(answer) => answer.map_err(Error::from),
             Err(_) => Err(Error::Retryable(format!(
-                "physical partition {range} did not answer within {deadline:?}"
+                "physical partition {range} did not answer within {FIRST:?}"
             ))),
         };
         let mut failing = self.failing();
         match &answer {
             Err(error) if !is_split(error) => {
-                let pause = (deadline * 2).min(LONGEST);
-                let retry_at = Instant::now() + deadline;
-                tracing::warn!(%range, %error, backoff = ?deadline, "cannot poll a physical partition");
-                failing.insert(range.clone(), Failing { pause, retry_at });
+                let before = failing.get(range).map(|state| state.backoff);
+                let backoff = before.map_or(FIRST, |backoff| (backoff * 2).min(LONGEST));
+                let retry_at = Instant::now() + backoff;
+                tracing::warn!(%range, %error, ?backoff, "cannot poll a physical partition");
+                failing.insert(range.clone(), Failing { backoff, retry_at });
             }
             _ => {
                 failing.remove(range);
@@ -75,9 +85,67 @@ impl Ranges {
         drop(failing);
         answer
     }
+
+    /// Returns whether a range that answers waits for this one.
+    fn delays_others(&self, range: &RangeId, others: &[RangeId]) -> bool {
+        let failing = self.failing();
+        let answers = |other: &RangeId| other != range && !failing.contains_key(other);
+        others.iter().any(answers)
+    }
 }
 
 /// Returns whether the queried partition no longer exists, because it was split or merged.
 pub(super) fn is_split(error: &Error) -> bool {
     matches!(error, Error::Request(error) if error.is_partition_split())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(ids: &[&str]) -> Vec<RangeId> {
+        serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
+    }
+
+    /// Queries a range that never answers.
+    async fn fail(state: &Ranges, range: &RangeId, others: &[RangeId]) {
+        let silent = std::future::pending::<cdb_client::Result<()>>();
+        let answer = state.answer(range, others, silent).await;
+        assert!(answer.is_err_and(|error| error.is_retryable()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_range_has_a_deadline_and_a_growing_backoff_until_it_answers() {
+        let (state, all) = (Ranges::default(), ids(&["0", "1"]));
+        for backoff in [1, 2, 4, 8, 16, 30, 30] {
+            let begun = Instant::now();
+            fail(&state, &all[1], &all).await;
+            assert_eq!(begun.elapsed(), FIRST);
+            assert_eq!(state.available(all.clone()), ids(&["0"]));
+            tokio::time::advance(Duration::from_secs(backoff)).await;
+            assert_eq!(state.available(all.clone()), all);
+        }
+        let answer = state.answer(&all[1], &all, async { Ok(7) }).await;
+        assert_eq!(answer.expect("it answers"), 7);
+        assert!(state.failing().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_range_that_delays_no_other_has_no_deadline() {
+        let (state, all) = (Ranges::default(), ids(&["0", "1"]));
+        let slow = async {
+            tokio::time::sleep(FIRST * 5).await;
+            Ok(7)
+        };
+        assert!(state.answer(&all[0], &all[..1], slow).await.is_ok());
+        fail(&state, &all[0], &all).await;
+        fail(&state, &all[1], &all).await;
+        assert_eq!(state.available(all.clone()), all, "every range is retried");
+        let slow = async {
+            tokio::time::sleep(FIRST * 5).await;
+            Ok(7)
+        };
+        assert!(state.answer(&all[0], &all, slow).await.is_ok());
+        assert_eq!(state.available(all.clone()), ids(&["0"]));
+    }
 }

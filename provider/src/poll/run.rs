@@ -69,11 +69,12 @@ pub(crate) async fn poll<Q: Polled>(
             services,
             number,
             wanted,
+            ranges: &ranges,
             rows: rows_of_each(queues.polls(Q::QUEUE).base_rows(), ranges.len()),
             share,
         };
         let is_complete = ranges.len() == count;
-        let answers = stream::iter(ranges).map(|range| poll.range(range));
+        let answers = stream::iter(ranges.clone()).map(|range| poll.range(range));
         let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).collect().await;
         let has_split = |answer: &Result<_>| matches!(answer, Err(error) if is_split(error));
         if answers.iter().any(has_split) && restarts < MAX_RESTARTS {
@@ -106,11 +107,7 @@ impl<Q: Polled> Poll<'_, Q> {
         let sent_at = Instant::now();
         let read = self.services.container().query(query).in_range(&range);
         let read = read.row_by_row().all();
-        let rows = if self.share.has_many_ranges() {
-            queues.ranges.answer(&range, read).await?
-        } else {
-            read.await?
-        };
+        let rows = queues.ranges.answer(&range, self.ranges, read).await?;
         let mut result = PollResult::of(&rows, Q::VISIBLE_AT, Q::visible_at);
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {

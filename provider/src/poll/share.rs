@@ -182,3 +182,70 @@ impl Share {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cdb_coordination::InMemoryLeaseProvider;
+
+    use super::*;
+
+    fn ranges(count: usize) -> Vec<RangeId> {
+        let ids: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+        serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
+    }
+
+    async fn share(index: u32, of: u32, partitions: usize) -> Share {
+        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(index, of)));
+        shares.widest(ranges(partitions)).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn polls_include_overdue_items_at_intervals() {
+        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(0, 2)));
+        let next = async |queue| shares.of_poll(queue, ranges(1)).await.overdue;
+        assert!(next(PolledQueue::Orchestrations).await);
+        assert!(next(PolledQueue::Activities).await);
+        assert!(!next(PolledQueue::Orchestrations).await);
+        tokio::time::advance(OVERDUE_INTERVAL).await;
+        assert!(next(PolledQueue::Orchestrations).await);
+        assert!(shares.widest(ranges(1)).await.overdue);
+    }
+
+    #[tokio::test]
+    async fn runtimes_share_slots_while_there_are_few_partitions() {
+        for partitions in [1, 2, 5] {
+            let share = share(0, 3, partitions).await;
+            assert_eq!(share.own_ranges(), ranges(partitions));
+            let part = share.part(&ranges(1)[0]);
+            assert!(matches!(part, Part::Slots { slots, overdue: true } if slots.len() == 86));
+            assert!(share.has(&ranges(1)[0], 0) && !share.has(&ranges(1)[0], 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn each_of_many_partitions_belongs_to_one_runtime_and_is_overdue_for_the_others() {
+        let mut owners = vec![0; 100];
+        for index in 0..8 {
+            let share = share(index, 8, 100).await;
+            for (at, range) in ranges(100).iter().enumerate() {
+                match share.part(range) {
+                    Part::All => owners[at] += 1,
+                    part => assert_eq!(part, Part::Overdue),
+                }
+            }
+            assert!((3..=30).contains(&share.own_ranges().len()));
+            assert!(!share.is_wide());
+        }
+        assert!(owners.iter().all(|owners| *owners == 1), "{owners:?}");
+    }
+
+    #[tokio::test]
+    async fn a_single_runtime_polls_everything_and_one_without_slots_nothing() {
+        let alone = share(0, 1, 50).await;
+        assert_eq!(alone.own_ranges().len(), 50);
+        assert!(alone.is_wide() && alone.part(&ranges(1)[0]) == Part::All);
+        let left = Share::new(ranges(50), SlotSet::NONE, true);
+        assert!(left.own_ranges().is_empty());
+        assert!(left.existing(&ranges(2).into_iter().collect()).is_empty());
+    }
+}

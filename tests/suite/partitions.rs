@@ -1,0 +1,213 @@
+//! Many physical partitions: one that does not answer delays only its own instances, and polls
+//! visit only those with due items. Time is simulated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::HttpRequest;
+use cdb_emulator::{Effect, Emulator, Fault};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
+use cdb_tests::Backend;
+use duroxide::providers::Provider as _;
+use tokio::time::Instant;
+
+use crate::harness::next_turn;
+use crate::network::Network;
+use crate::several::{ack, enqueue, start};
+
+const LOCK: Duration = Duration::from_secs(30);
+
+/// The longest time until a runtime finds the message of another one, while a partition is sick.
+const FOUND_WITHIN: Duration = Duration::from_secs(2);
+
+const SICK: &str = "3";
+
+/// Instances, each with its physical partition.
+async fn instances(provider: &CosmosDBProvider, count: u32) -> Vec<(String, String)> {
+    let mut instances = Vec::new();
+    for number in 0..count {
+        let instance = format!("i-{number}");
+        let range = provider
+            .container()
+            .range_of(&instance.as_str().into())
+            .await;
+        let range = range
+            .expect("the partitions are listed")
+            .expect("a string is hashed");
+        instances.push((instance, range.to_string()));
+    }
+    instances
+}
+
+/// Starts instances from another process while a partition is sick. The runtime finds those of the
+/// other partitions in time, and those of the sick one after `recover`.
+async fn only_the_sick_partition_waits(
+    backend: &Backend,
+    runtime: &CosmosDBProvider,
+    sicken: impl FnOnce(),
+    recover: impl FnOnce(),
+) {
+    let starter = backend.provider().await;
+    let all = instances(&starter, 40).await;
+    for (instance, _) in &all {
+        enqueue(&starter, start(instance)).await;
+    }
+    sicken();
+    let (sick, sound): (Vec<_>, Vec<_>) = all.iter().partition(|(_, range)| range == SICK);
+    assert!(!sick.is_empty() && sound.len() > sick.len());
+    let begun = Instant::now();
+    for _ in &sound {
+        let (item, token, _) = next_turn(runtime, LOCK).await;
+        ack(runtime, &item, &token).await;
+        let is_sound = sound.iter().any(|(instance, _)| *instance == item.instance);
+        assert!(is_sound, "{} is in the sick partition", item.instance);
+    }
+    let took = begun.elapsed();
+    assert!(took < FOUND_WITHIN, "the others were found in {took:?}");
+    // A later message is found in time too, although the poll has met the sick partition.
+    let (late, _) = sound.first().expect("there are sound partitions");
+    enqueue(&starter, crate::several::event(late)).await;
+    let begun = Instant::now();
+    let (item, token, _) = next_turn(runtime, LOCK).await;
+    ack(runtime, &item, &token).await;
+    let took = begun.elapsed();
+    assert!(took < FOUND_WITHIN, "a later message was found in {took:?}");
+    recover();
+    for _ in &sick {
+        let (item, token, _) = next_turn(runtime, LOCK).await;
+        ack(runtime, &item, &token).await;
+    }
+}
+
+async fn a_failing_partition(effect: Effect) {
+    let Some(backend) = Backend::start_simulated_on(8).await else {
+        return;
+    };
+    let runtime = backend.provider().await;
+    let emulator = backend.emulator().expect("not on an account");
+    let sicken = || emulator.inject(Fault::always(effect).on_partition(SICK).on_every_kind());
+    let recover = || emulator.clear_faults();
+    only_the_sick_partition_waits(&backend, &runtime, || drop(sicken()), recover).await;
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unavailable_partition_delays_only_its_own_instances() {
+    a_failing_partition(Effect::error(503, 0)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_partition_delays_only_its_own_instances() {
+    a_failing_partition(Effect::throttled(Duration::from_secs(3))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_moving_partition_delays_only_its_own_instances() {
+    a_failing_partition(Effect::error(410, 1007)).await;
+}
+
+/// A query that needs the sick partition: of the partition, or by the gateway of all.
+fn needs_the_sick_partition(request: &HttpRequest) -> bool {
+    let header = |name| request.headers.get(name);
+    let is_of_all = header("x-ms-documentdb-query-enablecrosspartition").is_some();
+    match header("x-ms-documentdb-partitionkeyrangeid") {
+        Some(range) => range == SICK,
+        None => is_of_all,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_partition_delays_only_its_own_instances() {
+    let Some(backend) = Backend::start_simulated_on(8).await else {
+        return;
+    };
+    let network = Network::default();
+    let runtime = network.provider(&backend).await;
+    let runtime = runtime.expect("not on an account");
+    let sicken = || network.swallow(needs_the_sick_partition);
+    only_the_sick_partition_waits(&backend, &runtime, sicken, || network.repair()).await;
+    backend.stop().await;
+}
+
+/// The number of polls since the last reset: the queries in order of the due time.
+fn polls(emulator: &Emulator) -> u64 {
+    let queries = emulator.requests().queries.into_iter();
+    let polls =
+        queries.filter(|(text, _)| text.contains("ORDER BY c[\"type\"] ASC, c[\"visibleAt\"]"));
+    polls.map(|(_, count)| count).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_runtime_sends_one_probe_per_interval_and_polls_no_partition() {
+    let Some(backend) = Backend::start_simulated_on(50).await else {
+        return;
+    };
+    let provider = backend.provider().await;
+    let emulator = backend.emulator().expect("not on an account");
+    let idle = provider.fetch_orchestration_item(LOCK, Duration::from_secs(5), None);
+    assert!(idle.await.expect("fetch").is_none());
+    emulator.reset_requests();
+    let idle = provider.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
+    assert!(idle.await.expect("fetch").is_none());
+    assert_eq!(polls(emulator), 0);
+    let queries: u64 = emulator.requests().queries.into_values().sum();
+    // One probe a second, and the searches of the reconciler that this suite speeds up.
+    assert!((15..=130).contains(&queries), "{queries} queries in 20 s");
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_another_process_costs_one_poll_of_its_partition() {
+    let Some(backend) = Backend::start_simulated_on(50).await else {
+        return;
+    };
+    let (starter, runtime) = (backend.provider().await, backend.provider().await);
+    let emulator = backend.emulator().expect("not on an account");
+    let idle = runtime.fetch_orchestration_item(LOCK, Duration::from_secs(5), None);
+    assert!(idle.await.expect("fetch").is_none());
+    emulator.reset_requests();
+    enqueue(&starter, start("other")).await;
+    let (item, token, _) = next_turn(&runtime, LOCK).await;
+    assert_eq!(item.instance, "other");
+    assert!(polls(emulator) <= 2, "{} polls", polls(emulator));
+    ack(&runtime, &item, &token).await;
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn runtimes_share_the_partitions_and_take_overdue_items_of_all() {
+    let Some(backend) = Backend::start_simulated_on(16).await else {
+        return;
+    };
+    let starter = backend.provider().await;
+    for (instance, _) in instances(&starter, 40).await {
+        enqueue(&starter, start(&instance)).await;
+    }
+    // The other half of the cluster never starts.
+    let share = Arc::new(InMemoryLeaseProvider::share(0, 2));
+    let half = starter.container().clone();
+    let config = CosmosDBProviderConfig::default();
+    let half = CosmosDBProvider::with_leases(half, &config, share).await;
+    let half = half.expect("it opens");
+    let begun = Instant::now();
+    let mut found = Vec::new();
+    for _ in 0..40 {
+        let (item, token, _) = next_turn(&half, LOCK).await;
+        ack(&half, &item, &token).await;
+        found.push(begun.elapsed());
+    }
+    let early = found
+        .iter()
+        .filter(|at| **at < Duration::from_secs(4))
+        .count();
+    assert!(
+        (10..=30).contains(&early),
+        "{early} of 40 are of the own share"
+    );
+    let last = found.last().expect("there are 40");
+    assert!(
+        *last < Duration::from_secs(16),
+        "the last was found after {last:?}"
+    );
+    backend.stop().await;
+}
