@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
+use crate::regions::Route;
 use crate::resource::Resource;
 use crate::retry::Repeat;
 use crate::session_token::SessionScope;
@@ -98,6 +99,19 @@ impl Request {
     ) -> Result<Self> {
         let body = serde_json::to_vec(value).map_err(Error::encode)?;
         Ok(self.body(content_type, body))
+    }
+
+    /// Returns which regions can serve the request. Only the write region knows the latest committed
+    /// state, and a container that was just created.
+    pub(crate) fn route(&self) -> Route {
+        let latest = self.headers.contains_key(header::READ_CONSISTENCY);
+        if self.kind == OperationKind::ReadAccount {
+            Route::Account
+        } else if self.kind.is_read() && !self.kind.is_metadata() && !latest {
+            Route::Read
+        } else {
+            Route::Write
+        }
     }
 
     /// Whether the request names a physical partition, so that the caller has to handle a split.

@@ -227,7 +227,7 @@ fn judge(
     };
     let repeat = repeat_of(std::iter::once(operation));
     let verdict = verdict(repeat, Tries::default(), outcome);
-    let retry = matches!(verdict, Verdict::RetryAfter(_));
+    let retry = matches!(verdict, Verdict::RetryAfter(_) | Verdict::RetrySlowly);
     let result = if verdict == Verdict::Accept {
         Ok(result)
     } else {
