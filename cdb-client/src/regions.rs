@@ -65,6 +65,11 @@ impl Regions {
         !self.preferred.is_empty() && !self.lock().is_known
     }
 
+    /// Whether the configured endpoint is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        Url::parse(&self.configured).is_ok_and(|url| is_loopback(&url))
+    }
+
     /// Whether the account has several regions, as far as this client knows.
     pub(crate) fn has_several(&self) -> bool {
         self.lock().write.is_some()

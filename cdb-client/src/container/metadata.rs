@@ -29,9 +29,17 @@ struct NewContainer<'a> {
     definition: &'a ContainerDefinition,
 }
 
-/// The known members of a container's definition at the service.
-#[derive(Debug, Deserialize)]
-struct LiveContainer {
+/// A container at the service.
+#[derive(Debug)]
+pub(super) struct LiveContainer {
+    /// The members that a model knows.
+    pub(super) definition: ContainerDefinition,
+    /// The progress of its index in percent; `None` when the service does not report it.
+    pub(super) index_progress: Option<u8>,
+}
+
+#[derive(Deserialize)]
+struct StoredContainer {
     #[serde(flatten)]
     definition: ContainerDefinition,
 }
@@ -57,13 +65,7 @@ impl DatabaseClient {
     /// # Errors
     /// When the container does not exist or the identity may not read it.
     pub async fn indexing_progress(&self, name: &str) -> Result<Option<u8>> {
-        let resource = self.container_resource(name)?;
-        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource)
-            .header(header::POPULATE_QUOTA, "True");
-        let accepted = self.send(&request).await?;
-        Ok(accepted
-            .header(&header::INDEX_PROGRESS)
-            .and_then(|percent| percent.parse().ok()))
+        Ok(index_progress(&self.request_container(name).await?))
     }
 
     /// Returns the live definition of the container `name`, with the members that a model knows. It
@@ -72,8 +74,8 @@ impl DatabaseClient {
     /// # Errors
     /// When the container does not exist or the identity may not read it.
     pub async fn definition<C: Container>(&self, name: &str) -> Result<ContainerDefinition> {
-        self.read_container(name)
-            .await
+        let live = self.read_container(name).await;
+        live.map(|live| live.definition)
             .map_err(|error| self.with_remedy::<C>(error, name))
     }
 
@@ -84,11 +86,20 @@ impl DatabaseClient {
         Ok(Resource::container(self.name(), name))
     }
 
-    pub(super) async fn read_container(&self, name: &str) -> Result<ContainerDefinition> {
+    pub(super) async fn read_container(&self, name: &str) -> Result<LiveContainer> {
+        let accepted = self.request_container(name).await?;
+        let stored: StoredContainer = accepted.json()?;
+        Ok(LiveContainer {
+            definition: stored.definition,
+            index_progress: index_progress(&accepted),
+        })
+    }
+
+    async fn request_container(&self, name: &str) -> Result<Accepted> {
         let resource = self.container_resource(name)?;
-        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource);
-        let live: LiveContainer = self.send(&request).await?.json()?;
-        Ok(live.definition)
+        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource)
+            .header(header::POPULATE_QUOTA, "True");
+        self.send(&request).await
     }
 
     pub(super) async fn create_database(&self) -> Result<()> {
@@ -134,4 +145,8 @@ impl DatabaseClient {
     pub(super) async fn send(&self, request: &Request) -> Result<Accepted> {
         self.client().pipeline().send(request, None).await
     }
+}
+
+fn index_progress(accepted: &Accepted) -> Option<u8> {
+    accepted.header(&header::INDEX_PROGRESS)?.parse().ok()
 }

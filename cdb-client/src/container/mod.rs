@@ -11,6 +11,7 @@ mod feed;
 mod handle;
 mod merge;
 mod metadata;
+mod opening_checks;
 mod page;
 mod patch;
 mod point;

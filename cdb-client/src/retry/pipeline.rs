@@ -92,6 +92,11 @@ impl Pipeline {
         &self.parts.retry
     }
 
+    /// Whether the endpoint is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.regions.is_local()
+    }
+
     /// Returns the delays of a new call.
     pub(crate) fn backoff(&self) -> Backoff {
         Backoff::new(&self.parts.retry, self.parts.jitter.clone())

@@ -1,5 +1,7 @@
 //! Bootstrap: the requests of each mode, and the text of errors.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, client, two_ranges};
@@ -26,7 +28,12 @@ async fn bootstrap(
     config: impl Into<BootstrapConfig> + Send,
     steps: Vec<Step>,
 ) -> (Result<(), Error>, Script) {
-    let script = Script::new(steps);
+    let config = config.into();
+    let script = Script::default();
+    if config.mode != Bootstrap::Skip {
+        script.extend([account(false)]);
+    }
+    script.extend(steps);
     let result = client(&script)
         .database("db")
         .bootstrap::<Fixture>("c", config)
@@ -35,10 +42,23 @@ async fn bootstrap(
     (result.map(drop), script)
 }
 
+/// The document of an account whose reads need no probe.
+fn account(several_write_regions: bool) -> Step {
+    let region = |name: &str| json!({"name": name, "databaseAccountEndpoint": "https://x.documents.azure.com/"});
+    Step::json(&json!({
+        "writableLocations": [region("West US"), region("East US")],
+        "readableLocations": [region("West US"), region("East US")],
+        "enableMultipleWriteLocations": several_write_regions,
+        "userConsistencyPolicy": {"defaultConsistencyLevel": "BoundedStaleness"},
+    }))
+}
+
+/// Returns the requests after that for the account document.
 fn sent(script: &Script) -> Vec<String> {
     script
         .requests()
         .iter()
+        .skip(1)
         .map(|request| {
             let path = request
                 .url
@@ -73,7 +93,7 @@ async fn a_missing_database_and_container_are_created_from_the_model() {
             "GET /dbs/db/colls/c/pkranges",
         ]
     );
-    let creation = &script.requests()[3];
+    let creation = &script.requests()[4];
     let body: Value = serde_json::from_slice(&creation.body).unwrap();
     assert_eq!(body["id"], "c");
     assert_eq!(body["partitionKey"]["paths"], json!(["/pk"]));
@@ -121,7 +141,7 @@ async fn a_container_that_another_process_creates_is_checked_once_it_is_ready() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_existing_container_costs_one_request() {
+async fn an_existing_container_costs_one_request_beside_the_account_document() {
     let (result, script) = bootstrap(Bootstrap::CreateIfMissing, vec![live(|_| {})]).await;
     result.unwrap();
     assert_eq!(sent(&script), ["GET /dbs/db/colls/c"]);
@@ -291,7 +311,7 @@ async fn missing_indexes_are_added_and_nothing_is_removed() {
     ];
     let (result, script) = bootstrap(extend, steps).await;
     result.unwrap();
-    let replacement = &script.requests()[4];
+    let replacement = &script.requests()[5];
     assert_eq!(replacement.method, "PUT");
     assert_eq!(replacement.headers["if-match"], "\"1\"");
     let body: Value = serde_json::from_slice(&replacement.body).unwrap();
@@ -359,5 +379,147 @@ async fn the_error_of_an_identity_without_the_right_names_the_additions() {
         let text = error.to_string();
         let expected = "an administrator has to add: its default time to live is off";
         assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_with_several_write_regions_is_refused_with_the_remedy() {
+    for mode in [Bootstrap::CreateIfMissing, Bootstrap::VerifyOnly] {
+        let script = Script::new([account(true)]);
+        let database = client(&script).database("db");
+        let error = database.bootstrap::<Fixture>("c", mode).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        let text = error.to_string();
+        assert!(
+            text.contains("several write regions (West US, East US)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("--enable-multiple-write-locations false"),
+            "{text}"
+        );
+    }
+    let allowed = BootstrapConfig::from(Bootstrap::VerifyOnly).with_several_write_regions(true);
+    let script = Script::new([account(true), live(|_| {})]);
+    let database = client(&script).database("db");
+    database.bootstrap::<Fixture>("c", allowed).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_that_may_not_read_the_account_can_open_a_container() {
+    for refusal in [Step::refusal(403, 5301), Step::refusal(404, 0)] {
+        let script = Script::new([refusal, live(|_| {})]);
+        let database = client(&script).database("db");
+        let opened = database.bootstrap::<Fixture>("c", Bootstrap::VerifyOnly);
+        opened.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_key_fails_the_opening_at_once() {
+    let script = Script::new((0..3).map(|_| Step::refusal(401, 0)));
+    let started = tokio::time::Instant::now();
+    let database = client(&script).database("db");
+    let opened = database.bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing);
+    let error = opened.await.unwrap_err();
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    let text = error.to_string();
+    assert!(
+        text.contains("the account refuses the key or token"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_outlasts_throttling() {
+    let throttled = || Step::refusal(429, 3210).header("x-ms-retry-after-ms", "1000");
+    let mut steps = vec![throttled(), throttled(), Step::refusal(404, 1003)];
+    steps.extend([throttled(), Step::status(201), throttled(), two_ranges()]);
+    let started = tokio::time::Instant::now();
+    bootstrap(Bootstrap::CreateIfMissing, steps)
+        .await
+        .0
+        .unwrap();
+    assert!(started.elapsed() >= Duration::from_secs(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_that_stays_throttled_fails_after_its_deadline() {
+    let script = Script::new([account(false)]);
+    script.extend((0..100).map(|_| Step::refusal(429, 3210).header("x-ms-retry-after-ms", "1000")));
+    let database = client(&script).database("db");
+    let opened = database.bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing);
+    let error = opened.await.unwrap_err();
+    assert!(error.is_throttled() && error.is_transient(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_opener_waits_for_an_index_that_another_process_added() {
+    let extend =
+        BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
+    let steps = vec![
+        progress("10"),
+        progress("10"),
+        progress("80"),
+        progress("100"),
+    ];
+    let started = tokio::time::Instant::now();
+    bootstrap(extend, steps).await.0.unwrap();
+    assert!(started.elapsed() >= Duration::from_millis(1500));
+    let warn = BootstrapConfig::from(Bootstrap::CreateIfMissing);
+    bootstrap(warn, vec![progress("10")]).await.0.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_an_index_ends_at_the_configured_time() {
+    let limit = Duration::from_secs(3);
+    let extend = BootstrapConfig::from(Bootstrap::VerifyOnly)
+        .with_on_difference(OnDifference::Extend)
+        .with_index_timeout(limit);
+    let steps = (0..7).map(|_| progress("40")).collect();
+    let error = bootstrap(extend, steps).await.0.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("is built to 40 % after 3 s") && text.contains("index_timeout"),
+        "{text}"
+    );
+}
+
+/// Answers to the two reads of the probe, with these charges.
+fn probed(session: &str, latest: &str) -> [Step; 2] {
+    [session, latest].map(|charge| Step::refusal(404, 0).header("x-ms-request-charge", charge))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_ignores_the_consistency_of_a_read_is_recognized_by_its_charge() {
+    for (session, latest, honoured) in [
+        ("1", "2", Some(true)),
+        ("1", "1", Some(false)),
+        ("0", "0", None),
+    ] {
+        let script = Script::new(probed(session, latest));
+        let container = client(&script).database("db").container::<Fixture>("c");
+        let found = container
+            .latest_committed()
+            .honours_latest_committed()
+            .await;
+        assert_eq!(found.unwrap(), honoured);
+        let strategies = script.sent_header("x-ms-cosmos-read-consistency-strategy");
+        assert_eq!(strategies, [None, Some("LatestCommitted".to_owned())]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_probes_accounts_with_session_consistency_once() {
+    let session =
+        Step::json(&json!({"userConsistencyPolicy": {"defaultConsistencyLevel": "Session"}}));
+    for probe in [probed("1", "1"), [Step::Hang, Step::Hang]] {
+        let script = Script::new([session.clone(), live(|_| {})]);
+        script.extend(probe);
+        let database = client(&script).database("db");
+        let opened = database.bootstrap::<Fixture>("c", Bootstrap::VerifyOnly);
+        opened.await.unwrap();
+        assert!(script.requests().len() > 2);
     }
 }
