@@ -127,7 +127,7 @@ mod tests {
     /// Returns the error of a request that is always answered like this.
     async fn answered(step: Step) -> Error {
         let client = CosmosClient::builder("http://localhost:8081")
-            .credential(MasterKey::new("a2V5").expect("a key"))
+            .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY).expect("a key"))
             .transport(Script::new((0..200).map(|_| step.clone())))
             .retry(RetryConfig::default())
             .build()

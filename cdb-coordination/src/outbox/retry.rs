@@ -307,7 +307,7 @@ mod tests {
         ] {
             let script = cdb_client::Script::new((0..3).map(|_| Step::refusal(status, sub)));
             let client = CosmosClient::builder("http://localhost:8081")
-                .credential(MasterKey::new("a2V5").unwrap())
+                .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY).unwrap())
                 .transport(script)
                 .build()
                 .unwrap();
