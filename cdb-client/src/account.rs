@@ -1,13 +1,6 @@
 //! The account document: regions, their endpoints, and the default consistency.
 
-use http::Method;
 use serde::Deserialize;
-
-use crate::client::CosmosClient;
-use crate::error::Result;
-use crate::operation::OperationKind;
-use crate::request::Request;
-use crate::resource::Resource;
 
 /// The account document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -63,24 +56,6 @@ impl Account {
         let names: std::collections::BTreeSet<String> =
             all.map(|region| normalized(&region.name)).collect();
         names.len()
-    }
-
-    /// The request that reads the account document.
-    pub(crate) fn request() -> Request {
-        Request::new(OperationKind::ReadAccount, Method::GET, Resource::account())
-    }
-}
-
-impl CosmosClient {
-    /// Reads the account document.
-    ///
-    /// # Errors
-    /// When the identity may not read the account's metadata, or the service does not answer.
-    pub async fn account(&self) -> Result<Account> {
-        self.pipeline()
-            .send(&Account::request(), None)
-            .await?
-            .json()
     }
 }
 

@@ -87,6 +87,7 @@ mod request;
 mod resource;
 mod response;
 mod retry;
+mod route;
 #[cfg(any(test, feature = "test-support"))]
 mod scripted;
 mod session_token;

@@ -12,21 +12,10 @@ use tokio::time::Instant;
 
 use crate::account::{Account, Region, normalized};
 use crate::endpoint::{is_loopback, parse_endpoint};
+use crate::route::Route;
 
 /// How long requests avoid an endpoint that could not be reached, while there is another one.
 const UNREACHABLE: Duration = Duration::from_secs(30);
-
-/// Which regions can serve a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
-    /// The write region: writes, metadata, and reads of the latest committed state.
-    Write,
-    /// The preferred regions, then the write region.
-    Read,
-    /// The configured endpoint, which follows the write region by DNS, then all others: the account
-    /// document.
-    Account,
-}
 
 /// The endpoints of one account.
 #[derive(Debug)]
@@ -158,12 +147,13 @@ impl Regions {
     fn read_endpoints(&self, account: &Account) -> Vec<Arc<str>> {
         let mut endpoints = Vec::new();
         for name in &self.preferred {
-            match named(&account.read_regions, name) {
-                Some(region) => endpoints.extend(self.usable(region)),
-                None => tracing::warn!(
+            if let Some(region) = named(&account.read_regions, name) {
+                endpoints.extend(self.usable(region));
+            } else {
+                tracing::warn!(
                     region = name,
                     "preferred region does not answer reads of this account; other regions are used"
-                ),
+                );
             }
         }
         endpoints

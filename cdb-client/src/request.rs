@@ -8,9 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::regions::Route;
 use crate::resource::Resource;
 use crate::retry::Repeat;
+use crate::route::Route;
 use crate::session_token::SessionScope;
 
 /// A request, ready for any number of attempts.
@@ -42,6 +42,11 @@ impl Request {
             },
             session: SessionScope::None,
         }
+    }
+
+    /// Creates the request for the account document.
+    pub(crate) fn for_account() -> Self {
+        Self::new(OperationKind::ReadAccount, Method::GET, Resource::account())
     }
 
     pub(crate) fn repeat(mut self, repeat: Repeat) -> Self {

@@ -11,7 +11,7 @@ use cdb_model::{Container, ContainerDefinition};
 use crate::client::DatabaseClient;
 use crate::container::difference::Difference;
 use crate::container::handle::ContainerClient;
-use crate::container::metadata::LiveContainer;
+use crate::container::live::LiveContainer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::resource::check_name;
 use crate::status::Status;

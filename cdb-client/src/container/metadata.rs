@@ -5,10 +5,11 @@
 
 use cdb_model::{Container, ContainerDefinition};
 use http::Method;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::client::DatabaseClient;
 use crate::container::bootstrap::Throughput;
+use crate::container::live::LiveContainer;
 use crate::container::point::JSON;
 use crate::error::Result;
 use crate::header;
@@ -27,21 +28,6 @@ struct NewContainer<'a> {
     id: &'a str,
     #[serde(flatten)]
     definition: &'a ContainerDefinition,
-}
-
-/// A container at the service.
-#[derive(Debug)]
-pub(super) struct LiveContainer {
-    /// The members that a model knows.
-    pub(super) definition: ContainerDefinition,
-    /// The progress of its index in percent; `None` when the service does not report it.
-    pub(super) index_progress: Option<u8>,
-}
-
-#[derive(Deserialize)]
-struct StoredContainer {
-    #[serde(flatten)]
-    definition: ContainerDefinition,
 }
 
 impl DatabaseClient {
@@ -65,7 +51,9 @@ impl DatabaseClient {
     /// # Errors
     /// When the container does not exist or the identity may not read it.
     pub async fn indexing_progress(&self, name: &str) -> Result<Option<u8>> {
-        Ok(index_progress(&self.request_container(name).await?))
+        Ok(LiveContainer::index_progress_of(
+            &self.request_container(name).await?,
+        ))
     }
 
     /// Returns the live definition of the container `name`, with the members that a model knows. It
@@ -87,12 +75,7 @@ impl DatabaseClient {
     }
 
     pub(super) async fn read_container(&self, name: &str) -> Result<LiveContainer> {
-        let accepted = self.request_container(name).await?;
-        let stored: StoredContainer = accepted.json()?;
-        Ok(LiveContainer {
-            definition: stored.definition,
-            index_progress: index_progress(&accepted),
-        })
+        LiveContainer::of(&self.request_container(name).await?)
     }
 
     async fn request_container(&self, name: &str) -> Result<Accepted> {
@@ -145,8 +128,4 @@ impl DatabaseClient {
     pub(super) async fn send(&self, request: &Request) -> Result<Accepted> {
         self.client().pipeline().send(request, None).await
     }
-}
-
-fn index_progress(accepted: &Accepted) -> Option<u8> {
-    accepted.header(&header::INDEX_PROGRESS)?.parse().ok()
 }

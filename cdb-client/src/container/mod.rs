@@ -9,6 +9,7 @@ mod difference;
 mod extend;
 mod feed;
 mod handle;
+mod live;
 mod merge;
 mod metadata;
 mod opening_checks;

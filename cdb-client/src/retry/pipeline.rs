@@ -189,11 +189,10 @@ impl Pipeline {
                     call.tries.unauthorized += 1;
                     Duration::ZERO
                 }
-                Verdict::RetrySlowly => call.slow.delay(None),
                 Verdict::RetryAfter(_) if self.has_fallback(call, outcome).await => Duration::ZERO,
                 Verdict::RetryAfter(delay) => call.backoff.delay(delay),
                 Verdict::Reroute if self.reroute(call, outcome).await => Duration::ZERO,
-                Verdict::Reroute => call.slow.delay(None),
+                Verdict::RetrySlowly | Verdict::Reroute => call.slow.delay(None),
             };
             // A 403 concerns the date or the account: another key or token would not help.
             if matches!(outcome, Outcome::Answered { status, .. } if status.code == 401) {

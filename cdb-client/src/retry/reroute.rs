@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::account::Account;
-use crate::regions::Route;
+use crate::request::Request;
 use crate::retry::Outcome;
 use crate::retry::pipeline::{Call, Pipeline};
+use crate::route::Route;
 use crate::status::Status;
 use crate::transport::Delivery;
 
@@ -26,15 +27,12 @@ impl Pipeline {
         if route != Route::Account && self.regions.is_needed() {
             self.refresh_regions(call, REFRESH_INTERVAL).await;
         }
-        let endpoint = match self.regions.endpoint(route, &call.skipped) {
-            Some(endpoint) => endpoint,
+        if self.regions.endpoint(route, &call.skipped).is_none() {
             // Every endpoint failed once, so all get another chance.
-            None => {
-                call.skipped.clear();
-                self.regions.candidates(route).swap_remove(0)
-            }
-        };
-        call.endpoint = endpoint;
+            call.skipped.clear();
+        }
+        let endpoint = self.regions.endpoint(route, &call.skipped);
+        call.endpoint = endpoint.expect("the configured endpoint is a candidate");
     }
 
     /// Whether another endpoint can serve the call at once, after this one did not.
@@ -78,14 +76,15 @@ impl Pipeline {
     /// calls share one request. Without an answer, the known regions stay.
     async fn refresh_regions(&self, call: &Call<'_>, interval: Duration) {
         let limit = self.remaining(call);
-        let refreshed = timeout(limit, async {
+        // Boxed, so that this rare request does not enlarge every call.
+        let refresh = Box::pin(async {
             let _reading = self.regions.reading.lock().await;
             if !self.regions.requested_within(interval) {
                 self.regions.note_request();
                 self.read_regions().await;
             }
         });
-        if refreshed.await.is_err() {
+        if timeout(limit, refresh).await.is_err() {
             tracing::warn!("account document is not read within the time of the request");
         }
     }
@@ -93,7 +92,7 @@ impl Pipeline {
     /// Reads the account document from the first endpoint that has it, over new connections.
     async fn read_regions(&self) {
         self.parts.transport.reconnect();
-        let request = Account::request();
+        let request = Request::for_account();
         for endpoint in self.regions.candidates(request.route()) {
             let mut call = self.call(&request, None);
             call.endpoint = endpoint.clone();

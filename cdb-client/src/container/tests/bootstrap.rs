@@ -1,7 +1,5 @@
 //! Bootstrap: the requests of each mode, and the text of errors.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, client, two_ranges};
@@ -10,7 +8,7 @@ use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
 use crate::transport::Delivery;
 
-fn live(change: impl FnOnce(&mut Value)) -> Step {
+pub(super) fn live(change: impl FnOnce(&mut Value)) -> Step {
     let mut live = json!({
         "id": "c", "_rid": "x", "_etag": "\"1\"", "_ts": 1,
         "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
@@ -24,7 +22,7 @@ fn live(change: impl FnOnce(&mut Value)) -> Step {
     Step::json(&live)
 }
 
-async fn bootstrap(
+pub(super) async fn bootstrap(
     config: impl Into<BootstrapConfig> + Send,
     steps: Vec<Step>,
 ) -> (Result<(), Error>, Script) {
@@ -43,7 +41,7 @@ async fn bootstrap(
 }
 
 /// The document of an account whose reads need no probe.
-fn account(several_write_regions: bool) -> Step {
+pub(super) fn account(several_write_regions: bool) -> Step {
     let region = |name: &str| json!({"name": name, "databaseAccountEndpoint": "https://x.documents.azure.com/"});
     Step::json(&json!({
         "writableLocations": [region("West US"), region("East US")],
@@ -290,7 +288,7 @@ fn foreign_container() -> Step {
     })
 }
 
-fn progress(percent: &str) -> Step {
+pub(super) fn progress(percent: &str) -> Step {
     let header = "x-ms-documentdb-collection-index-transformation-progress";
     live(|_| {}).header(header, percent)
 }
@@ -379,147 +377,5 @@ async fn the_error_of_an_identity_without_the_right_names_the_additions() {
         let text = error.to_string();
         let expected = "an administrator has to add: its default time to live is off";
         assert!(text.contains(expected), "{text}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_account_with_several_write_regions_is_refused_with_the_remedy() {
-    for mode in [Bootstrap::CreateIfMissing, Bootstrap::VerifyOnly] {
-        let script = Script::new([account(true)]);
-        let database = client(&script).database("db");
-        let error = database.bootstrap::<Fixture>("c", mode).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Configuration);
-        let text = error.to_string();
-        assert!(
-            text.contains("several write regions (West US, East US)"),
-            "{text}"
-        );
-        assert!(
-            text.contains("--enable-multiple-write-locations false"),
-            "{text}"
-        );
-    }
-    let allowed = BootstrapConfig::from(Bootstrap::VerifyOnly).with_several_write_regions(true);
-    let script = Script::new([account(true), live(|_| {})]);
-    let database = client(&script).database("db");
-    database.bootstrap::<Fixture>("c", allowed).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_identity_that_may_not_read_the_account_can_open_a_container() {
-    for refusal in [Step::refusal(403, 5301), Step::refusal(404, 0)] {
-        let script = Script::new([refusal, live(|_| {})]);
-        let database = client(&script).database("db");
-        let opened = database.bootstrap::<Fixture>("c", Bootstrap::VerifyOnly);
-        opened.await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wrong_key_fails_the_opening_at_once() {
-    let script = Script::new((0..3).map(|_| Step::refusal(401, 0)));
-    let started = tokio::time::Instant::now();
-    let database = client(&script).database("db");
-    let opened = database.bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing);
-    let error = opened.await.unwrap_err();
-    assert_eq!(started.elapsed(), Duration::ZERO);
-    let text = error.to_string();
-    assert!(
-        text.contains("the account refuses the key or token"),
-        "{text}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_opening_outlasts_throttling() {
-    let throttled = || Step::refusal(429, 3210).header("x-ms-retry-after-ms", "1000");
-    let mut steps = vec![throttled(), throttled(), Step::refusal(404, 1003)];
-    steps.extend([throttled(), Step::status(201), throttled(), two_ranges()]);
-    let started = tokio::time::Instant::now();
-    bootstrap(Bootstrap::CreateIfMissing, steps)
-        .await
-        .0
-        .unwrap();
-    assert!(started.elapsed() >= Duration::from_secs(4));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_opening_that_stays_throttled_fails_after_its_deadline() {
-    let script = Script::new([account(false)]);
-    script.extend((0..100).map(|_| Step::refusal(429, 3210).header("x-ms-retry-after-ms", "1000")));
-    let database = client(&script).database("db");
-    let opened = database.bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing);
-    let error = opened.await.unwrap_err();
-    assert!(error.is_throttled() && error.is_transient(), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_second_opener_waits_for_an_index_that_another_process_added() {
-    let extend =
-        BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
-    let steps = vec![
-        progress("10"),
-        progress("10"),
-        progress("80"),
-        progress("100"),
-    ];
-    let started = tokio::time::Instant::now();
-    bootstrap(extend, steps).await.0.unwrap();
-    assert!(started.elapsed() >= Duration::from_millis(1500));
-    let warn = BootstrapConfig::from(Bootstrap::CreateIfMissing);
-    bootstrap(warn, vec![progress("10")]).await.0.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_wait_for_an_index_ends_at_the_configured_time() {
-    let limit = Duration::from_secs(3);
-    let extend = BootstrapConfig::from(Bootstrap::VerifyOnly)
-        .with_on_difference(OnDifference::Extend)
-        .with_index_timeout(limit);
-    let steps = (0..7).map(|_| progress("40")).collect();
-    let error = bootstrap(extend, steps).await.0.unwrap_err();
-    assert!(error.is_transient(), "{error}");
-    let text = error.to_string();
-    assert!(
-        text.contains("is built to 40 % after 3 s") && text.contains("index_timeout"),
-        "{text}"
-    );
-}
-
-/// Answers to the two reads of the probe, with these charges.
-fn probed(session: &str, latest: &str) -> [Step; 2] {
-    [session, latest].map(|charge| Step::refusal(404, 0).header("x-ms-request-charge", charge))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_gateway_that_ignores_the_consistency_of_a_read_is_recognized_by_its_charge() {
-    for (session, latest, honoured) in [
-        ("1", "2", Some(true)),
-        ("1", "1", Some(false)),
-        ("0", "0", None),
-    ] {
-        let script = Script::new(probed(session, latest));
-        let container = client(&script).database("db").container::<Fixture>("c");
-        let found = container
-            .latest_committed()
-            .honours_latest_committed()
-            .await;
-        assert_eq!(found.unwrap(), honoured);
-        let strategies = script.sent_header("x-ms-cosmos-read-consistency-strategy");
-        assert_eq!(strategies, [None, Some("LatestCommitted".to_owned())]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn opening_probes_accounts_with_session_consistency_once() {
-    let session =
-        Step::json(&json!({"userConsistencyPolicy": {"defaultConsistencyLevel": "Session"}}));
-    for probe in [probed("1", "1"), [Step::Hang, Step::Hang]] {
-        let script = Script::new([session.clone(), live(|_| {})]);
-        script.extend(probe);
-        let database = client(&script).database("db");
-        let opened = database.bootstrap::<Fixture>("c", Bootstrap::VerifyOnly);
-        opened.await.unwrap();
-        assert!(script.requests().len() > 2);
     }
 }
