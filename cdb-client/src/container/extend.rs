@@ -22,7 +22,9 @@ impl Difference {
         match self {
             Self::Indexing(drift) => drift.breaks_queries() && !matches!(drift, Drift::Mode { .. }),
             Self::TimeToLive { expected, found } => expected.is_some() && found.is_none(),
-            Self::PartitionKey { .. } | Self::UniqueKeys { .. } => false,
+            Self::PartitionKey { .. }
+            | Self::PartitionKeyVersion { .. }
+            | Self::UniqueKeys { .. } => false,
         }
     }
 }

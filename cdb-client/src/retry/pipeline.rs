@@ -102,6 +102,11 @@ impl Pipeline {
         Backoff::new(&self.parts.retry, self.parts.jitter.clone())
     }
 
+    /// Returns the delays of a new call after answers about a moving partition.
+    pub(crate) fn slow_backoff(&self) -> Backoff {
+        Backoff::slow(&self.parts.retry, self.parts.jitter.clone())
+    }
+
     /// Sends `request` until it has a result. Reads session tokens from `sessions` and updates
     /// them.
     ///
@@ -138,7 +143,6 @@ impl Pipeline {
         request: &'a Request,
         sessions: Option<&'a SessionTokens>,
     ) -> Call<'a> {
-        let jitter = self.parts.jitter.clone();
         Call {
             request,
             sessions,
@@ -153,7 +157,7 @@ impl Pipeline {
                 granted: false,
             },
             backoff: self.backoff(),
-            slow: Backoff::slow(&self.parts.retry, jitter),
+            slow: self.slow_backoff(),
             endpoint: Arc::default(),
             skipped: Vec::new(),
         }
