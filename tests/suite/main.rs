@@ -19,6 +19,7 @@ mod network;
 mod outbox;
 mod own_container;
 mod policy;
+mod regions;
 mod requests;
 mod retention;
 mod samples;

@@ -46,8 +46,8 @@ pub(crate) struct Pipeline {
     pub(super) parts: PipelineParts,
     pub(super) regions: Regions,
     connections: Semaphore,
-    /// The kinds of requests that the service has accepted.
-    granted: RwLock<BTreeSet<OperationKind>>,
+    /// The rights that the service has accepted.
+    granted: RwLock<BTreeSet<Right>>,
     pub clock: ServiceClock,
     pub meter: Meter,
 }
@@ -286,17 +286,16 @@ impl Pipeline {
     }
 
     fn has_granted(&self, kind: OperationKind) -> bool {
-        let granted = self.granted.read();
-        granted
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(&kind)
+        let granted = self.granted.read().unwrap_or_else(PoisonError::into_inner);
+        Right::of(kind).is_some_and(|right| granted.contains(&right))
     }
 
     fn grant(&self, kind: OperationKind) {
-        if !self.has_granted(kind) {
-            let mut granted = self.granted.write().unwrap_or_else(PoisonError::into_inner);
-            granted.insert(kind);
-        }
+        let Some(right) = Right::of(kind).filter(|_| !self.has_granted(kind)) else {
+            return;
+        };
+        let mut granted = self.granted.write().unwrap_or_else(PoisonError::into_inner);
+        granted.insert(right);
     }
 
     /// Returns the time until the deadline of a call.
@@ -380,6 +379,27 @@ impl Pipeline {
         }
         self.meter.count(&attempt);
         answer
+    }
+}
+
+/// The right to read or to write data. Roles usually grant all requests of one right together, so
+/// an accepted upsert says that a refused patch is temporary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Right {
+    Read,
+    Write,
+}
+
+impl Right {
+    /// Returns the right that a request needs. `None` for metadata, which opening requests: a
+    /// missing right must fail it at once, even if another container was opened before.
+    fn of(kind: OperationKind) -> Option<Self> {
+        match kind {
+            OperationKind::ReadRanges => Some(Self::Read),
+            _ if kind.is_metadata() => None,
+            _ if kind.is_read() => Some(Self::Read),
+            _ => Some(Self::Write),
+        }
     }
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct Tries {
     pub unauthorized: u32,
     /// The request names a physical partition, so only the caller can choose another one.
     pub addressed_to_range: bool,
-    /// The service has accepted a request of this kind from this client, so a refusal of the
-    /// identity is probably temporary: a rotated key, a role that has not reached all nodes.
+    /// The service has accepted such a request (a read, a write) from this client, so a refusal of
+    /// the identity is probably temporary: a rotated key, a role that has not reached all nodes.
     pub granted: bool,
 }
 
@@ -89,7 +89,7 @@ impl Outcome {
 /// | 2xx, 304 | accept | |
 /// | 401 | retry twice, with a new signature: the service's date, the other key; then as 403/530x | |
 /// | 403/0 (may be caused by a wrong date, vscode-cosmosdb#842) | retry once, as 401; then as 403/530x | |
-/// | 403/5300 to 403/5302 (role) | retry slowly if this kind of request was accepted before, else refuse | |
+/// | 403/5300 to 403/5302 (role) | retry slowly if such a request was accepted before, else refuse | |
 /// | 403/3, 403/1008 (write region moved, region removed) | read the account document, retry | |
 /// | 404/1002, 404/1013 (replica behind, container in creation) | retry | |
 /// | 410/1002 (range gone) | retry slowly; refuse if addressed to that range | |
