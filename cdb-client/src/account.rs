@@ -3,6 +3,23 @@
 use serde::Deserialize;
 
 /// The account document.
+///
+/// ```
+/// use cdb_client::{CosmosClient, MasterKey};
+/// use cdb_emulator::Emulator;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let emulator = Emulator::builder().regions(["West US", "East US"]).start().await?;
+/// let client = CosmosClient::builder(emulator.endpoint())
+///     .credential(MasterKey::new(emulator.key())?)
+///     .preferred_regions(["East US"])
+///     .build()?;
+/// let account = client.account().await?;
+/// assert_eq!(account.write_regions[0].name, "West US");
+/// assert!(!account.has_several_write_regions);
+/// assert_eq!(account.consistency(), "Session");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -20,7 +37,15 @@ pub struct Account {
     consistency: ConsistencyPolicy,
 }
 
-/// A region of an account.
+/// A region of an account. See [`Account`].
+///
+/// ```
+/// use cdb_client::{Account, Region};
+///
+/// fn endpoints(account: &Account) -> impl Iterator<Item = &str> {
+///     account.read_regions.iter().map(|region: &Region| region.endpoint.as_str())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Region {

@@ -160,11 +160,15 @@ fn digits_v1(key: &PartitionKey) -> Option<String> {
             other => encoded.extend(encode(other, write_text_v1)?),
         }
     }
-    Some(encoded.iter().fold(String::new(), |mut digits, byte| {
+    Some(hexadecimal(&encoded))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
         // Writing to a String cannot fail.
         let _written = write!(digits, "{byte:02X}");
         digits
-    }))
+    })
 }
 
 /// Returns the part of a string that counts in version 1. A surrogate pair that the limit divides
@@ -287,7 +291,7 @@ mod tests {
         for hash in [0, 1, 2, 127, 1 << 16, 1 << 31, u32::MAX] {
             let mut bytes = Vec::new();
             write_number_v1(&mut bytes, f64::from(hash));
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+            let digits = hexadecimal(&bytes);
             assert!(is_number_v1(&digits), "{hash}: {digits}");
         }
     }

@@ -122,7 +122,8 @@ impl Pipeline {
         let span = telemetry::call_span(request);
         let result = {
             use tracing::Instrument as _;
-            self.send_with_retries(&mut call)
+            // Boxed, because every future of a caller contains it.
+            Box::pin(self.send_with_retries(&mut call))
                 .instrument(span.clone())
                 .await
         };
