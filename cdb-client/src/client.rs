@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cdb_model::{Container, Timestamp};
 
+use crate::account::Account;
 use crate::container::{ContainerClient, ContainerContext};
+use crate::error::Result;
+use crate::request::Request;
 use crate::retry::Pipeline;
 use crate::usage::Usage;
 
@@ -42,6 +45,15 @@ impl CosmosClient {
             client: self.clone(),
             name: name.into(),
         }
+    }
+
+    /// Reads the account document.
+    ///
+    /// # Errors
+    /// When the identity may not read the account's metadata, or the service does not answer.
+    pub async fn account(&self) -> Result<Account> {
+        let accepted = self.pipeline().send(&Request::for_account(), None).await?;
+        accepted.json()
     }
 
     /// Returns the requests, request units and bytes that this client has used so far.

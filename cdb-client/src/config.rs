@@ -16,6 +16,9 @@ use crate::network::Network;
 use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
 use crate::transport::Transport;
 
+/// The default limit of concurrent requests of one client.
+const CONNECTIONS: usize = 512;
+
 /// Builds a [`CosmosClient`].
 #[derive(Clone)]
 #[must_use]
@@ -24,6 +27,8 @@ pub struct CosmosClientBuilder {
     credential: Option<Arc<dyn Credential>>,
     transport: Option<Arc<dyn Transport>>,
     retry: RetryConfig,
+    preferred_regions: Vec<String>,
+    connections: usize,
     application: String,
     any_certificate_on_loopback: bool,
     /// The time that the client's clock starts with; `None` for the machine's.
@@ -45,6 +50,8 @@ impl CosmosClientBuilder {
             credential: None,
             transport: None,
             retry: RetryConfig::default(),
+            preferred_regions: Vec::new(),
+            connections: CONNECTIONS,
             application: String::new(),
             any_certificate_on_loopback: false,
             start: None,
@@ -74,6 +81,28 @@ impl CosmosClientBuilder {
     /// Sets the deadlines and delays of retries.
     pub fn retry(mut self, retry: RetryConfig) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// Reads from the first of these regions that answers reads, such as `West Europe`. Falls back
+    /// to the next one, and at last to the write region, when a region cannot be reached, is
+    /// unavailable (503), lags behind this session (404/1002) or has left the account (403/1008).
+    /// Writes, metadata and reads of the latest committed state always go to the write region. No
+    /// regions by default: all requests go to the endpoint, which is in the write region.
+    ///
+    /// The client then reads the account document before its first request.
+    pub fn preferred_regions<R: Into<String>>(
+        mut self,
+        regions: impl IntoIterator<Item = R>,
+    ) -> Self {
+        self.preferred_regions = regions.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Limits the concurrent requests, and so the connections: HTTP/1.1 needs one for each. 512 by
+    /// default. Further requests wait until one ends, at most until their deadline.
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
         self
     }
 
@@ -120,6 +149,11 @@ impl CosmosClientBuilder {
                 "deadline and attempt timeout must be longer than zero",
             ));
         }
+        if self.connections == 0 {
+            return Err(Error::configuration(
+                "`max_connections` must be more than zero",
+            ));
+        }
         let user_agent = format!("{} cdb/{}", self.application, env!("CARGO_PKG_VERSION"));
         let user_agent = HeaderValue::from_str(user_agent.trim()).map_err(|_| {
             Error::configuration("application name contains characters that a header cannot")
@@ -133,7 +167,7 @@ impl CosmosClientBuilder {
         }
         let transport = match self.transport {
             Some(transport) => transport,
-            None => Arc::new(Network::new(proof)?),
+            None => Arc::new(Network::new(proof, self.connections)?),
         };
         let parts = PipelineParts {
             endpoint: endpoint.as_str().trim_end_matches('/').to_owned(),
@@ -141,6 +175,8 @@ impl CosmosClientBuilder {
             transport,
             credential,
             retry: self.retry,
+            preferred_regions: self.preferred_regions,
+            connections: self.connections,
             jitter: Jitter::random(),
         };
         let clock = ServiceClock::starting_at(self.start.unwrap_or_else(machine_now));
@@ -154,6 +190,7 @@ impl fmt::Debug for CosmosClientBuilder {
             .field("endpoint", &without_secrets(&self.endpoint))
             .field("credential", &self.credential)
             .field("retry", &self.retry)
+            .field("preferred_regions", &self.preferred_regions)
             .finish_non_exhaustive()
     }
 }

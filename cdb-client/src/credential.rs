@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 pub struct SigningContext<'a> {
     /// The HTTP method.
     pub verb: &'a Method,
-    /// `dbs`, `colls`, `docs` or `pkranges`.
+    /// `dbs`, `colls`, `docs` or `pkranges`; empty for the account document.
     pub resource_type: &'a str,
     /// The link of the resource, in its original case and not percent-encoded.
     pub resource_link: &'a str,

@@ -71,7 +71,7 @@ pub enum ErrorKind {
     Untrusted,
     /// The credential has no authorization, or the service refused it (401).
     Unauthorized,
-    /// The identity lacks a right, or the account forbids it (403).
+    /// The identity lacks a right, the account forbids it, or the logical partition is full (403).
     Forbidden,
     /// The item, container or database does not exist (404).
     NotFound,
@@ -234,7 +234,16 @@ impl Error {
         self.0.call.as_ref().is_some_and(|call| call.ambiguous)
     }
 
-    /// Whether the same call may succeed later, unchanged.
+    /// Whether the service or the credential denied the identity: 401, 403 other than 403/1014, or no
+    /// authorization. A wrong key stays wrong. The rights of a working program can return: after the
+    /// rotation of a key, or when a role has reached all nodes of the service.
+    pub fn is_denied(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Unauthorized | ErrorKind::Forbidden)
+            && self.status() != Some(Status::PARTITION_FULL)
+    }
+
+    /// Whether the same call may succeed later, unchanged. Not after [`is_denied`](Self::is_denied),
+    /// which may need an administrator.
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind(),

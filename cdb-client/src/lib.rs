@@ -65,6 +65,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod account;
 mod client;
 mod clock;
 mod config;
@@ -81,10 +82,12 @@ mod network;
 mod operation;
 mod operation_result;
 mod ranges;
+mod regions;
 mod request;
 mod resource;
 mod response;
 mod retry;
+mod route;
 #[cfg(any(test, feature = "test-support"))]
 mod scripted;
 mod session_token;
@@ -104,6 +107,7 @@ struct Readme;
 #[doc(no_inline)]
 pub use {async_trait::async_trait, bytes, http};
 
+pub use account::{Account, Region};
 pub use client::{CosmosClient, DatabaseClient};
 pub use clock::machine_now;
 pub use config::CosmosClientBuilder;

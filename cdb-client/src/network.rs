@@ -4,7 +4,7 @@
 //! trust store. Redirects are not followed, because the signature covers the resource. Proxies from
 //! the environment are not used, because signed requests would pass through them unnoticed.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -38,7 +38,10 @@ pub(crate) enum ServerProof {
 /// Connections to one account.
 #[derive(Debug)]
 pub(crate) struct Network {
-    client: reqwest::Client,
+    proof: ServerProof,
+    /// Idle connections that are kept per host.
+    idle: usize,
+    client: RwLock<reqwest::Client>,
 }
 
 impl Network {
@@ -46,22 +49,35 @@ impl Network {
     ///
     /// # Errors
     /// When the system has no usable trust store.
-    pub(crate) fn new(proof: ServerProof) -> Result<Self> {
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls(proof)?)
-            .tls_danger_accept_invalid_certs(proof == ServerProof::AnyCertificate)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .retry(reqwest::retry::never())
-            .tcp_nodelay(true)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_CONNECTION)
-            .build()
-            .map_err(|error| {
-                Error::configuration("HTTP client cannot be created").with_source(error)
-            })?;
-        Ok(Self { client })
+    pub(crate) fn new(proof: ServerProof, idle: usize) -> Result<Self> {
+        let client = RwLock::new(pool(proof, idle)?);
+        Ok(Self {
+            proof,
+            idle,
+            client,
+        })
     }
+
+    fn client(&self) -> reqwest::Client {
+        let client = self.client.read();
+        client.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Creates an empty pool of connections.
+fn pool(proof: ServerProof, idle: usize) -> Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls(proof)?)
+        .tls_danger_accept_invalid_certs(proof == ServerProof::AnyCertificate)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .retry(reqwest::retry::never())
+        .tcp_nodelay(true)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_CONNECTION)
+        .pool_max_idle_per_host(idle)
+        .build()
+        .map_err(|error| Error::configuration("HTTP client cannot be created").with_source(error))
 }
 
 /// Uses ring: the default provider of rustls needs cmake and minutes of compilation for the same
@@ -102,7 +118,7 @@ impl Transport for Network {
         if !request.body.is_empty() {
             *outgoing.body_mut() = Some(request.body.into());
         }
-        let response = self.client.execute(outgoing).await.map_err(failed)?;
+        let response = self.client().execute(outgoing).await.map_err(failed)?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let body = body(response, LONGEST_ANSWER).await?;
@@ -111,6 +127,13 @@ impl Transport for Network {
             headers,
             body,
         })
+    }
+
+    fn reconnect(&self) {
+        match pool(self.proof, self.idle) {
+            Ok(pool) => *self.client.write().unwrap_or_else(PoisonError::into_inner) = pool,
+            Err(error) => tracing::warn!(%error, "connections are kept"),
+        }
     }
 }
 
@@ -261,7 +284,7 @@ mod tests {
             let (stream, _) = listener.accept().await.unwrap();
             stream.readable().await.unwrap();
         });
-        let error = Network::new(ServerProof::None)
+        let error = Network::new(ServerProof::None, 1)
             .unwrap()
             .send(HttpRequest {
                 method: http::Method::POST,
@@ -313,7 +336,7 @@ mod tests {
             headers: http::HeaderMap::new(),
             body: Bytes::new(),
         };
-        Network::new(proof).unwrap().send(request).await
+        Network::new(proof, 1).unwrap().send(request).await
     }
 
     #[tokio::test]
@@ -351,8 +374,8 @@ mod tests {
 
     async fn body_of(answer: Vec<u8>, longest: usize) -> Result<Bytes, TransportError> {
         let url = server_that_sends(answer).await;
-        let network = Network::new(ServerProof::None).unwrap();
-        let response = network.client.get(url).send().await.unwrap();
+        let network = Network::new(ServerProof::None, 1).unwrap();
+        let response = network.client().get(url).send().await.unwrap();
         body(response, longest).await
     }
 

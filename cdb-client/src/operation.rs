@@ -6,6 +6,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OperationKind {
+    /// Reads the account document: regions and consistency.
+    ReadAccount,
     /// Creates a database.
     CreateDatabase,
     /// Reads a database.
@@ -48,6 +50,7 @@ impl OperationKind {
     /// Returns the value of `db.operation.name`, such as `read_item`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::ReadAccount => "read_account",
             Self::CreateDatabase => "create_database",
             Self::ReadDatabase => "read_database",
             Self::DeleteDatabase => "delete_database",
@@ -73,7 +76,8 @@ impl OperationKind {
     pub const fn is_read(self) -> bool {
         matches!(
             self,
-            Self::ReadDatabase
+            Self::ReadAccount
+                | Self::ReadDatabase
                 | Self::ReadContainer
                 | Self::ReadRanges
                 | Self::Read
@@ -82,12 +86,13 @@ impl OperationKind {
         )
     }
 
-    /// Whether the request concerns databases, containers or ranges. These share a small budget of
-    /// the account.
+    /// Whether the request concerns the account, databases, containers or ranges. These share a
+    /// small budget of the account.
     pub const fn is_metadata(self) -> bool {
         matches!(
             self,
-            Self::CreateDatabase
+            Self::ReadAccount
+                | Self::CreateDatabase
                 | Self::ReadDatabase
                 | Self::DeleteDatabase
                 | Self::CreateContainer

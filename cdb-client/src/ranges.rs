@@ -1,16 +1,18 @@
 //! The physical partitions of a container, and their cache.
 //!
 //! Ranges change when the service splits or merges partitions; an answer of 410/1002 causes a
-//! reload. Listing ranges is a metadata request with a small budget, so it happens on demand and
-//! once for concurrent callers.
+//! reload. Listing ranges is a metadata request with a small budget, so it happens on demand, once
+//! for concurrent callers, and at most once a second.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use cdb_model::PartitionKey;
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep_until};
 
-use crate::epk::Epk;
+use crate::epk::{Epk, HashVersion};
 use crate::error::{Error, Result};
 
 /// The service's "partition key range id" of a physical partition. Valid until that partition is
@@ -59,6 +61,7 @@ pub(crate) struct ListedRange {
 #[derive(Debug)]
 pub(crate) struct RangeMap {
     ranges: Vec<Range>,
+    version: HashVersion,
 }
 
 impl RangeMap {
@@ -90,7 +93,9 @@ impl RangeMap {
                 .last()
                 .is_some_and(|last| last.max == Epk::from_service("FF"));
         if joined && whole {
-            Ok(Self { ranges })
+            let boundaries = ranges.iter().skip(1).map(|range| &range.min);
+            let version = HashVersion::of_boundaries(boundaries);
+            Ok(Self { ranges, version })
         } else {
             Err(Error::protocol(
                 "the listed physical partitions do not cover the hash space of the container",
@@ -104,52 +109,106 @@ impl RangeMap {
 
     /// Returns the range of a logical partition; `None` when this client cannot hash its key.
     pub(crate) fn locate(&self, key: &PartitionKey) -> Option<&Range> {
-        let epk = Epk::of(key)?;
+        let epk = Epk::of(key, self.version)?;
         self.ranges.iter().rfind(|range| range.min <= epk)
     }
 }
 
+/// The shortest time between two listings: all clients of an account share a small budget of
+/// metadata requests.
+pub(crate) const LISTING_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The newest known map. One caller at a time loads the next one.
 #[derive(Debug, Default)]
 pub(crate) struct RangeCache {
-    map: RwLock<Option<Arc<RangeMap>>>,
-    loading: tokio::sync::Mutex<()>,
+    known: RwLock<Known>,
+    /// When the last listing began.
+    loading: tokio::sync::Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    map: Option<Arc<RangeMap>>,
+    /// A session token names a range that the map lacks.
+    is_outdated: bool,
 }
 
 impl RangeCache {
-    /// Returns the map, if one is known.
-    pub(crate) fn known(&self) -> Option<Arc<RangeMap>> {
-        self.map
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// Returns the map, if one is known. `None` for an outdated one.
+    pub(crate) fn current(&self) -> Option<Arc<RangeMap>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.map.clone().filter(|_| !known.is_outdated)
     }
 
-    /// Forgets the map, so that the next caller lists the ranges.
+    /// Forgets the map.
     pub(crate) fn clear(&self) {
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.set(None, false);
     }
 
-    /// Returns the map, and loads it if it is not known or is the map `stale`. Concurrent callers
-    /// share one load.
-    pub(crate) async fn load<F>(
+    /// Notes that the map lacks a range. It is used until the ranges may be listed again.
+    pub(crate) fn mark_outdated(&self) {
+        self.set(self.any(), true);
+    }
+
+    /// Returns the map, and loads it if it is not known or outdated. Concurrent callers share one
+    /// load. Returns an outdated map if the last listing is too recent.
+    pub(crate) async fn load<F>(&self, list: impl FnOnce() -> F) -> Result<Arc<RangeMap>>
+    where
+        F: Future<Output = Result<RangeMap>>,
+    {
+        let mut begun = self.loading.lock().await;
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        match self.any() {
+            Some(outdated) if begun.is_some_and(|at| at.elapsed() < LISTING_INTERVAL) => {
+                Ok(outdated)
+            }
+            _ => self.list(&mut begun, list).await,
+        }
+    }
+
+    /// Returns the map after `stale` proved wrong. Waits for `delay`, and until the last listing is
+    /// a second old; others use the known map in the meantime.
+    pub(crate) async fn load_after<F>(
         &self,
-        stale: Option<&Arc<RangeMap>>,
+        stale: &Arc<RangeMap>,
+        delay: Duration,
         list: impl FnOnce() -> F,
     ) -> Result<Arc<RangeMap>>
     where
         F: Future<Output = Result<RangeMap>>,
     {
-        let _loading = self.loading.lock().await;
-        let fresh = self
-            .known()
-            .filter(|known| stale.is_none_or(|stale| !Arc::ptr_eq(stale, known)));
-        if let Some(known) = fresh {
-            return Ok(known);
+        let mut begun = self.loading.lock().await;
+        if let Some(newer) = self.any().filter(|known| !Arc::ptr_eq(stale, known)) {
+            return Ok(newer);
         }
+        let earliest = begun.map_or_else(Instant::now, |at| at + LISTING_INTERVAL);
+        sleep_until(earliest.max(Instant::now() + delay)).await;
+        self.list(&mut begun, list).await
+    }
+
+    async fn list<F>(
+        &self,
+        begun: &mut Option<Instant>,
+        list: impl FnOnce() -> F,
+    ) -> Result<Arc<RangeMap>>
+    where
+        F: Future<Output = Result<RangeMap>>,
+    {
+        *begun = Some(Instant::now());
         let loaded = Arc::new(list().await?);
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());
+        self.set(Some(loaded.clone()), false);
         Ok(loaded)
+    }
+
+    fn any(&self) -> Option<Arc<RangeMap>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.map.clone()
+    }
+
+    fn set(&self, map: Option<Arc<RangeMap>>, is_outdated: bool) {
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Known { map, is_outdated };
     }
 }
 
@@ -205,21 +264,78 @@ mod tests {
         assert_eq!(range("inst-1"), "2");
     }
 
-    #[tokio::test]
+    fn whole() -> RangeMap {
+        RangeMap::from_listing(listed(&[("0", "", "FF", &[])])).unwrap()
+    }
+
+    const DELAY: Duration = Duration::from_millis(300);
+
+    #[tokio::test(start_paused = true)]
     async fn concurrent_callers_with_the_same_stale_map_load_one_new_map() {
         let cache = RangeCache::default();
         let loads = std::sync::atomic::AtomicUsize::new(0);
         let list = || async {
             loads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             tokio::task::yield_now().await;
-            RangeMap::from_listing(listed(&[("0", "", "FF", &[])]))
+            Ok(whole())
         };
-        let first = cache.load(None, list).await.unwrap();
+        let first = cache.load(list).await.unwrap();
         let (a, b) = tokio::join!(
-            cache.load(Some(&first), list),
-            cache.load(Some(&first), list)
+            cache.load_after(&first, DELAY, list),
+            cache.load_after(&first, DELAY, list)
         );
         assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
         assert_eq!(loads.into_inner(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ranges_are_listed_at_most_once_a_second_and_the_old_map_stays_in_use() {
+        let cache = RangeCache::default();
+        let list = || async { Ok(whole()) };
+        let begun = Instant::now();
+        let mut map = cache.load(list).await.unwrap();
+        for seconds in 1..4 {
+            let refresh = cache.load_after(&map, DELAY, list);
+            let meanwhile = async {
+                tokio::task::yield_now().await;
+                cache.load(list).await
+            };
+            // `load` waits for nothing, because the known map is not outdated.
+            let used = cache.current().unwrap();
+            assert!(Arc::ptr_eq(&used, &map));
+            let (next, _) = tokio::join!(refresh, meanwhile);
+            map = next.unwrap();
+            assert_eq!(begun.elapsed(), seconds * LISTING_INTERVAL);
+        }
+        tokio::time::advance(LISTING_INTERVAL * 5).await;
+        let idle = Instant::now();
+        cache.load_after(&map, DELAY, list).await.unwrap();
+        assert_eq!(idle.elapsed(), DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outdated_map_stays_in_use_until_the_ranges_may_be_listed_again() {
+        let cache = RangeCache::default();
+        let list = || async { Ok(whole()) };
+        let first = cache.load(list).await.unwrap();
+        cache.mark_outdated();
+        assert!(cache.current().is_none());
+        assert!(Arc::ptr_eq(&cache.load(list).await.unwrap(), &first));
+        tokio::time::advance(LISTING_INTERVAL).await;
+        assert!(!Arc::ptr_eq(&cache.load(list).await.unwrap(), &first));
+        assert!(cache.current().is_some());
+    }
+
+    #[test]
+    fn keys_of_version_1_are_located_by_their_own_hash() {
+        let map = RangeMap::from_listing(listed(&[
+            ("1", "", "05C1DFFFFFFFFC", &[]),
+            ("2", "05C1DFFFFFFFFC", "FF", &[]),
+        ]))
+        .unwrap();
+        let range = |key: &str| map.locate(&PartitionKey::from(key)).unwrap().id.to_string();
+        // 05C1CF33970FF8… and 05C1E1B3D9CD26…; version 2 puts the first into the second range.
+        assert_eq!(range(""), "1");
+        assert_eq!(range("partitionKey"), "2");
     }
 }

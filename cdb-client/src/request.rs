@@ -10,6 +10,7 @@ use crate::header;
 use crate::operation::OperationKind;
 use crate::resource::Resource;
 use crate::retry::Repeat;
+use crate::route::Route;
 use crate::session_token::SessionScope;
 
 /// A request, ready for any number of attempts.
@@ -41,6 +42,11 @@ impl Request {
             },
             session: SessionScope::None,
         }
+    }
+
+    /// Creates the request for the account document.
+    pub(crate) fn for_account() -> Self {
+        Self::new(OperationKind::ReadAccount, Method::GET, Resource::account())
     }
 
     pub(crate) fn repeat(mut self, repeat: Repeat) -> Self {
@@ -98,6 +104,19 @@ impl Request {
     ) -> Result<Self> {
         let body = serde_json::to_vec(value).map_err(Error::encode)?;
         Ok(self.body(content_type, body))
+    }
+
+    /// Returns which regions can serve the request. Only the write region knows the latest committed
+    /// state, and a container that was just created.
+    pub(crate) fn route(&self) -> Route {
+        let latest = self.headers.contains_key(header::READ_CONSISTENCY);
+        if self.kind == OperationKind::ReadAccount {
+            Route::Account
+        } else if self.kind.is_read() && !self.kind.is_metadata() && !latest {
+            Route::Read
+        } else {
+            Route::Write
+        }
     }
 
     /// Whether the request names a physical partition, so that the caller has to handle a split.

@@ -20,7 +20,7 @@ const MAX_NAME_BYTES: usize = 255;
 /// The resource of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// `dbs`, `colls`, `docs` or `pkranges`, as in the signature.
+    /// `dbs`, `colls`, `docs` or `pkranges`, as in the signature; empty for the account.
     pub kind: &'static str,
     /// The signed link: raw names, no slash at either end.
     pub link: String,
@@ -29,6 +29,15 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
+    /// The account document.
+    pub(crate) fn account() -> Self {
+        Self {
+            kind: "",
+            link: String::new(),
+            path: "/".to_owned(),
+        }
+    }
+
     /// The collection of an account's databases.
     pub(crate) fn databases() -> Self {
         Self {

@@ -110,6 +110,7 @@ pub struct Script {
 struct State {
     steps: VecDeque<Step>,
     requests: Vec<HttpRequest>,
+    reconnects: usize,
 }
 
 impl Script {
@@ -135,6 +136,11 @@ impl Script {
         let text =
             |request: &HttpRequest| Some(request.headers.get(name)?.to_str().ok()?.to_owned());
         self.lock().requests.iter().map(text).collect()
+    }
+
+    /// Returns how often the client dropped its idle connections.
+    pub fn reconnects(&self) -> usize {
+        self.lock().reconnects
     }
 
     /// Returns the number of steps not played yet.
@@ -179,5 +185,9 @@ impl Transport for Script {
             }),
             Step::Hang => std::future::pending().await,
         }
+    }
+
+    fn reconnect(&self) {
+        self.lock().reconnects += 1;
     }
 }

@@ -65,7 +65,8 @@ impl SimulatedTime {
     /// When the HTTP client cannot be created.
     #[expect(clippy::new_without_default, reason = "it starts a clock")]
     pub fn new() -> Self {
-        let network = Network::new(ServerProof::None).expect("plain HTTP needs no certificates");
+        let network =
+            Network::new(ServerProof::None, usize::MAX).expect("plain HTTP needs no certificates");
         Self {
             network: Arc::new(network),
             start: (Instant::now(), machine_now()),
@@ -116,6 +117,10 @@ impl Transport for SimulatedTime {
         let date = HeaderValue::from_str(&http_date_of(self.now()));
         answer.headers.insert(DATE, date.expect("a date is ASCII"));
         Ok(answer)
+    }
+
+    fn reconnect(&self) {
+        self.network.reconnect();
     }
 }
 

@@ -21,6 +21,12 @@ impl Status {
     pub const SESSION_NOT_AVAILABLE: Self = Self::new(404, 1002);
     /// The container or the database does not exist.
     pub const OWNER_NOT_FOUND: Self = Self::new(404, 1003);
+    /// The region no longer accepts writes: the write region of the account has moved.
+    pub const WRITE_FORBIDDEN: Self = Self::new(403, 3);
+    /// The region does not serve this account, or no longer does.
+    pub const ACCOUNT_NOT_FOUND: Self = Self::new(403, 1008);
+    /// The logical partition has reached its storage limit of 20 GB.
+    pub const PARTITION_FULL: Self = Self::new(403, 1014);
     /// The container is still being created.
     pub const CONTAINER_IN_CREATION: Self = Self::new(404, 1013);
     /// The physical partition was split or merged and no longer exists.
@@ -32,6 +38,9 @@ impl Status {
     pub const NOT_FOR_DATA_ROLES: Self = Self::new(403, 5300);
     /// The Entra ID identity has no role that allows reading metadata.
     pub const NO_ROLE_FOR_METADATA: Self = Self::new(403, 5301);
+    /// The Entra ID identity has no role that allows this data operation. A new or changed role
+    /// assignment takes minutes to reach all nodes of the service.
+    pub const NO_ROLE_FOR_DATA: Self = Self::new(403, 5302);
 
     /// Creates a status from its two numbers.
     pub const fn new(code: u16, sub: u32) -> Self {

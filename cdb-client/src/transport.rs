@@ -37,6 +37,10 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When no complete answer arrives, see [`TransportError::delivery`].
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError>;
+
+    /// Drops idle connections, so that the next request resolves the host name again. Requests in
+    /// flight continue. Called when a region refuses the account or its writes.
+    fn reconnect(&self) {}
 }
 
 /// An outgoing request.

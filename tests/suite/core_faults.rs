@@ -22,11 +22,11 @@ use crate::several::{ack, ack_and_send, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(60);
 
-/// Refuses the next patch for a passing reason: the rights of an identity are being changed.
+/// Refuses the next patch for a reason that the client does not retry: an administrator's limit.
 fn refuse_next_patch() -> Fault {
     let refused = Effect::Status {
         status: 403,
-        substatus: 5302,
+        substatus: 1028,
         retry_after_ms: None,
     };
     Fault::once(refused).on(OperationKind::Patch)

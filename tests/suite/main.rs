@@ -20,6 +20,7 @@ mod outbox;
 mod own_container;
 mod partitions;
 mod policy;
+mod regions;
 mod requests;
 mod retention;
 mod samples;

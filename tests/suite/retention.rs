@@ -111,7 +111,7 @@ async fn an_interrupted_purge_is_finished_by_the_next_call() {
     // The store refuses some deletions permanently, and loses the answer to others.
     let refused = Effect::Status {
         status: 403,
-        substatus: 0,
+        substatus: 1028,
         retry_after_ms: None,
     };
     let refused = Fault::with_probability(refused, 0.3);

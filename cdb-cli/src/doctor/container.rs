@@ -18,6 +18,11 @@ pub(super) fn definition(model: &Model, live: &ContainerDefinition) -> Vec<Findi
             Difference::PartitionKey { .. } | Difference::UniqueKeys { .. } => {
                 Finding::problem("container", says, "create a new container and copy the documents")
             }
+            Difference::PartitionKeyVersion { .. } => Finding::warning(
+                "container",
+                says,
+                "keep it if no partition key is longer than 101 bytes; otherwise create a new container",
+            ),
             Difference::TimeToLive { .. } => Finding::warning(
                 "container",
                 says,

@@ -11,6 +11,7 @@ use cdb_model::{Container, ContainerDefinition};
 use crate::client::DatabaseClient;
 use crate::container::difference::Difference;
 use crate::container::handle::ContainerClient;
+use crate::container::live::LiveContainer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::resource::check_name;
 use crate::status::Status;
@@ -42,7 +43,8 @@ pub enum OnDifference {
     /// Fails with [`ErrorKind::ContainerMismatch`].
     Fail,
     /// Adds the indexes and the default time to live that the container lacks, removes nothing, and
-    /// waits for at most ten minutes until the index is built. With [`Bootstrap::VerifyOnly`], or
+    /// waits until the index is built, also if another process added it; see
+    /// [`BootstrapConfig::index_timeout`]. With [`Bootstrap::VerifyOnly`], or
     /// without the right, fails with [`ErrorKind::ContainerMismatch`] and names what to add. Logs a
     /// warning about other differences.
     Extend,
@@ -76,7 +78,7 @@ pub enum Throughput {
 ///     database.bootstrap("orders", config).await
 /// }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BootstrapConfig {
     /// Whether to create and check the container.
@@ -85,6 +87,25 @@ pub struct BootstrapConfig {
     pub throughput: Throughput,
     /// What to do about differences from the model.
     pub on_difference: OnDifference,
+    /// Whether the account may have several write regions. `false` by default: two regions could
+    /// accept conflicting conditional writes, and leases, locks and ETags rely on one of them being
+    /// refused. [`Bootstrap::Skip`] does not check it.
+    pub several_write_regions: bool,
+    /// How long [`OnDifference::Extend`] waits for an index that is being built; ten minutes by
+    /// default. The service builds it with spare request units, so a large container takes longer.
+    pub index_timeout: Duration,
+}
+
+impl Default for BootstrapConfig {
+    fn default() -> Self {
+        Self {
+            mode: Bootstrap::default(),
+            throughput: Throughput::default(),
+            on_difference: OnDifference::default(),
+            several_write_regions: false,
+            index_timeout: Duration::from_secs(600),
+        }
+    }
 }
 
 impl From<Bootstrap> for BootstrapConfig {
@@ -108,6 +129,18 @@ impl BootstrapConfig {
         self.on_difference = on_difference;
         self
     }
+
+    /// Sets whether the account may have several write regions.
+    pub fn with_several_write_regions(mut self, allowed: bool) -> Self {
+        self.several_write_regions = allowed;
+        self
+    }
+
+    /// Sets how long to wait for an index that is being built.
+    pub fn with_index_timeout(mut self, timeout: Duration) -> Self {
+        self.index_timeout = timeout;
+        self
+    }
 }
 
 impl DatabaseClient {
@@ -116,6 +149,7 @@ impl DatabaseClient {
     ///
     /// # Errors
     /// When the container or a right is missing; the message names it.
+    /// [`ErrorKind::Configuration`] when the account has several write regions.
     /// [`ErrorKind::ContainerMismatch`] when the container has another partition key, or other
     /// differences that `config` does not allow.
     pub async fn bootstrap<C: Container>(
@@ -126,12 +160,18 @@ impl DatabaseClient {
         check_name("database", self.name())?;
         check_name("container", name)?;
         let config = config.into();
-        match config.mode {
-            Bootstrap::Skip => return Ok(self.container(name)),
-            Bootstrap::VerifyOnly => self.verify::<C>(name, &config).await?,
-            Bootstrap::CreateIfMissing => self.create_or_verify::<C>(name, &config).await?,
+        if config.mode == Bootstrap::Skip {
+            return Ok(self.container(name));
         }
-        Ok(self.container(name))
+        let account = self.check_account::<C>(name, &config).await?;
+        match config.mode {
+            Bootstrap::CreateIfMissing => self.create_or_verify::<C>(name, &config).await?,
+            Bootstrap::VerifyOnly | Bootstrap::Skip => self.verify::<C>(name, &config).await?,
+        }
+        let container = self.container(name);
+        self.probe_latest_committed(&container, account.as_ref())
+            .await;
+        Ok(container)
     }
 
     /// Returns the differences between the live container `name` and the model `C`. Changes
@@ -145,7 +185,10 @@ impl DatabaseClient {
     }
 
     async fn verify<C: Container>(&self, name: &str, config: &BootstrapConfig) -> Result<()> {
-        let live = self.definition::<C>(name).await?;
+        let live = self
+            .read_container(name)
+            .await
+            .map_err(|error| self.with_remedy::<C>(error, name))?;
         self.check::<C>(name, &live, config).await
     }
 
@@ -203,11 +246,11 @@ impl DatabaseClient {
     async fn check<C: Container>(
         &self,
         name: &str,
-        live: &ContainerDefinition,
+        live: &LiveContainer,
         config: &BootstrapConfig,
     ) -> Result<()> {
         let model = C::definition();
-        let differences = Difference::between(&model, live);
+        let differences = Difference::between(&model, &live.definition);
         if let Some(fatal) = differences.iter().find(|difference| difference.is_fatal()) {
             return Err(mismatch(format!(
                 "container `{name}` cannot store the documents of `{}`: {fatal}",
@@ -234,10 +277,19 @@ impl DatabaseClient {
             );
         }
         if additions.is_empty() {
-            return Ok(());
+            return match config.on_difference {
+                OnDifference::Extend => {
+                    self.wait_until_indexed(name, live.index_progress, config.index_timeout)
+                        .await
+                }
+                OnDifference::Warn | OnDifference::Fail => Ok(()),
+            };
         }
         let extended = match config.mode {
-            Bootstrap::CreateIfMissing => self.extend_container(name, &model).await,
+            Bootstrap::CreateIfMissing => {
+                self.extend_container(name, &model, config.index_timeout)
+                    .await
+            }
             Bootstrap::VerifyOnly | Bootstrap::Skip => {
                 Err(mismatch("`VerifyOnly` changes nothing".to_owned()))
             }

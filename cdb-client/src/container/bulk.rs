@@ -54,6 +54,8 @@ struct Tried {
     index: usize,
     result: Result<OperationResult>,
     retry: bool,
+    /// The partition is being moved or split.
+    is_moving: bool,
     /// The delay that the service asked for.
     retry_after: Option<Duration>,
 }
@@ -63,19 +65,21 @@ impl<C: Container> ContainerClient<C> {
     pub async fn execute_bulk(&self, bulk: &BulkBatch<C>) -> Vec<Result<OperationResult>> {
         let pipeline = &self.context.pipeline;
         let (deadline, mut backoff) = (pipeline.retry_config().deadline, pipeline.backoff());
+        let mut slow = pipeline.slow_backoff();
         let started = Instant::now();
         let mut results: BTreeMap<usize, Result<OperationResult>> = BTreeMap::new();
         let mut pending: Vec<usize> = (0..bulk.len()).collect();
         while !pending.is_empty() {
             let round = self.context.bulk_round(bulk.operations(), &pending).await;
             let retry_after = round.iter().filter_map(|tried| tried.retry_after).max();
+            let is_moving = round.iter().any(|tried| tried.is_moving);
             let retried = round.iter().filter(|tried| tried.retry);
             pending = retried.map(|tried| tried.index).collect();
             for tried in round {
                 let earlier = results.remove(&tried.index);
                 results.insert(tried.index, after(earlier.as_ref(), tried.result));
             }
-            let delay = backoff.delay(retry_after);
+            let delay = if is_moving { &mut slow } else { &mut backoff }.delay(retry_after);
             if started.elapsed().saturating_add(delay) >= deadline {
                 break;
             }
@@ -227,7 +231,7 @@ fn judge(
     };
     let repeat = repeat_of(std::iter::once(operation));
     let verdict = verdict(repeat, Tries::default(), outcome);
-    let retry = matches!(verdict, Verdict::RetryAfter(_));
+    let retry = matches!(verdict, Verdict::RetryAfter(_) | Verdict::RetrySlowly);
     let result = if verdict == Verdict::Accept {
         Ok(result)
     } else {
@@ -249,6 +253,7 @@ fn judge(
         index,
         result,
         retry,
+        is_moving: verdict == Verdict::RetrySlowly,
         retry_after,
     }
 }
@@ -277,6 +282,7 @@ fn all(indexes: &[usize], error: &Error, retry: bool) -> Vec<Tried> {
             index,
             result: Err(error.for_operation(index)),
             retry,
+            is_moving: false,
             retry_after: None,
         })
         .collect()

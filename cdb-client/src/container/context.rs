@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::error::Result;
 use crate::header;
 use crate::operation::OperationKind;
-use crate::ranges::{ListedRange, RangeCache, RangeMap};
+use crate::ranges::{LISTING_INTERVAL, ListedRange, RangeCache, RangeMap};
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
 use crate::retry::{Accepted, Pipeline, Repeat};
@@ -76,16 +76,16 @@ impl ContainerContext {
     ///
     /// A request that names a logical partition is never refused because of a split. A session
     /// token of an unknown range shows that the known ranges are out of date, and this method then
-    /// forgets them.
+    /// marks them.
     pub(crate) fn session_of(&self, key: &PartitionKey) -> SessionScope {
-        let Some(map) = self.ranges.known() else {
+        let Some(map) = self.ranges.current() else {
             return SessionScope::Container;
         };
         if !self
             .sessions
             .all_of(|id| map.iter().any(|range| range.id.as_str() == id))
         {
-            self.ranges.clear();
+            self.ranges.mark_outdated();
             return SessionScope::Container;
         }
         match map.locate(key) {
@@ -96,24 +96,30 @@ impl ContainerContext {
 
     /// Returns the physical partitions; lists them if they are not known.
     pub(crate) async fn ranges(&self) -> Result<Arc<RangeMap>> {
-        match self.ranges.known() {
-            Some(map) => Ok(map),
-            None => self.load_ranges(None).await,
+        if let Some(map) = self.ranges.current() {
+            return Ok(map);
         }
+        let map = self.ranges.load(|| self.list_ranges()).await?;
+        self.follow(&map);
+        Ok(map)
     }
 
-    /// Returns the physical partitions after `stale` proved out of date.
+    /// Returns the physical partitions after `stale` proved out of date. Waits before it lists them,
+    /// so that a split can complete.
     pub(crate) async fn ranges_after(&self, stale: &Arc<RangeMap>) -> Result<Arc<RangeMap>> {
-        self.load_ranges(Some(stale)).await
+        let delay = self.pipeline.slow_backoff().delay(None);
+        let list = || self.list_ranges();
+        let map = self.ranges.load_after(stale, delay, list).await?;
+        self.follow(&map);
+        Ok(map)
     }
 
-    async fn load_ranges(&self, stale: Option<&Arc<RangeMap>>) -> Result<Arc<RangeMap>> {
-        let map = self.ranges.load(stale, || self.list_ranges()).await?;
+    /// Hands the session tokens of split ranges on to their children.
+    fn follow(&self, map: &RangeMap) {
         self.sessions.follow_ranges(
             map.iter()
                 .map(|range| (range.id.as_str(), range.parents.as_slice())),
         );
-        Ok(map)
     }
 
     async fn list_ranges(&self) -> Result<RangeMap> {
@@ -122,7 +128,7 @@ impl ContainerContext {
             attempts += 1;
             match RangeMap::from_listing(self.list_ranges_once().await?) {
                 Err(_) if attempts < LISTING_ATTEMPTS => {
-                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                    tokio::time::sleep(LISTING_INTERVAL).await;
                 }
                 result => return result,
             }

@@ -19,6 +19,14 @@ pub enum Difference {
         /// Paths of the container.
         found: Vec<String>,
     },
+    /// The hash of the partition key has another version. Version 1 allows 101 bytes per value,
+    /// version 2 allows 2048. A version cannot be changed.
+    PartitionKeyVersion {
+        /// Version of the model.
+        expected: u8,
+        /// Version of the container.
+        found: u8,
+    },
     /// The default time to live differs. In seconds; -1 means that each document sets its own.
     TimeToLive {
         /// Value of the model.
@@ -47,6 +55,10 @@ impl Difference {
                 found: live.partition_key.paths.clone(),
             });
         }
+        let (expected, found) = (model.partition_key.version, live.partition_key.version);
+        if differences.is_empty() && live.partition_key.paths.len() == 1 && expected != found {
+            differences.push(Self::PartitionKeyVersion { expected, found });
+        }
         if model.default_ttl != live.default_ttl {
             differences.push(Self::TimeToLive {
                 expected: model.default_ttl,
@@ -73,6 +85,11 @@ impl fmt::Display for Difference {
                 "its partition key is {}, the model's is {}; a partition key cannot be changed, use another container",
                 found.join(", "),
                 expected.join(", ")
+            ),
+            Self::PartitionKeyVersion { expected, found } => write!(
+                f,
+                "its partition key has version {found}, the model's has version {expected}; values longer than 101 bytes \
+                 need version 2 (`--partition-key-version 2`), which only a new container can have"
             ),
             Self::TimeToLive { expected, found } => write!(
                 f,

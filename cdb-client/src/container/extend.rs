@@ -13,9 +13,6 @@ use crate::client::DatabaseClient;
 use crate::container::difference::Difference;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long a new index may take. It is built with spare request units, so a large container can
-/// take longer.
-const INDEX_TIMEOUT: Duration = Duration::from_secs(600);
 const INDEX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Difference {
@@ -25,7 +22,9 @@ impl Difference {
         match self {
             Self::Indexing(drift) => drift.breaks_queries() && !matches!(drift, Drift::Mode { .. }),
             Self::TimeToLive { expected, found } => expected.is_some() && found.is_none(),
-            Self::PartitionKey { .. } | Self::UniqueKeys { .. } => false,
+            Self::PartitionKey { .. }
+            | Self::PartitionKeyVersion { .. }
+            | Self::UniqueKeys { .. } => false,
         }
     }
 }
@@ -37,30 +36,41 @@ impl DatabaseClient {
         &self,
         name: &str,
         model: &ContainerDefinition,
+        index_timeout: Duration,
     ) -> Result<()> {
         self.edit_container(name, |live| add_missing(live, model))
             .await?;
-        tracing::info!(
-            container = name,
-            "indexes are added; waiting until they are built"
-        );
-        self.wait_until_indexed(name).await
+        tracing::info!(container = name, "indexes are added");
+        let progress = self.indexing_progress(name).await?;
+        self.wait_until_indexed(name, progress, index_timeout).await
     }
 
-    async fn wait_until_indexed(&self, name: &str) -> Result<()> {
+    /// Waits until the index is built: a query that sorts by a composite index that is being built
+    /// is refused. `progress` is the last known one. Logs every change of the progress.
+    pub(super) async fn wait_until_indexed(
+        &self,
+        name: &str,
+        mut progress: Option<u8>,
+        limit: Duration,
+    ) -> Result<()> {
         let started = tokio::time::Instant::now();
-        loop {
-            match self.indexing_progress(name).await? {
-                None | Some(100..) => return Ok(()),
-                Some(percent) if started.elapsed() > INDEX_TIMEOUT => {
-                    let message = format!(
-                        "index of container `{name}` is built to {percent} %; open the container again later"
-                    );
-                    return Err(Error::new(ErrorKind::Unavailable, message));
-                }
-                Some(_) => tokio::time::sleep(INDEX_POLL_INTERVAL).await,
+        let mut logged = None;
+        while let Some(percent) = progress.filter(|percent| *percent < 100) {
+            if started.elapsed() >= limit {
+                let message = format!(
+                    "index of container `{name}` is built to {percent} % after {} s; open the container again later, or \
+                     wait longer (`index_timeout`)",
+                    limit.as_secs()
+                );
+                return Err(Error::new(ErrorKind::Unavailable, message));
             }
+            if logged.replace(percent) != Some(percent) {
+                tracing::info!(container = name, percent, "index is being built");
+            }
+            tokio::time::sleep(INDEX_POLL_INTERVAL).await;
+            progress = self.indexing_progress(name).await?;
         }
+        Ok(())
     }
 }
 

@@ -5,10 +5,11 @@
 
 use cdb_model::{Container, ContainerDefinition};
 use http::Method;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::client::DatabaseClient;
 use crate::container::bootstrap::Throughput;
+use crate::container::live::LiveContainer;
 use crate::container::point::JSON;
 use crate::error::Result;
 use crate::header;
@@ -27,13 +28,6 @@ struct NewContainer<'a> {
     id: &'a str,
     #[serde(flatten)]
     definition: &'a ContainerDefinition,
-}
-
-/// The known members of a container's definition at the service.
-#[derive(Debug, Deserialize)]
-struct LiveContainer {
-    #[serde(flatten)]
-    definition: ContainerDefinition,
 }
 
 impl DatabaseClient {
@@ -57,13 +51,9 @@ impl DatabaseClient {
     /// # Errors
     /// When the container does not exist or the identity may not read it.
     pub async fn indexing_progress(&self, name: &str) -> Result<Option<u8>> {
-        let resource = self.container_resource(name)?;
-        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource)
-            .header(header::POPULATE_QUOTA, "True");
-        let accepted = self.send(&request).await?;
-        Ok(accepted
-            .header(&header::INDEX_PROGRESS)
-            .and_then(|percent| percent.parse().ok()))
+        Ok(LiveContainer::index_progress_of(
+            &self.request_container(name).await?,
+        ))
     }
 
     /// Returns the live definition of the container `name`, with the members that a model knows. It
@@ -72,8 +62,8 @@ impl DatabaseClient {
     /// # Errors
     /// When the container does not exist or the identity may not read it.
     pub async fn definition<C: Container>(&self, name: &str) -> Result<ContainerDefinition> {
-        self.read_container(name)
-            .await
+        let live = self.read_container(name).await;
+        live.map(|live| live.definition)
             .map_err(|error| self.with_remedy::<C>(error, name))
     }
 
@@ -84,11 +74,15 @@ impl DatabaseClient {
         Ok(Resource::container(self.name(), name))
     }
 
-    pub(super) async fn read_container(&self, name: &str) -> Result<ContainerDefinition> {
+    pub(super) async fn read_container(&self, name: &str) -> Result<LiveContainer> {
+        LiveContainer::of(&self.request_container(name).await?)
+    }
+
+    async fn request_container(&self, name: &str) -> Result<Accepted> {
         let resource = self.container_resource(name)?;
-        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource);
-        let live: LiveContainer = self.send(&request).await?.json()?;
-        Ok(live.definition)
+        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource)
+            .header(header::POPULATE_QUOTA, "True");
+        self.send(&request).await
     }
 
     pub(super) async fn create_database(&self) -> Result<()> {

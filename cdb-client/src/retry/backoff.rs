@@ -56,6 +56,17 @@ impl Backoff {
         }
     }
 
+    /// The delays while the service moves a partition or applies a change of rights: 0.2 to 1 s, as
+    /// the official clients wait (protocol.md 2.5).
+    pub(crate) fn slow(config: &RetryConfig, jitter: Jitter) -> Self {
+        let longest = Duration::from_secs(1).min(config.longest_delay);
+        Self {
+            next: Duration::from_millis(400).min(longest),
+            longest,
+            jitter,
+        }
+    }
+
     /// Returns the next delay: `retry_after` if the service asked for it.
     pub(crate) fn delay(&mut self, retry_after: Option<Duration>) -> Duration {
         match retry_after {
@@ -94,6 +105,15 @@ mod tests {
         assert_eq!(delays(1.0), [10, 20, 40, 50, 50]);
         assert_eq!(delays(0.5), [7, 15, 30, 37, 37]);
         assert_eq!(delays(0.0), [5, 10, 20, 25, 25]);
+    }
+
+    #[test]
+    fn slow_delays_last_from_a_fifth_of_a_second_to_a_second() {
+        for (draw, expected) in [(0.0, [200, 400, 500, 500]), (1.0, [400, 800, 1000, 1000])] {
+            let mut backoff = Backoff::slow(&RetryConfig::default(), Jitter::constant(draw));
+            let delays = [(); 4].map(|()| backoff.delay(None).as_millis());
+            assert_eq!(delays, expected);
+        }
     }
 
     #[test]

@@ -3,7 +3,12 @@
 mod accepted;
 mod backoff;
 mod config;
+#[cfg(test)]
+mod failover_tests;
 mod pipeline;
+mod reroute;
+#[cfg(test)]
+mod rights_tests;
 #[cfg(test)]
 mod tests;
 mod verdict;

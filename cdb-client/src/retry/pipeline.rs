@@ -1,10 +1,12 @@
 //! The retry loop: sign, send, decide, wait. Its callers see one call with one result.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -13,6 +15,7 @@ use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, Result};
 use crate::header;
 use crate::operation::OperationKind;
+use crate::regions::Regions;
 use crate::request::Request;
 use crate::response::Response;
 use crate::retry::{Accepted, Backoff, Jitter, Outcome, RetryConfig, Tries, Verdict, verdict};
@@ -31,20 +34,27 @@ pub(crate) struct PipelineParts {
     pub transport: Arc<dyn Transport>,
     pub credential: Arc<dyn Credential>,
     pub retry: RetryConfig,
+    pub preferred_regions: Vec<String>,
+    /// The most concurrent requests.
+    pub connections: usize,
     pub jitter: Jitter,
 }
 
 /// Sends requests of one account.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    parts: PipelineParts,
+    pub(super) parts: PipelineParts,
+    pub(super) regions: Regions,
+    connections: Semaphore,
+    /// The rights that the service has accepted.
+    granted: RwLock<BTreeSet<Right>>,
     pub clock: ServiceClock,
     pub meter: Meter,
 }
 
 /// The state of one call.
-struct Call<'a> {
-    request: &'a Request,
+pub(super) struct Call<'a> {
+    pub(super) request: &'a Request,
     sessions: Option<&'a SessionTokens>,
     activity_id: String,
     started: Instant,
@@ -53,6 +63,11 @@ struct Call<'a> {
     unknown_outcome: bool,
     tries: Tries,
     backoff: Backoff,
+    slow: Backoff,
+    /// The endpoint of the last attempt.
+    pub(super) endpoint: Arc<str>,
+    /// Endpoints that failed during this call.
+    pub(super) skipped: Vec<Arc<str>>,
 }
 
 impl Pipeline {
@@ -62,7 +77,11 @@ impl Pipeline {
     }
 
     pub(crate) fn with_clock(parts: PipelineParts, clock: ServiceClock) -> Self {
+        let preferred = parts.preferred_regions.clone();
         Self {
+            regions: Regions::new(&parts.endpoint, preferred),
+            connections: Semaphore::new(parts.connections.min(Semaphore::MAX_PERMITS)),
+            granted: RwLock::default(),
             parts,
             clock,
             meter: Meter::default(),
@@ -73,9 +92,19 @@ impl Pipeline {
         &self.parts.retry
     }
 
+    /// Whether the endpoint is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.regions.is_local()
+    }
+
     /// Returns the delays of a new call.
     pub(crate) fn backoff(&self) -> Backoff {
         Backoff::new(&self.parts.retry, self.parts.jitter.clone())
+    }
+
+    /// Returns the delays of a new call after answers about a moving partition.
+    pub(crate) fn slow_backoff(&self) -> Backoff {
+        Backoff::slow(&self.parts.retry, self.parts.jitter.clone())
     }
 
     /// Sends `request` until it has a result. Reads session tokens from `sessions` and updates
@@ -89,24 +118,12 @@ impl Pipeline {
         request: &Request,
         sessions: Option<&SessionTokens>,
     ) -> Result<Accepted> {
-        let mut call = Call {
-            request,
-            sessions,
-            activity_id: Uuid::new_v4().to_string(),
-            started: Instant::now(),
-            attempts: 0,
-            charge: 0.0,
-            unknown_outcome: false,
-            tries: Tries {
-                unauthorized: 0,
-                addressed_to_range: request.is_addressed_to_range(),
-            },
-            backoff: self.backoff(),
-        };
+        let mut call = self.call(request, sessions);
         let span = telemetry::call_span(request);
         let result = {
             use tracing::Instrument as _;
-            self.send_with_retries(&mut call)
+            // Boxed, because every future of a caller contains it.
+            Box::pin(self.send_with_retries(&mut call))
                 .instrument(span.clone())
                 .await
         };
@@ -121,25 +138,71 @@ impl Pipeline {
         result
     }
 
+    /// Creates the state of a call before its first attempt.
+    pub(super) fn call<'a>(
+        &self,
+        request: &'a Request,
+        sessions: Option<&'a SessionTokens>,
+    ) -> Call<'a> {
+        Call {
+            request,
+            sessions,
+            activity_id: Uuid::new_v4().to_string(),
+            started: Instant::now(),
+            attempts: 0,
+            charge: 0.0,
+            unknown_outcome: false,
+            tries: Tries {
+                unauthorized: 0,
+                addressed_to_range: request.is_addressed_to_range(),
+                granted: false,
+            },
+            backoff: self.backoff(),
+            slow: self.slow_backoff(),
+            endpoint: Arc::default(),
+            skipped: Vec::new(),
+        }
+    }
+
     async fn send_with_retries(&self, call: &mut Call<'_>) -> Result<Accepted> {
         loop {
             call.attempts += 1;
-            let (answer, authorization) = self.attempt(call).await?;
+            call.tries.granted = self.has_granted(call.request.kind);
+            self.choose_endpoint(call).await;
+            let Ok(connection) = timeout(self.remaining(call), self.connections.acquire()).await
+            else {
+                return Err(call.refused(Err(no_connection())));
+            };
+            let attempt = self.attempt(call).await;
+            drop(connection);
+            let (answer, authorization) = match attempt {
+                Ok(attempted) => attempted,
+                Err(error) => {
+                    self.wait_for_authorization(call, error).await?;
+                    continue;
+                }
+            };
             let outcome = outcome_of(&answer);
             call.unknown_outcome |= outcome.is_doubtful() && !call.request.kind.is_read();
             let delay = match verdict(call.request.repeat, call.tries, outcome) {
-                Verdict::Accept => return call.accepted(answer),
+                Verdict::Accept => {
+                    self.grant(call.request.kind);
+                    return call.accepted(answer);
+                }
                 Verdict::Refuse | Verdict::RefuseAmbiguous => return Err(call.refused(answer)),
                 Verdict::RetrySigned => {
                     call.tries.unauthorized += 1;
-                    // A 403 concerns the date or the account: another key or token would not help.
-                    if matches!(outcome, Outcome::Answered { status, .. } if status.code == 401) {
-                        self.parts.credential.refused(&authorization);
-                    }
                     Duration::ZERO
                 }
+                Verdict::RetryAfter(_) if self.has_fallback(call, outcome).await => Duration::ZERO,
                 Verdict::RetryAfter(delay) => call.backoff.delay(delay),
+                Verdict::Reroute if self.reroute(call, outcome).await => Duration::ZERO,
+                Verdict::RetrySlowly | Verdict::Reroute => call.slow.delay(None),
             };
+            // A 403 concerns the date or the account: another key or token would not help.
+            if matches!(outcome, Outcome::Answered { status, .. } if status.code == 401) {
+                self.parts.credential.refused(&authorization);
+            }
             if call.started.elapsed().saturating_add(delay) >= self.parts.retry.deadline {
                 call.forget_unsatisfiable_session(outcome);
                 return Err(call.refused(answer));
@@ -150,7 +213,7 @@ impl Pipeline {
     }
 
     /// Makes one attempt. The outer error means that the request was not sent.
-    async fn attempt(
+    pub(super) async fn attempt(
         &self,
         call: &mut Call<'_>,
     ) -> Result<(Result<Response, TransportError>, Authorization)> {
@@ -165,7 +228,7 @@ impl Pipeline {
         let authorization = self.authorize(call, &context).await?;
         let outgoing = HttpRequest {
             method: call.request.method.clone(),
-            url: format!("{}{}", self.parts.endpoint, resource.path),
+            url: format!("{}{}", call.endpoint, resource.path),
             headers: self.headers(call, &date, &authorization)?,
             body: call.request.body.clone(),
         };
@@ -207,8 +270,37 @@ impl Pipeline {
         }
     }
 
+    /// Waits before another request for an authorization, if the service has accepted such a
+    /// request before: a failed token fetch is then probably temporary.
+    async fn wait_for_authorization(&self, call: &mut Call<'_>, error: Error) -> Result<()> {
+        let delay = call.slow.delay(None);
+        let temporary = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Unauthorized
+        );
+        if !temporary || !call.tries.granted || self.remaining(call) <= delay {
+            return Err(error);
+        }
+        tracing::debug!(%error, ?delay, "authorization is requested again");
+        sleep(delay).await;
+        Ok(())
+    }
+
+    fn has_granted(&self, kind: OperationKind) -> bool {
+        let granted = self.granted.read().unwrap_or_else(PoisonError::into_inner);
+        Right::of(kind).is_some_and(|right| granted.contains(&right))
+    }
+
+    fn grant(&self, kind: OperationKind) {
+        let Some(right) = Right::of(kind).filter(|_| !self.has_granted(kind)) else {
+            return;
+        };
+        let mut granted = self.granted.write().unwrap_or_else(PoisonError::into_inner);
+        granted.insert(right);
+    }
+
     /// Returns the time until the deadline of a call.
-    fn remaining(&self, call: &Call<'_>) -> Duration {
+    pub(super) fn remaining(&self, call: &Call<'_>) -> Duration {
         let deadline = self.parts.retry.deadline;
         deadline.saturating_sub(call.started.elapsed())
     }
@@ -288,6 +380,35 @@ impl Pipeline {
         }
         self.meter.count(&attempt);
         answer
+    }
+}
+
+/// The right to read or to write data. Roles usually grant all requests of one right together, so
+/// an accepted upsert says that a refused patch is temporary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Right {
+    Read,
+    Write,
+}
+
+impl Right {
+    /// Returns the right that a request needs. `None` for metadata, which opening requests: a
+    /// missing right must fail it at once, even if another container was opened before.
+    fn of(kind: OperationKind) -> Option<Self> {
+        match kind {
+            OperationKind::ReadRanges => Some(Self::Read),
+            _ if kind.is_metadata() => None,
+            _ if kind.is_read() => Some(Self::Read),
+            _ => Some(Self::Write),
+        }
+    }
+}
+
+fn no_connection() -> TransportError {
+    TransportError {
+        delivery: Delivery::NotSent,
+        message: "all connections of this client are in use; raise `max_connections`".to_owned(),
+        source: None,
     }
 }
 

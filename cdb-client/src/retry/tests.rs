@@ -23,11 +23,11 @@ const PRIMARY: &str =
 const SECONDARY: &str =
     "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
 
-fn pipeline(script: &Script) -> Pipeline {
+pub(super) fn pipeline(script: &Script) -> Pipeline {
     Pipeline::new(parts(script))
 }
 
-fn parts(script: &Script) -> PipelineParts {
+pub(super) fn parts(script: &Script) -> PipelineParts {
     let credential = MasterKey::new(PRIMARY)
         .unwrap()
         .with_secondary(SECONDARY)
@@ -38,16 +38,18 @@ fn parts(script: &Script) -> PipelineParts {
         transport: Arc::new(script.clone()),
         credential: Arc::new(credential),
         retry: RetryConfig::default(),
+        preferred_regions: Vec::new(),
+        connections: 1,
         jitter: Jitter::constant(1.0),
     }
 }
 
-fn read() -> Request {
+pub(super) fn read() -> Request {
     let item = Resource::container("db", "c").item("a").unwrap();
     Request::new(OperationKind::Read, Method::GET, item).session(SessionScope::Container)
 }
 
-fn create() -> Request {
+pub(super) fn create() -> Request {
     Request::new(
         OperationKind::Create,
         Method::POST,

@@ -39,6 +39,9 @@ pub(crate) struct Tries {
     pub unauthorized: u32,
     /// The request names a physical partition, so only the caller can choose another one.
     pub addressed_to_range: bool,
+    /// The service has accepted such a request (a read, a write) from this client, so a refusal of
+    /// the identity is probably temporary: a rotated key, a role that has not reached all nodes.
+    pub granted: bool,
 }
 
 /// What to do after an attempt.
@@ -54,6 +57,10 @@ pub(crate) enum Verdict {
     RetrySigned,
     /// Try again after this delay, or after the backoff delay.
     RetryAfter(Option<Duration>),
+    /// Try again after 0.2 to 1 s, with a new signature: a partition moves, or rights change.
+    RetrySlowly,
+    /// Read the account document, and try again at the endpoint that it names.
+    Reroute,
 }
 
 impl Outcome {
@@ -80,11 +87,13 @@ impl Outcome {
 /// | outcome | any request | create, conditional write, batch |
 /// |---|---|---|
 /// | 2xx, 304 | accept | |
-/// | 401 | retry twice, with a new signature: the service's date, the other key | |
-/// | 403/0 (may be caused by a wrong date, vscode-cosmosdb#842) | retry once, as 401 | |
+/// | 401 | retry twice, with a new signature: the service's date, the other key; then as 403/530x | |
+/// | 403/0 (may be caused by a wrong date, vscode-cosmosdb#842) | retry once, as 401; then as 403/530x | |
+/// | 403/5300 to 403/5302 (role) | retry slowly if such a request was accepted before, else refuse | |
+/// | 403/3, 403/1008 (write region moved, region removed) | read the account document, retry | |
 /// | 404/1002, 404/1013 (replica behind, container in creation) | retry | |
-/// | 410/1002 (range gone) | retry; refuse if addressed to that range | |
-/// | other 410 (moving, splitting, stale name) | retry | |
+/// | 410/1002 (range gone) | retry slowly; refuse if addressed to that range | |
+/// | other 410 (moving, splitting, stale name) | retry slowly | |
 /// | 429, 449, 503 (not executed) | retry, 429 after the requested delay | |
 /// | no connection | retry | |
 /// | certificate not trusted | refuse | |
@@ -116,6 +125,11 @@ pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict
         _ if status.is_success() => Verdict::Accept,
         401 if tries.unauthorized < 2 => Verdict::RetrySigned,
         403 if status.sub == 0 && tries.unauthorized < 1 => Verdict::RetrySigned,
+        401 if tries.granted => Verdict::RetrySlowly,
+        403 if tries.granted && matches!(status.sub, 0 | 5300..=5302) => Verdict::RetrySlowly,
+        403 if matches!(status, Status::WRITE_FORBIDDEN | Status::ACCOUNT_NOT_FOUND) => {
+            Verdict::Reroute
+        }
         404 if matches!(
             status,
             Status::SESSION_NOT_AVAILABLE | Status::CONTAINER_IN_CREATION
@@ -124,7 +138,8 @@ pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict
             Verdict::RetryAfter(None)
         }
         410 if status == Status::RANGE_GONE && tries.addressed_to_range => Verdict::Refuse,
-        410 | 449 | 503 => Verdict::RetryAfter(None),
+        410 => Verdict::RetrySlowly,
+        449 | 503 => Verdict::RetryAfter(None),
         429 => Verdict::RetryAfter(retry_after),
         _ => Verdict::Refuse,
     }
@@ -167,17 +182,15 @@ mod tests {
 
     #[test]
     fn a_request_that_was_not_executed_is_always_retried() {
-        for (code, sub) in [
-            (410, 1000),
-            (410, 1007),
-            (410, 1008),
-            (410, 1002),
-            (449, 0),
-            (503, 0),
-            (404, 1002),
-            (404, 1013),
-        ] {
+        for (code, sub) in [(449, 0), (503, 0), (404, 1002), (404, 1013)] {
             check(answered(code, sub), RETRY, RETRY);
+        }
+        for sub in [1000, 1002, 1007, 1008] {
+            let slowly = Verdict::RetrySlowly;
+            check(answered(410, sub), slowly, slowly);
+        }
+        for sub in [3, 1008] {
+            check(answered(403, sub), Verdict::Reroute, Verdict::Reroute);
         }
         check(Outcome::NoAnswer(Delivery::NotSent), RETRY, RETRY);
     }
@@ -199,8 +212,11 @@ mod tests {
         for (code, sub) in [
             (400, 0),
             (400, 1004),
-            (403, 3),
             (403, 1014),
+            (403, 1028),
+            (403, 5300),
+            (403, 5301),
+            (403, 5302),
             (404, 0),
             (404, 1003),
             (409, 0),
@@ -251,6 +267,22 @@ mod tests {
     }
 
     #[test]
+    fn rights_that_were_granted_before_are_awaited() {
+        let granted = Tries {
+            unauthorized: 2,
+            granted: true,
+            ..Tries::default()
+        };
+        let after = |code, sub| verdict(Repeat::IfNotExecuted, granted, answered(code, sub));
+        for (code, sub) in [(401, 0), (403, 0), (403, 5300), (403, 5301), (403, 5302)] {
+            assert_eq!(after(code, sub), Verdict::RetrySlowly, "{code}/{sub}");
+        }
+        for sub in [1014, 1028] {
+            assert_eq!(after(403, sub), Verdict::Refuse, "403/{sub}");
+        }
+    }
+
+    #[test]
     fn a_request_addressed_to_a_removed_range_is_refused() {
         let tries = Tries {
             addressed_to_range: true,
@@ -260,6 +292,9 @@ mod tests {
             verdict(Repeat::Always, tries, answered(410, 1002)),
             Verdict::Refuse
         );
-        assert_eq!(verdict(Repeat::Always, tries, answered(410, 1007)), RETRY);
+        assert_eq!(
+            verdict(Repeat::Always, tries, answered(410, 1007)),
+            Verdict::RetrySlowly
+        );
     }
 }

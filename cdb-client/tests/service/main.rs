@@ -7,6 +7,7 @@ mod account;
 mod batches;
 mod bootstrap;
 mod documents;
+mod failover;
 mod faults;
 mod feed;
 mod hostile;

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::{ChangeFeed, ContainerClient, FeedStart};
+use cdb_client::{Bootstrap, ChangeFeed, ContainerClient, FeedStart};
 use cdb_emulator::Emulator;
-use cdb_model::{BulkBatch, Query};
+use cdb_model::{
+    BulkBatch, Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape, Query,
+};
 
 use crate::account::Account;
 use crate::shop::{Order, Shop, order};
@@ -88,6 +90,65 @@ async fn queries_bulks_and_the_change_feed_work_across_splits() {
     let mut resumed = shop.resume_change_feed(feed.cursor().clone());
     assert!(drain(&mut resumed).await.is_empty());
     assert_eq!(found(&shop).await, (0..80).collect::<Vec<u64>>());
+    account.end().await;
+}
+
+/// The model of [`Shop`] with partition key version 1, as old tools create it.
+#[derive(Debug)]
+enum OldShop {}
+
+impl Container for OldShop {
+    const NAME: &'static str = "OldShop";
+    const DISCRIMINATOR: &'static str = Shop::DISCRIMINATOR;
+    const PARTITION_KEY: &'static [&'static str] = Shop::PARTITION_KEY;
+    const DOCUMENTS: &'static [&'static DocumentShape] = &[];
+    const DEFAULT_TTL: DefaultTtl = Shop::DEFAULT_TTL;
+
+    fn decode(discriminator: &str, _: &str) -> Result<Self, DecodeError> {
+        Err(DecodeError::UnknownType {
+            container: Self::NAME,
+            discriminator: discriminator.to_owned(),
+        })
+    }
+
+    fn shape(&self) -> &'static DocumentShape {
+        match *self {}
+    }
+
+    fn definition() -> ContainerDefinition {
+        let mut definition = Shop::definition();
+        definition.partition_key.version = 1;
+        definition
+    }
+}
+
+#[tokio::test]
+async fn a_container_of_partition_key_version_1_works_across_splits() {
+    let account = Account::new().await;
+    let Some(emulator) = account.emulator() else {
+        return account.end().await; // A test cannot split the partitions of an account.
+    };
+    let create = account
+        .database
+        .bootstrap::<OldShop>(SHOP, Bootstrap::CreateIfMissing);
+    create.await.unwrap();
+    let differences = account.database.differences::<Shop>(SHOP).await.unwrap();
+    assert_eq!(differences.len(), 1);
+    let text = differences[0].to_string();
+    assert!(
+        text.contains("version 1") && text.contains("101 bytes"),
+        "{text}"
+    );
+    let shop = account.shop().await;
+    let mut feed = shop.change_feed(FeedStart::Beginning);
+    place(&shop, 0..40).await;
+    assert_eq!(found(&shop).await, (0..40).collect::<Vec<u64>>());
+    for range in ["0", "1", "2", "3"] {
+        split(emulator, &account, range);
+    }
+    place(&shop, 40..80).await;
+    assert_eq!(found(&shop).await, (0..80).collect::<Vec<u64>>());
+    assert_eq!(drain(&mut feed).await, (0..80).collect::<Vec<u64>>());
     account.end().await;
 }
 

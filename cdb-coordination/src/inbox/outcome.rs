@@ -57,7 +57,7 @@ impl Refusal {
                 }
             }
             ErrorKind::Conflict | ErrorKind::PreconditionFailed | ErrorKind::NotFound => Self::Lost,
-            _ if error.is_transient() => Self::Unreachable,
+            _ if error.is_transient() || error.is_denied() => Self::Unreachable,
             _ => Self::Refused,
         }
     }

@@ -290,7 +290,7 @@ mod tests {
     fn refused() -> Effect {
         Effect::Status {
             status: 403,
-            substatus: 5302,
+            substatus: 1014,
             retry_after_ms: None,
         }
     }

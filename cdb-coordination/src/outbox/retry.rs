@@ -175,6 +175,8 @@ impl Undelivered {
 impl From<&Error> for Undelivered {
     fn from(error: &Error) -> Self {
         let weight = match error.kind() {
+            // Rotated keys and changed roles say nothing about the message.
+            _ if error.is_denied() => Weight::Unreachable,
             ErrorKind::NotFound
             | ErrorKind::Forbidden
             | ErrorKind::BadRequest
@@ -183,7 +185,7 @@ impl From<&Error> for Undelivered {
             | ErrorKind::TooLarge
             | ErrorKind::Encode
             | ErrorKind::ContainerMismatch => Weight::Refused,
-            // Rotated keys, errors of gateways and split partitions say nothing about the message.
+            // Neither do errors of gateways and split partitions.
             _ => Weight::Unreachable,
         };
         Self::new(error.to_string(), weight)
@@ -259,6 +261,8 @@ pub(crate) fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cdb_client::{CosmosClient, MasterKey, Step};
+
     use super::*;
 
     fn policy() -> RetryPolicy {
@@ -290,6 +294,27 @@ mod tests {
         assert!(!refused.is_final(2, &policy()));
         assert!(refused.is_final(3, &policy()));
         assert!(Undelivered::permanent("unreadable").is_final(1, &policy()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn denied_rights_make_no_dead_letters() {
+        for ((status, sub), counts) in [
+            ((401, 0), false),
+            ((403, 0), false),
+            ((403, 5302), false),
+            ((403, 1014), true),
+            ((404, 1003), true),
+        ] {
+            let script = cdb_client::Script::new((0..3).map(|_| Step::refusal(status, sub)));
+            let client = CosmosClient::builder("http://localhost:8081")
+                .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY).unwrap())
+                .transport(script)
+                .build()
+                .unwrap();
+            let error = client.database("shop").delete().await.unwrap_err();
+            let undelivered = Undelivered::from(&error);
+            assert_eq!(undelivered.counts(), counts, "{status}/{sub}");
+        }
     }
 
     #[test]

@@ -145,7 +145,8 @@ async fn a_reader_reads_and_is_refused_what_it_may_not_write() {
     };
     let error = provider.enqueue_for_orchestrator(item, None).await;
     let error = error.expect_err("it may not write");
-    assert!(!error.is_retryable());
+    // A role can be assigned while the program works.
+    assert!(error.is_retryable());
     assert!(error.to_string().contains("items/create"), "{error}");
 }
 

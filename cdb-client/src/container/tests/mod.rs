@@ -4,6 +4,7 @@ mod batch;
 mod bootstrap;
 mod feed;
 mod fixture;
+mod opening;
 mod point;
 mod query;
 mod shop;

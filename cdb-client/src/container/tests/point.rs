@@ -265,6 +265,7 @@ async fn a_session_token_of_an_unknown_range_reloads_the_ranges() {
         container.create(&profile()).await.unwrap();
         container.read(&profile().key()).await.unwrap();
     }
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
     container.ranges().await.unwrap();
     container.read(&profile().key()).await.unwrap();
     let sent: Vec<String> = script

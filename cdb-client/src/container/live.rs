@@ -1,0 +1,37 @@
+//! A container as the service describes it.
+
+use cdb_model::ContainerDefinition;
+use serde::Deserialize;
+
+use crate::error::Result;
+use crate::header;
+use crate::retry::Accepted;
+
+/// A container at the service.
+#[derive(Debug)]
+pub(super) struct LiveContainer {
+    /// The members that a model knows.
+    pub(super) definition: ContainerDefinition,
+    /// The progress of its index in percent; `None` when the service does not report it.
+    pub(super) index_progress: Option<u8>,
+}
+
+#[derive(Deserialize)]
+struct StoredContainer {
+    #[serde(flatten)]
+    definition: ContainerDefinition,
+}
+
+impl LiveContainer {
+    pub(super) fn of(accepted: &Accepted) -> Result<Self> {
+        let stored: StoredContainer = accepted.json()?;
+        Ok(Self {
+            definition: stored.definition,
+            index_progress: Self::index_progress_of(accepted),
+        })
+    }
+
+    pub(super) fn index_progress_of(accepted: &Accepted) -> Option<u8> {
+        accepted.header(&header::INDEX_PROGRESS)?.parse().ok()
+    }
+}

@@ -1,0 +1,119 @@
+//! What opening a container checks beside its definition: the write regions of the account, and
+//! whether the gateway reads the latest committed state when asked to.
+
+use std::time::Duration;
+
+use cdb_model::{Container, PartitionKey, PartitionKeyValue};
+use http::Method;
+use tokio::time::timeout;
+
+use crate::account::Account;
+use crate::client::DatabaseClient;
+use crate::container::bootstrap::BootstrapConfig;
+use crate::container::handle::ContainerClient;
+use crate::error::{Error, ErrorKind, Result};
+use crate::operation::OperationKind;
+use crate::request::Request;
+
+/// How long the probe may delay the opening.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The id and partition key that the probe reads. The item does not exist.
+const PROBE: &str = "cdb:probe";
+/// A read from two replicas costs twice a read from one; the service rounds charges.
+const QUORUM_RATIO: f64 = 1.5;
+
+impl DatabaseClient {
+    /// Refuses an account with several write regions unless `config` allows it. Returns the account
+    /// document, or `None` for an identity that may not read it.
+    pub(super) async fn check_account<C: Container>(
+        &self,
+        name: &str,
+        config: &BootstrapConfig,
+    ) -> Result<Option<Account>> {
+        let account = match self.client().account().await {
+            Ok(account) => account,
+            Err(error) if fails_opening(&error) => {
+                return Err(self.with_remedy::<C>(error, name));
+            }
+            // A resource token, a role without metadata, a proxy for containers only.
+            Err(error) => {
+                tracing::info!(%error, "account document cannot be read; its write regions are not checked");
+                return Ok(None);
+            }
+        };
+        if !account.has_several_write_regions || config.several_write_regions {
+            return Ok(Some(account));
+        }
+        let regions: Vec<&str> = account
+            .write_regions
+            .iter()
+            .map(|r| r.name.as_str())
+            .collect();
+        Err(Error::configuration(format!(
+            "container `{name}` cannot be opened: its account has several write regions ({}), and two of them could \
+             accept conflicting conditional writes; keep one write region (`az cosmosdb update \
+             --enable-multiple-write-locations false`), or bootstrap with `with_several_write_regions(true)` if no \
+             write depends on an ETag or a condition",
+            regions.join(", ")
+        )))
+    }
+
+    /// Warns if the gateway ignores the request for the latest committed state. Reads on loopback
+    /// are not probed: the charges of an emulator say nothing about the service.
+    pub(super) async fn probe_latest_committed<C: Container>(
+        &self,
+        container: &ContainerClient<C>,
+        account: Option<&Account>,
+    ) {
+        if account.is_none_or(Account::reads_from_quorum) || self.client().pipeline().is_local() {
+            return;
+        }
+        let probe = timeout(PROBE_TIMEOUT, container.honours_latest_committed());
+        match probe.await {
+            Ok(Ok(Some(false))) => tracing::warn!(
+                container = container.name(),
+                "gateway seems to ignore `x-ms-cosmos-read-consistency-strategy`: a read of the latest committed \
+                 state is charged like a session read; it may miss the last writes of other processes; set the \
+                 default consistency of the account to Bounded Staleness to exclude that"
+            ),
+            outcome => tracing::debug!(?outcome, "reads of the latest committed state are probed"),
+        }
+    }
+}
+
+/// Whether the requests that follow would fail for the same reason.
+fn fails_opening(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Configuration | ErrorKind::Untrusted => true,
+        // Without a call, the credential has nothing for the account, such as a resource token.
+        ErrorKind::Unauthorized => error.call().is_some(),
+        _ => error.is_transient(),
+    }
+}
+
+impl<C: Container> ContainerClient<C> {
+    /// Returns whether the gateway reads from a quorum for
+    /// [`latest_committed`](Self::latest_committed): such a read then costs about twice a session
+    /// read. Sends one read of each kind, of an item that does not exist. `None` when the service
+    /// reports no charges, as an emulator may, or when the account reads from a quorum anyway.
+    ///
+    /// # Errors
+    /// When the container cannot be read.
+    pub async fn honours_latest_committed(&self) -> Result<Option<bool>> {
+        let session = Self::new(self.context.clone()).probe_charge().await?;
+        let latest = self.latest_committed().probe_charge().await?;
+        Ok((session > 0.0).then_some(latest >= session * QUORUM_RATIO))
+    }
+
+    async fn probe_charge(&self) -> Result<f64> {
+        let level = |_: &&str| PartitionKeyValue::String(PROBE.to_owned());
+        let key = PartitionKey::from_values(C::PARTITION_KEY.iter().map(level).collect());
+        let item = self.context.resource.item(PROBE)?;
+        let request = Request::new(OperationKind::Read, Method::GET, item).in_partition(&key)?;
+        match self.context.send(&self.consistent(request)).await {
+            Ok(accepted) => Ok(accepted.call.charge),
+            Err(error) if error.is_not_found() => Ok(error.call().map_or(0.0, |call| call.charge)),
+            Err(error) => Err(error),
+        }
+    }
+}

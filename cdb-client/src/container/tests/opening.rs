@@ -1,0 +1,153 @@
+//! What opening checks beside the definition: account, rights, throttling, index, gateway.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::bootstrap::{account, bootstrap, live, progress};
+use super::fixture::{Fixture, client, two_ranges};
+use crate::container::{Bootstrap, BootstrapConfig, OnDifference};
+use crate::error::ErrorKind;
+use crate::scripted::{Script, Step};
+
+#[tokio::test(start_paused = true)]
+async fn an_account_with_several_write_regions_is_refused_with_the_remedy() {
+    for mode in [Bootstrap::CreateIfMissing, Bootstrap::VerifyOnly] {
+        let script = Script::new([account(true)]);
+        let database = client(&script).database("db");
+        let error = database.bootstrap::<Fixture>("c", mode).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        let text = error.to_string();
+        assert!(
+            text.contains("several write regions (West US, East US)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("--enable-multiple-write-locations false"),
+            "{text}"
+        );
+    }
+    let allowed = BootstrapConfig::from(Bootstrap::VerifyOnly).with_several_write_regions(true);
+    let script = Script::new([account(true), live(|_| {})]);
+    let database = client(&script).database("db");
+    database.bootstrap::<Fixture>("c", allowed).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_that_may_not_read_the_account_can_open_a_container() {
+    for refusal in [Step::refusal(403, 5301), Step::refusal(404, 0)] {
+        let script = Script::new([refusal, live(|_| {})]);
+        let database = client(&script).database("db");
+        let opened = database.bootstrap::<Fixture>("c", Bootstrap::VerifyOnly);
+        opened.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_key_fails_the_opening_at_once() {
+    let script = Script::new((0..3).map(|_| Step::refusal(401, 0)));
+    let started = tokio::time::Instant::now();
+    let database = client(&script).database("db");
+    let opened = database.bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing);
+    let error = opened.await.unwrap_err();
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    let text = error.to_string();
+    assert!(
+        text.contains("the account refuses the key or token"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_outlasts_throttling() {
+    let throttled = || Step::refusal(429, 3210).header("x-ms-retry-after-ms", "1000");
+    let mut steps = vec![throttled(), throttled(), Step::refusal(404, 1003)];
+    steps.extend([throttled(), Step::status(201), throttled(), two_ranges()]);
+    let started = tokio::time::Instant::now();
+    bootstrap(Bootstrap::CreateIfMissing, steps)
+        .await
+        .0
+        .unwrap();
+    assert!(started.elapsed() >= Duration::from_secs(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_that_stays_throttled_fails_after_its_deadline() {
+    let script = Script::new([account(false)]);
+    script.extend((0..100).map(|_| Step::refusal(429, 3210).header("x-ms-retry-after-ms", "1000")));
+    let database = client(&script).database("db");
+    let opened = database.bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing);
+    let error = opened.await.unwrap_err();
+    assert!(error.is_throttled() && error.is_transient(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_opener_waits_for_an_index_that_another_process_added() {
+    let extend =
+        BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
+    let steps = vec![
+        progress("10"),
+        progress("10"),
+        progress("80"),
+        progress("100"),
+    ];
+    let started = tokio::time::Instant::now();
+    bootstrap(extend, steps).await.0.unwrap();
+    assert!(started.elapsed() >= Duration::from_millis(1500));
+    let warn = BootstrapConfig::from(Bootstrap::CreateIfMissing);
+    bootstrap(warn, vec![progress("10")]).await.0.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_an_index_ends_at_the_configured_time() {
+    let limit = Duration::from_secs(3);
+    let extend = BootstrapConfig::from(Bootstrap::VerifyOnly)
+        .with_on_difference(OnDifference::Extend)
+        .with_index_timeout(limit);
+    let steps = (0..7).map(|_| progress("40")).collect();
+    let error = bootstrap(extend, steps).await.0.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("is built to 40 % after 3 s") && text.contains("index_timeout"),
+        "{text}"
+    );
+}
+
+/// Answers to the two reads of the probe, with these charges.
+fn probed(session: &str, latest: &str) -> [Step; 2] {
+    [session, latest].map(|charge| Step::refusal(404, 0).header("x-ms-request-charge", charge))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_ignores_the_consistency_of_a_read_is_recognized_by_its_charge() {
+    for (session, latest, honoured) in [
+        ("1", "2", Some(true)),
+        ("1", "1", Some(false)),
+        ("0", "0", None),
+    ] {
+        let script = Script::new(probed(session, latest));
+        let container = client(&script).database("db").container::<Fixture>("c");
+        let found = container
+            .latest_committed()
+            .honours_latest_committed()
+            .await;
+        assert_eq!(found.unwrap(), honoured);
+        let strategies = script.sent_header("x-ms-cosmos-read-consistency-strategy");
+        assert_eq!(strategies, [None, Some("LatestCommitted".to_owned())]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_probes_accounts_with_session_consistency_once() {
+    let session =
+        Step::json(&json!({"userConsistencyPolicy": {"defaultConsistencyLevel": "Session"}}));
+    for probe in [probed("1", "1"), [Step::Hang, Step::Hang]] {
+        let script = Script::new([session.clone(), live(|_| {})]);
+        script.extend(probe);
+        let database = client(&script).database("db");
+        let opened = database.bootstrap::<Fixture>("c", Bootstrap::VerifyOnly);
+        opened.await.unwrap();
+        assert!(script.requests().len() > 2);
+    }
+}

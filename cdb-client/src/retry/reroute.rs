@@ -1,0 +1,115 @@
+//! Moves requests to another region: the new write region after a failover, the next preferred
+//! region after a failed read.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::account::Account;
+use crate::request::Request;
+use crate::retry::Outcome;
+use crate::retry::pipeline::{Call, Pipeline};
+use crate::route::Route;
+use crate::status::Status;
+use crate::transport::Delivery;
+
+/// The shortest time between two requests for the account document, after a refused write.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// The same, after a region could not be reached: a failover takes minutes.
+const OUTAGE_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+/// How long one endpoint may take to answer with the account document.
+const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Pipeline {
+    /// Chooses the endpoint of the next attempt.
+    pub(super) async fn choose_endpoint(&self, call: &mut Call<'_>) {
+        let route = call.request.route();
+        if route != Route::Account && self.regions.is_needed() {
+            self.refresh_regions(call, REFRESH_INTERVAL).await;
+        }
+        if self.regions.endpoint(route, &call.skipped).is_none() {
+            // Every endpoint failed once, so all get another chance.
+            call.skipped.clear();
+        }
+        let endpoint = self.regions.endpoint(route, &call.skipped);
+        call.endpoint = endpoint.expect("the configured endpoint is a candidate");
+    }
+
+    /// Whether another endpoint can serve the call at once, after this one did not.
+    pub(super) async fn has_fallback(&self, call: &mut Call<'_>, outcome: Outcome) -> bool {
+        let is_down = match outcome {
+            Outcome::NoAnswer(_) => true,
+            Outcome::Answered { status, .. } => {
+                status.code == 503 || status == Status::SESSION_NOT_AVAILABLE
+            }
+        };
+        if !is_down || !self.regions.has_several() {
+            return false;
+        }
+        if outcome == Outcome::NoAnswer(Delivery::NotSent) {
+            self.regions.mark_unreachable(&call.endpoint);
+        }
+        call.skipped.push(call.endpoint.clone());
+        let route = call.request.route();
+        if self.regions.endpoint(route, &call.skipped).is_some() {
+            return true;
+        }
+        self.refresh_regions(call, OUTAGE_REFRESH_INTERVAL).await;
+        false
+    }
+
+    /// Reads the account document after a region refused writes or the account. Returns whether
+    /// the next attempt goes to another endpoint.
+    pub(super) async fn reroute(&self, call: &mut Call<'_>, outcome: Outcome) -> bool {
+        let refused = call.endpoint.clone();
+        if matches!(outcome, Outcome::Answered { status, .. } if status == Status::ACCOUNT_NOT_FOUND)
+        {
+            self.regions.mark_unreachable(&refused);
+        }
+        self.refresh_regions(call, REFRESH_INTERVAL).await;
+        call.skipped.clear();
+        let next = self.regions.endpoint(call.request.route(), &[]);
+        next.is_some_and(|next| next != refused)
+    }
+
+    /// Reads the account document, unless it was requested less than `interval` ago. Concurrent
+    /// calls share one request. Without an answer, the known regions stay.
+    async fn refresh_regions(&self, call: &Call<'_>, interval: Duration) {
+        let limit = self.remaining(call);
+        // Boxed, so that this rare request does not enlarge every call.
+        let refresh = Box::pin(async {
+            let _reading = self.regions.reading.lock().await;
+            if !self.regions.requested_within(interval) {
+                self.regions.note_request();
+                self.read_regions().await;
+            }
+        });
+        if timeout(limit, refresh).await.is_err() {
+            tracing::warn!("account document is not read within the time of the request");
+        }
+    }
+
+    /// Reads the account document from the first endpoint that has it, over new connections.
+    async fn read_regions(&self) {
+        self.parts.transport.reconnect();
+        let request = Request::for_account();
+        for endpoint in self.regions.candidates(request.route()) {
+            let mut call = self.call(&request, None);
+            call.endpoint = endpoint.clone();
+            let Ok(Ok((Ok(answer), _))) = timeout(ACCOUNT_TIMEOUT, self.attempt(&mut call)).await
+            else {
+                tracing::warn!(%endpoint, "account document cannot be requested");
+                continue;
+            };
+            match answer.json::<Account>() {
+                Ok(account) if answer.status.is_success() => {
+                    self.regions.apply(&account);
+                    return;
+                }
+                _ => {
+                    tracing::warn!(%endpoint, status = %answer.status, "account document cannot be read");
+                }
+            }
+        }
+    }
+}
