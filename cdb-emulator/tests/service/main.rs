@@ -19,6 +19,7 @@ mod plans;
 mod queries;
 mod ranges;
 mod regions;
+mod replicas;
 mod start;
 mod throughput;
 #[cfg(feature = "tls")]
