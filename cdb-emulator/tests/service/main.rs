@@ -14,6 +14,8 @@ mod faults;
 mod garbage;
 mod key_version;
 mod malformed;
+#[cfg(all(feature = "bin", target_os = "linux"))]
+mod many_partitions;
 mod partition_faults;
 mod plans;
 mod queries;
