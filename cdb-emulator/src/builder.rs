@@ -305,8 +305,10 @@ impl EmulatorBuilder {
             let reason = "leave it out for no limit";
             return Err(refuse("throughput", &0, reason));
         }
-        if let Some(reason) = self.replica_lag.and_then(|lag| lag.check().err()) {
-            return Err(refuse("replica_lag", &"this lag", &reason));
+        if let Some(lag) = &self.replica_lag
+            && let Err(reason) = lag.check()
+        {
+            return Err(refuse("replica_lag", &format!("{lag:?}"), &reason));
         }
         self.faults
             .check()

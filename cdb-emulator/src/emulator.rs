@@ -153,10 +153,12 @@ impl Emulator {
     /// # Errors
     /// Fails when the lag is invalid or the data cannot be written.
     pub fn set_replica_lag(&self, lag: Option<ReplicaLag>) -> Result<(), EmulatorError> {
-        if let Some(reason) = lag.and_then(|lag| lag.check().err()) {
+        if let Some(lag) = &lag
+            && let Err(reason) = lag.check()
+        {
             return Err(EmulatorError::Setting {
                 setting: "replica_lag",
-                value: "this lag".to_owned(),
+                value: format!("{lag:?}"),
                 reason,
             });
         }
