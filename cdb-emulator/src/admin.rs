@@ -12,6 +12,7 @@ use crate::index_build::IndexBuild;
 use crate::observe::RequestLog;
 use crate::op;
 use crate::regions::Failover;
+use crate::replicas::ReplicaLag;
 use crate::request::Request;
 use crate::response::Response;
 use crate::server_state::ServerState;
@@ -28,12 +29,13 @@ pub(crate) async fn respond(
         "/_admin/split" => split(server, request).await,
         "/_admin/failover" => failover(server, request),
         "/_admin/regions" => regions(server, request),
+        "/_admin/replicas" => replicas(server, request).await,
         "/_admin/indexes" => indexes(server, request).await,
         _ => Err(ServiceError::new(
             404,
             0,
             "NotFound",
-            "Use /_admin/faults, /_admin/requests, /_admin/split, /_admin/failover, /_admin/regions or /_admin/indexes.",
+            "Use /_admin/faults, /_admin/requests, /_admin/split, /_admin/failover, /_admin/regions, /_admin/indexes or /_admin/replicas.",
         )),
     }
 }
@@ -198,4 +200,51 @@ async fn indexes(server: &ServerState, request: &Request) -> Result<Response, Se
         }
     }
     Response::typed(&serde_json::json!({ "build": service.index_builds.pace() }))
+}
+
+/// The body of `POST /_admin/replicas`. Absent fields stay as they are.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ReplicaChanges {
+    lag: Option<ReplicaLag>,
+    ignore_latest_committed: Option<bool>,
+}
+
+/// The response of `/_admin/replicas`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplicasState {
+    lag: Option<ReplicaLag>,
+    ignore_latest_committed: bool,
+}
+
+async fn replicas(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
+    let service = &server.service;
+    let set = async |lag: Option<ReplicaLag>| {
+        let of = service.clone();
+        let work = move || of.set_replica_lag(lag);
+        service.store.run(Lane::Write, work).await
+    };
+    match request.method {
+        Method::GET => {}
+        Method::POST => {
+            let changes: ReplicaChanges = serde_json::from_slice(&request.body)?;
+            if let Some(lag) = changes.lag {
+                lag.check().map_err(ServiceError::bad_request)?;
+                set(Some(lag)).await?;
+            }
+            if let Some(ignored) = changes.ignore_latest_committed {
+                service.replicas.ignore_strategy(ignored);
+            }
+        }
+        Method::DELETE => set(None).await?,
+        _ => {
+            let allowed = "GET, POST and DELETE";
+            return Err(ServiceError::method_not_allowed(&request.method, allowed));
+        }
+    }
+    Response::typed(&ReplicasState {
+        lag: service.replicas.lag(),
+        ignore_latest_committed: service.replicas.ignores_strategy(),
+    })
 }

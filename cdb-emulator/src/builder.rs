@@ -16,6 +16,7 @@ use crate::entra::{DataRole, Identities};
 use crate::fault::{Fault, FaultPlan, Faults, Latency, Timer};
 use crate::http_server::{self, Endpoint};
 use crate::index_build::IndexBuild;
+use crate::replicas::ReplicaLag;
 use crate::server_state::ServerState;
 use crate::service::{Service, Settings};
 use crate::store::Store;
@@ -56,6 +57,8 @@ pub struct EmulatorBuilder {
     throughput: Option<u32>,
     faults: FaultPlan,
     index_build: IndexBuild,
+    replica_lag: Option<ReplicaLag>,
+    ignores_latest_committed: bool,
     regions: Vec<String>,
     multiple_write_locations: bool,
     pub(crate) limits: Limits,
@@ -74,6 +77,8 @@ impl EmulatorBuilder {
             throughput: None,
             faults: FaultPlan::default(),
             index_build: IndexBuild::Immediate,
+            replica_lag: None,
+            ignores_latest_committed: false,
             regions: Vec::new(),
             multiple_write_locations: false,
             limits: Limits::default(),
@@ -167,6 +172,22 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Lets a replica of every partition lag: reads without a session token, or with an older one,
+    /// may see an older state.
+    #[must_use]
+    pub fn replica_lag(mut self, lag: ReplicaLag) -> Self {
+        self.replica_lag = Some(lag);
+        self
+    }
+
+    /// Ignores the header `x-ms-cosmos-read-consistency-strategy`, as older gateways do: a read of the
+    /// latest commit may then be answered by a lagging replica, at the charge of a usual read.
+    #[must_use]
+    pub fn ignore_latest_committed(mut self) -> Self {
+        self.ignores_latest_committed = true;
+        self
+    }
+
     /// Gives the account these regions; the first one is the write region. Each region has an
     /// endpoint of its own, [`Emulator::region_endpoint`], beside the global one. With a fixed
     /// [`port`](Self::port) the regions use the following ports.
@@ -225,6 +246,7 @@ impl EmulatorBuilder {
         // SQLite recovers its log after a kill, which can take a moment.
         let opening = tokio::task::spawn_blocking(move || Store::open(directory.as_deref()));
         let store = opening.await.map_err(EmulatorError::storage)??;
+        let seed = self.faults.seed.unwrap_or_default();
         let state = Arc::new(ServerState {
             service: Arc::new(Service::new(store, settings)),
             faults: Faults::new(self.faults),
@@ -233,6 +255,13 @@ impl EmulatorBuilder {
             admission: Admission::new(self.limits),
         });
         state.service.index_builds.set_pace(self.index_build);
+        let replicas = &state.service.replicas;
+        replicas.seed(seed);
+        replicas.ignore_strategy(self.ignores_latest_committed);
+        if self.replica_lag.is_some() {
+            let set = state.service.set_replica_lag(self.replica_lag);
+            set.map_err(EmulatorError::storage)?;
+        }
         let regions = &state.service.regions;
         regions.set_multiple_write_locations(self.multiple_write_locations);
         let (stopping, stop) = watch::channel(false);
@@ -275,6 +304,11 @@ impl EmulatorBuilder {
         if self.throughput == Some(0) {
             let reason = "leave it out for no limit";
             return Err(refuse("throughput", &0, reason));
+        }
+        if let Some(lag) = &self.replica_lag
+            && let Err(reason) = lag.check()
+        {
+            return Err(refuse("replica_lag", &format!("{lag:?}"), &reason));
         }
         self.faults
             .check()

@@ -13,6 +13,7 @@ use crate::fault::{Fault, Latency};
 use crate::index_build::IndexBuild;
 use crate::observe::RequestLog;
 use crate::regions::{Failover, Regions};
+use crate::replicas::ReplicaLag;
 use crate::server_state::ServerState;
 use crate::tls::Security;
 use crate::{entra, op};
@@ -144,6 +145,31 @@ impl Emulator {
                 reason: error.to_string(),
             }
         })
+    }
+
+    /// Sets how far a replica of every partition lags; `None` for replicas that are up to date. Writes
+    /// before the call have reached all replicas.
+    ///
+    /// # Errors
+    /// Fails when the lag is invalid or the data cannot be written.
+    pub fn set_replica_lag(&self, lag: Option<ReplicaLag>) -> Result<(), EmulatorError> {
+        if let Some(lag) = &lag
+            && let Err(reason) = lag.check()
+        {
+            return Err(EmulatorError::Setting {
+                setting: "replica_lag",
+                value: format!("{lag:?}"),
+                reason,
+            });
+        }
+        let set = self.state.service.set_replica_lag(lag);
+        set.map_err(EmulatorError::storage)
+    }
+
+    /// Ignores or honours the header `x-ms-cosmos-read-consistency-strategy`; see
+    /// [`EmulatorBuilder::ignore_latest_committed`](crate::EmulatorBuilder::ignore_latest_committed).
+    pub fn set_ignore_latest_committed(&self, ignored: bool) {
+        self.state.service.replicas.ignore_strategy(ignored);
     }
 
     /// Returns the endpoint of a region of [`EmulatorBuilder::regions`]; `None` if the account has no

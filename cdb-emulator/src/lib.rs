@@ -52,6 +52,7 @@ mod op;
 mod plan;
 mod query_plan;
 mod regions;
+mod replicas;
 mod request;
 mod respond;
 mod response;
@@ -79,6 +80,7 @@ pub use fault::{Effect, Fault, FaultPlan, Latency};
 pub use index_build::IndexBuild;
 pub use observe::{OperationKind, RequestLog};
 pub use regions::Failover;
+pub use replicas::ReplicaLag;
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -22,7 +22,11 @@ impl Service {
         with_partitions: bool,
     ) -> Target {
         let resource = Resource::parse(&request.path).ok();
-        let kind = request.kind();
+        let kind = resource
+            .as_ref()
+            .map_or(OperationKind::Metadata, |resource| {
+                route::kind(&request.method, resource, &request.headers)
+            });
         let names = resource.as_ref().and_then(Resource::container);
         let names = names.map(|(database, container)| (database.to_owned(), container.to_owned()));
         let mut partitions = Vec::new();

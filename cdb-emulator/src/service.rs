@@ -3,9 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::entra::Identities;
+use crate::error::ServiceError;
 use crate::index_build::IndexBuilds;
 use crate::observe::RequestLog;
 use crate::regions::Regions;
+use crate::replicas::{ReplicaLag, Replicas};
 use crate::store::Store;
 use crate::store::offers::Offer;
 use crate::throughput::Throughput;
@@ -19,6 +21,7 @@ pub(crate) struct Service {
     pub(crate) throughput: Throughput,
     pub(crate) regions: Regions,
     pub(crate) index_builds: IndexBuilds,
+    pub(crate) replicas: Replicas,
 }
 
 /// The settings of the account.
@@ -51,10 +54,16 @@ impl Service {
             store,
             regions: Regions::new(&settings.regions, &settings.endpoint),
             index_builds: IndexBuilds::default(),
+            replicas: Replicas::new(),
             settings,
             log: Mutex::default(),
             throughput,
         }
+    }
+
+    /// Sets how far replicas lag.
+    pub(crate) fn set_replica_lag(&self, lag: Option<ReplicaLag>) -> Result<(), ServiceError> {
+        self.replicas.set_lag(&self.store.lock(), lag)
     }
 
     /// Logs the SQL text of a query.

@@ -2,8 +2,8 @@
 //! seen.
 //!
 //! A token is `{range}:{version}#{global LSN}#{region}={local LSN}…`, or `{range}:{LSN}` in its
-//! older form; commas separate several tokens. Every acknowledged write is visible at once, so only
-//! a token of another log (another account, or deleted data) is ahead of the data. The service
+//! older form; commas separate several tokens. One replica has every acknowledged write, so only a
+//! token of another log (another account, or deleted data) is ahead of the data. The service
 //! responds to such a read with 404/1002.
 
 use http::HeaderMap;
@@ -47,9 +47,25 @@ pub(crate) fn check<'a>(
     Ok(())
 }
 
+/// Returns the highest LSN that a reader has seen of physical partitions; 0 for none.
+pub(crate) fn seen_of(headers: &HeaderMap, ranges: &[&PhysicalRange]) -> Result<i64, ServiceError> {
+    let seen = seen(headers)?.into_iter();
+    let here = seen.filter(|(id, _)| ranges.iter().any(|range| range.descends_from(id)));
+    Ok(here.map(|(_, lsn)| lsn).max().unwrap_or_default())
+}
+
+/// Returns whether a read asks for the latest committed state instead of that of any replica.
+pub(crate) fn is_latest_committed(headers: &HeaderMap) -> bool {
+    let strategy = header(headers, "x-ms-cosmos-read-consistency-strategy");
+    strategy.is_some_and(|strategy| matches!(strategy, "LatestCommitted" | "GlobalStrong"))
+}
+
 /// Returns the LSN that a reader has seen of each range; empty for a weaker consistency level than
 /// Session.
 fn seen(headers: &HeaderMap) -> Result<Vec<(&str, i64)>, ServiceError> {
+    if header(headers, "x-ms-cosmos-read-consistency-strategy") == Some("Eventual") {
+        return Ok(Vec::new());
+    }
     match header(headers, "x-ms-consistency-level") {
         Some("Eventual" | "ConsistentPrefix") => return Ok(Vec::new()),
         None | Some("" | "Session") => {}

@@ -18,5 +18,6 @@ pub use effect::Effect;
 pub use latency::Latency;
 pub(crate) use matcher::{Faults, Injection};
 pub use plan::FaultPlan;
+pub(crate) use random::Random;
 pub(crate) use target::Target;
 pub(crate) use timer::Timer;

@@ -2,21 +2,21 @@
 
 /// A reproducible sequence of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
-pub(super) struct Random {
+pub(crate) struct Random {
     state: u64,
 }
 
 impl Random {
     /// Returns the sequence of one stream. Each fault has its own stream, so that other faults do
     /// not shift it.
-    pub(super) fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
         Self {
             state: mix(seed) ^ mix(stream.wrapping_mul(GOLDEN)),
         }
     }
 
     /// Returns a number from 0 (inclusive) to 1 (exclusive).
-    pub(super) fn next(&mut self) -> f64 {
+    pub(crate) fn next(&mut self) -> f64 {
         self.state = self.state.wrapping_add(GOLDEN);
         let high = u32::try_from(mix(self.state) >> 32).unwrap_or_default();
         f64::from(high) / 4_294_967_296.0

@@ -1,7 +1,10 @@
 //! The access of a data request to physical partitions: it checks the session token, admits and
 //! charges the request by the throughput budget, and adds the new session token to the response.
 
+use std::borrow::Cow;
+
 use crate::error::ServiceError;
+use crate::replicas::View;
 use crate::request::Request;
 use crate::response::Response;
 use crate::service::Service;
@@ -17,6 +20,9 @@ pub(super) struct Access<'a> {
     service: &'a Service,
     ranges: Vec<&'a PhysicalRange>,
     ticket: Ticket,
+    view: View,
+    /// The LSN that a read sees.
+    lsn: i64,
 }
 
 impl<'a> Access<'a> {
@@ -28,12 +34,28 @@ impl<'a> Access<'a> {
         container: &'a Container,
         ranges: Vec<&'a PhysicalRange>,
     ) -> Result<Self, ServiceError> {
-        session::check(
-            &request.headers,
-            ranges.iter().copied(),
-            last_lsn(connection)?,
-        )?;
-        Self::begin(service, connection, container, ranges)
+        let (headers, last) = (&request.headers, last_lsn(connection)?);
+        session::check(headers, ranges.iter().copied(), last)?;
+        let view = service.replicas.view(headers, (container, &ranges), last)?;
+        let access = Self::begin(service, connection, container, ranges)?;
+        Ok(Self {
+            view,
+            lsn: view.snapshot.unwrap_or(last),
+            ..access
+        })
+    }
+
+    /// Returns the LSN that a read sees.
+    pub(super) fn lsn(&self) -> i64 {
+        self.lsn
+    }
+
+    /// Returns the container in the state that a read sees: that of a lagging replica or the newest.
+    pub(super) fn view<'c>(&self, container: &'c Container) -> Cow<'c, Container> {
+        match self.view.snapshot {
+            Some(lsn) => Cow::Owned(container.at(lsn)),
+            None => Cow::Borrowed(container),
+        }
     }
 
     /// Admits a write. Only the form of its session token is checked.
@@ -60,6 +82,8 @@ impl<'a> Access<'a> {
             service,
             ranges,
             ticket,
+            view: View::default(),
+            lsn: 0,
         })
     }
 
@@ -69,7 +93,11 @@ impl<'a> Access<'a> {
     }
 
     /// Charges the request and adds the session token to the response.
-    pub(super) fn end(self, response: Response, lsn: i64) -> Response {
+    pub(super) fn end(self, mut response: Response, lsn: i64) -> Response {
+        if self.view.is_quorum {
+            // Two replicas answer.
+            response.charge *= 2.0;
+        }
         self.charge(response.charge);
         response.with("x-ms-session-token", session::token(self.ranges, lsn))
     }

@@ -110,6 +110,7 @@ pub(super) fn transactional(
     let context = OperationContext {
         connection: &transaction,
         container: &container,
+        replicas: &service.replicas,
         partition_key,
         lsn: version::next_lsn(&transaction)?,
         at: 0,
@@ -236,7 +237,7 @@ pub(super) fn bulk(
         // it are rejected.
         match Access::write(service, &transaction, request, &container, vec![range]) {
             Ok(access) => {
-                let (result, charge) = match one(&transaction, &container, range, body) {
+                let (result, charge) = match one((service, &transaction), &container, range, body) {
                     Ok(outcome) => {
                         transaction.commit()?;
                         (result(request, &outcome), outcome.charge)
@@ -263,7 +264,7 @@ pub(super) fn bulk(
 }
 
 fn one(
-    connection: &Connection,
+    (service, connection): (&Service, &Connection),
     container: &Container,
     range: &PhysicalRange,
     body: OperationBody,
@@ -277,6 +278,7 @@ fn one(
     let context = OperationContext {
         connection,
         container,
+        replicas: &service.replicas,
         partition_key: key,
         lsn: version::next_lsn(connection)?,
         at: 0,

@@ -17,7 +17,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::route::header;
 use crate::service::Service;
-use crate::store::{SqlValue, version};
+use crate::store::SqlValue;
 
 /// The default page size.
 const PAGE: usize = 100;
@@ -47,9 +47,9 @@ pub(super) fn feed(
     let connection = service.store.read()?;
     let container = container(&connection, request, (db, coll))?;
     let scope = Scope::of(&request.headers, &container)?;
-    let last = version::last_lsn(&connection)?;
-    let start = start(request, mode, last)?;
     let access = Access::read(service, &connection, request, &container, scope.ranges)?;
+    let last = access.lsn();
+    let start = start(request, mode, last)?;
     let rows = since(request, mode, scope.rows)?;
     let wanted = request
         .page_size()?
@@ -60,7 +60,9 @@ pub(super) fn feed(
         });
     let limit = wanted.saturating_add(MAX_BATCH);
     let filter = (&*rows.condition, &*rows.parameters);
-    let changes = container.changes(&connection, start, filter, limit, now_secs())?;
+    let changes = access
+        .view(&container)
+        .changes(&connection, start, filter, limit, now_secs())?;
     let page = end_page(changes, wanted);
     // A complete page covers the whole log.
     let reached = match page.changes.last() {

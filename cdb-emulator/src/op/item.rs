@@ -82,6 +82,7 @@ fn execute(
     let context = OperationContext {
         connection: &savepoint,
         container: &container,
+        replicas: &service.replicas,
         partition_key,
         lsn,
         at: 0,
@@ -116,10 +117,11 @@ fn read(
         &container,
         range_of_key(&container, &partition_key),
     )?;
-    let lsn = version::last_lsn(&connection)?;
+    let (view, lsn) = (access.view(&container), access.lsn());
     let context = OperationContext {
         connection: &connection,
-        container: &container,
+        container: &view,
+        replicas: &service.replicas,
         partition_key,
         lsn,
         at: 0,

@@ -20,7 +20,7 @@ use crate::route::flag;
 use crate::service::Service;
 use crate::sql;
 use crate::sql::ast::Select;
-use crate::store::{Container, version};
+use crate::store::Container;
 
 /// The default page size.
 const PAGE: usize = 1000;
@@ -49,9 +49,10 @@ pub(super) fn query(
     let ranges = scope.ranges.len();
     let access = Access::read(service, &connection, request, &container, scope.ranges)?;
     let index = IndexUse::of(&select, container.policy());
+    let view = access.view(&container);
     let run = Run {
         connection: &connection,
-        container: &container,
+        container: &view,
         context: &context,
         scope: scope.rows,
         joined: index.joined,
@@ -59,7 +60,6 @@ pub(super) fn query(
         limit: request.page_size()?.unwrap_or(PAGE),
     };
     let page = run.page(&select, position)?;
-    let last = version::last_lsn(&connection)?;
     let (inputs, rows) = (page.cost_inputs, page.rows.len());
     let response = with_cost(
         request,
@@ -68,7 +68,8 @@ pub(super) fn query(
         (ranges, rows),
         times,
     );
-    Ok(access.end(response, last))
+    let lsn = access.lsn();
+    Ok(access.end(response, lsn))
 }
 
 fn response(

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::patch;
 use crate::error::ServiceError;
+use crate::replicas::Replicas;
 use crate::sql::value;
 use crate::store::rid::Inside;
 use crate::store::{Connection, Container, StoredDocument, version};
@@ -63,6 +64,7 @@ const ORDINALS: u64 = 128;
 pub(super) struct OperationContext<'a> {
     pub(super) connection: &'a Connection,
     pub(super) container: &'a Container,
+    pub(super) replicas: &'a Replicas,
     /// One value per level of the partition key.
     pub(super) partition_key: Vec<Option<Value>>,
     /// The log sequence number; the operations of a batch share it.
@@ -141,7 +143,7 @@ impl OperationContext<'_> {
             if self.find(&new_id)?.is_some() {
                 return Err(ServiceError::conflict());
             }
-            self.container.remove(self.connection, &found.pk, id)?;
+            self.remove(&found)?;
         }
         self.store(document, Some(&found))
     }
@@ -166,7 +168,7 @@ impl OperationContext<'_> {
     fn delete(&self, id: &str, condition: &Condition) -> Result<Outcome, ServiceError> {
         let found = self.existing(id)?;
         condition.check(&found)?;
-        self.container.remove(self.connection, &found.pk, id)?;
+        self.remove(&found)?;
         let document = serde_json::from_str(&found.body)?;
         let terms = index_terms::count(self.container.policy(), &document);
         Ok(Outcome {
@@ -175,6 +177,18 @@ impl OperationContext<'_> {
             body: None,
             charge: charge::delete(terms),
         })
+    }
+
+    /// Deletes a document.
+    fn remove(&self, found: &StoredDocument) -> Result<(), ServiceError> {
+        self.record(&found.pk, &found.id, &found.epk)?;
+        self.container.remove(self.connection, &found.pk, &found.id)
+    }
+
+    /// Records a write before it is executed, for lagging replicas.
+    fn record(&self, pk: &str, id: &str, epk: &str) -> Result<(), ServiceError> {
+        let store = (self.connection, self.container);
+        self.replicas.record(store, (pk, id, epk), self.lsn)
     }
 
     fn read(&self, id: &str, condition: &Condition) -> Result<Outcome, ServiceError> {
@@ -255,6 +269,7 @@ impl OperationContext<'_> {
             body,
         };
         self.container.check_unique(self.connection, &stored)?;
+        self.record(&stored.pk, &stored.id, &stored.epk)?;
         self.container.write(self.connection, &stored)?;
         let (status, charge) = match replaced {
             None => (201, charge::insert(stored.body.len(), terms)),

@@ -24,6 +24,8 @@ pub(crate) struct Container {
     pub(super) former: Option<Value>,
     /// The generation of the indexes; part of their names.
     generation: i64,
+    /// The LSN of the state that reads see; `None` for the newest state.
+    pub(super) snapshot: Option<i64>,
 }
 
 impl Container {
@@ -108,6 +110,7 @@ impl Container {
                 .get::<_, Option<String>>(6)?
                 .and_then(|policy| serde_json::from_str(&policy).ok()),
             generation: row.get(7)?,
+            snapshot: None,
         })
     }
 

@@ -55,9 +55,9 @@ impl Container {
         now: i64,
     ) -> Result<Option<StoredDocument>, ServiceError> {
         let sql = format!(
-            "SELECT pk, id, epk, body, etag, lsn, ts, expires FROM document_{}
+            "SELECT pk, id, epk, body, etag, lsn, ts, expires FROM {}
              WHERE pk = ? AND id = ? AND (expires IS NULL OR expires > ?)",
-            self.number
+            self.source()
         );
         Ok(connection
             .prepare_cached(&sql)?
@@ -160,7 +160,7 @@ impl Container {
         mut visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
         let keys: String = scan.keys.iter().flat_map(|key| [", ", key]).collect();
-        let table = format!("document_{}", self.number);
+        let table = self.source();
         let index = self.indexed_by(scan.index);
         let sql = format!(
             "SELECT pk, id, body{keys} FROM {table}{index} WHERE {} ORDER BY {}",
@@ -192,9 +192,9 @@ impl Container {
         (condition, parameters): (&str, &[Sql]),
         limit: Option<usize>,
     ) -> Result<usize, ServiceError> {
-        let (number, index) = (self.number, self.indexed_by(index));
+        let (table, index) = (self.source(), self.indexed_by(index));
         let sql = format!(
-            "SELECT count(*) FROM (SELECT 1 FROM document_{number}{index} WHERE {condition} LIMIT ?)"
+            "SELECT count(*) FROM (SELECT 1 FROM {table}{index} WHERE {condition} LIMIT ?)"
         );
         let limit = limit.and_then(|limit| i64::try_from(limit).ok());
         let limit = Sql::Integer(limit.unwrap_or(-1));
@@ -207,6 +207,8 @@ impl Container {
     /// Returns the SQL clause that selects an index.
     fn indexed_by(&self, index: Option<&str>) -> String {
         let prefix = self.index_prefix();
+        // The state of a lagging replica is read from two tables, each by the index that fits.
+        let index = index.filter(|_| self.snapshot.is_none());
         index.map_or_else(String::new, |index| format!(" INDEXED BY {prefix}_{index}"))
     }
 
@@ -220,9 +222,9 @@ impl Container {
         now: i64,
     ) -> Result<Vec<(i64, Value)>, ServiceError> {
         let sql = format!(
-            "SELECT lsn, body FROM document_{} WHERE lsn > ? AND (expires IS NULL OR expires > ?)
+            "SELECT lsn, body FROM {} WHERE lsn > ? AND (expires IS NULL OR expires > ?)
              AND {condition} ORDER BY lsn, pk, id LIMIT ?",
-            self.number
+            self.source()
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = connection.prepare_cached(&sql)?;

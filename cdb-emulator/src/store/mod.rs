@@ -19,6 +19,7 @@ pub(crate) mod rid;
 mod sqlite;
 mod transformation;
 pub(crate) mod version;
+mod versions;
 mod write_queue;
 
 use std::path::Path;
@@ -36,6 +37,7 @@ pub(crate) use container::Container;
 pub(crate) use documents::{Row, Scan, StoredDocument};
 pub(crate) use rusqlite::Connection;
 pub(crate) use rusqlite::types::Value as SqlValue;
+pub(crate) use versions::{remove_versions, reset_versions};
 
 /// The kind of access that a piece of work needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,14 +26,14 @@ fn send(signal: &str, child: &Child) {
 }
 
 /// A running command, its first line, and its further output. It is killed on drop.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     first_line: String,
     output: BufReader<ChildStdout>,
 }
 
 impl Running {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut child = command(arguments)
             .stdout(Stdio::piped())
             .spawn()
@@ -48,7 +48,12 @@ impl Running {
         }
     }
 
-    fn endpoint(&self) -> &str {
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn endpoint(&self) -> &str {
         let mut words = self.first_line.split_whitespace();
         words.find(|word| word.starts_with("http")).expect("a URL")
     }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_emulator::{Effect, Emulator, Fault, FaultPlan, OperationKind};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::account::Account;
+use crate::account::{Account, http_client};
 
 #[tokio::test]
 async fn an_injected_status_prevents_the_execution() {
@@ -87,6 +87,53 @@ async fn rights_are_missing_for_a_while_and_then_return() {
             begun.elapsed()
         );
     }
+}
+
+/// Returns how many requests a fault has affected.
+async fn struck(account: &Account, fault: usize) -> u64 {
+    let url = format!("{}_admin/faults", account.emulator.endpoint());
+    let answer = http_client().get(url).send().await.expect("an answer");
+    let body = answer.bytes().await.expect("a body");
+    let state: Value = serde_json::from_slice(&body).expect("JSON");
+    state["faults"][fault]["struck"].as_u64().expect("a number")
+}
+
+/// The plan of docs/emulator-faults.md, with shorter times.
+#[tokio::test]
+async fn latencies_differ_by_kind_and_have_a_tail() {
+    let plan = json!({ "seed": 7, "faults": [
+        { "kinds": ["read"], "effects": [{ "delay": { "logNormal": { "medianMs": 1, "p99Ms": 2 } } }] },
+        { "kinds": ["upsert"], "effects": [{ "delay": { "fixedMs": 20 } }] },
+        { "effects": [{ "delay": { "uniform": { "minMs": 150, "maxMs": 200 } } }], "probability": 0.1 },
+    ] });
+    let plan: FaultPlan = serde_json::from_value(plan).expect("a plan");
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let emulator = Emulator::builder().faults(plan.clone()).start().await;
+        let account = Account::with(emulator.expect("it starts"), json!({})).await;
+        let (mut slow, mut tail) = (0, Vec::new());
+        for _ in 0..40 {
+            let begun = Instant::now();
+            account.item(Method::GET, "a", &[], None).await;
+            let time = begun.elapsed();
+            let is_slow = struck(&account, 2).await > slow;
+            assert!(!is_slow || time >= Duration::from_millis(150), "{time:?}");
+            slow += u64::from(is_slow);
+            tail.push(is_slow);
+        }
+        assert!((1..12).contains(&slow), "{slow} of 40");
+        let begun = Instant::now();
+        let headers = [
+            ("x-ms-documentdb-partitionkey", r#"["p"]"#),
+            ("x-ms-documentdb-is-upsert", "True"),
+        ];
+        account
+            .post(&headers, &json!({ "id": "a", "pk": "p" }))
+            .await;
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+        runs.push(tail);
+    }
+    assert_eq!(runs[0], runs[1], "a seed repeats a run");
 }
 
 #[tokio::test]

@@ -14,11 +14,14 @@ mod faults;
 mod garbage;
 mod key_version;
 mod malformed;
+#[cfg(all(feature = "bin", target_os = "linux"))]
+mod many_partitions;
 mod partition_faults;
 mod plans;
 mod queries;
 mod ranges;
 mod regions;
+mod replicas;
 mod start;
 mod throughput;
 #[cfg(feature = "tls")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Emulator, EmulatorBuilder, Fault, OperationKind};
+use cdb_emulator::{Effect, Emulator, EmulatorBuilder, Fault, OperationKind, ReplicaLag};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -44,6 +44,10 @@ async fn invalid_settings_are_rejected_with_the_reason() {
         (of().throughput(0), "no limit"),
         (of().regions(["West", "West"]), "a name of its own"),
         (of().regions([""]), "a name of its own"),
+        (
+            of().replica_lag(ReplicaLag::writes(1).with_probability(2.0)),
+            "between 0 and 1",
+        ),
         (of().latency(Duration::from_secs(601)), "at most 10 minutes"),
         (of().fault(probability), "between 0 and 1"),
         (of().key("no base64!"), "not base64"),
