@@ -85,9 +85,12 @@ async fn a_failing_partition(effect: Effect) {
     };
     let runtime = backend.provider().await;
     let emulator = backend.emulator().expect("not on an account");
-    let sicken = || emulator.inject(Fault::always(effect).on_partition(SICK).on_every_kind());
+    let sicken = || {
+        let sick = Fault::always(effect).on_partition(SICK);
+        emulator.inject(sick.on_every_kind());
+    };
     let recover = || emulator.clear_faults();
-    only_the_sick_partition_waits(&backend, &runtime, || drop(sicken()), recover).await;
+    only_the_sick_partition_waits(&backend, &runtime, sicken, recover).await;
     backend.stop().await;
 }
 

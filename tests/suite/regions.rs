@@ -99,7 +99,7 @@ async fn a_provider_refuses_an_account_with_several_write_regions() {
     let emulator = emulator.multiple_write_locations().start().await;
     let emulator = emulator.expect("the emulator starts");
     let opened = CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await;
-    let error = opened.err().expect("two regions could lock one instance");
+    let error = opened.expect_err("two regions could lock one instance");
     assert!(!error.is_retryable());
     let text = error.to_string();
     assert!(
