@@ -52,13 +52,13 @@ impl<W: Work> Queue<W> {
             return self.take(&key, request.lock_timeout, now);
         }
         if must_poll {
-            return self.own_poll(id);
+            return Next::Poll(self.number_poll());
         }
         if is_outdated {
             return Next::End;
         }
         if request.long_poll {
-            let poll = self.polls.next_start();
+            let poll = self.next_poll();
             return Next::Wait(timer.into_iter().chain(poll).min());
         }
         let is_undecided = |claim: &Claim<W::Key>| {
@@ -70,14 +70,6 @@ impl<W: Work> Queue<W> {
             Some(waiter) if waiter.undecided.iter().any(is_undecided) => Next::WaitForAttempt,
             _ => Next::End,
         }
-    }
-
-    /// Starts the one poll of a fetch without long polling.
-    fn own_poll(&mut self, id: WaiterId) -> Next<W> {
-        if let Some(waiter) = self.dispatchers.waiting.get_mut(&id) {
-            waiter.must_poll = false;
-        }
-        Next::Poll(self.polls.number())
     }
 
     fn take(&mut self, key: &W::Key, lock_timeout: Duration, now: Instant) -> Next<W> {
@@ -164,7 +156,7 @@ impl<W: Work> Queue<W> {
     /// Notes the end of a dispatcher's own poll. The dispatcher waits for running attempts for
     /// items that it has found.
     pub(super) fn end_own_poll(&mut self, id: WaiterId, found: &[W::Key], now: Instant) {
-        self.polls.pace.polled(!found.is_empty(), now);
+        self.pace.polled(!found.is_empty(), now);
         let undecided = found.iter().filter_map(|key| {
             let slot = self.slots.get(key)?;
             let (key, epoch) = (key.clone(), slot.epoch);
@@ -172,6 +164,7 @@ impl<W: Work> Queue<W> {
         });
         let undecided = undecided.collect();
         if let Some(waiter) = self.dispatchers.waiting.get_mut(&id) {
+            waiter.must_poll = false;
             waiter.undecided = undecided;
         }
     }
@@ -208,7 +201,6 @@ impl<W: Work> Queue<W> {
     /// Stops polls and prelocks.
     pub(crate) fn close(&mut self) {
         self.dispatchers.closing = true;
-        self.polls.close();
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::queue::Queue;
+use super::queue::{Queue, put};
 use super::slot::{Phase, Work};
 
 impl<W: Work> Queue<W> {
@@ -13,7 +13,7 @@ impl<W: Work> Queue<W> {
     pub(super) fn shrink(&mut self, now: Instant) {
         while self.memory.cached > self.limits.memory.cached || self.slots.len() > self.limits.slots
         {
-            if let Some((_, key)) = self.idle.pop_first() {
+            if let Some(key) = self.idle.values().next().cloned() {
                 self.evict(&key);
             } else if let Some(key) = self.last_waiting() {
                 self.remove(&key);
@@ -37,7 +37,13 @@ impl<W: Work> Queue<W> {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
-        slot.idle = None;
+        put(
+            &mut self.idle,
+            &mut slot.idle,
+            None,
+            key,
+            &mut self.sequence,
+        );
         if slot.timer.is_none() {
             self.remove(key);
             return;

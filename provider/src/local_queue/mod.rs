@@ -27,7 +27,6 @@ mod handing_out;
 mod memory;
 mod moving_average;
 mod pace;
-mod poll;
 mod polling;
 mod queue;
 mod slot;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::claim::{Claim, Held, UnusedPrelock, Won};
 use super::queue::Queue;
-use super::slot::{Class, Phase, Rank, Slot, Work};
+use super::slot::{Class, Phase, Slot, Work};
 
 impl<W: Work> Queue<W> {
     /// Claims a ready item for a prelock of a batch. Returns `None` when no ready item is suitable.
@@ -243,8 +243,8 @@ impl<W: Work> Queue<W> {
     /// Takes the prelocks that no dispatcher has used since `before`. Each must end with
     /// [`released`](Self::released).
     pub(crate) fn take_unused(&mut self, before: Instant, now: Instant) -> Vec<UnusedPrelock<W>> {
-        let first_free = Rank(Class::Free, 0);
-        let locked = self.ready.range(..first_free).map(|(_, key)| key.clone());
+        let locked = self.ready.range(..(Class::Free, 0));
+        let locked = locked.map(|(_, key)| key.clone());
         let mut taken = Vec::new();
         for key in locked.collect::<Vec<_>>() {
             let Some(slot) = self.slots.get_mut(&key) else {

@@ -290,53 +290,47 @@ impl<W: Work> Guard<'_, W> {
     }
 
     /// Ends the attempt without a lock. `learn` notes what the attempt found.
-    pub(crate) fn release(mut self, learn: impl FnOnce(&mut W::Known)) {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.release(&self.claim, now, learn));
+    pub(crate) fn release(self, learn: impl FnOnce(&mut W::Known)) {
+        self.end(|queue, claim, now| queue.release(claim, now, learn));
     }
 
     /// Ends the attempt without a lock, and starts a backoff of `pause`.
-    pub(crate) fn back_off(mut self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.back_off(&self.claim, now + pause, now, learn));
+    pub(crate) fn back_off(self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
+        self.end(|queue, claim, now| queue.back_off(claim, now + pause, now, learn));
     }
 
     /// Ends the attempt without an answer. The item is in backoff for `pause`; a lock that may have
     /// been taken will be released.
-    pub(crate) fn unanswered(mut self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.unanswered(&self.claim, now + pause, now, learn));
+    pub(crate) fn unanswered(self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
+        self.end(|queue, claim, now| queue.unanswered(claim, now + pause, now, learn));
     }
 
     /// Ends the attempt when its lock may have been taken but only its token is known. The caller
     /// releases the lock and calls [`Queue::released`].
-    pub(crate) fn release_later(mut self) -> Claim<W::Key> {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.release_later(&self.claim, now));
-        self.claim.clone()
+    pub(crate) fn release_later(self) -> Claim<W::Key> {
+        let claim = self.claim.clone();
+        self.end(Queue::release_later);
+        claim
     }
 
     /// Notes the prelock of the next turn.
-    pub(crate) fn prelocked(mut self, won: Won<W::Lock>, learn: impl FnOnce(&mut W::Known)) {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.prelocked(&self.claim, won, now, learn));
+    pub(crate) fn prelocked(self, won: Won<W::Lock>, learn: impl FnOnce(&mut W::Known)) {
+        self.end(|queue, claim, now| queue.prelocked(claim, won, now, learn));
     }
 
     /// Hands the locked item to the runtime.
     pub(crate) fn hand_out(
-        mut self,
+        self,
         won: Won<Arc<W::Running>>,
         long_poll: bool,
         learn: impl FnOnce(&mut W::Known),
     ) {
+        self.end(|queue, claim, now| queue.hand_out(claim, won, long_poll, now, learn));
+    }
+
+    fn end<R>(mut self, end: impl FnOnce(&mut Queue<W>, &Claim<W::Key>, std::time::Instant) -> R) {
         self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.hand_out(&self.claim, won, long_poll, now, learn));
+        self.queue.with(|queue, now| end(queue, &self.claim, now));
     }
 }
 
