@@ -7,5 +7,5 @@ pub(crate) mod instances;
 pub(crate) mod metrics;
 pub(crate) mod prune;
 pub(crate) mod purge;
-mod row;
+mod removal;
 mod withdraw;

@@ -158,6 +158,12 @@ impl Chunked {
         (0..self.chunks).map(|number| part(&self.blob, number))
     }
 
+    /// Returns the keys of the chunks, in order.
+    pub(crate) fn into_keys(self) -> impl Iterator<Item = ChunkKey> {
+        let key = move |number| ChunkKey::new(&*self.instance_id, part(&self.blob, number));
+        (0..self.chunks).map(key)
+    }
+
     /// Splits a text into chunks that fit into documents.
     pub(crate) fn cut(instance_id: &str, blob: &str, text: &str) -> (Self, Vec<Chunk>) {
         let mut chunks = Vec::new();

@@ -87,6 +87,12 @@ impl OutboxIntent {
             failure: None,
         }
     }
+
+    /// Returns whether the intent or one of its messages is stored in chunks.
+    pub(crate) fn has_chunks(&self) -> bool {
+        let mut items = self.items.iter();
+        self.more.is_some() || items.any(|item| item.work_item.chunked().is_some())
+    }
 }
 
 /// Cancelled activities of one execution, by the ids of the events that scheduled them.
