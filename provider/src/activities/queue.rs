@@ -147,11 +147,10 @@ impl ActivityQueue {
         if long_poll {
             self.reads.note_fetch(&lock.item.document.instance_id);
         }
+        let until = lock.item.document.locked_until.unwrap_or_default();
         let won = Won {
             token: lock.token.clone(),
-            until: self
-                .store
-                .local_time(lock.item.document.locked_until.unwrap_or_default()),
+            until: self.store.local_time(until),
             lock: Arc::new(tokio::sync::Mutex::new(lock)),
         };
         guard.hand_out(won, long_poll, KnownActivity::forget);
@@ -159,11 +158,10 @@ impl ActivityQueue {
 
     /// Returns the prelock of an activity, for the next worker that fetches.
     pub(super) fn won(&self, item: Stored<WorkerItem>) -> Won<Stored<WorkerItem>> {
+        let until = item.document.locked_until.unwrap_or_default();
         Won {
             token: item.document.lock_token.clone().unwrap_or_default(),
-            until: self
-                .store
-                .local_time(item.document.locked_until.unwrap_or_default()),
+            until: self.store.local_time(until),
             lock: item,
         }
     }

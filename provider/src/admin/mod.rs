@@ -8,4 +8,5 @@ pub(crate) mod metrics;
 pub(crate) mod prune;
 pub(crate) mod purge;
 mod removal;
+mod row;
 mod withdraw;

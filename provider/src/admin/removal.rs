@@ -7,56 +7,16 @@ use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, Filter, Location, Query, Stored, Unreadable};
+use cdb_model::{Batch, Filter, Query};
 use duroxide::providers::DeleteInstanceResult;
 
+use super::row::Row;
 use super::{chunks, withdraw};
-use crate::corrupt_documents::is_ours;
 use crate::documents::{Chunk, Durable, Execution, HistorySegment, NEVER};
 use crate::error::{Error, Result};
 
 /// The most reads of a partition that changes during the removal, or whose answers were lost.
 const MAX_ROUNDS: u32 = 10;
-
-/// A document to delete.
-#[derive(Clone)]
-pub(super) struct Row {
-    pub(super) location: Location,
-    /// `None` if the document cannot be decoded.
-    pub(super) document: Option<Durable>,
-}
-
-impl Row {
-    /// Wraps a document of the instance. Returns `None` for a document of another application in
-    /// this container.
-    fn of(instance_id: &str, found: Result<Stored<Durable>, Unreadable>) -> Option<Self> {
-        match found {
-            Ok(stored) => Some(Self {
-                location: Location {
-                    id: stored.id,
-                    partition_key: instance_id.into(),
-                    etag: stored.etag,
-                },
-                document: Some(stored.document),
-            }),
-            Err(found) if is_ours(&found) => Some(Self {
-                location: found.location?,
-                document: None,
-            }),
-            Err(_) => None,
-        }
-    }
-
-    /// Returns the position in the order of deletion: queues first, the instance last.
-    fn rank(&self) -> u8 {
-        match &self.document {
-            Some(Durable::OrchestratorItem(_) | Durable::WorkerItem(_)) => 0,
-            Some(Durable::Execution(_)) => 2,
-            Some(Durable::Instance(_)) => 3,
-            _ => 1,
-        }
-    }
-}
 
 /// A removal, with the documents removed so far.
 pub(super) struct Removal<'a> {

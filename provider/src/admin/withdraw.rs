@@ -8,7 +8,7 @@
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::{Document, Stored};
 
-use super::removal::Row;
+use super::row::Row;
 use crate::documents::{Chunked, Durable, NEVER, OrchestratorItem, OutboxIntent, Spill};
 use crate::error::Result;
 use crate::outbox::Documents;

@@ -110,6 +110,12 @@ impl Text {
     }
 }
 
+impl Default for Text {
+    fn default() -> Self {
+        Self::Inline(String::new())
+    }
+}
+
 impl From<String> for Text {
     fn from(text: String) -> Self {
         Self::Inline(text)

@@ -78,13 +78,6 @@ impl InstanceQueue {
         &self.queue
     }
 
-    /// Notes a fact that this process learned without a poll.
-    fn learn(&self, instance_id: &str, learn: impl FnOnce(&mut KnownInstance, std::time::Instant)) {
-        let key = instance_id.to_owned();
-        self.queue
-            .with(|queue, now| queue.learn(&key, now, |known| learn(known, now)));
-    }
-
     /// Notes a pending message that this process has queued or released.
     pub(crate) fn note_message(&self, message: Message) {
         let document = &message.stored.document;
@@ -116,9 +109,12 @@ impl InstanceQueue {
         if after > MAX_DELAY {
             return;
         }
-        self.learn(instance_id, |known, now| {
-            known.search(now + after);
-            known.execution = execution.filter(|number| *number > 1).or(known.execution);
+        let key = instance_id.to_owned();
+        self.queue.with(|queue, now| {
+            queue.learn(&key, now, |known| {
+                known.search(now + after);
+                known.execution = execution.filter(|number| *number > 1).or(known.execution);
+            });
         });
     }
 
@@ -220,13 +216,10 @@ impl InstanceQueue {
     pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) {
         let long_poll = turn.long_poll;
         let execution = turn.instance.document.current_execution_id;
-        let history = turn
-            .history
-            .as_ref()
-            .ok()
-            .map(|history| history.events.clone());
+        let history = turn.events();
         let messages = turn.messages.clone();
-        guard.hand_out(self.won_running(turn), long_poll, |known| {
+        let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
+        guard.hand_out(won, long_poll, |known| {
             known.set_cached(None);
             known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);
@@ -235,23 +228,12 @@ impl InstanceQueue {
         });
     }
 
-    fn won_running(&self, turn: Turn) -> Won<Arc<SharedTurn>> {
-        Won {
-            token: turn.token.clone(),
-            until: self
-                .store
-                .local_time(turn.instance.document.locked_until.unwrap_or_default()),
-            lock: Arc::new(SharedTurn::new(turn)),
-        }
-    }
-
-    /// Returns the prelock of a turn, for the next dispatcher that fetches.
+    /// Returns the lock of a turn.
     pub(crate) fn won(&self, turn: Turn) -> Won<Turn> {
+        let until = turn.instance.document.locked_until.unwrap_or_default();
         Won {
             token: turn.token.clone(),
-            until: self
-                .store
-                .local_time(turn.instance.document.locked_until.unwrap_or_default()),
+            until: self.store.local_time(until),
             lock: turn,
         }
     }
@@ -266,9 +248,13 @@ impl InstanceQueue {
 
     /// Drops the shared history of a turn before its commit extends it, which saves a copy.
     pub(crate) fn release_history(&self, instance_id: &str) {
+        self.correct(instance_id, |known| known.history = None);
+    }
+
+    fn correct(&self, instance_id: &str, correct: impl FnOnce(&mut KnownInstance)) {
         let key = instance_id.to_owned();
         self.queue
-            .with(|queue, now| queue.correct(&key, now, |known| known.history = None));
+            .with(|queue, now| queue.correct(&key, now, correct));
     }
 
     /// Ends a committed turn. `left` is the cached instance, if it is known.
@@ -292,11 +278,7 @@ impl InstanceQueue {
     pub(crate) fn finish_with_next(&self, turn: &mut Turn, next: Turn) {
         turn.ended = true;
         let execution = next.instance.document.current_execution_id;
-        let history = next
-            .history
-            .as_ref()
-            .ok()
-            .map(|history| history.events.clone());
+        let history = next.events();
         let messages = next.messages.clone();
         let won = self.won(next);
         self.queue.with(|queue, now| {
@@ -310,10 +292,8 @@ impl InstanceQueue {
 
     /// Notes the messages that a committed turn has consumed.
     pub(crate) fn consumed(&self, instance_id: &str, messages: &[Message]) {
-        let key = instance_id.to_owned();
         // A poll may have found the messages while the turn was running.
-        self.queue
-            .with(|queue, now| queue.correct(&key, now, |known| known.remove_messages(messages)));
+        self.correct(instance_id, |known| known.remove_messages(messages));
         let now = Instant::now();
         // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
         let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -346,9 +326,7 @@ impl InstanceQueue {
 
     /// Forgets the known messages of an instance, because they may have changed.
     pub(crate) fn forget_messages(&self, instance_id: &str) {
-        let key = instance_id.to_owned();
-        self.queue
-            .with(|queue, now| queue.correct(&key, now, KnownInstance::forget_messages));
+        self.correct(instance_id, KnownInstance::forget_messages);
     }
 
     /// Returns the next backoff of an instance.

@@ -1,11 +1,13 @@
 //! A locked turn.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cdb_coordination::Lockable;
 use cdb_model::{ETag, Stored, Timestamp};
+use duroxide::Event;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
 use super::cache::{CachedInstance, History};
@@ -57,6 +59,12 @@ impl Turn {
             rejected: None,
             ended: false,
         }
+    }
+
+    /// Returns the events of the history; `None` when it cannot be decoded.
+    pub(crate) fn events(&self) -> Option<Arc<Vec<Event>>> {
+        let history = self.history.as_ref().ok();
+        history.map(|history| history.events.clone())
     }
 
     /// Returns whether the lock holds at `now`.

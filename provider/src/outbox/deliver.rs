@@ -53,11 +53,8 @@ pub(super) async fn deliver(
     let mut batch = DeliveryBatch::default();
     for intent in delivered {
         match intent {
-            Intent::Fresh(intent) if intent.more.is_some() => {
-                remove::chunked(services, intent).await;
-            }
-            Intent::Fresh(intent) => batch.remove(intent),
-            Intent::Found(stored) => remove::stored(services, stored).await,
+            Intent::Fresh(intent) if intent.more.is_none() => batch.remove(intent),
+            intent => remove::remove(services, intent).await,
         }
     }
     for (number, intent) in intents.iter().map(Intent::document).enumerate() {

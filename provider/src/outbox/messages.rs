@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::OperationResult;
-use cdb_model::{BulkBatch, ETag, OperationIndex};
+use cdb_model::{BulkBatch, Document, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 
-use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
+use crate::documents::{Durable, OrchestratorItem, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::services::Services;
 use crate::turn::{NewMessage, Prelock, Written};
@@ -80,8 +80,7 @@ impl<'a> DeliveryBatch<'a> {
 
     /// Adds the deletion of a delivered intent.
     pub(super) fn remove(&mut self, intent: &OutboxIntent) {
-        let key = OutboxIntentKey::new(&*intent.instance_id, &*intent.idempotency_key);
-        if let Err(error) = self.bulk.delete(&key) {
+        if let Err(error) = self.bulk.delete(&intent.key()) {
             tracing::debug!(%error, "a delivered intent has no valid id");
         }
     }

@@ -1,0 +1,49 @@
+//! A document in the partition of an instance that is being deleted.
+
+use cdb_model::{Location, Stored, Unreadable};
+
+use crate::corrupt_documents::is_ours;
+use crate::documents::Durable;
+
+/// A document to delete.
+#[derive(Clone)]
+pub(super) struct Row {
+    pub(super) location: Location,
+    /// `None` if the document cannot be decoded.
+    pub(super) document: Option<Durable>,
+}
+
+impl Row {
+    /// Wraps a document of the instance. Returns `None` for a document of another application in
+    /// this container.
+    pub(super) fn of(
+        instance_id: &str,
+        found: Result<Stored<Durable>, Unreadable>,
+    ) -> Option<Self> {
+        match found {
+            Ok(stored) => Some(Self {
+                location: Location {
+                    id: stored.id,
+                    partition_key: instance_id.into(),
+                    etag: stored.etag,
+                },
+                document: Some(stored.document),
+            }),
+            Err(found) if is_ours(&found) => Some(Self {
+                location: found.location?,
+                document: None,
+            }),
+            Err(_) => None,
+        }
+    }
+
+    /// Returns the position in the order of deletion: queues first, the instance last.
+    pub(super) fn rank(&self) -> u8 {
+        match &self.document {
+            Some(Durable::OrchestratorItem(_) | Durable::WorkerItem(_)) => 0,
+            Some(Durable::Execution(_)) => 2,
+            Some(Durable::Instance(_)) => 3,
+            _ => 1,
+        }
+    }
+}
