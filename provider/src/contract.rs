@@ -62,11 +62,11 @@ impl Provider for CosmosDBProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        let telemetry = &self.telemetry;
+        let turns = &self.telemetry.turns;
         let committed = commit::commit(&self.services, lock_token, result)
-            .instrument(telemetry.turn(lock_token))
+            .instrument(turns.span(lock_token))
             .await;
-        telemetry.turn_committed(lock_token, &committed);
+        turns.stored(lock_token, &committed, "committed");
         committed.in_operation("ack_orchestration_item")
     }
 
@@ -76,11 +76,11 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.telemetry;
+        let turns = &self.telemetry.turns;
         let abandoned = turn::abandon(&self.services, lock_token, delay, ignore_attempt)
-            .instrument(telemetry.turn(lock_token))
+            .instrument(turns.span(lock_token))
             .await;
-        telemetry.turn_abandoned(lock_token);
+        turns.abandoned(lock_token);
         abandoned.in_operation("abandon_orchestration_item")
     }
 
@@ -172,11 +172,11 @@ impl Provider for CosmosDBProvider {
         token: &str,
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.telemetry;
+        let spans = &self.telemetry.activities;
         let stored = activities::ack(&self.services, token, completion)
-            .instrument(telemetry.activity(token))
+            .instrument(spans.span(token))
             .await;
-        telemetry.activity_stored(token, &stored);
+        spans.stored(token, &stored, "completed");
         stored.in_operation("ack_work_item")
     }
 
@@ -196,11 +196,11 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.telemetry;
+        let spans = &self.telemetry.activities;
         let abandoned = activities::abandon(&self.services, token, delay, ignore_attempt)
-            .instrument(telemetry.activity(token))
+            .instrument(spans.span(token))
             .await;
-        telemetry.activity_abandoned(token);
+        spans.abandoned(token);
         abandoned.in_operation("abandon_work_item")
     }
 

@@ -39,7 +39,6 @@ mod admission;
 
 mod commit;
 mod config;
-mod config_builder;
 mod contract;
 mod contract_admin;
 mod corrupt_documents;
@@ -78,5 +77,4 @@ pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
 pub use config::CosmosDBProviderConfig;
-pub use config_builder::CosmosDBProviderConfigBuilder;
 pub use provider::CosmosDBProvider;

@@ -41,15 +41,14 @@ pub(crate) async fn ack(
         // answer.
         return abandon(services, token, None, true).await;
     }
-    let content = Content::write(services, &shared, completion.as_ref()).await?;
+    let content = Content::write(services, &shared, completion).await?;
     let mut lock = shared.lock().await;
     let now = held(services, &mut lock)?;
-    let mut plan = AckPlan::new(services, &lock, content, completion);
+    let mut plan = AckPlan::new(services, &lock, content);
     let outcome = match send(services, &mut lock, &mut plan).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            plan.content.spilling.release(services);
-            plan.release();
+            plan.release(services);
             if !error.is_retryable() {
                 services.activities().finish(&mut lock);
             }
@@ -75,19 +74,14 @@ pub(crate) async fn ack(
 
 /// The documents that the end of an activity writes.
 struct Content {
-    completion: Completion,
+    /// The completion for the instance that scheduled the activity, in the same partition.
+    message: Option<(OrchestratorItem, WorkItem)>,
+    /// The completion for another instance.
+    intent: Option<OutboxIntent>,
     /// The chunks of the result.
     spilling: Spilling,
     /// The chunks of the input.
     consumed_chunks: ConsumedChunks,
-}
-
-enum Completion {
-    None,
-    /// A completion for the instance that scheduled the activity, in the same partition.
-    Message(Box<OrchestratorItem>),
-    /// A completion for another instance.
-    Intent(Box<OutboxIntent>),
 }
 
 impl Content {
@@ -95,32 +89,61 @@ impl Content {
     async fn write(
         services: &Services,
         shared: &SharedLock,
-        completion: Option<&WorkItem>,
+        completion: Option<WorkItem>,
     ) -> Result<Self> {
         let mut lock = shared.lock().await;
         let now = held(services, &mut lock)?;
-        let mut document = Completion::of(&lock, completion, now)?;
-        if let Completion::Message(message) = &mut document
-            && lock.request.is_some()
-            && services.instances().is_local(&message.instance_id)
-        {
-            **message = OrchestratorItem::clone(message).reserved(now);
-        }
-        let item = &lock.item.document;
-        let consumed_chunks = ConsumedChunks::of(&item.instance_id, now, [&item.work_item]);
-        let mut spilling = Spilling::new(&item.instance_id, now);
+        let mut content = Self::new(services, &lock, completion, now)?;
         drop(lock);
-        if let Some(text) = document.text_mut()
-            && !Chunked::fits(text.header())
-        {
-            spilling.spill_message(text)?;
+        let message = content.message.iter_mut();
+        let message = message.map(|(document, _)| &mut document.work_item);
+        let items = content
+            .intent
+            .iter_mut()
+            .flat_map(|intent| &mut intent.items);
+        for text in message.chain(items.map(|item| &mut item.work_item)) {
+            if !Chunked::fits(text.header()) {
+                content.spilling.spill_message(text)?;
+            }
         }
-        spilling.write(&services.store).await?;
-        Ok(Self {
-            completion: document,
-            spilling,
-            consumed_chunks,
-        })
+        content.spilling.write(&services.store).await?;
+        Ok(content)
+    }
+
+    fn new(
+        services: &Services,
+        lock: &WorkLock,
+        completion: Option<WorkItem>,
+        now: Timestamp,
+    ) -> Result<Self, serde_json::Error> {
+        let item = &lock.item.document;
+        let mut content = Self {
+            message: None,
+            intent: None,
+            spilling: Spilling::new(&item.instance_id, now),
+            consumed_chunks: ConsumedChunks::of(&item.instance_id, now, [&item.work_item]),
+        };
+        let Some(completion) = completion else {
+            return Ok(content);
+        };
+        let target = target_instance(&completion);
+        if target == item.instance_id {
+            let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
+            let mut message = OrchestratorItem::new(&completion, cause, now, now)?;
+            if lock.request.is_some() && services.instances().is_local(target) {
+                message = message.reserved(now);
+            }
+            content.message = Some((message, completion));
+        } else {
+            let mut intent = OutboxIntent::new(&item.instance_id, lock.token.clone(), target, now);
+            intent.items.push(IntentItem {
+                queue: IntentQueue::Orchestrator,
+                work_item: Text::Inline(serde_json::to_string(&completion)?),
+                visible_at: now,
+            });
+            content.intent = Some(intent);
+        }
+        Ok(content)
     }
 }
 
@@ -168,44 +191,11 @@ fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
     }
 }
 
-impl Completion {
-    fn of(
-        lock: &WorkLock,
-        completion: Option<&WorkItem>,
-        now: Timestamp,
-    ) -> Result<Self, serde_json::Error> {
-        let Some(completion) = completion else {
-            return Ok(Self::None);
-        };
-        let item = &lock.item.document;
-        let target = target_instance(completion);
-        if target == item.instance_id {
-            let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
-            let message = OrchestratorItem::new(completion, cause, now, now)?;
-            return Ok(Self::Message(Box::new(message)));
-        }
-        let mut intent = OutboxIntent::new(&item.instance_id, lock.token.clone(), target, now);
-        intent.items.push(IntentItem {
-            queue: IntentQueue::Orchestrator,
-            work_item: Text::Inline(serde_json::to_string(completion)?),
-            visible_at: now,
-        });
-        Ok(Self::Intent(Box::new(intent)))
-    }
-
-    /// Returns the text that may be too large for its document; `None` without a completion.
-    fn text_mut(&mut self) -> Option<&mut Text> {
-        match self {
-            Self::None => None,
-            Self::Message(message) => Some(&mut message.work_item),
-            Self::Intent(intent) => intent.items.first_mut().map(|item| &mut item.work_item),
-        }
-    }
-}
-
 /// The batch that ends an activity, with the prelocks that it takes.
 struct AckPlan<'a> {
-    content: Content,
+    intent: Option<OutboxIntent>,
+    spilling: Spilling,
+    consumed_chunks: ConsumedChunks,
     /// The completion, with the lock of the turn that it starts.
     message: Option<NewMessage<'a>>,
     /// The next activity of the worker.
@@ -213,22 +203,15 @@ struct AckPlan<'a> {
 }
 
 impl<'a> AckPlan<'a> {
-    fn new(
-        services: &'a Services,
-        lock: &WorkLock,
-        content: Content,
-        completion: Option<WorkItem>,
-    ) -> Self {
-        let message = match (&content.completion, completion) {
-            (Completion::Message(document), Some(item)) => {
-                let turn = Prelock::of_cached(services, &document.instance_id);
-                let document = OrchestratorItem::clone(document);
-                Some(NewMessage::new(services, document, item, turn))
-            }
-            _ => None,
-        };
+    fn new(services: &'a Services, lock: &WorkLock, content: Content) -> Self {
+        let message = content.message.map(|(document, item)| {
+            let turn = Prelock::of_cached(services, &document.instance_id);
+            NewMessage::new(services, document, item, turn)
+        });
         Self {
-            content,
+            intent: content.intent,
+            spilling: content.spilling,
+            consumed_chunks: content.consumed_chunks,
             message,
             next: NextActivity::of(services, lock, services.store.now()),
         }
@@ -238,13 +221,13 @@ impl<'a> AckPlan<'a> {
         let mut batch = Batch::new(&*lock.item.document.instance_id);
         // First, so that a lost lock fails this operation with 404 or 412.
         batch.delete_stored(&lock.item)?;
-        self.content.spilling.confirm(&mut batch)?;
-        self.content.consumed_chunks.add_to(&mut batch)?;
+        self.spilling.confirm(&mut batch)?;
+        self.consumed_chunks.add_to(&mut batch)?;
         if let Some(message) = &mut self.message {
             message.add_to(&mut batch)?;
         }
-        if let Completion::Intent(intent) = &self.content.completion {
-            batch.create(&**intent)?;
+        if let Some(intent) = &self.intent {
+            batch.create(intent)?;
         }
         if let Some(next) = &mut self.next {
             next.add_to(&mut batch)?;
@@ -264,8 +247,9 @@ impl<'a> AckPlan<'a> {
         next.map(NextActivity::release).is_some()
     }
 
-    /// Releases the claims after a failed batch.
-    fn release(self) {
+    /// Releases chunks and claims after a failed batch.
+    fn release(self, services: &Services) {
+        self.spilling.release(services);
         if let Some(message) = self.message {
             message.release();
         }
@@ -281,17 +265,14 @@ impl<'a> AckPlan<'a> {
         services: &Services,
         outcome: Option<&BatchOutcome<Durable>>,
     ) -> Option<OutboxIntent> {
-        self.content.consumed_chunks.remove(services);
+        self.consumed_chunks.remove(services);
         if let Some(next) = self.next {
             next.committed(outcome);
         }
         if let Some(message) = self.message {
             message.committed(outcome);
         }
-        match self.content.completion {
-            Completion::Intent(intent) => Some(*intent),
-            Completion::None | Completion::Message(_) => None,
-        }
+        self.intent
     }
 }
 

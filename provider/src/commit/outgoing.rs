@@ -11,7 +11,6 @@ use duroxide::providers::WorkItem;
 
 use crate::documents::{
     Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
-    target_instance,
 };
 use crate::instances::TurnResult;
 use crate::spill::Spilling;
@@ -105,21 +104,13 @@ impl Outgoing {
         item: &WorkItem,
         others: &mut ForeignItems,
     ) -> Result<(), serde_json::Error> {
-        let visible_at = due(item, origin);
-        let target = target_instance(item);
-        if target == origin.instance_id {
-            let cause = format!("{}-{number}", origin.token);
-            let message = OrchestratorItem::new(item, cause, visible_at, origin.now)?;
+        let cause = format!("{}-{number}", origin.token);
+        let message = OrchestratorItem::new(item, cause, due(item, origin), origin.now)?;
+        if message.instance_id == origin.instance_id {
             self.own.push(message);
         } else {
-            others
-                .entry(target.to_owned())
-                .or_default()
-                .push(IntentItem {
-                    queue: IntentQueue::Orchestrator,
-                    work_item: Text::Inline(serde_json::to_string(item)?),
-                    visible_at,
-                });
+            let items = others.entry(message.instance_id.clone()).or_default();
+            items.push(intent_message(message));
         }
         Ok(())
     }
@@ -182,14 +173,8 @@ impl Outgoing {
     fn take_own(&mut self) -> Vec<IntentItem> {
         let workers = std::mem::take(&mut self.workers).into_iter();
         let workers = workers.map(intent_activity);
-        let own = std::mem::take(&mut self.own)
-            .into_iter()
-            .map(|item| IntentItem {
-                queue: IntentQueue::Orchestrator,
-                work_item: item.work_item,
-                visible_at: item.visible_at,
-            });
-        workers.chain(own).collect()
+        let own = std::mem::take(&mut self.own).into_iter();
+        workers.chain(own.map(intent_message)).collect()
     }
 
     /// Moves large texts into chunks. If the rest is still too large for the commit, moves all
@@ -250,6 +235,15 @@ impl Outgoing {
 fn intent_activity(item: WorkerItem) -> IntentItem {
     IntentItem {
         queue: IntentQueue::Worker,
+        work_item: item.work_item,
+        visible_at: item.visible_at,
+    }
+}
+
+/// Converts a message to an item of an intent.
+fn intent_message(item: OrchestratorItem) -> IntentItem {
+    IntentItem {
+        queue: IntentQueue::Orchestrator,
         work_item: item.work_item,
         visible_at: item.visible_at,
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query, Stored};
+use cdb_model::{Filter, Query};
 
 use super::{KvRows, KvState};
 use crate::documents::{
@@ -68,30 +68,12 @@ async fn load(container: &ContainerClient<Durable>, instance_id: &str) -> Result
     let mut found = KvRows::default();
     let state = &mut found.singles;
     for row in rows {
-        let Stored {
-            id,
-            document,
-            etag,
-            timestamp,
-        } = row;
+        let mut document = None;
+        let row = row.map(|found| document = Some(found));
         match document {
-            Durable::KeyValue(document) => {
-                state.store.push(Stored {
-                    id,
-                    document,
-                    etag,
-                    timestamp,
-                });
-            }
-            Durable::KeyValueDelta(document) => {
-                state.delta.push(Stored {
-                    id,
-                    document,
-                    etag,
-                    timestamp,
-                });
-            }
-            Durable::KeyValuePack(pack) => found.pack = Some(pack),
+            Some(Durable::KeyValue(value)) => state.store.push(row.map(|()| value)),
+            Some(Durable::KeyValueDelta(delta)) => state.delta.push(row.map(|()| delta)),
+            Some(Durable::KeyValuePack(pack)) => found.pack = Some(pack),
             _ => {}
         }
     }
