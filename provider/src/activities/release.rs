@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use futures::stream;
 
 use super::capability::ActivityKey;
-use super::lock::{lock_patch, read, unlocked};
+use super::lock::{read, unlock_until};
 use crate::documents::WorkerItem;
 use crate::services::Services;
 use crate::store::Store;
@@ -85,20 +85,11 @@ async fn release_taken(
 }
 
 /// Releases a lock. The attempt does not count, because no worker has run the activity.
-async fn unlock(store: &Store, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
-    let free = unlocked(stored.document.clone(), store.now(), false);
-    let patch = lock_patch(&free);
-    match store.container.patch_stored(&stored, &patch).await {
-        Ok(written) => {
-            stored.etag = written.etag;
-            stored.document = free;
-            Some(stored)
-        }
-        Err(error) => {
-            tracing::debug!(%error, "a lock was not released; it will expire");
-            None
-        }
-    }
+async fn unlock(store: &Store, stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
+    let unlocked = unlock_until(store, stored, store.now(), false).await;
+    unlocked
+        .inspect_err(|error| tracing::debug!(%error, "a lock was not released; it will expire"))
+        .ok()
 }
 
 /// Notes a released activity for the next worker that fetches.

@@ -87,19 +87,15 @@ impl InstanceQueue {
         }
         let instance_id = document.instance_id.clone();
         self.queue.with(|queue, now| {
-            let note = |known: &mut KnownInstance| {
+            let known = queue.known(&instance_id);
+            if known.is_some_and(KnownInstance::is_unfit) {
+                // The message may be the one that the instance waited for.
+                queue.end_backoff(&instance_id);
+            }
+            queue.learn(&instance_id, now, |known| {
                 known.clear_unfit();
                 known.note(message, now + after, false);
-            };
-            // The message may be the one that the instance waited for.
-            if queue
-                .known(&instance_id)
-                .is_some_and(KnownInstance::is_unfit)
-            {
-                queue.learn_and_recheck(&instance_id, now, note);
-            } else {
-                queue.learn(&instance_id, now, note);
-            }
+            });
         });
     }
 

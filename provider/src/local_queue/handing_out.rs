@@ -1,6 +1,9 @@
 //! Hands items to waiting dispatchers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
 
 use super::claim::Claim;
 use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
@@ -22,6 +25,7 @@ impl<W: Work> Queue<W> {
             woken: true,
             is_outdated: false,
             undecided: Vec::new(),
+            notify: Arc::default(),
         };
         dispatchers.waiting.insert(dispatchers.next_id, waiter);
         dispatchers.next_id
@@ -98,8 +102,8 @@ impl<W: Work> Queue<W> {
     /// Wakes one waiting dispatcher per ready item that it can take.
     pub(super) fn wake(&mut self, now: Instant) {
         let dispatchers = &mut self.dispatchers;
-        let asleep = dispatchers.waiting.iter_mut();
-        let mut asleep: Vec<_> = asleep.filter(|(_, waiter)| !waiter.woken).collect();
+        let asleep = dispatchers.waiting.values_mut();
+        let mut asleep: Vec<_> = asleep.filter(|waiter| !waiter.woken).collect();
         for key in self.ready.values() {
             if asleep.is_empty() {
                 return;
@@ -107,12 +111,9 @@ impl<W: Work> Queue<W> {
             let Some(slot) = self.slots.get(key) else {
                 continue;
             };
-            let fits =
-                |(_, waiter): &(_, &mut Waiter<W>)| accepts(&waiter.request.capability, slot, now);
+            let fits = |waiter: &&mut Waiter<W>| accepts(&waiter.request.capability, slot, now);
             if let Some(at) = asleep.iter().position(fits) {
-                let (id, waiter) = asleep.swap_remove(at);
-                waiter.woken = true;
-                dispatchers.to_wake.push(*id);
+                dispatchers.to_wake.push(asleep.swap_remove(at).wake());
             }
         }
     }
@@ -121,15 +122,14 @@ impl<W: Work> Queue<W> {
     /// fetches again.
     pub(crate) fn end_fetches(&mut self, outdated: impl Fn(&W::Capability, &W::Known) -> bool) {
         let dispatchers = &mut self.dispatchers;
-        for (id, waiter) in &mut dispatchers.waiting {
+        for waiter in dispatchers.waiting.values_mut() {
             let ready = self.ready.values().filter_map(|key| self.slots.get(key));
             let mut ready = ready.filter(|slot| matches!(slot.phase, Phase::Idle));
             if waiter.request.long_poll
                 && ready.any(|slot| outdated(&waiter.request.capability, &slot.known))
             {
                 waiter.is_outdated = true;
-                waiter.woken = true;
-                dispatchers.to_wake.push(*id);
+                dispatchers.to_wake.push(waiter.wake());
             }
         }
     }
@@ -144,13 +144,12 @@ impl<W: Work> Queue<W> {
 
     /// Wakes one waiting dispatcher. Returns `false` when all are awake.
     pub(super) fn nudge(&mut self) -> bool {
-        let mut waiting = self.dispatchers.waiting.iter_mut();
-        let Some((id, waiter)) = waiting.find(|(_, waiter)| !waiter.woken) else {
-            return false;
-        };
-        waiter.woken = true;
-        self.dispatchers.to_wake.push(*id);
-        true
+        let mut waiting = self.dispatchers.waiting.values_mut();
+        let asleep = waiting.find(|waiter| !waiter.woken);
+        let woken = asleep.map(Waiter::wake);
+        let is_found = woken.is_some();
+        self.dispatchers.to_wake.extend(woken);
+        is_found
     }
 
     /// Notes the end of a dispatcher's own poll. The dispatcher waits for running attempts for
@@ -189,6 +188,12 @@ impl<W: Work> Queue<W> {
     /// Returns how many items one dispatcher processes within `time`, by the moving average.
     pub(crate) fn items_within(&self, time: Duration) -> usize {
         self.dispatchers.average.items_within(time)
+    }
+
+    /// Returns the handle that wakes a fetch.
+    pub(super) fn notify(&self, id: WaiterId) -> Arc<Notify> {
+        let waiter = self.dispatchers.waiting.get(&id);
+        waiter.map_or_else(Arc::default, |waiter| waiter.notify.clone())
     }
 
     /// Returns each waiting dispatcher's capability, and whether it was woken.

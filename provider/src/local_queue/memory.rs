@@ -22,7 +22,7 @@ impl<W: Work> Queue<W> {
             }
         }
         while self.memory.pending > self.limits.memory.pending {
-            let Some(key) = self.last_holding().or_else(|| self.last_ready()) else {
+            let Some(key) = self.holding.values().next_back().cloned() else {
                 break;
             };
             let mut evicted = None;
@@ -63,24 +63,5 @@ impl<W: Work> Queue<W> {
         };
         let is_too_many = self.slots.len() > self.limits.slots;
         waiting.find(is_idle).filter(|_| is_too_many).cloned()
-    }
-
-    /// Returns the waiting item with pending messages that is due last.
-    fn last_holding(&self) -> Option<W::Key> {
-        self.holding.values().next_back().cloned()
-    }
-
-    /// Returns the ready item with pending messages that is handed out last.
-    fn last_ready(&self) -> Option<W::Key> {
-        let mut ready = self.ready.values().rev();
-        ready.find(|key| self.holds_pending(key)).cloned()
-    }
-
-    fn holds_pending(&self, key: &W::Key) -> bool {
-        let slot = self.slots.get(key);
-        slot.is_some_and(|slot| {
-            matches!(slot.phase, Phase::Idle | Phase::Backoff { .. })
-                && W::memory(&slot.known).pending > 0
-        })
     }
 }

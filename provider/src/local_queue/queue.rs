@@ -5,7 +5,10 @@
 //! a dispatcher.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Instant;
+
+use tokio::sync::Notify;
 
 use super::claim::Held;
 use super::dispatcher::Dispatchers;
@@ -28,7 +31,8 @@ pub(crate) struct Queue<W: Work> {
     pub(super) held: HashMap<String, Held<W>>,
     pub(super) ready: Order<Class, W::Key>,
     pub(super) timers: Order<Instant, W::Key>,
-    /// The timers of waiting slots with pending messages, so that the messages can be evicted.
+    /// Waiting and ready slots with pending messages, which can be evicted, by the time when they
+    /// are due.
     pub(super) holding: Order<Instant, W::Key>,
     /// Idle slots without a timer, which only save requests, least recently used first.
     pub(super) idle: Order<(), W::Key>,
@@ -96,17 +100,6 @@ impl<W: Work> Queue<W> {
         self.nudge();
     }
 
-    /// Notes a fact about an item like [`learn`](Self::learn), and ends its backoff.
-    pub(crate) fn learn_and_recheck(
-        &mut self,
-        key: &W::Key,
-        now: Instant,
-        learn: impl FnOnce(&mut W::Known),
-    ) {
-        self.end_backoff(key);
-        self.learn(key, now, learn);
-    }
-
     /// Ends a backoff. The caller must place the item afterwards.
     pub(crate) fn end_backoff(&mut self, key: &W::Key) {
         if let Some(slot) = self.slots.get_mut(key)
@@ -130,8 +123,8 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Takes the dispatchers that are to be woken.
-    pub(super) fn take_woken(&mut self) -> Vec<u64> {
+    /// Takes the handles of the dispatchers that are to be woken.
+    pub(super) fn take_woken(&mut self) -> Vec<Arc<Notify>> {
         std::mem::take(&mut self.dispatchers.to_wake)
     }
 
@@ -181,8 +174,8 @@ impl<W: Work> Queue<W> {
         let wakes_at = slot.wakes_at(now);
         put(&mut self.timers, &mut slot.timer, wakes_at, key, last);
         let is_holding = !slot.phase.is_busy() && memory.pending > 0;
-        let holds_until = wakes_at.filter(|_| is_holding);
-        put(&mut self.holding, &mut slot.holding, holds_until, key, last);
+        let due = W::due(&slot.known).filter(|_| is_holding);
+        put(&mut self.holding, &mut slot.holding, due, key, last);
         let is_idle = matches!(slot.phase, Phase::Idle) && class.is_none();
         let is_evictable = is_idle && (wakes_at.is_none() || memory.cached > 0);
         let idle = is_evictable.then_some(());

@@ -148,7 +148,7 @@ pub(super) struct Slot<W: Work> {
     pub(super) polled: Option<Entry<PollNumber>>,
     pub(super) rank: Option<Entry<Class>>,
     pub(super) timer: Option<Entry<Instant>>,
-    /// The timer, while the slot waits with pending messages.
+    /// The due time, while the slot waits with pending messages.
     pub(super) holding: Option<Entry<Instant>>,
     /// The position in the order of eviction.
     pub(super) idle: Option<Entry<()>>,

@@ -1,6 +1,5 @@
 //! The queue behind its mutex, and the fetches that wait for it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,12 +18,7 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
 
 /// A queue that the tasks of this process share.
 pub(crate) struct LocalQueue<W: Work> {
-    state: Mutex<State<W>>,
-}
-
-struct State<W: Work> {
-    queue: Queue<W>,
-    notify: HashMap<WaiterId, Arc<Notify>>,
+    queue: Mutex<Queue<W>>,
 }
 
 impl<W: Work> fmt::Debug for LocalQueue<W> {
@@ -35,9 +29,8 @@ impl<W: Work> fmt::Debug for LocalQueue<W> {
 
 impl<W: Work> LocalQueue<W> {
     pub(crate) fn new(queue: Queue<W>) -> Self {
-        let notify = HashMap::new();
         Self {
-            state: Mutex::new(State { queue, notify }),
+            queue: Mutex::new(queue),
         }
     }
 
@@ -46,13 +39,9 @@ impl<W: Work> LocalQueue<W> {
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Queue<W>, std::time::Instant) -> R) -> R {
         let (result, woken, garbage) = {
             // The state is valid between any two events, so a panic elsewhere does not corrupt it.
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let State { queue, notify } = &mut *state;
-            let result = change(queue, Instant::now().into_std());
-            let woken = queue.take_woken();
-            let woken = woken.into_iter().filter_map(|id| notify.get(&id).cloned());
-            let woken: Vec<_> = woken.collect();
-            (result, woken, queue.take_garbage())
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = change(&mut queue, Instant::now().into_std());
+            (result, queue.take_woken(), queue.take_garbage())
         };
         for notify in woken {
             notify.notify_one();
@@ -67,12 +56,11 @@ impl<W: Work> LocalQueue<W> {
         request: FetchRequest<W::Capability>,
         poll_timeout: Duration,
     ) -> Fetch<'_, W> {
-        let notify = Arc::new(Notify::new());
         let (long_poll, deadline) = (request.long_poll, Instant::now() + poll_timeout);
-        let id = self.with(|queue, _| queue.register(request));
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.notify.insert(id, notify.clone());
-        drop(state);
+        let (id, notify) = self.with(|queue, _| {
+            let id = queue.register(request);
+            (id, queue.notify(id))
+        });
         Fetch {
             queue: self,
             id,
@@ -248,9 +236,6 @@ impl<'a, W: Work> Fetch<'a, W> {
 impl<W: Work> Drop for Fetch<'_, W> {
     fn drop(&mut self) {
         self.queue.with(|queue, now| queue.leave(self.id, now));
-        let state = self.queue.state.lock();
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        state.notify.remove(&self.id);
     }
 }
 

@@ -32,8 +32,8 @@ fn check(queue: &Queue<Paint>, now: Instant) {
             assert_eq!(queue.idle.get(&idle), Some(key));
         }
         let holds = !slot.phase.is_busy() && Paint::memory(&slot.known).pending > 0;
-        let held_until = slot.timer.filter(|_| holds).map(|(at, _)| at);
-        assert_eq!(slot.holding.map(|(at, _)| at), held_until);
+        let due = Paint::due(&slot.known).filter(|_| holds);
+        assert_eq!(slot.holding.map(|(at, _)| at), due);
         if let Some(holding) = slot.holding {
             assert_eq!(queue.holding.get(&holding), Some(key));
         }
@@ -244,10 +244,9 @@ impl Run {
                     known.colour = colour;
                 };
                 if recheck {
-                    self.queue.learn_and_recheck(&key, now, learn);
-                } else {
-                    self.queue.learn(&key, now, learn);
+                    self.queue.end_backoff(&key);
                 }
+                self.queue.learn(&key, now, learn);
             }
             Event::Cache { key, bytes } => {
                 self.queue.learn(&key, now, |known| known.cached = bytes);
