@@ -127,15 +127,13 @@ impl CosmosDBProviderConfig {
         account: ConnectionString,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let mut config = Self::from(account);
+        let config = Self::from(account);
         let named = |name| variable(name).filter(|value: &String| !value.is_empty());
-        if let Some(database) = named("COSMOS_DATABASE") {
-            config.database = database;
+        Self {
+            database: named("COSMOS_DATABASE").unwrap_or(config.database),
+            container: named("COSMOS_CONTAINER").unwrap_or(config.container),
+            ..config
         }
-        if let Some(container) = named("COSMOS_CONTAINER") {
-            config.container = container;
-        }
-        config
     }
 
     /// Configures the account of a connection string, `AccountEndpoint=…;AccountKey=…;`, with the

@@ -140,16 +140,15 @@ impl CosmosDBProvider {
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
     ) -> Result<Self, ProviderError> {
-        let Some(membership) = config.membership.clone() else {
-            let leases = Arc::new(InMemoryLeaseProvider::all());
-            return Self::with_leases(container, config, leases).await;
-        };
         config.check_settings()?;
         schema::admit(&container).await.in_operation(OPEN)?;
-        let membership = Membership::start::<Member, _>(container.clone(), membership);
-        let membership = Arc::new(membership);
-        let opened = Self::open(container, config, membership.clone(), Some(membership));
-        Ok(opened.in_background(config))
+        let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
+        let membership = config.membership.clone().map(start);
+        let leases: Arc<dyn LeaseProvider> = match &membership {
+            Some(membership) => membership.clone(),
+            None => Arc::new(InMemoryLeaseProvider::all()),
+        };
+        Ok(Self::open(container, config, leases, membership).in_background(config))
     }
 
     /// Opens a container like [`CosmosDBProvider::on`], for one of several runtimes that share the

@@ -62,12 +62,7 @@ pub(crate) async fn ack(
         .sessions
         .touch(services.container(), item, now);
     let intent = plan.finish(services, outcome.as_ref());
-    let intents = Vec::from_iter(intent);
-    if lock.request.is_some() {
-        services.spawn(|services| async move { outbox::deliver_all(&services, intents).await });
-    } else {
-        outbox::deliver_all(services, intents).await;
-    }
+    outbox::deliver_all(services, Vec::from_iter(intent), lock.request.is_some()).await;
     touched.await;
     Ok(())
 }

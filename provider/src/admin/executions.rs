@@ -72,7 +72,7 @@ async fn find(
     has_history: bool,
 ) -> Result<Option<Execution>> {
     if instance.current_execution_id == execution_id {
-        return Ok(Some(newest(instance)));
+        return Ok(Some(Execution::newest(&instance)));
     }
     let key = ExecutionKey::new(&*instance.instance_id, execution_id);
     let ended = container.read(&key).await?.map(|stored| stored.document);
@@ -86,15 +86,4 @@ async fn find(
         instance_id: instance.instance_id,
     };
     Ok(ended.or_else(|| has_history.then(legacy)))
-}
-
-fn newest(instance: Instance) -> Execution {
-    Execution {
-        execution_id: instance.current_execution_id,
-        status: instance.status,
-        output: instance.output,
-        started_at: instance.started_at.unwrap_or(instance.created_at),
-        completed_at: instance.completed_at,
-        instance_id: instance.instance_id,
-    }
 }

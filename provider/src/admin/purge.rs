@@ -11,6 +11,7 @@ use futures::{StreamExt as _, stream};
 
 use super::delete::add;
 use super::instances;
+use super::metrics::count;
 use super::removal::Removal;
 use crate::documents::{Durable, Instance, Status};
 use crate::error::{InOperation, Result};
@@ -69,13 +70,8 @@ impl Purge {
     /// # Errors
     /// Fails when the service does not answer.
     pub async fn remaining(&self) -> Result<u64, ProviderError> {
-        let counts = self
-            .container
-            .query(Query::across_partitions().filter(self.roots()).count())
-            .all()
-            .await
-            .in_operation(PURGE)?;
-        Ok(counts.into_iter().sum())
+        let remaining = count(&self.container, self.roots()).await;
+        remaining.in_operation(PURGE)
     }
 
     /// Returns the counts of everything deleted so far.

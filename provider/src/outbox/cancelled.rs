@@ -33,7 +33,7 @@ pub(super) async fn deliver<'a>(
         for id in &of.large {
             let key = WorkerItemKey::new(instance_id, of.execution_id, *id);
             if !remove_large(services, &key).await? {
-                batch.note_missing(number, (of.execution_id, *id));
+                batch.outcome.note_missing(number, (of.execution_id, *id));
             }
         }
     }

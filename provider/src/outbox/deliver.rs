@@ -9,8 +9,21 @@ use crate::documents::OutboxIntent;
 use crate::error::Result;
 use crate::services::Services;
 
-/// Delivers new intents, and waits for their delivery. Failures are left to the reconciler.
-pub(crate) async fn deliver_all(services: &Services, intents: Vec<OutboxIntent>) {
+/// Delivers new intents: for a long poll in the background. A caller without long polling sees the
+/// effects on other instances at once. Failures are left to the reconciler.
+pub(crate) async fn deliver_all(services: &Services, intents: Vec<OutboxIntent>, long_poll: bool) {
+    if intents.is_empty() {
+        return;
+    }
+    if long_poll {
+        services.spawn(|services| async move { deliver_new(&services, intents).await });
+    } else {
+        deliver_new(services, intents).await;
+    }
+}
+
+/// Delivers new intents, and waits for their delivery.
+async fn deliver_new(services: &Services, intents: Vec<OutboxIntent>) {
     let intents = intents.into_iter().map(Intent::Fresh).collect();
     let handover = services.delivery.outbox.hand_over(intents);
     if handover.must_work {

@@ -24,7 +24,7 @@ pub(super) struct DeliveryBatch<'a> {
     /// The cancelled activities, each with the number of its intent.
     cancelled: Vec<(usize, Activity, OperationIndex)>,
     /// The outcome so far.
-    outcome: Outcome,
+    pub(super) outcome: Outcome,
 }
 
 /// The execution of an activity, and the event that scheduled it.
@@ -40,7 +40,8 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    fn note_missing(&mut self, intent: usize, activity: Activity) {
+    /// Notes that a cancelled activity of intent number `intent` does not exist.
+    pub(super) fn note_missing(&mut self, intent: usize, activity: Activity) {
         self.missing.entry(intent).or_default().insert(activity);
     }
 }
@@ -71,11 +72,6 @@ impl<'a> DeliveryBatch<'a> {
         let activity = (key.execution_id, key.activity_id);
         self.cancelled.push((intent, activity, operation));
         Ok(())
-    }
-
-    /// Notes that a cancelled activity of intent number `intent` does not exist.
-    pub(super) fn note_missing(&mut self, intent: usize, activity: Activity) {
-        self.outcome.note_missing(intent, activity);
     }
 
     /// Adds the deletion of a delivered intent.
