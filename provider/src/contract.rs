@@ -35,9 +35,8 @@ impl Provider for CosmosDBProvider {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
         let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
-        let fetched = turn::fetch(&self.services, lock_timeout, poll_timeout, filter)
-            .await
-            .in_operation("fetch_orchestration_item")?;
+        let fetched = turn::fetch(&self.services, lock_timeout, poll_timeout, filter);
+        let fetched = fetched.await.in_operation("fetch_orchestration_item")?;
         if let Some((item, token, attempt)) = &fetched {
             self.telemetry.turn_began(item, token, *attempt);
         }
@@ -89,9 +88,8 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        turn::renew::renew(&self.services, token, extend_for)
-            .await
-            .in_operation("renew_orchestration_item_lock")
+        let answer = turn::renew::renew(&self.services, token, extend_for);
+        answer.await.in_operation("renew_orchestration_item_lock")
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
@@ -102,14 +100,9 @@ impl Provider for CosmosDBProvider {
         {
             return Ok(Vec::clone(&events));
         }
-        let guess = self
-            .services
-            .instances()
-            .newest_execution(instance)
-            .unwrap_or(1);
-        history::read_latest(self.services.container(), instance, guess)
-            .await
-            .in_operation("read")
+        let guess = self.services.instances().newest_execution(instance);
+        let answer = history::read_latest(self.container(), instance, guess);
+        answer.await.in_operation("read")
     }
 
     async fn read_with_execution(
@@ -117,9 +110,8 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        history::read_execution(self.services.container(), instance, execution_id)
-            .await
-            .in_operation("read_with_execution")
+        let answer = history::read_execution(self.container(), instance, execution_id);
+        answer.await.in_operation("read_with_execution")
     }
 
     async fn append_with_execution(
@@ -128,20 +120,13 @@ impl Provider for CosmosDBProvider {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
-        history::append(
-            self.services.container(),
-            instance,
-            execution_id,
-            new_events,
-        )
-        .await
-        .in_operation("append_with_execution")
+        let answer = history::append(self.container(), instance, execution_id, new_events);
+        answer.await.in_operation("append_with_execution")
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        enqueue::activity(&self.services, &item)
-            .await
-            .in_operation("enqueue_for_worker")
+        let answer = enqueue::activity(&self.services, &item);
+        answer.await.in_operation("enqueue_for_worker")
     }
 
     async fn fetch_work_item(
@@ -152,15 +137,9 @@ impl Provider for CosmosDBProvider {
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
         let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
-        let fetched = activities::fetch(
-            &self.services,
-            lock_timeout,
-            poll_timeout,
-            session,
-            tag_filter,
-        )
-        .await
-        .in_operation("fetch_work_item")?;
+        let services = &self.services;
+        let fetched = activities::fetch(services, lock_timeout, poll_timeout, session, tag_filter);
+        let fetched = fetched.await.in_operation("fetch_work_item")?;
         if let Some((item, token, attempt)) = &fetched {
             self.telemetry.activity_began(item, token, *attempt);
         }
@@ -185,9 +164,8 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        activities::renew(&self.services, token, extend_for)
-            .await
-            .in_operation("renew_work_item_lock")
+        let answer = activities::renew(&self.services, token, extend_for);
+        answer.await.in_operation("renew_work_item_lock")
     }
 
     async fn abandon_work_item(
@@ -210,26 +188,18 @@ impl Provider for CosmosDBProvider {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        let services = &self.services;
-        services
-            .queues
-            .sessions
-            .renew(services.container(), owner_ids, extend_for, idle_timeout)
-            .await
-            .in_operation("renew_session_lock")
+        let sessions = &self.services.queues.sessions;
+        let answer = sessions.renew(self.container(), owner_ids, extend_for, idle_timeout);
+        answer.await.in_operation("renew_session_lock")
     }
 
     async fn cleanup_orphaned_sessions(
         &self,
         _idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        let services = &self.services;
-        services
-            .queues
-            .sessions
-            .cleanup(services.container())
-            .await
-            .in_operation("cleanup_orphaned_sessions")
+        let sessions = &self.services.queues.sessions;
+        let answer = sessions.cleanup(self.container());
+        answer.await.in_operation("cleanup_orphaned_sessions")
     }
 
     async fn enqueue_for_orchestrator(
@@ -237,9 +207,8 @@ impl Provider for CosmosDBProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
-        enqueue::message(&self.services, &item, delay)
-            .await
-            .in_operation("enqueue_for_orchestrator")
+        let answer = enqueue::message(&self.services, &item, delay);
+        answer.await.in_operation("enqueue_for_orchestrator")
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -251,9 +220,8 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        custom_status::read(self.services.container(), instance, last_seen_version)
-            .await
-            .in_operation("get_custom_status")
+        let answer = custom_status::read(self.container(), instance, last_seen_version);
+        answer.await.in_operation("get_custom_status")
     }
 
     async fn get_kv_value(
@@ -261,26 +229,23 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         key: &str,
     ) -> Result<Option<String>, ProviderError> {
-        kv::read_value(self.services.container(), instance, key)
-            .await
-            .in_operation("get_kv_value")
+        let answer = kv::read_value(self.container(), instance, key);
+        answer.await.in_operation("get_kv_value")
     }
 
     async fn get_kv_all_values(
         &self,
         instance: &str,
     ) -> Result<HashMap<String, String>, ProviderError> {
-        kv::read_all(self.services.container(), instance)
-            .await
-            .in_operation("get_kv_all_values")
+        let answer = kv::read_all(self.container(), instance);
+        answer.await.in_operation("get_kv_all_values")
     }
 
     async fn get_instance_stats(
         &self,
         instance: &str,
     ) -> Result<Option<SystemStats>, ProviderError> {
-        stats::read(self.services.container(), instance)
-            .await
-            .in_operation("get_instance_stats")
+        let answer = stats::read(self.container(), instance);
+        answer.await.in_operation("get_instance_stats")
     }
 }

@@ -163,26 +163,20 @@ fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
         execution_id,
         id,
         result,
-    } = completion
+    } = &completion
     else {
         return completion;
     };
     let what = "the result of an activity";
-    match store.limits.check_value(what, result.len()) {
-        Ok(()) => WorkItem::ActivityCompleted {
-            instance,
-            execution_id,
-            id,
-            result,
-        },
-        Err(error) => WorkItem::ActivityFailed {
-            instance,
-            execution_id,
-            id,
-            details: error
-                .in_operation("ack_work_item")
-                .to_infrastructure_error(),
-        },
+    let Err(error) = store.limits.check_value(what, result.len()) else {
+        return completion;
+    };
+    let details = error.in_operation("ack_work_item");
+    WorkItem::ActivityFailed {
+        instance: instance.clone(),
+        execution_id: *execution_id,
+        id: *id,
+        details: details.to_infrastructure_error(),
     }
 }
 

@@ -104,12 +104,11 @@ impl<'a> Removal<'a> {
     }
 
     async fn delete(&mut self, mut rows: Vec<Row>) -> Result<()> {
-        match self.execution {
-            None => self.prepare_partition(&mut rows).await?,
-            Some(_) => {
-                let documents = rows.iter().filter_map(|row| row.document.as_ref());
-                chunks::delete_of(self.container, documents).await?;
-            }
+        if self.execution.is_none() {
+            self.prepare_partition(&mut rows).await?;
+        } else {
+            let documents = rows.iter().filter_map(|row| row.document.as_ref());
+            chunks::delete_of(self.container, documents).await?;
         }
         for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
             let mut batch = Batch::<Durable>::new(self.instance_id);

@@ -163,10 +163,9 @@ impl InstanceQueue {
         })
     }
 
-    /// Returns the newest execution of an instance, if this process has seen a later one than the
-    /// first. The value is a hint.
-    pub(crate) fn newest_execution(&self, instance_id: &str) -> Option<u64> {
-        self.read(instance_id, |known| known.execution)
+    /// Returns the newest known execution of an instance. The value is a hint.
+    pub(crate) fn newest_execution(&self, instance_id: &str) -> u64 {
+        self.read(instance_id, |known| known.execution).unwrap_or(1)
     }
 
     /// Returns whether a turn of the instance is running in this process, or has left it cached.
