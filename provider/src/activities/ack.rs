@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-use cdb_model::{Batch, BatchError, Timestamp};
+use cdb_model::{Batch, BatchError, Document, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::LOST;
 use super::abandon::abandon;
-use super::capability::ActivityKey;
-use super::lock::read;
 use super::prelock::NextActivity;
 use super::renew::may_wait;
 use super::running::{SharedLock, WorkLock};
@@ -326,11 +324,11 @@ impl FencedWrite for Ack<'_, '_> {
     /// Reads the item, with retries for as long as the lock lasts. A missing item was deleted by
     /// this batch: if the activity had been cancelled instead, its completion would have no effect.
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
-        let key = ActivityKey::of(&self.lock.item.document);
+        let key = self.lock.item.document.key();
         loop {
-            let stored = match read(latest, &key).await {
+            let stored = match latest.read(&key).await {
                 Err(error)
-                    if may_wait(&self.services.store, self.lock, error.is_retryable()).await =>
+                    if may_wait(&self.services.store, self.lock, error.is_transient()).await =>
                 {
                     continue;
                 }

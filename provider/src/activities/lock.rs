@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
 use cdb_model::{Patch, Stored, Timestamp};
 
-use super::capability::ActivityKey;
-use crate::documents::{Durable, WorkerItem, WorkerItemKey};
-use crate::error::{Error, Result};
+use crate::documents::WorkerItem;
+use crate::error::Result;
 use crate::store::Store;
 
 /// Returns the activity with a new lock.
@@ -50,13 +48,4 @@ pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
         .set(WorkerItem::VISIBLE_AT, locked.visible_at)
         .set(WorkerItem::RESERVED, locked.reserved)
         .set(WorkerItem::ATTEMPT_COUNT, locked.attempt_count)
-}
-
-/// Reads the item of an activity. Returns `None` if it was deleted.
-pub(super) async fn read(
-    container: &ContainerClient<Durable>,
-    key: &ActivityKey,
-) -> Result<Option<Stored<WorkerItem>>> {
-    let key = WorkerItemKey::new(&*key.instance, key.execution, key.activity);
-    container.read(&key).await.map_err(Error::from)
 }

@@ -15,17 +15,8 @@ use super::known::{FIRST_BACKOFF, Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
-use crate::local_queue::{
-    FetchRequest, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won,
-};
+use crate::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Won};
 use crate::store::Store;
-
-/// The most bytes of pending messages in memory. Further messages are read from the store when they
-/// are due.
-const PENDING_BYTES: usize = 32 * 1024 * 1024;
-
-/// The most instances in memory.
-const MAX_INSTANCES: usize = 65_536;
 
 /// The number of consumed messages that are remembered, so that a poll answered before their commit
 /// does not bring them back.
@@ -57,17 +48,9 @@ struct Consumed {
 
 impl InstanceQueue {
     pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
-        let now = Instant::now().into_std();
-        let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
-        let limits = Limits {
-            memory: Memory {
-                pending: PENDING_BYTES,
-                cached: usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX),
-            },
-            slots: MAX_INSTANCES,
-        };
+        let cached = usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX);
         Self {
-            queue: LocalQueue::new(Queue::new(pace, limits)),
+            queue: LocalQueue::new(config, cached),
             consumed: Mutex::default(),
             store,
         }

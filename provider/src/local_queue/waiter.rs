@@ -9,12 +9,21 @@ use tokio::time::Instant;
 
 use super::claim::{Claim, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
-use super::queue::Queue;
-use super::slot::{PollNumber, Work};
+use super::pace::Pace;
+use super::queue::{Limits, Queue};
+use super::slot::{Memory, PollNumber, Work};
+use crate::config::CosmosDBProviderConfig;
 use crate::error::{Error, Result};
 
 /// The time between two checks of another dispatcher's attempt, by a fetch without long polling.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
+
+/// The most bytes of pending messages in memory. Further messages are read from the store when they
+/// are due.
+const PENDING_BYTES: usize = 32 * 1024 * 1024;
+
+/// The most items in memory. Polls find the others.
+const MAX_SLOTS: usize = 65_536;
 
 /// A queue that the tasks of this process share.
 pub(crate) struct LocalQueue<W: Work> {
@@ -28,9 +37,20 @@ impl<W: Work> fmt::Debug for LocalQueue<W> {
 }
 
 impl<W: Work> LocalQueue<W> {
-    pub(crate) fn new(queue: Queue<W>) -> Self {
+    /// Creates a queue with the poll intervals of the configuration, and at most `cached` bytes of
+    /// cached state.
+    pub(crate) fn new(config: &CosmosDBProviderConfig, cached: usize) -> Self {
+        let now = Instant::now().into_std();
+        let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
+        let limits = Limits {
+            memory: Memory {
+                pending: PENDING_BYTES,
+                cached,
+            },
+            slots: MAX_SLOTS,
+        };
         Self {
-            queue: Mutex::new(queue),
+            queue: Mutex::new(Queue::new(pace, limits)),
         }
     }
 
