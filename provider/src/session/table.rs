@@ -7,11 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cdb_model::Timestamp;
+use cdb_model::{Document, Timestamp};
 use duroxide::providers::SessionFetchConfig;
 
 use crate::corrupt_documents::CorruptDocuments;
-use crate::documents::{Session, WorkerItem};
+use crate::documents::{Session, SessionKey, WorkerItem};
 
 /// The time for which an owner without sessions is not searched again, unless it claims one here.
 const NO_SESSIONS_FOR: Duration = Duration::from_secs(60);
@@ -26,13 +26,10 @@ pub(crate) struct Sessions {
     pub(super) corrupt_documents: Arc<CorruptDocuments>,
 }
 
-/// The key of a session: its instance and its name.
-pub(super) type Name = (String, String);
-
 #[derive(Debug, Default)]
 struct State {
     /// The holder of each session, and the earliest expiry.
-    holders: HashMap<Name, (String, Timestamp)>,
+    holders: HashMap<SessionKey, (String, Timestamp)>,
     /// The owners that claim sessions in this process.
     owners: HashSet<String>,
     /// Owners that had no session when they were last searched.
@@ -48,9 +45,8 @@ impl State {
             // Doubling keeps the cost per entry constant.
             self.sweep_at = 2 * self.holders.len();
         }
-        let name = (session.instance_id.clone(), session.session_id.clone());
         let holder = (session.owner_id.clone(), session.locked_until);
-        self.holders.insert(name, holder);
+        self.holders.insert(session.key(), holder);
     }
 }
 
@@ -79,11 +75,10 @@ impl Sessions {
             return true;
         };
         let Some(config) = config else { return false };
-        let name = (item.instance_id.clone(), session_id.clone());
-        self.state()
-            .holders
-            .get(&name)
-            .is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
+        let key = SessionKey::new(&*item.instance_id, &**session_id);
+        let state = self.state();
+        let holder = state.holders.get(&key);
+        holder.is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
     }
 
     /// Notes the holder of a session.
@@ -114,17 +109,17 @@ impl Sessions {
     }
 
     /// Returns the sessions held by owners of this process, with their owners.
-    pub(super) fn held_here(&self, now: Timestamp) -> Vec<(Name, String)> {
+    pub(super) fn held_here(&self, now: Timestamp) -> Vec<(SessionKey, String)> {
         let state = self.state();
         let ours =
             |(owner, until): &(String, Timestamp)| state.owners.contains(owner) && *until > now;
         let held = state.holders.iter().filter(|(_, holder)| ours(holder));
-        held.map(|(name, (owner, _))| (name.clone(), owner.clone()))
+        held.map(|(key, (owner, _))| (key.clone(), owner.clone()))
             .collect()
     }
 
-    pub(super) fn forget(&self, name: &Name) {
-        self.state().holders.remove(name);
+    pub(super) fn forget(&self, key: &SessionKey) {
+        self.state().holders.remove(key);
     }
 }
 
