@@ -180,9 +180,7 @@ fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
 
 /// The batch that ends an activity, with the prelocks that it takes.
 struct AckPlan<'a> {
-    intent: Option<OutboxIntent>,
-    spilling: Spilling,
-    consumed_chunks: ConsumedChunks,
+    content: Content,
     /// The completion, with the lock of the turn that it starts.
     message: Option<NewMessage<'a>>,
     /// The next activity of the worker.
@@ -190,15 +188,13 @@ struct AckPlan<'a> {
 }
 
 impl<'a> AckPlan<'a> {
-    fn new(services: &'a Services, lock: &WorkLock, content: Content) -> Self {
-        let message = content.message.map(|(document, item)| {
+    fn new(services: &'a Services, lock: &WorkLock, mut content: Content) -> Self {
+        let message = content.message.take().map(|(document, item)| {
             let turn = Prelock::of_cached(services, &document.instance_id);
             NewMessage::new(services, document, item, turn)
         });
         Self {
-            intent: content.intent,
-            spilling: content.spilling,
-            consumed_chunks: content.consumed_chunks,
+            content,
             message,
             next: NextActivity::of(services, lock, services.store.now()),
         }
@@ -208,12 +204,12 @@ impl<'a> AckPlan<'a> {
         let mut batch = Batch::new(&*lock.item.document.instance_id);
         // First, so that a lost lock fails this operation with 404 or 412.
         batch.delete_stored(&lock.item)?;
-        self.spilling.confirm(&mut batch)?;
-        self.consumed_chunks.add_to(&mut batch)?;
+        self.content.spilling.confirm(&mut batch)?;
+        self.content.consumed_chunks.add_to(&mut batch)?;
         if let Some(message) = &mut self.message {
             message.add_to(&mut batch)?;
         }
-        if let Some(intent) = &self.intent {
+        if let Some(intent) = &self.content.intent {
             batch.create(intent)?;
         }
         if let Some(next) = &mut self.next {
@@ -236,7 +232,7 @@ impl<'a> AckPlan<'a> {
 
     /// Releases chunks and claims after a failed batch.
     fn release(self, services: &Services) {
-        self.spilling.release(services);
+        self.content.spilling.release(services);
         if let Some(message) = self.message {
             message.release();
         }
@@ -252,14 +248,14 @@ impl<'a> AckPlan<'a> {
         services: &Services,
         outcome: Option<&BatchOutcome<Durable>>,
     ) -> Option<OutboxIntent> {
-        self.consumed_chunks.remove(services);
+        self.content.consumed_chunks.remove(services);
         if let Some(next) = self.next {
             next.committed(outcome);
         }
         if let Some(message) = self.message {
             message.committed(outcome);
         }
-        self.intent
+        self.content.intent
     }
 }
 

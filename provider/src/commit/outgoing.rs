@@ -12,6 +12,7 @@ use duroxide::providers::WorkItem;
 use crate::documents::{
     Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
 };
+use crate::enqueue::due_after;
 use crate::instances::TurnResult;
 use crate::spill::Spilling;
 
@@ -105,7 +106,8 @@ impl Outgoing {
         others: &mut ForeignItems,
     ) -> Result<(), serde_json::Error> {
         let cause = format!("{}-{number}", origin.token);
-        let message = OrchestratorItem::new(item, cause, due(item, origin), origin.now)?;
+        let due = origin.now + due_after(item, origin.machine_now);
+        let message = OrchestratorItem::new(item, cause, due, origin.now)?;
         if message.instance_id == origin.instance_id {
             self.own.push(message);
         } else {
@@ -271,16 +273,6 @@ fn intent_bytes(intent: &OutboxIntent) -> usize {
         + items
             .map(|item| item.work_item.header().len() + ITEM_BYTES)
             .sum::<usize>()
-}
-
-/// Returns the due time of a message. A timer carries its due time, by the clock of this machine.
-fn due(item: &WorkItem, origin: &Origin<'_>) -> Timestamp {
-    match item {
-        WorkItem::TimerFired { fire_at_ms, .. } => {
-            origin.now + Timestamp::from_millis(*fire_at_ms).since(origin.machine_now)
-        }
-        _ => origin.now,
-    }
 }
 
 #[cfg(test)]
