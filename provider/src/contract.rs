@@ -18,6 +18,9 @@ use crate::provider::CosmosDBProvider;
 use crate::turn;
 use crate::{activities, custom_status, enqueue, history, kv, stats};
 
+/// The result of a call of the runtime.
+type Result<T> = std::result::Result<T, ProviderError>;
+
 #[async_trait]
 impl Provider for CosmosDBProvider {
     fn name(&self) -> &'static str {
@@ -33,7 +36,7 @@ impl Provider for CosmosDBProvider {
         lock_timeout: Duration,
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+    ) -> Result<Option<(OrchestrationItem, String, u32)>> {
         let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
         let fetched = turn::fetch(&self.services, lock_timeout, poll_timeout, filter);
         let fetched = fetched.await.in_operation("fetch_orchestration_item")?;
@@ -52,7 +55,7 @@ impl Provider for CosmosDBProvider {
         orchestrator_items: Vec<WorkItem>,
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<()> {
         let result = TurnResult {
             execution_id,
             history_delta,
@@ -74,7 +77,7 @@ impl Provider for CosmosDBProvider {
         lock_token: &str,
         delay: Option<Duration>,
         ignore_attempt: bool,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<()> {
         let turns = &self.telemetry.turns;
         let abandoned = turn::abandon(&self.services, lock_token, delay, ignore_attempt)
             .instrument(turns.span(lock_token))
@@ -83,16 +86,12 @@ impl Provider for CosmosDBProvider {
         abandoned.in_operation("abandon_orchestration_item")
     }
 
-    async fn renew_orchestration_item_lock(
-        &self,
-        token: &str,
-        extend_for: Duration,
-    ) -> Result<(), ProviderError> {
+    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
         let answer = turn::renew::renew(&self.services, token, extend_for);
         answer.await.in_operation("renew_orchestration_item_lock")
     }
 
-    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+    async fn read(&self, instance: &str) -> Result<Vec<Event>> {
         // A worker reads the history before each activity. The history cached by the commit that
         // scheduled the activity is sufficient.
         if self.services.activities().take_unread(instance)
@@ -105,11 +104,7 @@ impl Provider for CosmosDBProvider {
         answer.await.in_operation("read")
     }
 
-    async fn read_with_execution(
-        &self,
-        instance: &str,
-        execution_id: u64,
-    ) -> Result<Vec<Event>, ProviderError> {
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>> {
         let answer = history::read_execution(self.container(), instance, execution_id);
         answer.await.in_operation("read_with_execution")
     }
@@ -119,12 +114,12 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
         new_events: Vec<Event>,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<()> {
         let answer = history::append(self.container(), instance, execution_id, new_events);
         answer.await.in_operation("append_with_execution")
     }
 
-    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<()> {
         let answer = enqueue::activity(&self.services, &item);
         answer.await.in_operation("enqueue_for_worker")
     }
@@ -135,7 +130,7 @@ impl Provider for CosmosDBProvider {
         poll_timeout: Duration,
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
-    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+    ) -> Result<Option<(WorkItem, String, u32)>> {
         let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
         let services = &self.services;
         let fetched = activities::fetch(services, lock_timeout, poll_timeout, session, tag_filter);
@@ -146,11 +141,7 @@ impl Provider for CosmosDBProvider {
         Ok(fetched)
     }
 
-    async fn ack_work_item(
-        &self,
-        token: &str,
-        completion: Option<WorkItem>,
-    ) -> Result<(), ProviderError> {
+    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<()> {
         let spans = &self.telemetry.activities;
         let stored = activities::ack(&self.services, token, completion)
             .instrument(spans.span(token))
@@ -159,11 +150,7 @@ impl Provider for CosmosDBProvider {
         stored.in_operation("ack_work_item")
     }
 
-    async fn renew_work_item_lock(
-        &self,
-        token: &str,
-        extend_for: Duration,
-    ) -> Result<(), ProviderError> {
+    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
         let answer = activities::renew(&self.services, token, extend_for);
         answer.await.in_operation("renew_work_item_lock")
     }
@@ -173,7 +160,7 @@ impl Provider for CosmosDBProvider {
         token: &str,
         delay: Option<Duration>,
         ignore_attempt: bool,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<()> {
         let spans = &self.telemetry.activities;
         let abandoned = activities::abandon(&self.services, token, delay, ignore_attempt)
             .instrument(spans.span(token))
@@ -187,16 +174,13 @@ impl Provider for CosmosDBProvider {
         owner_ids: &[&str],
         extend_for: Duration,
         idle_timeout: Duration,
-    ) -> Result<usize, ProviderError> {
+    ) -> Result<usize> {
         let sessions = &self.services.queues.sessions;
         let answer = sessions.renew(self.container(), owner_ids, extend_for, idle_timeout);
         answer.await.in_operation("renew_session_lock")
     }
 
-    async fn cleanup_orphaned_sessions(
-        &self,
-        _idle_timeout: Duration,
-    ) -> Result<usize, ProviderError> {
+    async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize> {
         let sessions = &self.services.queues.sessions;
         let answer = sessions.cleanup(self.container());
         answer.await.in_operation("cleanup_orphaned_sessions")
@@ -206,7 +190,7 @@ impl Provider for CosmosDBProvider {
         &self,
         item: WorkItem,
         delay: Option<Duration>,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<()> {
         let answer = enqueue::message(&self.services, &item, delay);
         answer.await.in_operation("enqueue_for_orchestrator")
     }
@@ -219,32 +203,22 @@ impl Provider for CosmosDBProvider {
         &self,
         instance: &str,
         last_seen_version: u64,
-    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+    ) -> Result<Option<(Option<String>, u64)>> {
         let answer = custom_status::read(self.container(), instance, last_seen_version);
         answer.await.in_operation("get_custom_status")
     }
 
-    async fn get_kv_value(
-        &self,
-        instance: &str,
-        key: &str,
-    ) -> Result<Option<String>, ProviderError> {
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>> {
         let answer = kv::read_value(self.container(), instance, key);
         answer.await.in_operation("get_kv_value")
     }
 
-    async fn get_kv_all_values(
-        &self,
-        instance: &str,
-    ) -> Result<HashMap<String, String>, ProviderError> {
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>> {
         let answer = kv::read_all(self.container(), instance);
         answer.await.in_operation("get_kv_all_values")
     }
 
-    async fn get_instance_stats(
-        &self,
-        instance: &str,
-    ) -> Result<Option<SystemStats>, ProviderError> {
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>> {
         let answer = stats::read(self.container(), instance);
         answer.await.in_operation("get_instance_stats")
     }
