@@ -50,6 +50,7 @@ mod history;
 mod instances;
 mod kv;
 mod local_queue;
+mod mutex;
 mod outbox;
 mod owner;
 mod poll;

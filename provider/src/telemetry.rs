@@ -5,7 +5,7 @@
 //! children.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tracing::{Span, field, info_span};
 
 use crate::error::Result;
+use crate::mutex::lock;
 
 /// The number of spans from which on each new span removes abandoned spans.
 const SWEEP_THRESHOLD: usize = 4096;
@@ -94,13 +95,8 @@ impl Spans {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<String, (Instant, Span)>> {
-        // The map is valid between any two statements, so a panic elsewhere does not corrupt it.
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn begin(&self, token: &str, span: Span) {
-        let mut running = self.running();
+        let mut running = lock(&self.running);
         if running.len() >= SWEEP_THRESHOLD {
             running.retain(|_, (begun, _)| begun.elapsed() < MAX_AGE);
         }
@@ -109,7 +105,7 @@ impl Spans {
 
     /// Returns the span of this token; a disabled span when this process does not know the token.
     pub(crate) fn span(&self, token: &str) -> Span {
-        let running = self.running();
+        let running = lock(&self.running);
         let known = running.get(token);
         known.map_or_else(Span::none, |(_, span)| span.clone())
     }
@@ -129,7 +125,7 @@ impl Spans {
     }
 
     fn end(&self, token: &str, outcome: &'static str) {
-        if let Some((begun, span)) = self.running().remove(token) {
+        if let Some((begun, span)) = lock(&self.running).remove(token) {
             span.record("cdb.outcome", outcome);
             counter!(self.count, "outcome" => outcome).increment(1);
             histogram!(self.duration, "outcome" => outcome).record(begun.elapsed().as_secs_f64());

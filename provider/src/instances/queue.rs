@@ -2,7 +2,7 @@
 //! turn.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_model::ItemId;
@@ -16,6 +16,7 @@ use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
 use crate::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Won};
+use crate::mutex::lock;
 use crate::store::Store;
 
 /// The number of consumed messages that are remembered, so that a poll answered before their commit
@@ -273,8 +274,7 @@ impl InstanceQueue {
         // A poll may have found the messages while the turn was running.
         self.correct(instance_id, |known| known.remove_messages(messages));
         let now = Instant::now();
-        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
-        let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut consumed = lock(&self.consumed);
         for message in messages {
             if consumed.at.insert(message.id().clone(), now).is_none() {
                 consumed.order.push_back(message.id().clone());
@@ -290,7 +290,7 @@ impl InstanceQueue {
     /// Returns whether a message was consumed after it was seen. A message seen later was sent
     /// again after a lost answer.
     fn is_consumed(&self, message: &Message) -> bool {
-        let consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        let consumed = lock(&self.consumed);
         let at = consumed.at.get(message.id());
         at.is_some_and(|at| message.seen_at <= *at)
     }

@@ -1,7 +1,7 @@
 //! The queue behind its mutex, and the fetches that wait for it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use super::queue::{Limits, Queue};
 use super::slot::{Memory, PollNumber, Work};
 use crate::config::CosmosDBProviderConfig;
 use crate::error::{Error, Result};
+use crate::mutex::lock;
 
 /// The time between two checks of another dispatcher's attempt, by a fetch without long polling.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
@@ -58,8 +59,7 @@ impl<W: Work> LocalQueue<W> {
     /// memory.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Queue<W>, std::time::Instant) -> R) -> R {
         let (result, woken, garbage) = {
-            // The state is valid between any two events, so a panic elsewhere does not corrupt it.
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = lock(&self.queue);
             let result = change(&mut queue, Instant::now().into_std());
             (result, queue.take_woken(), queue.take_garbage())
         };

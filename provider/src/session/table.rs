@@ -4,7 +4,7 @@
 //! All of it are hints; a wrong or missing entry costs a request.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_model::{Document, Timestamp};
@@ -12,6 +12,7 @@ use duroxide::providers::SessionFetchConfig;
 
 use crate::corrupt_documents::CorruptDocuments;
 use crate::documents::{Session, SessionKey, WorkerItem};
+use crate::mutex::lock;
 
 /// The time for which an owner without sessions is not searched again, unless it claims one here.
 const NO_SESSIONS_FOR: Duration = Duration::from_secs(60);
@@ -58,11 +59,6 @@ impl Sessions {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns whether to try an activity. An activity without a session is always tried. One with
     /// a session is tried if this worker takes sessions and no other owner is known to hold it.
     pub(crate) fn may_fetch(
@@ -76,19 +72,19 @@ impl Sessions {
         };
         let Some(config) = config else { return false };
         let key = SessionKey::new(&*item.instance_id, &**session_id);
-        let state = self.state();
+        let state = lock(&self.state);
         let holder = state.holders.get(&key);
         holder.is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
     }
 
     /// Notes the holder of a session.
     pub(super) fn note(&self, session: &Session, now: Timestamp) {
-        self.state().note(session, now);
+        lock(&self.state).note(session, now);
     }
 
     /// Notes a session that was claimed here.
     pub(super) fn note_own(&self, session: &Session, now: Timestamp) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.idle.remove(&session.owner_id);
         state.owners.insert(session.owner_id.clone());
         state.note(session, now);
@@ -96,7 +92,7 @@ impl Sessions {
 
     /// Returns the owners that may have sessions.
     pub(super) fn busy<'a>(&self, owner_ids: &[&'a str], now: Timestamp) -> Vec<&'a str> {
-        let state = self.state();
+        let state = lock(&self.state);
         let busy = |owner: &&&str| state.idle.get(**owner).is_none_or(|until| *until <= now);
         owner_ids.iter().filter(busy).copied().collect()
     }
@@ -105,12 +101,12 @@ impl Sessions {
     pub(super) fn note_idle<'a>(&self, owners: impl Iterator<Item = &'a str>, now: Timestamp) {
         let until = now + NO_SESSIONS_FOR;
         let idle = owners.map(|owner| (owner.to_owned(), until));
-        self.state().idle.extend(idle);
+        lock(&self.state).idle.extend(idle);
     }
 
     /// Returns the sessions held by owners of this process, with their owners.
     pub(super) fn held_here(&self, now: Timestamp) -> Vec<(SessionKey, String)> {
-        let state = self.state();
+        let state = lock(&self.state);
         let ours =
             |(owner, until): &(String, Timestamp)| state.owners.contains(owner) && *until > now;
         let held = state.holders.iter().filter(|(_, holder)| ours(holder));
@@ -119,7 +115,7 @@ impl Sessions {
     }
 
     pub(super) fn forget(&self, key: &SessionKey) {
-        self.state().holders.remove(key);
+        lock(&self.state).holders.remove(key);
     }
 }
 
@@ -149,7 +145,7 @@ mod tests {
             let until = if number % 64 == 0 { later } else { NOW };
             sessions.note_own(&session(number, "w", until), NOW);
         }
-        assert!(sessions.state().holders.len() <= SWEEP_THRESHOLD + 64);
+        assert!(lock(&sessions.state).holders.len() <= SWEEP_THRESHOLD + 64);
         assert_eq!(sessions.held_here(NOW).len(), 4 * SWEEP_THRESHOLD / 64);
     }
 
