@@ -143,13 +143,11 @@ impl Outgoing {
 
     /// Returns the bytes of everything that is sent.
     pub(super) fn bytes(&self) -> usize {
-        let workers = self.workers.iter().map(|item| &item.work_item);
-        let own = self.own.iter().map(|item| &item.work_item);
+        let workers = self.workers.iter().map(|item| item.work_item.bytes());
+        let own = self.own.iter().map(|item| item.work_item.bytes());
         let intents = self.intents.iter().flat_map(|intent| &intent.items);
-        let texts = workers
-            .chain(own)
-            .chain(intents.map(|item| &item.work_item));
-        texts.map(Text::bytes).sum()
+        let intents = intents.map(|item| item.work_item.bytes());
+        workers.chain(own).chain(intents).sum()
     }
 
     /// Moves the items of the own partition into intents if everything does not fit beside `taken`.

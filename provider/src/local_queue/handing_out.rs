@@ -77,22 +77,19 @@ impl<W: Work> Queue<W> {
     }
 
     fn take(&mut self, key: &W::Key, lock_timeout: Duration, now: Instant) -> Next<W> {
-        let Some(slot) = self.slots.get_mut(key) else {
-            return Next::Wait(Some(now));
-        };
+        let slot = self.slots.entry(key.clone()).or_default();
         let next = match std::mem::replace(&mut slot.phase, Phase::Idle) {
             Phase::Prelocked {
                 lock, token, until, ..
             } => {
-                let epoch = slot.epoch;
                 slot.phase = Phase::Locking { token, until };
-                let key = key.clone();
+                let (key, epoch) = (key.clone(), slot.epoch);
                 Next::HandOut(Claim { key, epoch }, lock)
             }
-            _ => match self.start_attempt(key, now, now + lock_timeout) {
-                Some((claim, attempt)) => Next::Try(claim, attempt),
-                None => Next::Wait(Some(now)),
-            },
+            _ => {
+                let (claim, attempt) = self.start_attempt(key, now, now + lock_timeout);
+                Next::Try(claim, attempt)
+            }
         };
         self.place(key, now);
         self.wake(now);
@@ -194,13 +191,6 @@ impl<W: Work> Queue<W> {
     pub(super) fn notify(&self, id: WaiterId) -> Arc<Notify> {
         let waiter = self.dispatchers.waiting.get(&id);
         waiter.map_or_else(Arc::default, |waiter| waiter.notify.clone())
-    }
-
-    /// Returns each waiting dispatcher's capability, and whether it was woken.
-    #[cfg(test)]
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (W::Capability, bool)> {
-        let waiting = self.dispatchers.waiting.values();
-        waiting.map(|waiter| (waiter.request.capability.clone(), waiter.woken))
     }
 
     /// Stops polls and prelocks.

@@ -38,26 +38,22 @@ impl<W: Work> Queue<W> {
         }
         let claimed = self.start_attempt(key, now, until);
         self.place(key, now);
-        claimed
+        Some(claimed)
     }
 
-    /// Starts an attempt on an item. Returns `None` when the item has no slot.
+    /// Starts an attempt on an item.
     pub(super) fn start_attempt(
         &mut self,
         key: &W::Key,
         now: Instant,
         until: Instant,
-    ) -> Option<(Claim<W::Key>, W::Attempt)> {
+    ) -> (Claim<W::Key>, W::Attempt) {
         self.sequence += 1;
-        let epoch = self.sequence;
-        let slot = self.slots.get_mut(key)?;
+        let (key, epoch) = (key.clone(), self.sequence);
+        let slot = self.slots.entry(key.clone()).or_default();
         slot.epoch = epoch;
         slot.phase = Phase::Trying { until };
-        let claim = Claim {
-            key: key.clone(),
-            epoch,
-        };
-        Some((claim, W::attempt(&slot.known, now)))
+        (Claim { key, epoch }, W::attempt(&slot.known, now))
     }
 
     /// Notes that a lock is requested with this token. Returns `false` when the claim is void.

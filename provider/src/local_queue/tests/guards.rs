@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::promises::{learn, sleeper, takes};
-use super::{LIMITS, LOCK, Paint, ms, queue, request, won};
+use super::{LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
 use crate::local_queue::claim::Claim;
 use crate::local_queue::dispatcher::{FetchRequest, Next};
 use crate::local_queue::queue::Queue;
@@ -178,9 +178,7 @@ fn a_leaving_dispatcher_wakes_one_that_can_take_its_item() {
     }
     learn(&mut queue, 7, 1, now);
     queue.leave(first, now);
-    let woken = queue
-        .waiting()
-        .any(|(colours, woken)| colours == 1 && woken);
+    let woken = waiting(&queue).any(|(colours, woken)| colours == 1 && woken);
     assert!(woken, "the other dispatcher for this colour sleeps");
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, won};
+use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
 use crate::local_queue::claim::Claim;
 use crate::local_queue::dispatcher::{Next, WaiterId};
 use crate::local_queue::queue::Queue;
@@ -91,7 +91,7 @@ fn check_wakes(queue: &Queue<Paint>, now: Instant) {
     for key in queue.ready.values() {
         let slot = &queue.slots[key];
         let (_, offer) = slot.offer(now).expect("it is ready");
-        let mut waiting: Vec<(Colours, bool)> = queue.waiting().collect();
+        let mut waiting: Vec<(Colours, bool)> = waiting(queue).collect();
         let offer_colour = match offer {
             Offer::Free(known) => known.colour,
             Offer::Backoff(known) => known.colour & 1,
