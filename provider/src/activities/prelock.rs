@@ -95,9 +95,10 @@ impl<'a> NextActivity<'a> {
                 && item.is_lockable(now)
                 && request.capability.takes_without_session(item)
         };
-        let (guard, seen) = services
-            .activities()
-            .claim_ready(request.lock_timeout, wanted)?;
+        let is_wanted = |known: &KnownActivity| known.item().is_some_and(wanted);
+        let queue = services.activities().local();
+        let (guard, seen) = queue.claim_ready(request.lock_timeout, is_wanted)?;
+        let seen = seen?;
         let after = locked(seen.document.clone(), now, request.lock_timeout);
         guard.locking(
             after.lock_token.as_deref().unwrap_or_default(),

@@ -113,18 +113,6 @@ impl ActivityQueue {
         self.queue.with(|queue, _| queue.last_request().cloned())
     }
 
-    /// Claims a ready activity; `None` if there is none.
-    pub(super) fn claim_ready(
-        &self,
-        timeout: Duration,
-        wanted: impl Fn(&WorkerItem) -> bool,
-    ) -> Option<(Guard<'_, Activities>, Stored<WorkerItem>)> {
-        let (guard, seen) = self
-            .queue
-            .claim_ready(timeout, |known| known.item().is_some_and(&wanted))?;
-        Some((guard, seen?))
-    }
-
     /// Hands an activity to a worker.
     pub(super) fn hand_out(&self, guard: Guard<'_, Activities>, lock: WorkLock) {
         let long_poll = lock.request.is_some();

@@ -254,6 +254,18 @@ pub struct Spill {
     pub created_at: Timestamp,
 }
 
+impl Spill {
+    /// Creates a spill with a unique name.
+    pub(crate) fn new(instance_id: &str, texts: Vec<Chunked>, now: Timestamp) -> Self {
+        Self {
+            instance_id: instance_id.to_owned(),
+            name: uuid::Uuid::new_v4().to_string(),
+            texts,
+            created_at: now,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

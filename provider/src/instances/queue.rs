@@ -219,10 +219,13 @@ impl InstanceQueue {
 
     /// Ends a turn whose result is unknown.
     pub(crate) fn finish(&self, turn: &mut Turn) {
+        self.end(turn, |known| known.history = None);
+    }
+
+    fn end(&self, turn: &mut Turn, learn: impl FnOnce(&mut KnownInstance)) {
         turn.ended = true;
-        self.queue.with(|queue, now| {
-            queue.finish(&turn.token, now, |known| known.history = None);
-        });
+        self.queue
+            .with(|queue, now| queue.finish(&turn.token, now, learn));
     }
 
     /// Drops the shared history of a turn before its commit extends it, which saves a copy.
@@ -243,13 +246,10 @@ impl InstanceQueue {
         left: Option<CachedInstance>,
         execution: u64,
     ) {
-        turn.ended = true;
-        self.queue.with(|queue, now| {
-            queue.finish(&turn.token, now, |known| {
-                known.history = None;
-                known.execution = (execution > 1).then_some(execution);
-                known.set_cached(left.map(Arc::new));
-            });
+        self.end(turn, |known| {
+            known.history = None;
+            known.execution = (execution > 1).then_some(execution);
+            known.set_cached(left.map(Arc::new));
         });
     }
 

@@ -33,10 +33,8 @@ pub(crate) async fn read_value(
     instance_id: &str,
     key: &str,
 ) -> Result<Option<String>> {
-    let (pack, delta) = (
-        KeyValuePackKey::new(instance_id),
-        KeyValueDeltaKey::new(instance_id, key),
-    );
+    let pack = KeyValuePackKey::new(instance_id);
+    let delta = KeyValueDeltaKey::new(instance_id, key);
     let (pack, delta) = futures::try_join!(container.read(&pack), container.read(&delta))?;
     if pack.is_some() {
         return Ok(read_all(container, instance_id).await?.remove(key));

@@ -78,18 +78,17 @@ impl<W: Work> Queue<W> {
 
     fn take(&mut self, key: &W::Key, lock_timeout: Duration, now: Instant) -> Next<W> {
         let slot = self.slots.entry(key.clone()).or_default();
-        let next = match std::mem::replace(&mut slot.phase, Phase::Idle) {
-            Phase::Prelocked {
-                lock, token, until, ..
-            } => {
-                slot.phase = Phase::Locking { token, until };
-                let (key, epoch) = (key.clone(), slot.epoch);
-                Next::HandOut(Claim { key, epoch }, lock)
-            }
-            _ => {
-                let (claim, attempt) = self.start_attempt(key, now, now + lock_timeout);
-                Next::Try(claim, attempt)
-            }
+        let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
+        let next = if let Phase::Prelocked {
+            lock, token, until, ..
+        } = phase
+        {
+            slot.phase = Phase::Locking { token, until };
+            let (key, epoch) = (key.clone(), slot.epoch);
+            Next::HandOut(Claim { key, epoch }, lock)
+        } else {
+            let (claim, attempt) = self.start_attempt(key, now, now + lock_timeout);
+            Next::Try(claim, attempt)
         };
         self.place(key, now);
         self.wake(now);

@@ -183,10 +183,8 @@ impl<W: Work> Queue<W> {
 
     /// Returns all items that the runtime is processing.
     pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
-        self.held
-            .values()
-            .map(|held| held.running.clone())
-            .collect()
+        let held = self.held.values();
+        held.map(|held| held.running.clone()).collect()
     }
 
     /// Extends the lock of this token until `until`.

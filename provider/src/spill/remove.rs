@@ -47,12 +47,7 @@ impl ConsumedChunks {
                 ..chunked.clone()
             })
             .collect();
-        Self((!texts.is_empty()).then(|| Spill {
-            instance_id: instance_id.to_owned(),
-            name: uuid::Uuid::new_v4().to_string(),
-            texts,
-            created_at: now,
-        }))
+        Self((!texts.is_empty()).then(|| Spill::new(instance_id, texts, now)))
     }
 
     /// Adds the spill to the commit, if there are chunks.

@@ -32,12 +32,7 @@ impl Spilling {
     /// Creates the spill of a commit that has no chunks yet.
     pub(crate) fn new(instance_id: &str, now: Timestamp) -> Self {
         Self {
-            spill: Spill {
-                instance_id: instance_id.to_owned(),
-                name: uuid::Uuid::new_v4().to_string(),
-                texts: Vec::new(),
-                created_at: now,
-            },
+            spill: Spill::new(instance_id, Vec::new(), now),
             chunks: Vec::new(),
             written: false,
         }
