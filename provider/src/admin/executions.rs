@@ -49,11 +49,8 @@ pub(crate) async fn info(
     let events = segments.documents.iter().map(|segment| segment.event_count);
     let events: u64 = events.sum();
     let execution = find(container, instance, execution_id, events > 0).await?;
-    let Some(execution) = execution else {
-        return Err(Error::Refused(format!(
-            "execution {execution_id} of instance {instance_id} not found"
-        )));
-    };
+    let unknown = || format!("execution {execution_id} of instance {instance_id} not found");
+    let execution = execution.ok_or_else(|| Error::Refused(unknown()))?;
     Ok(ExecutionInfo {
         execution_id,
         status: execution.status.to_string(),
