@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ConnectionString, CosmosClient};
+use cdb_client::{Bootstrap, ConnectionString, CosmosClient, MasterKey};
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
@@ -13,9 +13,8 @@ use crate::error::InOperation;
 /// Configuration of the provider. The first eight fields and their defaults are those of
 /// `duroxide-cdb`.
 ///
-/// Write it as a struct with `..Default::default()`, as for `duroxide-cdb`, or with
-/// [`builder`](Self::builder). Minor versions may add fields, so a literal that lists all fields
-/// may cease to compile.
+/// Write it as a struct with `..Default::default()`, as for `duroxide-cdb`. Minor versions may add
+/// fields, so a literal that lists all fields may cease to compile.
 ///
 /// ```
 /// use std::time::Duration;
@@ -128,15 +127,13 @@ impl CosmosDBProviderConfig {
         account: ConnectionString,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let mut config = Self::from(account);
+        let config = Self::from(account);
         let named = |name| variable(name).filter(|value: &String| !value.is_empty());
-        if let Some(database) = named("COSMOS_DATABASE") {
-            config.database = database;
+        Self {
+            database: named("COSMOS_DATABASE").unwrap_or(config.database),
+            container: named("COSMOS_CONTAINER").unwrap_or(config.container),
+            ..config
         }
-        if let Some(container) = named("COSMOS_CONTAINER") {
-            config.container = container;
-        }
-        config
     }
 
     /// Configures the account of a connection string, `AccountEndpoint=…;AccountKey=…;`, with the
@@ -160,63 +157,85 @@ impl CosmosDBProviderConfig {
         Ok(Self::from(account))
     }
 
-    /// Checks for settings that cannot work: empty names, zero times and sizes, a minimum above its
-    /// maximum. Every constructor of the provider that opens a container checks them first,
-    /// together with endpoint and key.
+    /// Checks for values that cannot work: a malformed endpoint or key, empty names, zero times and
+    /// sizes, a minimum above its maximum. An empty endpoint and an empty key are left to the
+    /// constructors that need them.
+    ///
+    /// Every constructor of the provider that opens a container first checks the values that it
+    /// uses.
     ///
     /// # Errors
-    /// Names every such setting.
+    /// Names every such value.
     ///
     /// ```
     /// use std::time::Duration;
     /// use cdb_provider::CosmosDBProviderConfig;
     ///
-    /// let config = CosmosDBProviderConfig { max_poll_interval: Duration::ZERO, ..Default::default() };
-    /// assert!(config.validate().unwrap_err().to_string().contains("max_poll_interval"));
+    /// let config = CosmosDBProviderConfig {
+    ///     endpoint: "account".to_owned(),
+    ///     key: "short".to_owned(),
+    ///     max_poll_interval: Duration::ZERO,
+    ///     ..Default::default()
+    /// };
+    /// let message = config.validate().unwrap_err().to_string();
+    /// assert!(message.contains("not a URL") && message.contains("base64") && message.contains("max_poll_interval"));
     /// ```
     pub fn validate(&self) -> Result<(), ProviderError> {
-        let group = self.membership.as_ref();
-        let zero = "must be more than zero";
-        let settings = [
-            ("database", self.database.is_empty(), "is empty"),
-            ("container", self.container.is_empty(), "is empty"),
-            (
-                "membership.group",
-                group.is_some_and(|own| own.group.is_empty()),
-                "is empty",
-            ),
-            (
-                "membership.member",
-                group.is_some_and(|own| own.member.is_empty()),
-                "is empty",
-            ),
-            (
-                "reconciler_interval",
-                self.reconciler_interval.is_zero(),
-                zero,
-            ),
-            ("min_poll_interval", self.min_poll_interval.is_zero(), zero),
-            (
-                "max_poll_interval",
-                self.max_poll_interval < self.min_poll_interval,
-                "must be at least as long as min_poll_interval",
-            ),
-            ("orphan_age", self.orphan_age.is_zero(), zero),
-            ("unclaimed_age", self.unclaimed_age.is_zero(), zero),
-            ("max_value_bytes", self.max_value_bytes == 0, zero),
-            ("max_turn_bytes", self.max_turn_bytes == 0, zero),
-            ("max_history_bytes", self.max_history_bytes == 0, zero),
-        ];
-        let wrong: Vec<String> = settings
-            .into_iter()
-            .filter(|(_, is_wrong, _)| *is_wrong)
-            .map(|(name, _, why)| format!("{name} {why}"))
-            .collect();
-        if wrong.is_empty() {
-            return Ok(());
-        }
-        Err(ProviderError::permanent("configure", wrong.join("; ")))
+        let endpoint = CosmosClient::builder(&self.endpoint)
+            .accept_invalid_certificates_on_loopback(self.accept_invalid_certificates_on_loopback)
+            .check_endpoint();
+        let endpoint = endpoint.err().filter(|_| !self.endpoint.is_empty());
+        let keys = [Some(&self.key), self.secondary_key.as_ref()];
+        let keys = keys.into_iter().flatten().filter(|key| !key.is_empty());
+        let keys = keys.filter_map(|key| MasterKey::new(key).err());
+        let connection = endpoint.into_iter().chain(keys);
+        let connection = connection.map(|error| error.to_string());
+        report(connection.chain(self.wrong_settings()))
     }
+
+    /// Checks everything but endpoint and keys.
+    pub(crate) fn check_settings(&self) -> Result<(), ProviderError> {
+        report(self.wrong_settings())
+    }
+
+    fn wrong_settings(&self) -> impl Iterator<Item = String> {
+        let membership = self.membership.iter();
+        let membership = membership.flat_map(|own| {
+            [
+                ("membership.group", &own.group),
+                ("membership.member", &own.member),
+            ]
+        });
+        let names = [("database", &self.database), ("container", &self.container)];
+        let names = names.into_iter().chain(membership);
+        let empty = names.filter(|(_, value)| value.is_empty());
+        let zero = [
+            ("reconciler_interval", self.reconciler_interval.is_zero()),
+            ("min_poll_interval", self.min_poll_interval.is_zero()),
+            ("orphan_age", self.orphan_age.is_zero()),
+            ("unclaimed_age", self.unclaimed_age.is_zero()),
+            ("max_value_bytes", self.max_value_bytes == 0),
+            ("max_turn_bytes", self.max_turn_bytes == 0),
+            ("max_history_bytes", self.max_history_bytes == 0),
+        ];
+        let zero = zero.into_iter().filter(|(_, is_zero)| *is_zero);
+        let is_reversed = self.max_poll_interval < self.min_poll_interval;
+        empty
+            .map(|(name, _)| format!("{name} is empty"))
+            .chain(zero.map(|(name, _)| format!("{name} must be more than zero")))
+            .chain(is_reversed.then(|| {
+                "max_poll_interval must be at least as long as min_poll_interval".to_owned()
+            }))
+    }
+}
+
+/// Fails with all mistakes, if there are any.
+fn report(mistakes: impl Iterator<Item = String>) -> Result<(), ProviderError> {
+    let mistakes: Vec<String> = mistakes.collect();
+    if mistakes.is_empty() {
+        return Ok(());
+    }
+    Err(ProviderError::permanent("configure", mistakes.join("; ")))
 }
 
 impl From<ConnectionString> for CosmosDBProviderConfig {

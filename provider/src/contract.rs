@@ -18,6 +18,9 @@ use crate::provider::CosmosDBProvider;
 use crate::turn;
 use crate::{activities, custom_status, enqueue, history, kv, stats};
 
+/// The result of a call of the runtime.
+type Result<T> = std::result::Result<T, ProviderError>;
+
 #[async_trait]
 impl Provider for CosmosDBProvider {
     fn name(&self) -> &'static str {
@@ -33,11 +36,10 @@ impl Provider for CosmosDBProvider {
         lock_timeout: Duration,
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+    ) -> Result<Option<(OrchestrationItem, String, u32)>> {
         let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
-        let fetched = turn::fetch(&self.services, lock_timeout, poll_timeout, filter)
-            .await
-            .in_operation("fetch_orchestration_item")?;
+        let fetched = turn::fetch(&self.services, lock_timeout, poll_timeout, filter);
+        let fetched = fetched.await.in_operation("fetch_orchestration_item")?;
         if let Some((item, token, attempt)) = &fetched {
             self.telemetry.turn_began(item, token, *attempt);
         }
@@ -53,7 +55,7 @@ impl Provider for CosmosDBProvider {
         orchestrator_items: Vec<WorkItem>,
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<()> {
         let result = TurnResult {
             execution_id,
             history_delta,
@@ -62,11 +64,11 @@ impl Provider for CosmosDBProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        let telemetry = &self.telemetry;
+        let turns = &self.telemetry.turns;
         let committed = commit::commit(&self.services, lock_token, result)
-            .instrument(telemetry.turn(lock_token))
+            .instrument(turns.span(lock_token))
             .await;
-        telemetry.turn_committed(lock_token, &committed);
+        turns.stored(lock_token, &committed, "committed");
         committed.in_operation("ack_orchestration_item")
     }
 
@@ -75,26 +77,21 @@ impl Provider for CosmosDBProvider {
         lock_token: &str,
         delay: Option<Duration>,
         ignore_attempt: bool,
-    ) -> Result<(), ProviderError> {
-        let telemetry = &self.telemetry;
+    ) -> Result<()> {
+        let turns = &self.telemetry.turns;
         let abandoned = turn::abandon(&self.services, lock_token, delay, ignore_attempt)
-            .instrument(telemetry.turn(lock_token))
+            .instrument(turns.span(lock_token))
             .await;
-        telemetry.turn_abandoned(lock_token);
+        turns.abandoned(lock_token);
         abandoned.in_operation("abandon_orchestration_item")
     }
 
-    async fn renew_orchestration_item_lock(
-        &self,
-        token: &str,
-        extend_for: Duration,
-    ) -> Result<(), ProviderError> {
-        turn::renew::renew(&self.services, token, extend_for)
-            .await
-            .in_operation("renew_orchestration_item_lock")
+    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
+        let answer = turn::renew::renew(&self.services, token, extend_for);
+        answer.await.in_operation("renew_orchestration_item_lock")
     }
 
-    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+    async fn read(&self, instance: &str) -> Result<Vec<Event>> {
         // A worker reads the history before each activity. The history cached by the commit that
         // scheduled the activity is sufficient.
         if self.services.activities().take_unread(instance)
@@ -102,24 +99,14 @@ impl Provider for CosmosDBProvider {
         {
             return Ok(Vec::clone(&events));
         }
-        let guess = self
-            .services
-            .instances()
-            .newest_execution(instance)
-            .unwrap_or(1);
-        history::read_latest(self.services.container(), instance, guess)
-            .await
-            .in_operation("read")
+        let guess = self.services.instances().newest_execution(instance);
+        let answer = history::read_latest(self.container(), instance, guess);
+        answer.await.in_operation("read")
     }
 
-    async fn read_with_execution(
-        &self,
-        instance: &str,
-        execution_id: u64,
-    ) -> Result<Vec<Event>, ProviderError> {
-        history::read_execution(self.services.container(), instance, execution_id)
-            .await
-            .in_operation("read_with_execution")
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>> {
+        let answer = history::read_execution(self.container(), instance, execution_id);
+        answer.await.in_operation("read_with_execution")
     }
 
     async fn append_with_execution(
@@ -127,21 +114,14 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
         new_events: Vec<Event>,
-    ) -> Result<(), ProviderError> {
-        history::append(
-            self.services.container(),
-            instance,
-            execution_id,
-            new_events,
-        )
-        .await
-        .in_operation("append_with_execution")
+    ) -> Result<()> {
+        let answer = history::append(self.container(), instance, execution_id, new_events);
+        answer.await.in_operation("append_with_execution")
     }
 
-    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        enqueue::activity(&self.services, &item)
-            .await
-            .in_operation("enqueue_for_worker")
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<()> {
+        let answer = enqueue::activity(&self.services, &item);
+        answer.await.in_operation("enqueue_for_worker")
     }
 
     async fn fetch_work_item(
@@ -150,44 +130,29 @@ impl Provider for CosmosDBProvider {
         poll_timeout: Duration,
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
-    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+    ) -> Result<Option<(WorkItem, String, u32)>> {
         let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
-        let fetched = activities::fetch(
-            &self.services,
-            lock_timeout,
-            poll_timeout,
-            session,
-            tag_filter,
-        )
-        .await
-        .in_operation("fetch_work_item")?;
+        let services = &self.services;
+        let fetched = activities::fetch(services, lock_timeout, poll_timeout, session, tag_filter);
+        let fetched = fetched.await.in_operation("fetch_work_item")?;
         if let Some((item, token, attempt)) = &fetched {
             self.telemetry.activity_began(item, token, *attempt);
         }
         Ok(fetched)
     }
 
-    async fn ack_work_item(
-        &self,
-        token: &str,
-        completion: Option<WorkItem>,
-    ) -> Result<(), ProviderError> {
-        let telemetry = &self.telemetry;
+    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<()> {
+        let spans = &self.telemetry.activities;
         let stored = activities::ack(&self.services, token, completion)
-            .instrument(telemetry.activity(token))
+            .instrument(spans.span(token))
             .await;
-        telemetry.activity_stored(token, &stored);
+        spans.stored(token, &stored, "completed");
         stored.in_operation("ack_work_item")
     }
 
-    async fn renew_work_item_lock(
-        &self,
-        token: &str,
-        extend_for: Duration,
-    ) -> Result<(), ProviderError> {
-        activities::renew(&self.services, token, extend_for)
-            .await
-            .in_operation("renew_work_item_lock")
+    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
+        let answer = activities::renew(&self.services, token, extend_for);
+        answer.await.in_operation("renew_work_item_lock")
     }
 
     async fn abandon_work_item(
@@ -195,12 +160,12 @@ impl Provider for CosmosDBProvider {
         token: &str,
         delay: Option<Duration>,
         ignore_attempt: bool,
-    ) -> Result<(), ProviderError> {
-        let telemetry = &self.telemetry;
+    ) -> Result<()> {
+        let spans = &self.telemetry.activities;
         let abandoned = activities::abandon(&self.services, token, delay, ignore_attempt)
-            .instrument(telemetry.activity(token))
+            .instrument(spans.span(token))
             .await;
-        telemetry.activity_abandoned(token);
+        spans.abandoned(token);
         abandoned.in_operation("abandon_work_item")
     }
 
@@ -209,37 +174,25 @@ impl Provider for CosmosDBProvider {
         owner_ids: &[&str],
         extend_for: Duration,
         idle_timeout: Duration,
-    ) -> Result<usize, ProviderError> {
-        let services = &self.services;
-        services
-            .queues
-            .sessions
-            .renew(services.container(), owner_ids, extend_for, idle_timeout)
-            .await
-            .in_operation("renew_session_lock")
+    ) -> Result<usize> {
+        let sessions = &self.services.queues.sessions;
+        let answer = sessions.renew(self.container(), owner_ids, extend_for, idle_timeout);
+        answer.await.in_operation("renew_session_lock")
     }
 
-    async fn cleanup_orphaned_sessions(
-        &self,
-        _idle_timeout: Duration,
-    ) -> Result<usize, ProviderError> {
-        let services = &self.services;
-        services
-            .queues
-            .sessions
-            .cleanup(services.container())
-            .await
-            .in_operation("cleanup_orphaned_sessions")
+    async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize> {
+        let sessions = &self.services.queues.sessions;
+        let answer = sessions.cleanup(self.container());
+        answer.await.in_operation("cleanup_orphaned_sessions")
     }
 
     async fn enqueue_for_orchestrator(
         &self,
         item: WorkItem,
         delay: Option<Duration>,
-    ) -> Result<(), ProviderError> {
-        enqueue::message(&self.services, &item, delay)
-            .await
-            .in_operation("enqueue_for_orchestrator")
+    ) -> Result<()> {
+        let answer = enqueue::message(&self.services, &item, delay);
+        answer.await.in_operation("enqueue_for_orchestrator")
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -250,37 +203,23 @@ impl Provider for CosmosDBProvider {
         &self,
         instance: &str,
         last_seen_version: u64,
-    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        custom_status::read(self.services.container(), instance, last_seen_version)
-            .await
-            .in_operation("get_custom_status")
+    ) -> Result<Option<(Option<String>, u64)>> {
+        let answer = custom_status::read(self.container(), instance, last_seen_version);
+        answer.await.in_operation("get_custom_status")
     }
 
-    async fn get_kv_value(
-        &self,
-        instance: &str,
-        key: &str,
-    ) -> Result<Option<String>, ProviderError> {
-        kv::read_value(self.services.container(), instance, key)
-            .await
-            .in_operation("get_kv_value")
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>> {
+        let answer = kv::read_value(self.container(), instance, key);
+        answer.await.in_operation("get_kv_value")
     }
 
-    async fn get_kv_all_values(
-        &self,
-        instance: &str,
-    ) -> Result<HashMap<String, String>, ProviderError> {
-        kv::read_all(self.services.container(), instance)
-            .await
-            .in_operation("get_kv_all_values")
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>> {
+        let answer = kv::read_all(self.container(), instance);
+        answer.await.in_operation("get_kv_all_values")
     }
 
-    async fn get_instance_stats(
-        &self,
-        instance: &str,
-    ) -> Result<Option<SystemStats>, ProviderError> {
-        stats::read(self.services.container(), instance)
-            .await
-            .in_operation("get_instance_stats")
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>> {
+        let answer = stats::read(self.container(), instance);
+        answer.await.in_operation("get_instance_stats")
     }
 }

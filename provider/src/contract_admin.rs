@@ -12,91 +12,74 @@ use crate::error::InOperation as _;
 use crate::history;
 use crate::provider::CosmosDBProvider;
 
+/// The result of a call of the runtime.
+type Result<T> = std::result::Result<T, ProviderError>;
+
 #[async_trait]
 impl ProviderAdmin for CosmosDBProvider {
-    async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
-        instances::list(self.services.container())
-            .await
-            .in_operation("list_instances")
+    async fn list_instances(&self) -> Result<Vec<String>> {
+        let answer = instances::list(self.container());
+        answer.await.in_operation("list_instances")
     }
 
-    async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
-        instances::list_by_status(self.services.container(), status)
-            .await
-            .in_operation("list_instances_by_status")
+    async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>> {
+        let answer = instances::list_by_status(self.container(), status);
+        answer.await.in_operation("list_instances_by_status")
     }
 
-    async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
-        executions::list(self.services.container(), instance)
-            .await
-            .in_operation("list_executions")
+    async fn list_executions(&self, instance: &str) -> Result<Vec<u64>> {
+        let answer = executions::list(self.container(), instance);
+        answer.await.in_operation("list_executions")
     }
 
     async fn read_history_with_execution_id(
         &self,
         instance: &str,
         execution_id: u64,
-    ) -> Result<Vec<Event>, ProviderError> {
-        history::read_execution(self.services.container(), instance, execution_id)
-            .await
-            .in_operation("read_history_with_execution_id")
+    ) -> Result<Vec<Event>> {
+        let answer = history::read_execution(self.container(), instance, execution_id);
+        answer.await.in_operation("read_history_with_execution_id")
     }
 
-    async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let guess = self
-            .services
-            .instances()
-            .newest_execution(instance)
-            .unwrap_or(1);
-        history::read_latest(self.services.container(), instance, guess)
-            .await
-            .in_operation("read_history")
+    async fn read_history(&self, instance: &str) -> Result<Vec<Event>> {
+        let guess = self.services.instances().newest_execution(instance);
+        let answer = history::read_latest(self.container(), instance, guess);
+        answer.await.in_operation("read_history")
     }
 
-    async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        executions::latest(self.services.container(), instance)
-            .await
-            .in_operation("latest_execution_id")
+    async fn latest_execution_id(&self, instance: &str) -> Result<u64> {
+        let answer = executions::latest(self.container(), instance);
+        answer.await.in_operation("latest_execution_id")
     }
 
-    async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
-        instances::info(self.services.container(), instance)
-            .await
-            .in_operation("get_instance_info")
+    async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo> {
+        let answer = instances::info(self.container(), instance);
+        answer.await.in_operation("get_instance_info")
     }
 
-    async fn get_execution_info(
-        &self,
-        instance: &str,
-        execution_id: u64,
-    ) -> Result<ExecutionInfo, ProviderError> {
-        executions::info(self.services.container(), instance, execution_id)
-            .await
-            .in_operation("get_execution_info")
+    async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo> {
+        let answer = executions::info(self.container(), instance, execution_id);
+        answer.await.in_operation("get_execution_info")
     }
 
-    async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        metrics::system(self.services.container())
-            .await
-            .in_operation("get_system_metrics")
+    async fn get_system_metrics(&self) -> Result<SystemMetrics> {
+        let answer = metrics::system(self.container());
+        answer.await.in_operation("get_system_metrics")
     }
 
-    async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
-        metrics::queue_depths(self.services.container())
-            .await
-            .in_operation("get_queue_depths")
+    async fn get_queue_depths(&self) -> Result<QueueDepths> {
+        let answer = metrics::queue_depths(self.container());
+        answer.await.in_operation("get_queue_depths")
     }
 
-    async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
-        instances::children(self.services.container(), instance_id)
-            .await
-            .in_operation("list_children")
+    async fn list_children(&self, instance_id: &str) -> Result<Vec<String>> {
+        let answer = instances::children(self.container(), instance_id);
+        answer.await.in_operation("list_children")
     }
 
-    async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        let instance = instances::existing(self.services.container(), instance_id)
-            .await
-            .in_operation("get_parent_id")?;
+    async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>> {
+        let instance = instances::existing(self.container(), instance_id);
+        let instance = instance.await.in_operation("get_parent_id")?;
         Ok(instance.parent_instance_id)
     }
 
@@ -104,38 +87,31 @@ impl ProviderAdmin for CosmosDBProvider {
         &self,
         ids: &[String],
         force: bool,
-    ) -> Result<DeleteInstanceResult, ProviderError> {
-        delete::delete(self.services.container(), ids, force)
-            .await
-            .in_operation("delete_instances_atomic")
+    ) -> Result<DeleteInstanceResult> {
+        let answer = delete::delete(self.container(), ids, force);
+        answer.await.in_operation("delete_instances_atomic")
     }
 
-    async fn delete_instance_bulk(
-        &self,
-        filter: InstanceFilter,
-    ) -> Result<DeleteInstanceResult, ProviderError> {
-        delete::delete_bulk(self.services.container(), &filter)
-            .await
-            .in_operation("delete_instance_bulk")
+    async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult> {
+        let answer = delete::delete_bulk(self.container(), &filter);
+        answer.await.in_operation("delete_instance_bulk")
     }
 
     async fn prune_executions(
         &self,
         instance_id: &str,
         options: PruneOptions,
-    ) -> Result<PruneResult, ProviderError> {
-        prune::prune(self.services.container(), instance_id, &options)
-            .await
-            .in_operation("prune_executions")
+    ) -> Result<PruneResult> {
+        let answer = prune::prune(self.container(), instance_id, &options);
+        answer.await.in_operation("prune_executions")
     }
 
     async fn prune_executions_bulk(
         &self,
         filter: InstanceFilter,
         options: PruneOptions,
-    ) -> Result<PruneResult, ProviderError> {
-        prune::prune_bulk(self.services.container(), &filter, &options)
-            .await
-            .in_operation("prune_executions_bulk")
+    ) -> Result<PruneResult> {
+        let answer = prune::prune_bulk(self.container(), &filter, &options);
+        answer.await.in_operation("prune_executions_bulk")
     }
 }

@@ -5,12 +5,13 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use cdb_model::{Container, Unreadable};
 use metrics::counter;
 
 use crate::documents::Durable;
+use crate::mutex::lock;
 
 /// The number of reported documents that are remembered. Beyond it the set is cleared, and
 /// documents are reported again.
@@ -41,17 +42,14 @@ impl CorruptDocuments {
                 .hash_one((location.partition_key.to_string(), &location.id)),
             None => self.hasher.hash_one(&found.json),
         };
-        {
-            // The set is valid between any two statements, so a panic elsewhere does not corrupt
-            // it.
-            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-            if reported.len() >= MAX_REPORTED {
-                reported.clear();
-            }
-            if !reported.insert(place) {
-                return;
-            }
+        let mut reported = lock(&self.reported);
+        if reported.len() >= MAX_REPORTED {
+            reported.clear();
         }
+        if !reported.insert(place) {
+            return;
+        }
+        drop(reported);
         let document = kind(found);
         counter!("cdb.provider.documents.unreadable", "document" => document).increment(1);
         tracing::warn!(document, reason = %found, "a document cannot be read");

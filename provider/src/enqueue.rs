@@ -27,14 +27,12 @@ pub(crate) async fn message(
 ) -> Result<()> {
     admission::check_item(item)?;
     let now = services.store.enqueue_time();
-    let due = due_time(item, now, delay.unwrap_or_default());
+    let due = now + due_after(item, machine_now()).max(delay.unwrap_or_default());
     // Chosen before the first attempt, so that a repeated send stores one message.
     let cause = uuid::Uuid::new_v4().to_string();
     let document = OrchestratorItem::new(item, cause, due, now)?;
-    services
-        .store
-        .limits
-        .check_value("the message", document.work_item.bytes())?;
+    let limits = services.store.limits;
+    limits.check_value("the message", document.work_item.bytes())?;
     let mut document = services.queues.reserve_if_local(document, item, now);
     if !Chunked::fits(document.work_item.header()) {
         return large_message(services, document, due.since(now)).await;
@@ -58,14 +56,14 @@ pub(crate) async fn message(
     create(services, document, item, due.since(now)).await
 }
 
-/// Returns the due time of a message. A timer carries its own, by the clock of this machine.
-fn due_time(item: &WorkItem, now: Timestamp, delay: Duration) -> Timestamp {
+/// Returns how long after `machine_now` a message is due. A timer carries its due time, by the clock
+/// of this machine; other messages are due at once.
+pub(crate) fn due_after(item: &WorkItem, machine_now: Timestamp) -> Duration {
     match item {
         WorkItem::TimerFired { fire_at_ms, .. } => {
-            let left = Timestamp::from_millis(*fire_at_ms).since(machine_now());
-            now + left.max(delay)
+            Timestamp::from_millis(*fire_at_ms).since(machine_now)
         }
-        _ => now + delay,
+        _ => Duration::ZERO,
     }
 }
 

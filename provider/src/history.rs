@@ -1,5 +1,7 @@
 //! Reads and appends history outside of turns: for clients, tools and tests.
 
+use std::collections::HashSet;
+
 use cdb_client::ContainerClient;
 use cdb_model::{Batch, Filter, Query, Stored};
 use duroxide::Event;
@@ -22,11 +24,8 @@ pub(crate) async fn read_instance(
     {
         return Ok(found);
     }
-    container
-        .query(Query::<Instance>::in_partition(instance_id))
-        .first()
-        .await
-        .map_err(Error::from)
+    let query = Query::<Instance>::in_partition(instance_id);
+    Ok(container.query(query).first().await?)
 }
 
 /// The history documents of an execution, in order.
@@ -146,11 +145,8 @@ pub(crate) async fn read_latest(
 ) -> Result<Vec<Event>> {
     let wanted =
         Filter::<Durable>::of_type::<Instance>() | HistorySegment::EXECUTION_ID.eq(guess).within();
-    let rows = container
-        .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
-        .row_by_row()
-        .all()
-        .await?;
+    let query = Query::<Durable>::in_partition(instance_id).filter(wanted);
+    let rows = container.query(query).row_by_row().all().await?;
     let mut newest = guess;
     let mut failed = false;
     let (mut documents, mut damage) = (Vec::new(), None);
@@ -206,15 +202,10 @@ pub(crate) async fn append(
     execution_id: u64,
     events: Vec<Event>,
 ) -> Result<()> {
-    let present: Vec<u64> = read_execution(container, instance_id, execution_id)
-        .await?
-        .iter()
-        .map(|event| event.event_id)
-        .collect();
-    let added: Vec<Event> = events
-        .into_iter()
-        .filter(|event| !present.contains(&event.event_id))
-        .collect();
+    let present = read_execution(container, instance_id, execution_id).await?;
+    let present: HashSet<u64> = present.iter().map(|event| event.event_id).collect();
+    let is_new = |event: &Event| !present.contains(&event.event_id);
+    let added: Vec<Event> = events.into_iter().filter(is_new).collect();
     let Some(segment) = HistorySegment::pack(instance_id, execution_id, &added)? else {
         return Ok(());
     };
@@ -227,9 +218,6 @@ pub(crate) async fn append(
         *count += 1;
         batch.replace_stored(&stored)?;
     }
-    container
-        .execute(&batch)
-        .await
-        .map(|_| ())
-        .map_err(Error::from)
+    container.execute(&batch).await?;
+    Ok(())
 }

@@ -39,7 +39,6 @@ mod admission;
 
 mod commit;
 mod config;
-mod config_builder;
 mod contract;
 mod contract_admin;
 mod corrupt_documents;
@@ -51,6 +50,7 @@ mod history;
 mod instances;
 mod kv;
 mod local_queue;
+mod mutex;
 mod outbox;
 mod owner;
 mod poll;
@@ -78,5 +78,4 @@ pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
 pub use config::CosmosDBProviderConfig;
-pub use config_builder::CosmosDBProviderConfigBuilder;
 pub use provider::CosmosDBProvider;

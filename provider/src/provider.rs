@@ -34,10 +34,12 @@ const OPEN: &str = "new";
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let emulator = cdb_emulator::Emulator::start().await?; // in place of an account
-/// let config = CosmosDBProviderConfig::builder(emulator.endpoint())
-///     .key(emulator.key())
-///     .retention(Duration::from_secs(30 * 24 * 3600))
-///     .build()?;
+/// let config = CosmosDBProviderConfig {
+///     endpoint: emulator.endpoint(),
+///     key: emulator.key().to_owned(),
+///     retention: Some(Duration::from_secs(30 * 24 * 3600)),
+///     ..Default::default()
+/// };
 /// let store = CosmosDBProvider::new_with_config(config).await?;
 /// assert_eq!(store.container().name(), "duroxide");
 /// store.cleanup().await?;
@@ -58,13 +60,7 @@ impl CosmosDBProvider {
     /// Fails when endpoint or key are malformed, the account cannot be reached, or the container
     /// has another partition key.
     pub async fn new(endpoint: &str, key: &str, database: &str) -> Result<Self, ProviderError> {
-        Self::new_with_config(CosmosDBProviderConfig {
-            endpoint: endpoint.to_owned(),
-            key: key.to_owned(),
-            database: database.to_owned(),
-            ..Default::default()
-        })
-        .await
+        Self::new_with_container(endpoint, key, database, "duroxide").await
     }
 
     /// Opens a container of another name than [`CosmosDBProvider::new`].
@@ -92,6 +88,7 @@ impl CosmosDBProvider {
     /// # Errors
     /// As [`CosmosDBProvider::new`].
     pub async fn new_with_config(config: CosmosDBProviderConfig) -> Result<Self, ProviderError> {
+        config.validate()?;
         let mut key = MasterKey::new(&config.key).in_operation(OPEN)?;
         if let Some(secondary) = &config.secondary_key {
             key = key.with_secondary(secondary).in_operation(OPEN)?;
@@ -111,7 +108,7 @@ impl CosmosDBProvider {
         config: CosmosDBProviderConfig,
         credential: impl Credential,
     ) -> Result<Self, ProviderError> {
-        config.validate()?;
+        config.check_settings()?;
         let client = CosmosClient::builder(&config.endpoint)
             .credential(credential)
             .accept_invalid_certificates_on_loopback(config.accept_invalid_certificates_on_loopback)
@@ -143,16 +140,15 @@ impl CosmosDBProvider {
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
     ) -> Result<Self, ProviderError> {
-        let Some(membership) = config.membership.clone() else {
-            let leases = Arc::new(InMemoryLeaseProvider::all());
-            return Self::with_leases(container, config, leases).await;
-        };
-        config.validate()?;
+        config.check_settings()?;
         schema::admit(&container).await.in_operation(OPEN)?;
-        let membership = Membership::start::<Member, _>(container.clone(), membership);
-        let membership = Arc::new(membership);
-        let opened = Self::open(container, config, membership.clone(), Some(membership));
-        Ok(opened.in_background(config))
+        let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
+        let membership = config.membership.clone().map(start);
+        let leases: Arc<dyn LeaseProvider> = match &membership {
+            Some(membership) => membership.clone(),
+            None => Arc::new(InMemoryLeaseProvider::all()),
+        };
+        Ok(Self::open(container, config, leases, membership).in_background(config))
     }
 
     /// Opens a container like [`CosmosDBProvider::on`], for one of several runtimes that share the
@@ -165,7 +161,7 @@ impl CosmosDBProvider {
         config: &CosmosDBProviderConfig,
         leases: Arc<dyn LeaseProvider>,
     ) -> Result<Self, ProviderError> {
-        config.validate()?;
+        config.check_settings()?;
         schema::admit(&container).await.in_operation(OPEN)?;
         Ok(Self::open(container, config, leases, None).in_background(config))
     }

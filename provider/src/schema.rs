@@ -4,19 +4,12 @@
 //! Stored documents outlive the program that wrote them. A newer schema is refused before anything
 //! is written. `duroxide-cdb` has no schema versions; the gate keeps it out.
 
-use std::time::Duration;
-
 use cdb_client::{ContainerClient, ErrorKind};
-use cdb_coordination::{Jitter, RetryPolicy};
+use cdb_coordination::{Fenced, Proof, execute_proven};
 use cdb_model::{Batch, BatchError, Timestamp};
 
 use crate::documents::{Durable, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
-use crate::error::{Error, Result};
-
-/// The number of sends of the batch while no answer arrives.
-const SENDS: u32 = 5;
-/// The first and the longest wait between two sends.
-const WAITS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+use crate::error::{Error, Result, committed};
 
 /// Refuses a container with a newer schema. Writes the schema and the gate into a container without
 /// them.
@@ -40,32 +33,15 @@ pub(crate) fn check(container: &str, schema: Option<&Schema>) -> Result<()> {
     )))
 }
 
-/// Writes the schema and the gate. Returns the stored schema when another process, or a send whose
-/// answer was lost, wrote it first. Returns `None` after a success, and for an identity that may
-/// only read.
+/// Writes the schema and the gate. Returns the stored schema when another process wrote it first.
+/// Returns `None` after a success, and for an identity that may only read.
 async fn mark(container: &ContainerClient<Durable>) -> Result<Option<Schema>> {
     let marks = marks(container.now())?;
-    let waits = RetryPolicy::default().with_delays(WAITS.0, WAITS.1);
-    let jitter = Jitter::random();
-    let mut sends = 1;
-    loop {
-        let Err(error) = container.execute(&marks).await else {
-            return Ok(None);
-        };
-        match error.kind() {
-            ErrorKind::Forbidden => return Ok(None),
-            _ if error.is_conflict() || error.is_ambiguous() => {}
-            _ => return Err(error.into()),
-        }
-        let schema = read(container).await?;
-        if schema.is_some() {
-            return Ok(schema);
-        }
-        if sends == SENDS {
-            return Err(error.into());
-        }
-        tokio::time::sleep(waits.delay(sends, &jitter)).await;
-        sends += 1;
+    let proof = Proof::Created(SchemaKey::new(SCHEMA_PARTITION));
+    match execute_proven(container, &marks, &proof).await? {
+        Fenced::Earlier => read(container).await,
+        Fenced::Refused(error) if error.kind() == ErrorKind::Forbidden => Ok(None),
+        fenced => committed(fenced).map(|_| None),
     }
 }
 

@@ -5,7 +5,7 @@
 //! children.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
@@ -14,46 +14,33 @@ use tokio::time::Instant;
 use tracing::{Span, field, info_span};
 
 use crate::error::Result;
+use crate::mutex::lock;
 
 /// The number of spans from which on each new span removes abandoned spans.
 const SWEEP_THRESHOLD: usize = 4096;
 const MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// The spans of running turns and activities, by lock token.
-#[derive(Debug, Default)]
+/// The spans of turns and activities.
+#[derive(Debug)]
 pub(crate) struct Telemetry {
-    turns: Running,
-    activities: Running,
+    pub(crate) turns: Spans,
+    pub(crate) activities: Spans,
 }
 
-#[derive(Debug, Default)]
-struct Running(Mutex<HashMap<String, (Instant, Span)>>);
+/// The spans of running turns or activities, by lock token, and the names of their metrics.
+#[derive(Debug)]
+pub(crate) struct Spans {
+    count: &'static str,
+    duration: &'static str,
+    running: Mutex<HashMap<String, (Instant, Span)>>,
+}
 
-impl Running {
-    fn state(&self) -> MutexGuard<'_, HashMap<String, (Instant, Span)>> {
-        // The map is valid between any two statements, so a panic elsewhere does not corrupt it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self, token: &str, span: Span) {
-        let mut state = self.state();
-        if state.len() >= SWEEP_THRESHOLD {
-            state.retain(|_, (begun, _)| begun.elapsed() < MAX_AGE);
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            turns: Spans::new("cdb.provider.turns", "cdb.provider.turn.duration"),
+            activities: Spans::new("cdb.provider.activities", "cdb.provider.activity.duration"),
         }
-        state.insert(token.to_owned(), (Instant::now(), span));
-    }
-
-    fn span(&self, token: &str) -> Span {
-        let state = self.state();
-        state
-            .get(token)
-            .map_or_else(Span::none, |(_, span)| span.clone())
-    }
-
-    fn end(&self, token: &str, outcome: &'static str) -> Option<Duration> {
-        let (begun, span) = self.state().remove(token)?;
-        span.record("cdb.outcome", outcome);
-        Some(begun.elapsed())
     }
 }
 
@@ -71,31 +58,6 @@ impl Telemetry {
             cdb.outcome = field::Empty,
         );
         self.turns.begin(token, span);
-    }
-
-    /// Returns the span of a turn; a disabled span when this process does not know the turn.
-    pub(crate) fn turn(&self, token: &str) -> Span {
-        self.turns.span(token)
-    }
-
-    /// Ends the span of a turn, unless its commit can be retried.
-    pub(crate) fn turn_committed(&self, token: &str, result: &Result<()>) {
-        if let Some(outcome) = outcome(result, "committed") {
-            self.turn_ended(token, outcome);
-        }
-    }
-
-    /// Ends the span of an abandoned turn.
-    pub(crate) fn turn_abandoned(&self, token: &str) {
-        self.turn_ended(token, "abandoned");
-    }
-
-    fn turn_ended(&self, token: &str, outcome: &'static str) {
-        if let Some(duration) = self.turns.end(token, outcome) {
-            counter!("cdb.provider.turns", "outcome" => outcome).increment(1);
-            histogram!("cdb.provider.turn.duration", "outcome" => outcome)
-                .record(duration.as_secs_f64());
-        }
     }
 
     /// Starts the span of a fetched activity.
@@ -122,39 +84,51 @@ impl Telemetry {
         );
         self.activities.begin(token, span);
     }
-
-    /// Returns the span of an activity; a disabled span when this process does not know the
-    /// activity.
-    pub(crate) fn activity(&self, token: &str) -> Span {
-        self.activities.span(token)
-    }
-
-    /// Ends the span of an activity, unless its acknowledgement can be retried.
-    pub(crate) fn activity_stored(&self, token: &str, result: &Result<()>) {
-        if let Some(outcome) = outcome(result, "completed") {
-            self.activity_ended(token, outcome);
-        }
-    }
-
-    /// Ends the span of an abandoned activity.
-    pub(crate) fn activity_abandoned(&self, token: &str) {
-        self.activity_ended(token, "abandoned");
-    }
-
-    fn activity_ended(&self, token: &str, outcome: &'static str) {
-        if let Some(duration) = self.activities.end(token, outcome) {
-            counter!("cdb.provider.activities", "outcome" => outcome).increment(1);
-            histogram!("cdb.provider.activity.duration", "outcome" => outcome)
-                .record(duration.as_secs_f64());
-        }
-    }
 }
 
-/// Returns the outcome to record; `None` when the runtime will retry with the same token.
-fn outcome(result: &Result<()>, done: &'static str) -> Option<&'static str> {
-    match result {
-        Ok(()) => Some(done),
-        Err(error) if error.is_retryable() => None,
-        Err(_) => Some("lost"),
+impl Spans {
+    fn new(count: &'static str, duration: &'static str) -> Self {
+        Self {
+            count,
+            duration,
+            running: Mutex::default(),
+        }
+    }
+
+    fn begin(&self, token: &str, span: Span) {
+        let mut running = lock(&self.running);
+        if running.len() >= SWEEP_THRESHOLD {
+            running.retain(|_, (begun, _)| begun.elapsed() < MAX_AGE);
+        }
+        running.insert(token.to_owned(), (Instant::now(), span));
+    }
+
+    /// Returns the span of this token; a disabled span when this process does not know the token.
+    pub(crate) fn span(&self, token: &str) -> Span {
+        let running = lock(&self.running);
+        let known = running.get(token);
+        known.map_or_else(Span::none, |(_, span)| span.clone())
+    }
+
+    /// Ends a span with the outcome `done`, unless the runtime will retry with the same token.
+    pub(crate) fn stored(&self, token: &str, result: &Result<()>, done: &'static str) {
+        match result {
+            Ok(()) => self.end(token, done),
+            Err(error) if error.is_retryable() => {}
+            Err(_) => self.end(token, "lost"),
+        }
+    }
+
+    /// Ends the span of an abandoned turn or activity.
+    pub(crate) fn abandoned(&self, token: &str) {
+        self.end(token, "abandoned");
+    }
+
+    fn end(&self, token: &str, outcome: &'static str) {
+        if let Some((begun, span)) = lock(&self.running).remove(token) {
+            span.record("cdb.outcome", outcome);
+            counter!(self.count, "outcome" => outcome).increment(1);
+            histogram!(self.duration, "outcome" => outcome).record(begun.elapsed().as_secs_f64());
+        }
     }
 }

@@ -44,7 +44,7 @@ impl CosmosDBProvider {
         config: &CosmosDBProviderConfig,
         schema: Option<&Schema>,
     ) -> Result<Self, ProviderError> {
-        config.validate()?;
+        config.check_settings()?;
         schema::check(container.name(), schema).in_operation("for_tools")?;
         let leases = Arc::new(InMemoryLeaseProvider::all());
         Ok(Self::open(container, config, leases, None))

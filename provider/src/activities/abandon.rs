@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LOST;
-use super::lock::{lock_patch, unlocked};
+use super::lock::unlock_until;
 use crate::error::{Error, Result};
 use crate::services::Services;
 
@@ -21,16 +21,12 @@ pub(crate) async fn abandon(
     }
     let delay = delay.unwrap_or_default();
     let visible_at = services.store.now() + delay;
-    let item = unlocked(lock.item.document.clone(), visible_at, !ignore_attempt);
-    let patch = lock_patch(&item);
-    let written = services.container().patch_stored(&lock.item, &patch).await;
+    let item = lock.item.clone();
+    let unlocked = unlock_until(&services.store, item, visible_at, !ignore_attempt).await;
     services.activities().finish(&mut lock);
-    match written {
-        Ok(written) => {
-            let mut stored = lock.item.clone();
-            stored.document = item;
-            stored.etag = written.etag;
-            services.activities().note_free(stored, delay);
+    match unlocked {
+        Ok(free) => {
+            services.activities().note_free(free, delay);
             Ok(())
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-use cdb_model::{Batch, BatchError, Timestamp};
+use cdb_model::{Batch, BatchError, Document, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::LOST;
 use super::abandon::abandon;
-use super::capability::ActivityKey;
-use super::lock::read;
 use super::prelock::NextActivity;
 use super::renew::may_wait;
 use super::running::{SharedLock, WorkLock};
@@ -41,15 +39,14 @@ pub(crate) async fn ack(
         // answer.
         return abandon(services, token, None, true).await;
     }
-    let content = Content::write(services, &shared, completion.as_ref()).await?;
+    let content = Content::write(services, &shared, completion).await?;
     let mut lock = shared.lock().await;
     let now = held(services, &mut lock)?;
-    let mut plan = AckPlan::new(services, &lock, content, completion);
+    let mut plan = AckPlan::new(services, &lock, content);
     let outcome = match send(services, &mut lock, &mut plan).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            plan.content.spilling.release(services);
-            plan.release();
+            plan.release(services);
             if !error.is_retryable() {
                 services.activities().finish(&mut lock);
             }
@@ -63,31 +60,21 @@ pub(crate) async fn ack(
         .sessions
         .touch(services.container(), item, now);
     let intent = plan.finish(services, outcome.as_ref());
-    let intents = Vec::from_iter(intent);
-    if lock.request.is_some() {
-        services.spawn(|services| async move { outbox::deliver_all(&services, intents).await });
-    } else {
-        outbox::deliver_all(services, intents).await;
-    }
+    outbox::deliver_all(services, Vec::from_iter(intent), lock.request.is_some()).await;
     touched.await;
     Ok(())
 }
 
 /// The documents that the end of an activity writes.
 struct Content {
-    completion: Completion,
+    /// The completion for the instance that scheduled the activity, in the same partition.
+    message: Option<(OrchestratorItem, WorkItem)>,
+    /// The completion for another instance.
+    intent: Option<OutboxIntent>,
     /// The chunks of the result.
     spilling: Spilling,
     /// The chunks of the input.
     consumed_chunks: ConsumedChunks,
-}
-
-enum Completion {
-    None,
-    /// A completion for the instance that scheduled the activity, in the same partition.
-    Message(Box<OrchestratorItem>),
-    /// A completion for another instance.
-    Intent(Box<OutboxIntent>),
 }
 
 impl Content {
@@ -95,32 +82,61 @@ impl Content {
     async fn write(
         services: &Services,
         shared: &SharedLock,
-        completion: Option<&WorkItem>,
+        completion: Option<WorkItem>,
     ) -> Result<Self> {
         let mut lock = shared.lock().await;
         let now = held(services, &mut lock)?;
-        let mut document = Completion::of(&lock, completion, now)?;
-        if let Completion::Message(message) = &mut document
-            && lock.request.is_some()
-            && services.instances().is_local(&message.instance_id)
-        {
-            **message = OrchestratorItem::clone(message).reserved(now);
-        }
-        let item = &lock.item.document;
-        let consumed_chunks = ConsumedChunks::of(&item.instance_id, now, [&item.work_item]);
-        let mut spilling = Spilling::new(&item.instance_id, now);
+        let mut content = Self::new(services, &lock, completion, now)?;
         drop(lock);
-        if let Some(text) = document.text_mut()
-            && !Chunked::fits(text.header())
-        {
-            spilling.spill_message(text)?;
+        let message = content.message.iter_mut();
+        let message = message.map(|(document, _)| &mut document.work_item);
+        let items = content
+            .intent
+            .iter_mut()
+            .flat_map(|intent| &mut intent.items);
+        for text in message.chain(items.map(|item| &mut item.work_item)) {
+            if !Chunked::fits(text.header()) {
+                content.spilling.spill_message(text)?;
+            }
         }
-        spilling.write(&services.store).await?;
-        Ok(Self {
-            completion: document,
-            spilling,
-            consumed_chunks,
-        })
+        content.spilling.write(&services.store).await?;
+        Ok(content)
+    }
+
+    fn new(
+        services: &Services,
+        lock: &WorkLock,
+        completion: Option<WorkItem>,
+        now: Timestamp,
+    ) -> Result<Self, serde_json::Error> {
+        let item = &lock.item.document;
+        let mut content = Self {
+            message: None,
+            intent: None,
+            spilling: Spilling::new(&item.instance_id, now),
+            consumed_chunks: ConsumedChunks::of(&item.instance_id, now, [&item.work_item]),
+        };
+        let Some(completion) = completion else {
+            return Ok(content);
+        };
+        let target = target_instance(&completion);
+        if target == item.instance_id {
+            let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
+            let mut message = OrchestratorItem::new(&completion, cause, now, now)?;
+            if lock.request.is_some() && services.instances().is_local(target) {
+                message = message.reserved(now);
+            }
+            content.message = Some((message, completion));
+        } else {
+            let mut intent = OutboxIntent::new(&item.instance_id, lock.token.clone(), target, now);
+            intent.items.push(IntentItem {
+                queue: IntentQueue::Orchestrator,
+                work_item: Text::Inline(serde_json::to_string(&completion)?),
+                visible_at: now,
+            });
+            content.intent = Some(intent);
+        }
+        Ok(content)
     }
 }
 
@@ -145,61 +161,20 @@ fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
         execution_id,
         id,
         result,
-    } = completion
+    } = &completion
     else {
         return completion;
     };
     let what = "the result of an activity";
-    match store.limits.check_value(what, result.len()) {
-        Ok(()) => WorkItem::ActivityCompleted {
-            instance,
-            execution_id,
-            id,
-            result,
-        },
-        Err(error) => WorkItem::ActivityFailed {
-            instance,
-            execution_id,
-            id,
-            details: error
-                .in_operation("ack_work_item")
-                .to_infrastructure_error(),
-        },
-    }
-}
-
-impl Completion {
-    fn of(
-        lock: &WorkLock,
-        completion: Option<&WorkItem>,
-        now: Timestamp,
-    ) -> Result<Self, serde_json::Error> {
-        let Some(completion) = completion else {
-            return Ok(Self::None);
-        };
-        let item = &lock.item.document;
-        let target = target_instance(completion);
-        if target == item.instance_id {
-            let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
-            let message = OrchestratorItem::new(completion, cause, now, now)?;
-            return Ok(Self::Message(Box::new(message)));
-        }
-        let mut intent = OutboxIntent::new(&item.instance_id, lock.token.clone(), target, now);
-        intent.items.push(IntentItem {
-            queue: IntentQueue::Orchestrator,
-            work_item: Text::Inline(serde_json::to_string(completion)?),
-            visible_at: now,
-        });
-        Ok(Self::Intent(Box::new(intent)))
-    }
-
-    /// Returns the text that may be too large for its document; `None` without a completion.
-    fn text_mut(&mut self) -> Option<&mut Text> {
-        match self {
-            Self::None => None,
-            Self::Message(message) => Some(&mut message.work_item),
-            Self::Intent(intent) => intent.items.first_mut().map(|item| &mut item.work_item),
-        }
+    let Err(error) = store.limits.check_value(what, result.len()) else {
+        return completion;
+    };
+    let details = error.in_operation("ack_work_item");
+    WorkItem::ActivityFailed {
+        instance: instance.clone(),
+        execution_id: *execution_id,
+        id: *id,
+        details: details.to_infrastructure_error(),
     }
 }
 
@@ -213,20 +188,11 @@ struct AckPlan<'a> {
 }
 
 impl<'a> AckPlan<'a> {
-    fn new(
-        services: &'a Services,
-        lock: &WorkLock,
-        content: Content,
-        completion: Option<WorkItem>,
-    ) -> Self {
-        let message = match (&content.completion, completion) {
-            (Completion::Message(document), Some(item)) => {
-                let turn = Prelock::of_cached(services, &document.instance_id);
-                let document = OrchestratorItem::clone(document);
-                Some(NewMessage::new(services, document, item, turn))
-            }
-            _ => None,
-        };
+    fn new(services: &'a Services, lock: &WorkLock, mut content: Content) -> Self {
+        let message = content.message.take().map(|(document, item)| {
+            let turn = Prelock::of_cached(services, &document.instance_id);
+            NewMessage::new(services, document, item, turn)
+        });
         Self {
             content,
             message,
@@ -243,8 +209,8 @@ impl<'a> AckPlan<'a> {
         if let Some(message) = &mut self.message {
             message.add_to(&mut batch)?;
         }
-        if let Completion::Intent(intent) = &self.content.completion {
-            batch.create(&**intent)?;
+        if let Some(intent) = &self.content.intent {
+            batch.create(intent)?;
         }
         if let Some(next) = &mut self.next {
             next.add_to(&mut batch)?;
@@ -264,8 +230,9 @@ impl<'a> AckPlan<'a> {
         next.map(NextActivity::release).is_some()
     }
 
-    /// Releases the claims after a failed batch.
-    fn release(self) {
+    /// Releases chunks and claims after a failed batch.
+    fn release(self, services: &Services) {
+        self.content.spilling.release(services);
         if let Some(message) = self.message {
             message.release();
         }
@@ -288,10 +255,7 @@ impl<'a> AckPlan<'a> {
         if let Some(message) = self.message {
             message.committed(outcome);
         }
-        match self.content.completion {
-            Completion::Intent(intent) => Some(*intent),
-            Completion::None | Completion::Message(_) => None,
-        }
+        self.content.intent
     }
 }
 
@@ -356,11 +320,11 @@ impl FencedWrite for Ack<'_, '_> {
     /// Reads the item, with retries for as long as the lock lasts. A missing item was deleted by
     /// this batch: if the activity had been cancelled instead, its completion would have no effect.
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
-        let key = ActivityKey::of(&self.lock.item.document);
+        let key = self.lock.item.document.key();
         loop {
-            let stored = match read(latest, &key).await {
+            let stored = match latest.read(&key).await {
                 Err(error)
-                    if may_wait(&self.services.store, self.lock, error.is_retryable()).await =>
+                    if may_wait(&self.services.store, self.lock, error.is_transient()).await =>
                 {
                     continue;
                 }

@@ -5,26 +5,11 @@ use std::sync::Arc;
 use cdb_client::ContainerClient;
 use duroxide::providers::{SessionFetchConfig, TagFilter};
 
-use crate::documents::{Durable, WorkerItem};
+use crate::documents::{Durable, WorkerItem, WorkerItemKey};
 use crate::session::Sessions;
 
 /// Identifies an activity.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ActivityKey {
-    pub(super) instance: String,
-    pub(super) execution: u64,
-    pub(super) activity: u64,
-}
-
-impl ActivityKey {
-    pub(super) fn of(item: &WorkerItem) -> Self {
-        Self {
-            instance: item.instance_id.clone(),
-            execution: item.execution_id,
-            activity: item.activity_id,
-        }
-    }
-}
+pub(crate) type ActivityKey = WorkerItemKey;
 
 /// The activities that a worker can run.
 #[derive(Clone, Debug)]

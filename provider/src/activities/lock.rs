@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
 use cdb_model::{Patch, Stored, Timestamp};
 
-use super::capability::ActivityKey;
-use crate::documents::{Durable, WorkerItem, WorkerItemKey};
-use crate::error::{Error, Result};
+use crate::documents::WorkerItem;
+use crate::error::Result;
+use crate::store::Store;
 
 /// Returns the activity with a new lock.
 pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) -> WorkerItem {
@@ -19,15 +18,26 @@ pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) ->
     item
 }
 
-/// Returns the activity without its lock. The attempt counts only if `counts`.
-pub(super) fn unlocked(mut item: WorkerItem, visible_at: Timestamp, counts: bool) -> WorkerItem {
+/// Releases the lock of an activity, which is then free from `visible_at` on. The attempt counts
+/// only if `counts`.
+pub(super) async fn unlock_until(
+    store: &Store,
+    mut stored: Stored<WorkerItem>,
+    visible_at: Timestamp,
+    counts: bool,
+) -> Result<Stored<WorkerItem>, cdb_client::Error> {
+    let mut item = stored.document.clone();
     item.lock_token = None;
     item.locked_until = None;
     item.visible_at = visible_at;
     if !counts {
         item.attempt_count = item.attempt_count.saturating_sub(1);
     }
-    item
+    let patch = lock_patch(&item);
+    let written = store.container.patch_stored(&stored, &patch).await?;
+    stored.etag = written.etag;
+    stored.document = item;
+    Ok(stored)
 }
 
 /// Returns the patch that changes the lock of an activity.
@@ -38,13 +48,4 @@ pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
         .set(WorkerItem::VISIBLE_AT, locked.visible_at)
         .set(WorkerItem::RESERVED, locked.reserved)
         .set(WorkerItem::ATTEMPT_COUNT, locked.attempt_count)
-}
-
-/// Reads the item of an activity. Returns `None` if it was deleted.
-pub(super) async fn read(
-    container: &ContainerClient<Durable>,
-    key: &ActivityKey,
-) -> Result<Option<Stored<WorkerItem>>> {
-    let key = WorkerItemKey::new(&*key.instance, key.execution, key.activity);
-    container.read(&key).await.map_err(Error::from)
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use cdb_client::BatchOutcome;
 use cdb_coordination::Lockable;
-use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
+use cdb_model::{Batch, BatchError, Document, OperationIndex, Stored, Timestamp};
 
-use super::capability::{ActivityKey, WorkerCapability};
+use super::capability::WorkerCapability;
 use super::known::{Activities, KnownActivity};
-use super::lock::{lock_patch, locked, read};
+use super::lock::{lock_patch, locked};
 use super::running::WorkLock;
 use crate::documents::{Durable, RESERVED, WorkerItem};
 use crate::local_queue::{FetchRequest, Guard};
@@ -64,7 +64,7 @@ pub(crate) fn extend_prelocks(items: &mut [WorkerItem], delay: Duration) {
 /// Reads an activity that was created locked but whose version is unknown, and hands it on.
 pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
     services.spawn(|services| async move {
-        match read(services.container(), &ActivityKey::of(&item)).await {
+        match services.container().read(&item.key()).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
                 services.activities().note_prelocked(stored);
             }
@@ -95,9 +95,10 @@ impl<'a> NextActivity<'a> {
                 && item.is_lockable(now)
                 && request.capability.takes_without_session(item)
         };
-        let (guard, seen) = services
-            .activities()
-            .claim_ready(request.lock_timeout, wanted)?;
+        let is_wanted = |known: &KnownActivity| known.item().is_some_and(wanted);
+        let queue = services.activities().local();
+        let (guard, seen) = queue.claim_ready(request.lock_timeout, is_wanted)?;
+        let seen = seen?;
         let after = locked(seen.document.clone(), now, request.lock_timeout);
         guard.locking(
             after.lock_token.as_deref().unwrap_or_default(),

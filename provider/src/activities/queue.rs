@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_model::Stored;
-use tokio::time::Instant;
+use cdb_model::{Document, Stored};
 
 use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
@@ -12,14 +11,8 @@ use super::reads::WorkerReads;
 use super::running::WorkLock;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::WorkerItem;
-use crate::local_queue::{
-    FetchRequest, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won,
-};
+use crate::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Won};
 use crate::store::Store;
-
-/// The most bytes of known activities, and the most activities. Polls find the others.
-const PENDING_BYTES: usize = 32 * 1024 * 1024;
-const MAX_ACTIVITIES: usize = 65_536;
 
 /// Activities are prelocked for a busy worker if it is expected to be free within this time.
 const PRELOCK_WITHIN: Duration = Duration::from_millis(100);
@@ -40,17 +33,8 @@ pub(crate) struct ActivityQueue {
 
 impl ActivityQueue {
     pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
-        let now = Instant::now().into_std();
-        let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
-        let limits = Limits {
-            memory: Memory {
-                pending: PENDING_BYTES,
-                cached: 0,
-            },
-            slots: MAX_ACTIVITIES,
-        };
         Self {
-            queue: LocalQueue::new(Queue::new(pace, limits)),
+            queue: LocalQueue::new(config, 0),
             reads: WorkerReads::default(),
             store,
         }
@@ -66,14 +50,14 @@ impl ActivityQueue {
         if after > MAX_DELAY {
             return;
         }
-        let key = ActivityKey::of(&item.document);
+        let key = item.document.key();
         self.queue
             .with(|queue, now| queue.learn(&key, now, |known| known.note(item, now + after)));
     }
 
     /// Notes a prelocked activity for the next worker of this process that fetches.
     pub(crate) fn note_prelocked(&self, item: Stored<WorkerItem>) {
-        let key = ActivityKey::of(&item.document);
+        let key = item.document.key();
         let won = self.won(item);
         self.queue.with(|queue, now| {
             if let Some((claim, _)) = queue.claim(&key, now, won.until) {
@@ -100,7 +84,7 @@ impl ActivityQueue {
     /// Notes a free activity that a poll has found. Returns `None` when a worker of this process
     /// has the activity, or when it is in backoff.
     pub(super) fn found(&self, poll: PollNumber, item: Stored<WorkerItem>) -> Option<ActivityKey> {
-        let key = ActivityKey::of(&item.document);
+        let key = item.document.key();
         self.queue.with(|queue, now| {
             if queue.is_busy(&key) || queue.is_backed_off(&key, now) {
                 return None;
@@ -129,29 +113,16 @@ impl ActivityQueue {
         self.queue.with(|queue, _| queue.last_request().cloned())
     }
 
-    /// Claims a ready activity; `None` if there is none.
-    pub(super) fn claim_ready(
-        &self,
-        timeout: Duration,
-        wanted: impl Fn(&WorkerItem) -> bool,
-    ) -> Option<(Guard<'_, Activities>, Stored<WorkerItem>)> {
-        let (guard, seen) = self
-            .queue
-            .claim_ready(timeout, |known| known.item().is_some_and(&wanted))?;
-        Some((guard, seen?))
-    }
-
     /// Hands an activity to a worker.
     pub(super) fn hand_out(&self, guard: Guard<'_, Activities>, lock: WorkLock) {
         let long_poll = lock.request.is_some();
         if long_poll {
             self.reads.note_fetch(&lock.item.document.instance_id);
         }
+        let until = lock.item.document.locked_until.unwrap_or_default();
         let won = Won {
             token: lock.token.clone(),
-            until: self
-                .store
-                .local_time(lock.item.document.locked_until.unwrap_or_default()),
+            until: self.store.local_time(until),
             lock: Arc::new(tokio::sync::Mutex::new(lock)),
         };
         guard.hand_out(won, long_poll, KnownActivity::forget);
@@ -159,11 +130,10 @@ impl ActivityQueue {
 
     /// Returns the prelock of an activity, for the next worker that fetches.
     pub(super) fn won(&self, item: Stored<WorkerItem>) -> Won<Stored<WorkerItem>> {
+        let until = item.document.locked_until.unwrap_or_default();
         Won {
             token: item.document.lock_token.clone().unwrap_or_default(),
-            until: self
-                .store
-                .local_time(item.document.locked_until.unwrap_or_default()),
+            until: self.store.local_time(until),
             lock: item,
         }
     }

@@ -1,10 +1,12 @@
 //! Tells the history reads of workers, which precede an activity, from the reads of clients.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::mutex::lock;
 
 /// A worker reads the history right after it has fetched an activity, or never.
 const READS_WITHIN: Duration = Duration::from_secs(1);
@@ -16,14 +18,9 @@ pub(super) struct WorkerReads {
 }
 
 impl WorkerReads {
-    fn expected(&self) -> MutexGuard<'_, HashMap<String, (usize, Instant)>> {
-        // The map is valid between any two statements, so a panic elsewhere does not corrupt it.
-        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Expects a read, because a worker has fetched an activity of this instance.
     pub(super) fn note_fetch(&self, instance_id: &str) {
-        let mut expected = self.expected();
+        let mut expected = lock(&self.expected);
         let (count, since) = expected
             .entry(instance_id.to_owned())
             .or_insert((0, Instant::now()));
@@ -33,7 +30,7 @@ impl WorkerReads {
 
     /// Returns whether a read belongs to a worker. Returns `true` once per fetched activity.
     pub(super) fn take(&self, instance_id: &str) -> bool {
-        let mut expected = self.expected();
+        let mut expected = lock(&self.expected);
         let Some((count, since)) = expected.get_mut(instance_id) else {
             return false;
         };
@@ -48,6 +45,6 @@ impl WorkerReads {
     /// Forgets the reads that did not come.
     pub(super) fn sweep(&self) {
         let in_time = |since: &Instant| since.elapsed() < READS_WITHIN;
-        self.expected().retain(|_, (_, since)| in_time(since));
+        lock(&self.expected).retain(|_, (_, since)| in_time(since));
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use cdb_model::Stored;
+use cdb_model::{Document, Stored};
 use futures::StreamExt as _;
 use futures::stream;
 
 use super::capability::ActivityKey;
-use super::lock::{lock_patch, read, unlocked};
+use super::lock::unlock_until;
 use crate::documents::WorkerItem;
 use crate::services::Services;
 use crate::store::Store;
@@ -55,7 +55,7 @@ pub(crate) async fn release_all(services: &Services) {
             let mut lock = shared.lock().await;
             if lock.holds(services.store.now()) {
                 let item = &lock.item.document;
-                let (key, token) = (ActivityKey::of(item), item.lock_token.clone());
+                let (key, token) = (item.key(), item.lock_token.clone());
                 let free = release_taken(services, &key, token.as_deref()).await;
                 services.activities().finish(&mut lock);
                 note_free(services, free);
@@ -72,7 +72,7 @@ async fn release_taken(
     key: &ActivityKey,
     token: Option<&str>,
 ) -> Option<Stored<WorkerItem>> {
-    match read(services.container(), key).await {
+    match services.container().read(key).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == token => {
             unlock(&services.store, stored).await
         }
@@ -85,20 +85,11 @@ async fn release_taken(
 }
 
 /// Releases a lock. The attempt does not count, because no worker has run the activity.
-async fn unlock(store: &Store, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
-    let free = unlocked(stored.document.clone(), store.now(), false);
-    let patch = lock_patch(&free);
-    match store.container.patch_stored(&stored, &patch).await {
-        Ok(written) => {
-            stored.etag = written.etag;
-            stored.document = free;
-            Some(stored)
-        }
-        Err(error) => {
-            tracing::debug!(%error, "a lock was not released; it will expire");
-            None
-        }
-    }
+async fn unlock(store: &Store, stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
+    let unlocked = unlock_until(store, stored, store.now(), false).await;
+    unlocked
+        .inspect_err(|error| tracing::debug!(%error, "a lock was not released; it will expire"))
+        .ok()
 }
 
 /// Notes a released activity for the next worker that fetches.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_coordination::{Kept, keep};
-use cdb_model::Patch;
+use cdb_model::{Patch, Stored};
 
 use super::LOST;
 use super::running::WorkLock;
@@ -60,17 +60,14 @@ async fn extend(
         match &kept {
             Err(error) if may_wait(&services.store, lock, error.is_transient()).await => continue,
             Ok(Kept::Written(etag)) => {
-                let mut item = lock.item.document.clone();
+                let item = &mut lock.item.document;
                 item.locked_until = Some(until);
                 item.visible_at = until;
-                let local_until = services.store.local_time(until);
-                services
-                    .activities()
-                    .local()
-                    .extend(&lock.token, local_until);
-                lock.advance(item, etag.clone());
+                lock.item.etag = etag.clone();
+                let until = services.store.local_time(until);
+                services.activities().local().extend(&lock.token, until);
             }
-            Ok(Kept::Held(stored)) => lock.advance(stored.document.clone(), stored.etag.clone()),
+            Ok(Kept::Held(stored)) => lock.item = Stored::clone(stored),
             Ok(Kept::Lost) | Err(_) => {}
         }
         return kept;

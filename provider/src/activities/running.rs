@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cdb_model::{ETag, Stored, Timestamp};
+use cdb_model::{Stored, Timestamp};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::WorkerCapability;
@@ -41,18 +41,8 @@ impl WorkLock {
 
     /// Returns whether the lock holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
-        !self.ended
-            && self
-                .item
-                .document
-                .locked_until
-                .is_some_and(|until| until > now)
-    }
-
-    /// Notes the version that a write of this process gave the item.
-    pub(crate) fn advance(&mut self, item: WorkerItem, etag: ETag) {
-        self.item.document = item;
-        self.item.etag = etag;
+        let until = self.item.document.locked_until;
+        !self.ended && until.is_some_and(|until| until > now)
     }
 }
 

@@ -1,13 +1,11 @@
 //! The chunks of deleted documents.
 
 use cdb_client::ContainerClient;
-use cdb_model::{BulkBatch, Query};
+use cdb_model::Query;
 
 use crate::documents::{Chunk, ChunkKey, Chunked, Durable, Text};
 use crate::error::Result;
-
-/// The most chunks that one bulk deletes.
-const BULK_CHUNKS: usize = 100;
+use crate::spill;
 
 /// Returns the texts of a document that may be stored in chunks.
 fn texts(document: &Durable) -> Vec<&Text> {
@@ -37,7 +35,7 @@ fn texts(document: &Durable) -> Vec<&Text> {
 pub(super) fn refers(document: &Durable) -> bool {
     match document {
         Durable::Spill(_) => true,
-        Durable::OutboxIntent(intent) if intent.more.is_some() => true,
+        Durable::OutboxIntent(intent) => intent.has_chunks(),
         _ => texts(document).iter().any(|text| text.chunked().is_some()),
     }
 }
@@ -47,20 +45,9 @@ pub(super) async fn delete_of(
     container: &ContainerClient<Durable>,
     documents: impl Iterator<Item = &Durable>,
 ) -> Result<()> {
-    let keys: Vec<ChunkKey> = documents
-        .flat_map(texts)
-        .filter_map(Text::chunked)
-        .flat_map(keys_of)
-        .collect();
-    delete(container, &keys).await
-}
-
-/// Deletes the chunks of one text.
-pub(super) async fn delete_text(
-    container: &ContainerClient<Durable>,
-    text: &Chunked,
-) -> Result<()> {
-    delete(container, &keys_of(text)).await
+    let texts = documents.flat_map(texts).filter_map(Text::chunked);
+    let texts: Vec<Chunked> = texts.cloned().collect();
+    spill::delete_chunks(container, texts.into_iter().flat_map(Chunked::into_keys)).await
 }
 
 /// Deletes all chunks in the partition of an instance.
@@ -71,36 +58,7 @@ pub(super) async fn delete_all(
     let query = Query::<Chunk>::in_partition(instance_id).values(Chunk::PART);
     let parts = container.query(query).row_by_row().all().await?;
     // A chunk without a name was not written by this crate.
-    let keys: Vec<ChunkKey> = parts
-        .into_iter()
-        .flatten()
-        .map(|part| ChunkKey::new(instance_id, part))
-        .collect();
-    delete(container, &keys).await
-}
-
-fn keys_of(chunked: &Chunked) -> Vec<ChunkKey> {
-    let parts = chunked.parts();
-    parts
-        .map(|part| ChunkKey::new(&*chunked.instance_id, part))
-        .collect()
-}
-
-/// Deletes chunks. A missing chunk is not an error.
-async fn delete(container: &ContainerClient<Durable>, keys: &[ChunkKey]) -> Result<()> {
-    for keys in keys.chunks(BULK_CHUNKS) {
-        let mut bulk = BulkBatch::<Durable>::new();
-        for key in keys {
-            bulk.delete(key)?;
-        }
-        for result in container.execute_bulk(&bulk).await {
-            match result {
-                Err(error) if !error.is_not_found() => {
-                    return Err(error.into());
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(())
+    let parts = parts.into_iter().flatten();
+    let keys = parts.map(|part| ChunkKey::new(instance_id, part));
+    spill::delete_chunks(container, keys).await
 }

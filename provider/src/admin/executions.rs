@@ -49,11 +49,8 @@ pub(crate) async fn info(
     let events = segments.documents.iter().map(|segment| segment.event_count);
     let events: u64 = events.sum();
     let execution = find(container, instance, execution_id, events > 0).await?;
-    let Some(execution) = execution else {
-        return Err(Error::Refused(format!(
-            "execution {execution_id} of instance {instance_id} not found"
-        )));
-    };
+    let unknown = || format!("execution {execution_id} of instance {instance_id} not found");
+    let execution = execution.ok_or_else(|| Error::Refused(unknown()))?;
     Ok(ExecutionInfo {
         execution_id,
         status: execution.status.to_string(),
@@ -72,7 +69,7 @@ async fn find(
     has_history: bool,
 ) -> Result<Option<Execution>> {
     if instance.current_execution_id == execution_id {
-        return Ok(Some(newest(instance)));
+        return Ok(Some(Execution::newest(&instance)));
     }
     let key = ExecutionKey::new(&*instance.instance_id, execution_id);
     let ended = container.read(&key).await?.map(|stored| stored.document);
@@ -86,15 +83,4 @@ async fn find(
         instance_id: instance.instance_id,
     };
     Ok(ended.or_else(|| has_history.then(legacy)))
-}
-
-fn newest(instance: Instance) -> Execution {
-    Execution {
-        execution_id: instance.current_execution_id,
-        status: instance.status,
-        output: instance.output,
-        started_at: instance.started_at.unwrap_or(instance.created_at),
-        completed_at: instance.completed_at,
-        instance_id: instance.instance_id,
-    }
 }

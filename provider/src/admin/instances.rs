@@ -1,16 +1,25 @@
 //! Lists instances and their relations.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query};
+use cdb_model::{Filter, Query, Timestamp, ValueQuery};
 use duroxide::providers::{InstanceFilter, InstanceInfo};
 
 use crate::documents::{Durable, Instance, Status, Text};
 use crate::error::{Error, Result};
 use crate::{history, spill};
 
+/// The number of parents whose children one query finds, bounded by the practical length of a list
+/// in the query language.
+const PARENTS: usize = 100;
+
 /// Matches the instances that callers may see: those whose first turn is committed.
 fn visible() -> Filter<Instance> {
     Instance::STATUS.ne(Status::Pending)
+}
+
+/// Matches the instances without a parent.
+pub(super) fn is_root() -> Filter<Instance> {
+    Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined()
 }
 
 /// Returns the ids of the instances that match a filter, newest first.
@@ -25,11 +34,15 @@ async fn ids(
     if let Some(limit) = limit {
         query = query.top(limit);
     }
-    let found = container
-        .query(query.values(Instance::INSTANCE_ID))
-        .row_by_row()
-        .all()
-        .await?;
+    ids_of(container, query.values(Instance::INSTANCE_ID)).await
+}
+
+/// Returns the ids that a query finds.
+pub(super) async fn ids_of(
+    container: &ContainerClient<Durable>,
+    query: ValueQuery<Instance, String>,
+) -> Result<Vec<String>> {
+    let found = container.query(query).row_by_row().all().await?;
     // An id that is not a string does not belong to a document of this crate.
     Ok(found.into_iter().flatten().collect())
 }
@@ -57,18 +70,22 @@ pub(crate) async fn children(
     ids(container, filter, None).await
 }
 
-/// Returns the ids of an instance and its descendants, each after its parent.
+/// Returns the ids of `roots`, then of their children, and so on, level by level.
 pub(super) async fn tree(
     container: &ContainerClient<Durable>,
-    root: String,
-) -> Result<Vec<String>> {
-    let mut tree = Vec::new();
-    let mut open = vec![root];
-    while let Some(id) = open.pop() {
-        open.extend(children(container, &id).await?);
-        tree.push(id);
+    roots: Vec<String>,
+) -> Result<Vec<Vec<String>>> {
+    let mut levels = vec![roots];
+    while let Some(parents) = levels.last().filter(|parents| !parents.is_empty()) {
+        let mut children = Vec::new();
+        for parents in parents.chunks(PARENTS) {
+            let theirs = Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some));
+            let query = Query::<Instance>::across_partitions().filter(theirs);
+            children.extend(ids_of(container, query.values(Instance::INSTANCE_ID)).await?);
+        }
+        levels.push(children);
     }
-    Ok(tree)
+    Ok(levels)
 }
 
 /// Returns the ids of the instances that match a duroxide filter and a condition.
@@ -80,8 +97,7 @@ pub(super) async fn filtered(
 ) -> Result<Vec<String>> {
     let mut condition = visible() & condition;
     if let Some(before) = filter.completed_before {
-        let before = cdb_model::Timestamp::from_millis(before);
-        condition = condition & Instance::COMPLETED_AT.lt(before);
+        condition = condition & Instance::COMPLETED_AT.lt(Timestamp::from_millis(before));
     }
     let limit = filter.limit.unwrap_or(default_limit);
     let Some(wanted) = &filter.instance_ids else {

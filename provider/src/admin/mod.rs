@@ -7,5 +7,6 @@ pub(crate) mod instances;
 pub(crate) mod metrics;
 pub(crate) mod prune;
 pub(crate) mod purge;
+mod removal;
 mod row;
 mod withdraw;

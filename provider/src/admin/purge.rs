@@ -9,7 +9,10 @@ use cdb_model::{Filter, Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
 use futures::{StreamExt as _, stream};
 
-use super::delete::delete_partition;
+use super::delete::add;
+use super::instances;
+use super::metrics::count;
+use super::removal::Removal;
 use crate::documents::{Durable, Instance, Status};
 use crate::error::{InOperation, Result};
 
@@ -19,9 +22,6 @@ const PURGE: &str = "purge";
 const SLICE: u32 = 100;
 /// The number of partitions that are deleted concurrently.
 const CONCURRENCY: usize = 8;
-/// The number of parents whose children one query finds, bounded by the practical length of a list
-/// in the query language.
-const PARENTS: usize = 100;
 
 /// Deletes ended instances, one [`slice`](Self::next_slice) after the other.
 ///
@@ -70,13 +70,8 @@ impl Purge {
     /// # Errors
     /// Fails when the service does not answer.
     pub async fn remaining(&self) -> Result<u64, ProviderError> {
-        let counts = self
-            .container
-            .query(Query::across_partitions().filter(self.roots()).count())
-            .all()
-            .await
-            .in_operation(PURGE)?;
-        Ok(counts.into_iter().sum())
+        let remaining = count(&self.container, self.roots()).await;
+        remaining.in_operation(PURGE)
     }
 
     /// Returns the counts of everything deleted so far.
@@ -99,11 +94,11 @@ impl Purge {
             .filter(self.roots())
             .top(SLICE)
             .values(Instance::INSTANCE_ID);
-        let roots = self.ids(query).await?;
+        let roots = instances::ids_of(&self.container, query).await?;
         if roots.is_empty() {
             return Ok(None);
         }
-        let levels = self.with_descendants(roots).await?;
+        let levels = instances::tree(&self.container, roots).await?;
         let mut slice = DeleteInstanceResult::default();
         let mut failure = None;
         // While an ancestor exists, an interrupted purge finds its descendants again.
@@ -120,61 +115,28 @@ impl Purge {
         }
     }
 
-    /// Returns the ids of `roots`, then of their children, and so on, level by level.
-    async fn with_descendants(&self, roots: Vec<String>) -> Result<Vec<Vec<String>>> {
-        let mut levels = vec![roots];
-        while let Some(parents) = levels.last().filter(|parents| !parents.is_empty()) {
-            let mut children = Vec::new();
-            for parents in parents.chunks(PARENTS) {
-                let theirs = Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some));
-                let query = Query::<Instance>::across_partitions().filter(theirs);
-                children.extend(self.ids(query.values(Instance::INSTANCE_ID)).await?);
-            }
-            levels.push(children);
-        }
-        Ok(levels)
-    }
-
     /// Deletes instances concurrently. Tries all of them, and returns the last failure.
     async fn delete_all(&self, ids: Vec<String>, deleted: &mut DeleteInstanceResult) -> Result<()> {
         let mut partitions = stream::iter(ids)
             .map(|id| {
                 let container = self.container.clone();
-                async move {
-                    let mut result = DeleteInstanceResult::default();
-                    let done = delete_partition(&container, &id, &mut result).await;
-                    result.instances_deleted = u64::from(done.is_ok());
-                    (done, result)
-                }
+                async move { Removal::of_instance(&container, &id).run().await }
             })
             .buffer_unordered(CONCURRENCY);
         let mut failure = Ok(());
-        while let Some((done, result)) = partitions.next().await {
-            add(deleted, &result);
-            failure = done.and(failure);
+        while let Some(removed) = partitions.next().await {
+            match removed {
+                Ok(counts) => add(deleted, &counts),
+                Err(error) => failure = Err(error),
+            }
         }
         failure
     }
 
     /// Matches instances that ended before the limit and have no parent.
     fn roots(&self) -> Filter<Instance> {
-        let root =
-            Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined();
         Instance::STATUS.is_in([Status::Completed, Status::Failed])
-            & root
+            & instances::is_root()
             & Instance::COMPLETED_AT.lt(self.ended_before)
     }
-
-    async fn ids(&self, query: cdb_model::ValueQuery<Instance, String>) -> Result<Vec<String>> {
-        let found = self.container.query(query).row_by_row().all().await?;
-        // An id that is not a string does not belong to a document of this crate.
-        Ok(found.into_iter().flatten().collect())
-    }
-}
-
-fn add(sum: &mut DeleteInstanceResult, more: &DeleteInstanceResult) {
-    sum.instances_deleted += more.instances_deleted;
-    sum.executions_deleted += more.executions_deleted;
-    sum.events_deleted += more.events_deleted;
-    sum.queue_messages_deleted += more.queue_messages_deleted;
 }

@@ -1,6 +1,6 @@
 //! A document in the partition of an instance that is being deleted.
 
-use cdb_model::{Batch, BatchError, Location, Stored, Unreadable};
+use cdb_model::{Location, Stored, Unreadable};
 
 use crate::corrupt_documents::is_ours;
 use crate::documents::Durable;
@@ -37,8 +37,13 @@ impl Row {
         }
     }
 
-    /// Adds the deletion of the version that was read.
-    pub(super) fn add_delete(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
-        batch.delete_at(&self.location).map(drop)
+    /// Returns the position in the order of deletion: queues first, the instance last.
+    pub(super) fn rank(&self) -> u8 {
+        match &self.document {
+            Some(Durable::OrchestratorItem(_) | Durable::WorkerItem(_)) => 0,
+            Some(Durable::Execution(_)) => 2,
+            Some(Durable::Instance(_)) => 3,
+            _ => 1,
+        }
     }
 }

@@ -8,7 +8,6 @@
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::{Document, Stored};
 
-use super::chunks;
 use super::row::Row;
 use crate::documents::{Chunked, Durable, NEVER, OrchestratorItem, OutboxIntent, Spill};
 use crate::error::Result;
@@ -64,7 +63,7 @@ async fn messages(container: &ContainerClient<Durable>, intent: &OutboxIntent) -
             continue;
         };
         if chunked.instance_id != intent.instance_id && !is_delivered(container, message).await? {
-            chunks::delete_text(container, &chunked).await?;
+            spill::delete_chunks(container, chunked.into_keys()).await?;
         }
     }
     Ok(())

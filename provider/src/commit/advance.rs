@@ -89,14 +89,11 @@ pub(super) fn ended_execution(
     if result.execution_id <= before.current_execution_id {
         return None;
     }
+    before.started_at?;
+    let ended = Execution::newest(before);
+    let is_terminal = ended.status.is_terminal();
     Some(Execution {
-        instance_id: before.instance_id.clone(),
-        execution_id: before.current_execution_id,
-        status: before.status.clone(),
-        output: before.output.clone(),
-        started_at: before.started_at?,
-        completed_at: before
-            .completed_at
-            .or(before.status.is_terminal().then_some(now)),
+        completed_at: ended.completed_at.or(is_terminal.then_some(now)),
+        ..ended
     })
 }

@@ -51,18 +51,18 @@ fn cached(
     plan: CommitPlan,
     outcome: Option<&BatchOutcome<Durable>>,
 ) -> Option<CachedInstance> {
-    let before = std::mem::replace(&mut turn.history, Ok(History::default()));
-    let history = if result.execution_id > turn.instance.document.current_execution_id {
-        Ok(History {
-            read_at: before.ok().and_then(|history| history.read_at),
+    let before = &turn.instance.document;
+    services.instances().release_history(&before.instance_id);
+    let is_new_execution = result.execution_id > before.current_execution_id;
+    let history = std::mem::replace(&mut turn.history, Ok(History::default())).ok();
+    let history = if is_new_execution {
+        History {
+            read_at: history.and_then(|history| history.read_at),
             ..History::default()
-        })
+        }
     } else {
-        before
+        history?
     };
-    let instance_id = &turn.instance.document.instance_id;
-    services.instances().release_history(instance_id);
-    let history = history.ok()?;
     let history = history.extended(&result.history_delta, plan.history.bytes);
     let id = turn.instance.id.clone();
     let instance = plan.stored(

@@ -34,11 +34,8 @@ pub(super) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> 
         .map(|event| event.event_id)
         .collect();
     let never_sent: HashSet<u64> = result.worker_items.iter().filter_map(scheduled).collect();
-    let sent: Vec<_> = result
-        .cancelled
-        .iter()
-        .filter(|activity| !never_sent.contains(&activity.activity_id))
-        .collect();
+    let mut sent = Vec::from_iter(&result.cancelled);
+    sent.retain(|activity| !never_sent.contains(&activity.activity_id));
     let mut intents = Vec::new();
     for part in sent.chunks(MAX_ACTIVITIES) {
         let key = format!("{}-cancelled-{}", origin.token, intents.len());

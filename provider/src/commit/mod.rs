@@ -24,7 +24,7 @@ use plan::{PlanContext, plan};
 /// Implements `Provider::ack_orchestration_item`.
 pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnResult) -> Result<()> {
     let shared = services.instances().local().running(token)?;
-    let (mut turn, _committing) = shared.lock_for_commit().await;
+    let mut turn = shared.lock().await;
     if !turn.holds(services.store.now()) {
         services.instances().finish(&mut turn);
         return Err(Error::LockLost("it has expired"));
@@ -44,15 +44,7 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     };
     let long_poll = turn.long_poll;
     drop(turn);
-    if intents.is_empty() {
-        return Ok(());
-    }
-    if long_poll {
-        services.spawn(|services| async move { outbox::deliver_all(&services, intents).await });
-    } else {
-        // A caller without long polling sees the turn's effects on other instances at once.
-        outbox::deliver_all(services, intents).await;
-    }
+    outbox::deliver_all(services, intents, long_poll).await;
     Ok(())
 }
 

@@ -11,8 +11,8 @@ use duroxide::providers::WorkItem;
 
 use crate::documents::{
     Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
-    target_instance,
 };
+use crate::enqueue::due_after;
 use crate::instances::TurnResult;
 use crate::spill::Spilling;
 
@@ -105,21 +105,14 @@ impl Outgoing {
         item: &WorkItem,
         others: &mut ForeignItems,
     ) -> Result<(), serde_json::Error> {
-        let visible_at = due(item, origin);
-        let target = target_instance(item);
-        if target == origin.instance_id {
-            let cause = format!("{}-{number}", origin.token);
-            let message = OrchestratorItem::new(item, cause, visible_at, origin.now)?;
+        let cause = format!("{}-{number}", origin.token);
+        let due = origin.now + due_after(item, origin.machine_now);
+        let message = OrchestratorItem::new(item, cause, due, origin.now)?;
+        if message.instance_id == origin.instance_id {
             self.own.push(message);
         } else {
-            others
-                .entry(target.to_owned())
-                .or_default()
-                .push(IntentItem {
-                    queue: IntentQueue::Orchestrator,
-                    work_item: Text::Inline(serde_json::to_string(item)?),
-                    visible_at,
-                });
+            let items = others.entry(message.instance_id.clone()).or_default();
+            items.push(intent_message(message));
         }
         Ok(())
     }
@@ -150,13 +143,11 @@ impl Outgoing {
 
     /// Returns the bytes of everything that is sent.
     pub(super) fn bytes(&self) -> usize {
-        let workers = self.workers.iter().map(|item| &item.work_item);
-        let own = self.own.iter().map(|item| &item.work_item);
+        let workers = self.workers.iter().map(|item| item.work_item.bytes());
+        let own = self.own.iter().map(|item| item.work_item.bytes());
         let intents = self.intents.iter().flat_map(|intent| &intent.items);
-        let texts = workers
-            .chain(own)
-            .chain(intents.map(|item| &item.work_item));
-        texts.map(Text::bytes).sum()
+        let intents = intents.map(|item| item.work_item.bytes());
+        workers.chain(own).chain(intents).sum()
     }
 
     /// Moves the items of the own partition into intents if everything does not fit beside `taken`.
@@ -182,14 +173,8 @@ impl Outgoing {
     fn take_own(&mut self) -> Vec<IntentItem> {
         let workers = std::mem::take(&mut self.workers).into_iter();
         let workers = workers.map(intent_activity);
-        let own = std::mem::take(&mut self.own)
-            .into_iter()
-            .map(|item| IntentItem {
-                queue: IntentQueue::Orchestrator,
-                work_item: item.work_item,
-                visible_at: item.visible_at,
-            });
-        workers.chain(own).collect()
+        let own = std::mem::take(&mut self.own).into_iter();
+        workers.chain(own.map(intent_message)).collect()
     }
 
     /// Moves large texts into chunks. If the rest is still too large for the commit, moves all
@@ -255,6 +240,15 @@ fn intent_activity(item: WorkerItem) -> IntentItem {
     }
 }
 
+/// Converts a message to an item of an intent.
+fn intent_message(item: OrchestratorItem) -> IntentItem {
+    IntentItem {
+        queue: IntentQueue::Orchestrator,
+        work_item: item.work_item,
+        visible_at: item.visible_at,
+    }
+}
+
 /// The operations of the commit that create items of the own partition, in order.
 #[derive(Debug, Default)]
 pub(super) struct SentOperations {
@@ -277,16 +271,6 @@ fn intent_bytes(intent: &OutboxIntent) -> usize {
         + items
             .map(|item| item.work_item.header().len() + ITEM_BYTES)
             .sum::<usize>()
-}
-
-/// Returns the due time of a message. A timer carries its due time, by the clock of this machine.
-fn due(item: &WorkItem, origin: &Origin<'_>) -> Timestamp {
-    match item {
-        WorkItem::TimerFired { fire_at_ms, .. } => {
-            origin.now + Timestamp::from_millis(*fire_at_ms).since(origin.machine_now)
-        }
-        _ => origin.now,
-    }
 }
 
 #[cfg(test)]

@@ -110,6 +110,12 @@ impl Text {
     }
 }
 
+impl Default for Text {
+    fn default() -> Self {
+        Self::Inline(String::new())
+    }
+}
+
 impl From<String> for Text {
     fn from(text: String) -> Self {
         Self::Inline(text)
@@ -156,6 +162,12 @@ impl Chunked {
     /// Returns the names of the chunks, in order.
     pub fn parts(&self) -> impl Iterator<Item = String> + '_ {
         (0..self.chunks).map(|number| part(&self.blob, number))
+    }
+
+    /// Returns the keys of the chunks, in order.
+    pub(crate) fn into_keys(self) -> impl Iterator<Item = ChunkKey> {
+        let key = move |number| ChunkKey::new(&*self.instance_id, part(&self.blob, number));
+        (0..self.chunks).map(key)
     }
 
     /// Splits a text into chunks that fit into documents.
@@ -240,6 +252,18 @@ pub struct Spill {
     /// The time of the write. Old spills are swept.
     #[document(index)]
     pub created_at: Timestamp,
+}
+
+impl Spill {
+    /// Creates a spill with a unique name.
+    pub(crate) fn new(instance_id: &str, texts: Vec<Chunked>, now: Timestamp) -> Self {
+        Self {
+            instance_id: instance_id.to_owned(),
+            name: uuid::Uuid::new_v4().to_string(),
+            texts,
+            created_at: now,
+        }
+    }
 }
 
 #[cfg(test)]

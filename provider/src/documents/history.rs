@@ -4,7 +4,7 @@ use cdb_model::{Document, Timestamp};
 use duroxide::Event;
 use serde::{Deserialize, Serialize};
 
-use super::{Status, Text};
+use super::{Instance, Status, Text};
 
 /// The events that one turn appended to one execution. A document of `duroxide-cdb` holds a single
 /// event.
@@ -145,4 +145,18 @@ pub struct Execution {
     pub started_at: Timestamp,
     /// The time of its end.
     pub completed_at: Option<Timestamp>,
+}
+
+impl Execution {
+    /// Describes the newest execution of an instance.
+    pub(crate) fn newest(instance: &Instance) -> Self {
+        Self {
+            instance_id: instance.instance_id.clone(),
+            execution_id: instance.current_execution_id,
+            status: instance.status.clone(),
+            output: instance.output.clone(),
+            started_at: instance.started_at.unwrap_or(instance.created_at),
+            completed_at: instance.completed_at,
+        }
+    }
 }

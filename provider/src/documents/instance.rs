@@ -39,7 +39,7 @@ use super::Text;
 /// assert!(order.document.has_more());
 /// # Ok(()) }
 /// ```
-#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[derive(Document, Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "instance", id = "{instance_id}:instance")]
 #[document(composite(BY_CREATED = r#type, created_at))]
@@ -113,24 +113,11 @@ impl Instance {
     pub fn pending(instance_id: &str, now: Timestamp) -> Self {
         Self {
             instance_id: instance_id.to_owned(),
-            orchestration_name: String::new(),
-            orchestration_version: None,
             current_execution_id: 1,
-            status: Status::Pending,
-            output: None,
-            parent_instance_id: None,
-            pinned_duroxide_version_packed: None,
-            custom_status: None,
-            custom_status_version: 0,
-            lock_token: None,
-            locked_until: None,
-            commit_token: None,
-            attempts: BTreeMap::new(),
             history_documents: Some(0),
             created_at: now,
             updated_at: now,
-            started_at: None,
-            completed_at: None,
+            ..Self::default()
         }
     }
 
@@ -164,10 +151,11 @@ impl Lockable for Instance {
 /// // A status of a newer version is preserved.
 /// assert_eq!(Status::from("Suspended".to_owned()).to_string(), "Suspended");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Status {
     /// Locked for a first turn that is not committed yet. Not listed as an instance.
+    #[default]
     Pending,
     /// Running.
     Running,

@@ -31,7 +31,7 @@ use super::{Chunked, Text};
 /// assert!(store.container().query(given_up).first().await?.is_none());
 /// # Ok(()) }
 /// ```
-#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[derive(Document, Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "outbox_intent", id = "{instance_id}:intent:{idempotency_key}")]
 #[document(composite(BY_CREATED = r#type, created_at))]
@@ -78,14 +78,15 @@ impl OutboxIntent {
             instance_id: instance_id.to_owned(),
             idempotency_key,
             target_instance_id: target.to_owned(),
-            items: Vec::new(),
-            more: None,
-            cancelled: Vec::new(),
-            payload: None,
             created_at: now,
-            attempt_count: 0,
-            failure: None,
+            ..Self::default()
         }
+    }
+
+    /// Returns whether the intent or one of its messages is stored in chunks.
+    pub(crate) fn has_chunks(&self) -> bool {
+        let mut items = self.items.iter();
+        self.more.is_some() || items.any(|item| item.work_item.chunked().is_some())
     }
 }
 

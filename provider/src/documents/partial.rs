@@ -2,16 +2,23 @@
 //! and to fail what they belong to. A partial document is never written back as a whole: its lock
 //! is a patch, and a commit replaces or deletes it.
 
-use cdb_model::{DocumentKey, PartitionKeyValue, Stored, Unreadable};
+use cdb_model::{Document, DocumentKey, PartitionKeyValue, Stored, Unreadable};
 
 use super::{FIRST_DUE, Instance, OrchestratorItem, OutboxIntent, Status, Text, WorkerItem};
 use super::{WorkerItemKey, dispatch_slot};
 
 /// A document type that can be decoded in part.
-pub(crate) trait Partial: Sized {
+pub(crate) trait Partial: Document {
+    /// Decodes the readable fields of a document of this instance. Returns `None` for a document
+    /// without its own key.
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self>;
+
     /// Decodes the readable fields. Returns `None` for another type, and for a document without an
     /// instance or without its own key.
-    fn partial(found: &Unreadable) -> Option<Self>;
+    fn partial(found: &Unreadable) -> Option<Self> {
+        let instance_id = found.is_a::<Self>().then(|| instance_of(found))?;
+        Self::decode(found, instance_id?)
+    }
 
     /// Decodes the readable fields, with the document's id, ETag and timestamp.
     fn partial_stored(found: &Unreadable) -> Option<Stored<Self>> {
@@ -33,11 +40,8 @@ fn instance_of(found: &Unreadable) -> Option<String> {
 }
 
 impl Partial for Instance {
-    fn partial(found: &Unreadable) -> Option<Self> {
-        if !found.is_a::<Self>() {
-            return None;
-        }
-        let pending = Self::pending(&instance_of(found)?, found.timestamp());
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
+        let pending = Self::pending(&instance_id, found.timestamp());
         Some(Self {
             orchestration_name: found.field(Self::ORCHESTRATION_NAME).unwrap_or_default(),
             orchestration_version: found.field(Self::ORCHESTRATION_VERSION).unwrap_or_default(),
@@ -64,11 +68,7 @@ impl Partial for Instance {
 }
 
 impl Partial for OrchestratorItem {
-    fn partial(found: &Unreadable) -> Option<Self> {
-        if !found.is_a::<Self>() {
-            return None;
-        }
-        let instance_id = instance_of(found)?;
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
         Some(Self {
             cause: found.field(Self::CAUSE).unwrap_or_default(),
             work_item: Text::Damaged(found.to_string()),
@@ -79,18 +79,14 @@ impl Partial for OrchestratorItem {
             attempt_count: found.field(Self::ATTEMPT_COUNT).unwrap_or_default(),
             reserved: found.field(Self::RESERVED).unwrap_or_default(),
             delivered: found.field(Self::DELIVERED).unwrap_or_default(),
-            ttl: None,
             instance_id,
+            ..Self::default()
         })
     }
 }
 
 impl Partial for WorkerItem {
-    fn partial(found: &Unreadable) -> Option<Self> {
-        if !found.is_a::<Self>() {
-            return None;
-        }
-        let instance_id = instance_of(found)?;
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
         // The failure of the activity needs both ids. The item id holds them too.
         let key = found.location.as_ref()?;
         let key = WorkerItemKey::parse(key.id.as_str()).ok();
@@ -112,20 +108,16 @@ impl Partial for WorkerItem {
             lock_token: found.field(Self::LOCK_TOKEN).unwrap_or_default(),
             locked_until: found.field(Self::LOCKED_UNTIL).unwrap_or_default(),
             attempt_count: found.field(Self::ATTEMPT_COUNT).unwrap_or_default(),
-            session_id: None,
             tag: found.field(Self::TAG).unwrap_or_default(),
             instance_id,
+            ..Self::default()
         })
     }
 }
 
 impl Partial for OutboxIntent {
     /// Decodes only the location: a message must not be delivered in part.
-    fn partial(found: &Unreadable) -> Option<Self> {
-        if !found.is_a::<Self>() {
-            return None;
-        }
-        let instance_id = instance_of(found)?;
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
         let key = found.field(Self::IDEMPOTENCY_KEY).unwrap_or_default();
         Some(Self::new(&instance_id, key, "", found.timestamp()))
     }

@@ -33,7 +33,7 @@ use super::Text;
 /// assert_eq!(counts.into_iter().sum::<u64>(), 1); // one count per physical partition
 /// # Ok(()) }
 /// ```
-#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[derive(Document, Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "orch_queue", id = "{instance_id}:orch:{cause}")]
 #[document(composite(BY_DUE = r#type, visible_at))]
@@ -108,11 +108,8 @@ impl OrchestratorItem {
             visible_at,
             enqueued_at,
             execution_id: execution_of(item),
-            attempt_count: 0,
-            reserved: false,
-            delivered: false,
-            ttl: None,
             instance_id,
+            ..Self::default()
         })
     }
 
@@ -178,7 +175,7 @@ impl OrchestratorItem {
 /// assert_eq!((&*oldest.document.instance_id, oldest.document.activity_id), ("film-1", 2));
 /// # Ok(()) }
 /// ```
-#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[derive(Document, Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase")]
 #[document(
     type = "worker_queue",
@@ -252,12 +249,9 @@ impl WorkerItem {
             dispatch_slot: dispatch_slot(instance),
             visible_at: now,
             enqueued_at: now,
-            reserved: false,
-            lock_token: None,
-            locked_until: None,
-            attempt_count: 0,
             session_id: session_id.clone(),
             tag: tag.clone(),
+            ..Self::default()
         }))
     }
 }

@@ -84,26 +84,18 @@ pub(crate) fn gate() -> (Vec<OrchestratorItem>, Vec<WorkerItem>) {
         dispatch_slot: slot,
         visible_at: GATE,
         enqueued_at: GATE,
-        execution_id: None,
         attempt_count: OVERFLOW,
-        reserved: false,
-        delivered: false,
-        ttl: None,
+        ..OrchestratorItem::default()
     };
     let activity = |slot: u8| WorkerItem {
         instance_id: SCHEMA_PARTITION.to_owned(),
-        execution_id: 0,
         activity_id: u64::from(slot),
         work_item: Text::Inline(REASON.to_owned()),
         dispatch_slot: slot,
         visible_at: GATE,
         enqueued_at: GATE,
-        reserved: false,
-        lock_token: None,
-        locked_until: None,
         attempt_count: OVERFLOW,
-        session_id: None,
-        tag: None,
+        ..WorkerItem::default()
     };
     let slots = || 0..GATES;
     (

@@ -1,6 +1,5 @@
 //! Sessions: the binding of activities to a worker.
 
-use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -46,16 +45,4 @@ pub struct Session {
     pub last_activity: Timestamp,
     /// The time of the first claim.
     pub created_at: Timestamp,
-}
-
-/// The lock belongs to a worker's name, not to one write: all dispatchers of a worker share it, and
-/// a restarted process with the same name keeps it.
-impl Lockable for Session {
-    fn lock_mark(&self) -> Option<&str> {
-        Some(&self.owner_id)
-    }
-
-    fn locked_until(&self) -> Option<Timestamp> {
-        Some(self.locked_until)
-    }
 }

@@ -2,7 +2,7 @@
 //! turn.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_model::ItemId;
@@ -15,17 +15,9 @@ use super::known::{FIRST_BACKOFF, Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
-use crate::local_queue::{
-    FetchRequest, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won,
-};
+use crate::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Won};
+use crate::mutex::lock;
 use crate::store::Store;
-
-/// The most bytes of pending messages in memory. Further messages are read from the store when they
-/// are due.
-const PENDING_BYTES: usize = 32 * 1024 * 1024;
-
-/// The most instances in memory.
-const MAX_INSTANCES: usize = 65_536;
 
 /// The number of consumed messages that are remembered, so that a poll answered before their commit
 /// does not bring them back.
@@ -57,17 +49,9 @@ struct Consumed {
 
 impl InstanceQueue {
     pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
-        let now = Instant::now().into_std();
-        let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
-        let limits = Limits {
-            memory: Memory {
-                pending: PENDING_BYTES,
-                cached: usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX),
-            },
-            slots: MAX_INSTANCES,
-        };
+        let cached = usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX);
         Self {
-            queue: LocalQueue::new(Queue::new(pace, limits)),
+            queue: LocalQueue::new(config, cached),
             consumed: Mutex::default(),
             store,
         }
@@ -76,13 +60,6 @@ impl InstanceQueue {
     /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Instances> {
         &self.queue
-    }
-
-    /// Notes a fact that this process learned without a poll.
-    fn learn(&self, instance_id: &str, learn: impl FnOnce(&mut KnownInstance, std::time::Instant)) {
-        let key = instance_id.to_owned();
-        self.queue
-            .with(|queue, now| queue.learn(&key, now, |known| learn(known, now)));
     }
 
     /// Notes a pending message that this process has queued or released.
@@ -94,19 +71,15 @@ impl InstanceQueue {
         }
         let instance_id = document.instance_id.clone();
         self.queue.with(|queue, now| {
-            let note = |known: &mut KnownInstance| {
+            let known = queue.known(&instance_id);
+            if known.is_some_and(KnownInstance::is_unfit) {
+                // The message may be the one that the instance waited for.
+                queue.end_backoff(&instance_id);
+            }
+            queue.learn(&instance_id, now, |known| {
                 known.clear_unfit();
                 known.note(message, now + after, false);
-            };
-            // The message may be the one that the instance waited for.
-            if queue
-                .known(&instance_id)
-                .is_some_and(KnownInstance::is_unfit)
-            {
-                queue.learn_and_recheck(&instance_id, now, note);
-            } else {
-                queue.learn(&instance_id, now, note);
-            }
+            });
         });
     }
 
@@ -116,9 +89,12 @@ impl InstanceQueue {
         if after > MAX_DELAY {
             return;
         }
-        self.learn(instance_id, |known, now| {
-            known.search(now + after);
-            known.execution = execution.filter(|number| *number > 1).or(known.execution);
+        let key = instance_id.to_owned();
+        self.queue.with(|queue, now| {
+            queue.learn(&key, now, |known| {
+                known.search(now + after);
+                known.execution = execution.filter(|number| *number > 1).or(known.execution);
+            });
         });
     }
 
@@ -171,10 +147,9 @@ impl InstanceQueue {
         })
     }
 
-    /// Returns the newest execution of an instance, if this process has seen a later one than the
-    /// first. The value is a hint.
-    pub(crate) fn newest_execution(&self, instance_id: &str) -> Option<u64> {
-        self.read(instance_id, |known| known.execution)
+    /// Returns the newest known execution of an instance. The value is a hint.
+    pub(crate) fn newest_execution(&self, instance_id: &str) -> u64 {
+        self.read(instance_id, |known| known.execution).unwrap_or(1)
     }
 
     /// Returns whether a turn of the instance is running in this process, or has left it cached.
@@ -220,13 +195,10 @@ impl InstanceQueue {
     pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) {
         let long_poll = turn.long_poll;
         let execution = turn.instance.document.current_execution_id;
-        let history = turn
-            .history
-            .as_ref()
-            .ok()
-            .map(|history| history.events.clone());
+        let history = turn.events();
         let messages = turn.messages.clone();
-        guard.hand_out(self.won_running(turn), long_poll, |known| {
+        let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
+        guard.hand_out(won, long_poll, |known| {
             known.set_cached(None);
             known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);
@@ -235,40 +207,36 @@ impl InstanceQueue {
         });
     }
 
-    fn won_running(&self, turn: Turn) -> Won<Arc<SharedTurn>> {
-        Won {
-            token: turn.token.clone(),
-            until: self
-                .store
-                .local_time(turn.instance.document.locked_until.unwrap_or_default()),
-            lock: Arc::new(SharedTurn::new(turn)),
-        }
-    }
-
-    /// Returns the prelock of a turn, for the next dispatcher that fetches.
+    /// Returns the lock of a turn.
     pub(crate) fn won(&self, turn: Turn) -> Won<Turn> {
+        let until = turn.instance.document.locked_until.unwrap_or_default();
         Won {
             token: turn.token.clone(),
-            until: self
-                .store
-                .local_time(turn.instance.document.locked_until.unwrap_or_default()),
+            until: self.store.local_time(until),
             lock: turn,
         }
     }
 
     /// Ends a turn whose result is unknown.
     pub(crate) fn finish(&self, turn: &mut Turn) {
+        self.end(turn, |known| known.history = None);
+    }
+
+    fn end(&self, turn: &mut Turn, learn: impl FnOnce(&mut KnownInstance)) {
         turn.ended = true;
-        self.queue.with(|queue, now| {
-            queue.finish(&turn.token, now, |known| known.history = None);
-        });
+        self.queue
+            .with(|queue, now| queue.finish(&turn.token, now, learn));
     }
 
     /// Drops the shared history of a turn before its commit extends it, which saves a copy.
     pub(crate) fn release_history(&self, instance_id: &str) {
+        self.correct(instance_id, |known| known.history = None);
+    }
+
+    fn correct(&self, instance_id: &str, correct: impl FnOnce(&mut KnownInstance)) {
         let key = instance_id.to_owned();
         self.queue
-            .with(|queue, now| queue.correct(&key, now, |known| known.history = None));
+            .with(|queue, now| queue.correct(&key, now, correct));
     }
 
     /// Ends a committed turn. `left` is the cached instance, if it is known.
@@ -278,13 +246,10 @@ impl InstanceQueue {
         left: Option<CachedInstance>,
         execution: u64,
     ) {
-        turn.ended = true;
-        self.queue.with(|queue, now| {
-            queue.finish(&turn.token, now, |known| {
-                known.history = None;
-                known.execution = (execution > 1).then_some(execution);
-                known.set_cached(left.map(Arc::new));
-            });
+        self.end(turn, |known| {
+            known.history = None;
+            known.execution = (execution > 1).then_some(execution);
+            known.set_cached(left.map(Arc::new));
         });
     }
 
@@ -292,11 +257,7 @@ impl InstanceQueue {
     pub(crate) fn finish_with_next(&self, turn: &mut Turn, next: Turn) {
         turn.ended = true;
         let execution = next.instance.document.current_execution_id;
-        let history = next
-            .history
-            .as_ref()
-            .ok()
-            .map(|history| history.events.clone());
+        let history = next.events();
         let messages = next.messages.clone();
         let won = self.won(next);
         self.queue.with(|queue, now| {
@@ -310,13 +271,10 @@ impl InstanceQueue {
 
     /// Notes the messages that a committed turn has consumed.
     pub(crate) fn consumed(&self, instance_id: &str, messages: &[Message]) {
-        let key = instance_id.to_owned();
         // A poll may have found the messages while the turn was running.
-        self.queue
-            .with(|queue, now| queue.correct(&key, now, |known| known.remove_messages(messages)));
+        self.correct(instance_id, |known| known.remove_messages(messages));
         let now = Instant::now();
-        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
-        let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut consumed = lock(&self.consumed);
         for message in messages {
             if consumed.at.insert(message.id().clone(), now).is_none() {
                 consumed.order.push_back(message.id().clone());
@@ -332,7 +290,7 @@ impl InstanceQueue {
     /// Returns whether a message was consumed after it was seen. A message seen later was sent
     /// again after a lost answer.
     fn is_consumed(&self, message: &Message) -> bool {
-        let consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        let consumed = lock(&self.consumed);
         let at = consumed.at.get(message.id());
         at.is_some_and(|at| message.seen_at <= *at)
     }
@@ -346,9 +304,7 @@ impl InstanceQueue {
 
     /// Forgets the known messages of an instance, because they may have changed.
     pub(crate) fn forget_messages(&self, instance_id: &str) {
-        let key = instance_id.to_owned();
-        self.queue
-            .with(|queue, now| queue.correct(&key, now, KnownInstance::forget_messages));
+        self.correct(instance_id, KnownInstance::forget_messages);
     }
 
     /// Returns the next backoff of an instance.

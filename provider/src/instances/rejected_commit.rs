@@ -28,105 +28,85 @@ struct Parent {
     event: u64,
 }
 
-impl RejectedCommit {
-    pub(crate) fn of(history: Option<&History>, rejected: &TurnResult) -> Self {
-        let history = history.map(|history| &**history.events);
-        let history = history.unwrap_or_default().iter();
-        // The newest start counts: a turn can start the next execution.
-        let mut events = rejected.history_delta.iter().chain(history);
-        let parent = events.find_map(|event| match &event.kind {
+impl Parent {
+    fn of(instance: Option<&String>, execution: Option<u64>, event: Option<u64>) -> Option<Self> {
+        Some(Self {
+            instance: instance?.clone(),
+            execution: execution.unwrap_or(1),
+            event: event?,
+        })
+    }
+
+    /// Returns the parent of an orchestration that starts with this event.
+    fn of_event(event: &Event) -> Option<Self> {
+        match &event.kind {
             EventKind::OrchestrationStarted {
                 parent_instance,
                 parent_id,
                 parent_execution_id,
                 ..
-            } => Some(
-                parent_instance
-                    .as_ref()
-                    .zip(*parent_id)
-                    .map(|(instance, event)| Parent {
-                        instance: instance.clone(),
-                        execution: parent_execution_id.unwrap_or(1),
-                        event,
-                    }),
-            ),
+            } => Self::of(parent_instance.as_ref(), *parent_execution_id, *parent_id),
             _ => None,
-        });
+        }
+    }
+
+    /// Returns the parent of an orchestration that this message starts.
+    fn of_message(message: &Message) -> Option<Self> {
+        match message.content.item()? {
+            WorkItem::StartOrchestration {
+                parent_instance,
+                parent_id,
+                parent_execution_id,
+                ..
+            } => Self::of(parent_instance.as_ref(), *parent_execution_id, *parent_id),
+            _ => None,
+        }
+    }
+}
+
+impl RejectedCommit {
+    pub(crate) fn of(history: Option<&History>, rejected: &TurnResult) -> Self {
+        let history = history.map(|history| &**history.events);
+        let history = history.unwrap_or_default().iter();
+        let mut events = rejected.history_delta.iter().chain(history);
         Self {
             metadata: rejected.metadata.clone(),
-            parent: parent.flatten(),
+            parent: events.find_map(Parent::of_event),
         }
     }
 
     /// Finds the parent of a turn whose history is damaged. Returns `None` when the readable events
     /// and messages name no parent.
     pub(crate) fn of_damaged(events: &[Event], messages: &[Message]) -> Option<Self> {
-        let started = events.iter().rev().find_map(|event| match &event.kind {
-            EventKind::OrchestrationStarted {
-                parent_instance,
-                parent_id,
-                parent_execution_id,
-                ..
-            } => Some((parent_instance, *parent_id, *parent_execution_id)),
-            _ => None,
-        });
-        let starts = || {
-            let mut items = messages.iter().filter_map(|message| message.content.item());
-            items.find_map(|item| match item {
-                WorkItem::StartOrchestration {
-                    parent_instance,
-                    parent_id,
-                    parent_execution_id,
-                    ..
-                } => Some((parent_instance, *parent_id, *parent_execution_id)),
-                _ => None,
-            })
-        };
-        let (instance, event, execution) = started.or_else(starts)?;
-        let parent = Parent {
-            instance: instance.clone()?,
-            execution: execution.unwrap_or(1),
-            event: event?,
-        };
+        let parent = events.iter().find_map(Parent::of_event);
+        let parent = parent.or_else(|| messages.iter().find_map(Parent::of_message));
         Some(Self {
             metadata: ExecutionMetadata::default(),
-            parent: Some(parent),
+            parent: Some(parent?),
         })
     }
 
     /// Completes a failure.
     pub(crate) fn complete(self, failure: &mut TurnResult) {
         let status = failure.metadata.status.clone().map(Status::from);
-        let details = failure
-            .history_delta
-            .iter()
-            .rev()
-            .find_map(|event| match &event.kind {
-                EventKind::OrchestrationFailed { details } => Some(details.clone()),
-                _ => None,
-            });
+        let mut events = failure.history_delta.iter().rev();
+        let details = events.find_map(|event| match &event.kind {
+            EventKind::OrchestrationFailed { details } => Some(details.clone()),
+            _ => None,
+        });
         let (Some(Status::Failed), Some(details)) = (status, details) else {
             return;
         };
-        let metadata = &mut failure.metadata;
-        let rejected = self.metadata;
-        fill(
-            &mut metadata.orchestration_name,
-            rejected.orchestration_name,
-        );
-        fill(
-            &mut metadata.orchestration_version,
-            rejected.orchestration_version,
-        );
-        fill(
-            &mut metadata.parent_instance_id,
-            rejected.parent_instance_id,
-        );
+        let (own, turn) = (&mut failure.metadata, self.metadata);
+        fill(&mut own.orchestration_name, turn.orchestration_name);
+        fill(&mut own.orchestration_version, turn.orchestration_version);
+        fill(&mut own.parent_instance_id, turn.parent_instance_id);
+        let Some(parent) = self.parent else { return };
         let is_notified = failure.orchestrator_items.iter().any(|item| {
             matches!(item, WorkItem::SubOrchFailed { parent_instance, .. }
-                if self.parent.as_ref().is_some_and(|parent| parent.instance == *parent_instance))
+                if *parent_instance == parent.instance)
         });
-        if let Some(parent) = self.parent.filter(|_| !is_notified) {
+        if !is_notified {
             failure.orchestrator_items.push(WorkItem::SubOrchFailed {
                 parent_instance: parent.instance,
                 parent_execution_id: parent.execution,
@@ -139,7 +119,5 @@ impl RejectedCommit {
 
 /// Sets a missing value.
 fn fill<T>(value: &mut Option<T>, other: Option<T>) {
-    if value.is_none() {
-        *value = other;
-    }
+    *value = value.take().or(other);
 }

@@ -1,11 +1,12 @@
 //! A locked turn.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_coordination::Lockable;
 use cdb_model::{ETag, Stored, Timestamp};
+use duroxide::Event;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
 use super::cache::{CachedInstance, History};
@@ -59,6 +60,12 @@ impl Turn {
         }
     }
 
+    /// Returns the events of the history; `None` when it cannot be decoded.
+    pub(crate) fn events(&self) -> Option<Arc<Vec<Event>>> {
+        let history = self.history.as_ref().ok();
+        history.map(|history| history.events.clone())
+    }
+
     /// Returns whether the lock holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         !self.ended && !self.instance.document.is_lockable(now)
@@ -86,42 +93,20 @@ impl Turn {
 
 /// A turn in the table. Renewal and commit both change its ETag, so they exclude each other.
 #[derive(Debug)]
-pub(crate) struct SharedTurn {
-    turn: AsyncMutex<Turn>,
-    is_committing: AtomicBool,
-}
+pub(crate) struct SharedTurn(AsyncMutex<Turn>);
 
 impl SharedTurn {
     pub(crate) fn new(turn: Turn) -> Self {
-        Self {
-            turn: AsyncMutex::new(turn),
-            is_committing: AtomicBool::new(false),
-        }
+        Self(AsyncMutex::new(turn))
     }
 
     /// Waits for exclusive access to the turn.
     pub(crate) async fn lock(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().await
+        self.0.lock().await
     }
 
-    /// Waits for exclusive access to the turn, and marks it as committing.
-    pub(crate) async fn lock_for_commit(&self) -> (MutexGuard<'_, Turn>, Committing<'_>) {
-        let turn = self.turn.lock().await;
-        self.is_committing.store(true, Ordering::Relaxed);
-        (turn, Committing(self))
-    }
-
-    /// Returns whether a commit is running, which renews the lock itself.
+    /// Returns whether a call is using the turn. A commit renews the lock itself.
     pub(crate) fn is_committing(&self) -> bool {
-        self.is_committing.load(Ordering::Relaxed)
-    }
-}
-
-/// A running commit of a turn.
-pub(crate) struct Committing<'a>(&'a SharedTurn);
-
-impl Drop for Committing<'_> {
-    fn drop(&mut self) {
-        self.0.is_committing.store(false, Ordering::Relaxed);
+        self.0.try_lock().is_err()
     }
 }

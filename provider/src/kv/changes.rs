@@ -50,17 +50,16 @@ impl KvState {
 
     /// Returns the changes that move all deltas into the store.
     fn merged(&self, touched: BTreeMap<String, KeyValueDelta>) -> KvChanges {
-        let mut deltas: BTreeMap<String, KeyValueDelta> = self
-            .delta
-            .iter()
-            .map(|stored| (stored.document.key.clone(), stored.document.clone()))
-            .collect();
+        let before = self.delta.iter().map(|stored| stored.document.clone());
+        let before = before.map(|delta| (delta.key.clone(), delta));
+        let mut deltas: BTreeMap<String, KeyValueDelta> = before.collect();
         deltas.extend(touched);
         let mut changes = KvChanges {
             gone_deltas: self.delta.clone(),
             ..KvChanges::default()
         };
         for (key, delta) in deltas {
+            let old = self.store.iter().find(|stored| stored.document.key == key);
             match delta.value {
                 Some(value) => changes.values.push(KeyValue {
                     instance_id: delta.instance_id,
@@ -70,12 +69,7 @@ impl KvState {
                     last_updated_at_ms: delta.last_updated_at_ms,
                 }),
                 // Deleting a missing document would abort the whole batch.
-                None => changes.gone_values.extend(
-                    self.store
-                        .iter()
-                        .find(|stored| stored.document.key == key)
-                        .cloned(),
-                ),
+                None => changes.gone_values.extend(old.cloned()),
             }
         }
         changes
@@ -89,14 +83,7 @@ impl KvState {
         events: &[Event],
         now: Timestamp,
     ) -> BTreeMap<String, KeyValueDelta> {
-        let delta = |key: &str, value: Option<&String>, at: Timestamp| KeyValueDelta {
-            instance_id: instance_id.to_owned(),
-            key: key.to_owned(),
-            value: value.cloned(),
-            execution_id,
-            last_updated_at_ms: at,
-        };
-        let mut touched = BTreeMap::new();
+        let mut touched: BTreeMap<&str, (Option<&String>, Timestamp)> = BTreeMap::new();
         for event in events {
             match &event.kind {
                 EventKind::KeyValueSet {
@@ -105,24 +92,29 @@ impl KvState {
                     last_updated_at_ms,
                 } => {
                     let at = Timestamp::from_millis(*last_updated_at_ms);
-                    touched.insert(key.clone(), delta(key, Some(value), at));
+                    touched.insert(key, (Some(value), at));
                 }
                 EventKind::KeyValueCleared { key } => {
-                    touched.insert(key.clone(), delta(key, None, now));
+                    touched.insert(key, (None, now));
                 }
                 EventKind::KeyValuesCleared => {
-                    let stored = self.store.iter().map(|stored| &stored.document.key);
-                    let changed = self.delta.iter().map(|stored| &stored.document.key);
-                    let mut keys: Vec<String> = stored.chain(changed).cloned().collect();
-                    keys.extend(touched.keys().cloned());
-                    for key in keys {
-                        let cleared = delta(&key, None, now);
-                        touched.insert(key, cleared);
-                    }
+                    let stored = self.store.iter().map(|stored| &*stored.document.key);
+                    let changed = self.delta.iter().map(|stored| &*stored.document.key);
+                    let earlier: Vec<&str> = touched.keys().copied().collect();
+                    let keys = stored.chain(changed).chain(earlier);
+                    touched.extend(keys.map(|key| (key, (None, now))));
                 }
                 _ => {}
             }
         }
-        touched
+        let touched = touched.into_iter();
+        let deltas = touched.map(|(key, (value, at))| KeyValueDelta {
+            instance_id: instance_id.to_owned(),
+            key: key.to_owned(),
+            value: value.cloned(),
+            execution_id,
+            last_updated_at_ms: at,
+        });
+        deltas.map(|delta| (delta.key.clone(), delta)).collect()
     }
 }

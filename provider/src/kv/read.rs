@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query, Stored};
+use cdb_model::{Filter, Query};
 
 use super::{KvRows, KvState};
 use crate::documents::{
@@ -33,10 +33,8 @@ pub(crate) async fn read_value(
     instance_id: &str,
     key: &str,
 ) -> Result<Option<String>> {
-    let (pack, delta) = (
-        KeyValuePackKey::new(instance_id),
-        KeyValueDeltaKey::new(instance_id, key),
-    );
+    let pack = KeyValuePackKey::new(instance_id);
+    let delta = KeyValueDeltaKey::new(instance_id, key);
     let (pack, delta) = futures::try_join!(container.read(&pack), container.read(&delta))?;
     if pack.is_some() {
         return Ok(read_all(container, instance_id).await?.remove(key));
@@ -68,30 +66,12 @@ async fn load(container: &ContainerClient<Durable>, instance_id: &str) -> Result
     let mut found = KvRows::default();
     let state = &mut found.singles;
     for row in rows {
-        let Stored {
-            id,
-            document,
-            etag,
-            timestamp,
-        } = row;
+        let mut document = None;
+        let row = row.map(|found| document = Some(found));
         match document {
-            Durable::KeyValue(document) => {
-                state.store.push(Stored {
-                    id,
-                    document,
-                    etag,
-                    timestamp,
-                });
-            }
-            Durable::KeyValueDelta(document) => {
-                state.delta.push(Stored {
-                    id,
-                    document,
-                    etag,
-                    timestamp,
-                });
-            }
-            Durable::KeyValuePack(pack) => found.pack = Some(pack),
+            Some(Durable::KeyValue(value)) => state.store.push(row.map(|()| value)),
+            Some(Durable::KeyValueDelta(delta)) => state.delta.push(row.map(|()| delta)),
+            Some(Durable::KeyValuePack(pack)) => found.pack = Some(pack),
             _ => {}
         }
     }

@@ -1,7 +1,8 @@
 //! The change of a key-value store in a commit: one document per key, or all keys in one document.
 
 use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, Document, DocumentKey, ItemId, OperationIndex};
+use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, OperationIndex, Stored};
+use serde::ser::Error as _;
 
 use super::state::replace;
 use super::{KvChanges, KvState};
@@ -11,42 +12,62 @@ impl KvChanges {
     /// Packs the whole store after the changes into one document.
     ///
     /// # Errors
-    /// Fails when the store cannot be written as JSON.
+    /// Fails when the store cannot be written as JSON, or a key has no valid id.
     pub(crate) fn pack(
         self,
         instance_id: &str,
         state: &KvState,
     ) -> Result<KvUpdate, serde_json::Error> {
-        let mut contents = PackedKeyValues::default();
-        let kept = state.store.iter().filter(|kept| {
-            self.gone_values.iter().all(|gone| gone.id != kept.id)
-                && (self.values.iter()).all(|value| value.key != kept.document.key)
-        });
-        contents
-            .store
-            .extend(kept.map(|stored| stored.document.clone()));
-        contents.store.extend(self.values);
-        let kept = state.delta.iter().filter(|kept| {
-            self.gone_deltas.iter().all(|gone| gone.id != kept.id)
-                && (self.deltas.iter()).all(|delta| delta.key != kept.document.key)
-        });
-        contents
-            .delta
-            .extend(kept.map(|stored| stored.document.clone()));
-        contents.delta.extend(self.deltas);
+        let applied = self.applied(state.clone(), || Some(ETag::new(String::new())));
+        let no_id = || serde_json::Error::custom("a key of the key-value store has no id");
+        let state = applied.ok_or_else(no_id)?;
+        let contents = PackedKeyValues {
+            store: documents(&state.store),
+            delta: documents(&state.delta),
+        };
         let pack = KeyValuePack {
             instance_id: instance_id.to_owned(),
             value: Text::Inline(serde_json::to_string(&contents)?),
         };
-        Ok(KvUpdate::Pack(pack, contents))
+        Ok(KvUpdate::Pack(pack, state))
     }
+
+    /// Returns the state after the changes; `None` when an ETag is unknown, or a key has no valid
+    /// id.
+    fn applied(
+        self,
+        mut state: KvState,
+        mut etag: impl FnMut() -> Option<ETag>,
+    ) -> Option<KvState> {
+        for gone in self.gone_values {
+            state.store.retain(|stored| stored.id != gone.id);
+        }
+        for gone in self.gone_deltas {
+            state.delta.retain(|stored| stored.id != gone.id);
+        }
+        for value in self.values {
+            replace(&mut state.store, value.key().to_id().ok()?, value, etag()?);
+        }
+        for delta in self.deltas {
+            replace(&mut state.delta, delta.key().to_id().ok()?, delta, etag()?);
+        }
+        Some(state)
+    }
+}
+
+fn documents<D: Clone>(stored: &[Stored<D>]) -> Vec<D> {
+    stored
+        .iter()
+        .map(|stored| stored.document.clone())
+        .collect()
 }
 
 /// The change of a key-value store: one document per key, or all keys in one document.
 #[derive(Debug)]
 pub(crate) enum KvUpdate {
     Documents(KvChanges),
-    Pack(KeyValuePack, PackedKeyValues),
+    /// The document, and the state that it holds.
+    Pack(KeyValuePack, KvState),
 }
 
 impl KvUpdate {
@@ -95,28 +116,19 @@ impl KvUpdate {
     /// valid id.
     pub(crate) fn applied(
         self,
-        mut state: KvState,
+        state: KvState,
         operations: &[OperationIndex],
         outcome: Option<&BatchOutcome<Durable>>,
     ) -> Option<KvState> {
-        let changes = match self {
-            Self::Pack(pack, contents) => return KvState::unpacked(pack, contents),
-            Self::Documents(changes) => changes,
-        };
-        let is_gone = |id: &ItemId| {
-            changes.gone_values.iter().any(|gone| gone.id == *id)
-                || changes.gone_deltas.iter().any(|gone| gone.id == *id)
-        };
-        state.store.retain(|stored| !is_gone(&stored.id));
-        state.delta.retain(|stored| !is_gone(&stored.id));
-        let mut operations = operations.iter();
-        let mut etag = || Some(outcome?.etag(*operations.next()?)?.clone());
-        for value in changes.values {
-            replace(&mut state.store, value.key().to_id().ok()?, value, etag()?);
+        match self {
+            Self::Pack(pack, state) => Some(KvState {
+                pack: Some(pack),
+                ..state
+            }),
+            Self::Documents(changes) => {
+                let mut operations = operations.iter();
+                changes.applied(state, || Some(outcome?.etag(*operations.next()?)?.clone()))
+            }
         }
-        for delta in changes.deltas {
-            replace(&mut state.delta, delta.key().to_id().ok()?, delta, etag()?);
-        }
-        Some(state)
     }
 }

@@ -31,3 +31,13 @@ pub(crate) struct Won<L> {
     /// The expiry of the lock.
     pub(crate) until: Instant,
 }
+
+impl<L> Won<L> {
+    pub(crate) fn map<M>(self, convert: impl FnOnce(L) -> M) -> Won<M> {
+        Won {
+            lock: convert(self.lock),
+            token: self.token,
+            until: self.until,
+        }
+    }
+}

@@ -1,7 +1,10 @@
 //! The waiting dispatchers and their requests.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
 
 use super::claim::Claim;
 use super::moving_average::MovingAverage;
@@ -21,6 +24,7 @@ pub(crate) struct FetchRequest<A> {
 /// Identifies a waiting fetch.
 pub(super) type WaiterId = u64;
 
+/// A waiting fetch.
 #[derive(Debug)]
 pub(super) struct Waiter<W: Work> {
     pub(super) request: FetchRequest<W::Capability>,
@@ -31,14 +35,24 @@ pub(super) struct Waiter<W: Work> {
     pub(super) is_outdated: bool,
     /// Running attempts of other dispatchers for items that this waiter's poll has found.
     pub(super) undecided: Vec<Claim<W::Key>>,
+    /// Wakes the fetch.
+    pub(super) notify: Arc<Notify>,
+}
+
+impl<W: Work> Waiter<W> {
+    /// Marks the fetch as woken. Returns its handle.
+    pub(super) fn wake(&mut self) -> Arc<Notify> {
+        self.woken = true;
+        self.notify.clone()
+    }
 }
 
 /// All dispatchers of a queue.
 #[derive(Debug)]
 pub(super) struct Dispatchers<W: Work> {
     pub(super) waiting: BTreeMap<WaiterId, Waiter<W>>,
-    /// The waiters to wake once the queue's mutex is released.
-    pub(super) to_wake: Vec<WaiterId>,
+    /// The handles of the waiters to wake once the queue's mutex is released.
+    pub(super) to_wake: Vec<Arc<Notify>>,
     /// The number of dispatchers that are processing an item of a long poll.
     pub(super) working: usize,
     /// The average processing time per item.

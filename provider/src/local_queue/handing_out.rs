@@ -1,6 +1,9 @@
 //! Hands items to waiting dispatchers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
 
 use super::claim::Claim;
 use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
@@ -22,6 +25,7 @@ impl<W: Work> Queue<W> {
             woken: true,
             is_outdated: false,
             undecided: Vec::new(),
+            notify: Arc::default(),
         };
         dispatchers.waiting.insert(dispatchers.next_id, waiter);
         dispatchers.next_id
@@ -52,13 +56,13 @@ impl<W: Work> Queue<W> {
             return self.take(&key, request.lock_timeout, now);
         }
         if must_poll {
-            return self.own_poll(id);
+            return Next::Poll(self.number_poll());
         }
         if is_outdated {
             return Next::End;
         }
         if request.long_poll {
-            let poll = self.polls.next_start();
+            let poll = self.next_poll();
             return Next::Wait(timer.into_iter().chain(poll).min());
         }
         let is_undecided = |claim: &Claim<W::Key>| {
@@ -72,31 +76,19 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Starts the one poll of a fetch without long polling.
-    fn own_poll(&mut self, id: WaiterId) -> Next<W> {
-        if let Some(waiter) = self.dispatchers.waiting.get_mut(&id) {
-            waiter.must_poll = false;
-        }
-        Next::Poll(self.polls.number())
-    }
-
     fn take(&mut self, key: &W::Key, lock_timeout: Duration, now: Instant) -> Next<W> {
-        let Some(slot) = self.slots.get_mut(key) else {
-            return Next::Wait(Some(now));
-        };
-        let next = match std::mem::replace(&mut slot.phase, Phase::Idle) {
-            Phase::Prelocked {
-                lock, token, until, ..
-            } => {
-                let epoch = slot.epoch;
-                slot.phase = Phase::Locking { token, until };
-                let key = key.clone();
-                Next::HandOut(Claim { key, epoch }, lock)
-            }
-            _ => match self.start_attempt(key, now, now + lock_timeout) {
-                Some((claim, attempt)) => Next::Try(claim, attempt),
-                None => Next::Wait(Some(now)),
-            },
+        let slot = self.slots.entry(key.clone()).or_default();
+        let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
+        let next = if let Phase::Prelocked {
+            lock, token, until, ..
+        } = phase
+        {
+            slot.phase = Phase::Locking { token, until };
+            let (key, epoch) = (key.clone(), slot.epoch);
+            Next::HandOut(Claim { key, epoch }, lock)
+        } else {
+            let (claim, attempt) = self.start_attempt(key, now, now + lock_timeout);
+            Next::Try(claim, attempt)
         };
         self.place(key, now);
         self.wake(now);
@@ -106,8 +98,8 @@ impl<W: Work> Queue<W> {
     /// Wakes one waiting dispatcher per ready item that it can take.
     pub(super) fn wake(&mut self, now: Instant) {
         let dispatchers = &mut self.dispatchers;
-        let asleep = dispatchers.waiting.iter_mut();
-        let mut asleep: Vec<_> = asleep.filter(|(_, waiter)| !waiter.woken).collect();
+        let asleep = dispatchers.waiting.values_mut();
+        let mut asleep: Vec<_> = asleep.filter(|waiter| !waiter.woken).collect();
         for key in self.ready.values() {
             if asleep.is_empty() {
                 return;
@@ -115,12 +107,9 @@ impl<W: Work> Queue<W> {
             let Some(slot) = self.slots.get(key) else {
                 continue;
             };
-            let fits =
-                |(_, waiter): &(_, &mut Waiter<W>)| accepts(&waiter.request.capability, slot, now);
+            let fits = |waiter: &&mut Waiter<W>| accepts(&waiter.request.capability, slot, now);
             if let Some(at) = asleep.iter().position(fits) {
-                let (id, waiter) = asleep.swap_remove(at);
-                waiter.woken = true;
-                dispatchers.to_wake.push(*id);
+                dispatchers.to_wake.push(asleep.swap_remove(at).wake());
             }
         }
     }
@@ -129,15 +118,14 @@ impl<W: Work> Queue<W> {
     /// fetches again.
     pub(crate) fn end_fetches(&mut self, outdated: impl Fn(&W::Capability, &W::Known) -> bool) {
         let dispatchers = &mut self.dispatchers;
-        for (id, waiter) in &mut dispatchers.waiting {
+        for waiter in dispatchers.waiting.values_mut() {
             let ready = self.ready.values().filter_map(|key| self.slots.get(key));
             let mut ready = ready.filter(|slot| matches!(slot.phase, Phase::Idle));
             if waiter.request.long_poll
                 && ready.any(|slot| outdated(&waiter.request.capability, &slot.known))
             {
                 waiter.is_outdated = true;
-                waiter.woken = true;
-                dispatchers.to_wake.push(*id);
+                dispatchers.to_wake.push(waiter.wake());
             }
         }
     }
@@ -152,19 +140,18 @@ impl<W: Work> Queue<W> {
 
     /// Wakes one waiting dispatcher. Returns `false` when all are awake.
     pub(super) fn nudge(&mut self) -> bool {
-        let mut waiting = self.dispatchers.waiting.iter_mut();
-        let Some((id, waiter)) = waiting.find(|(_, waiter)| !waiter.woken) else {
-            return false;
-        };
-        waiter.woken = true;
-        self.dispatchers.to_wake.push(*id);
-        true
+        let mut waiting = self.dispatchers.waiting.values_mut();
+        let asleep = waiting.find(|waiter| !waiter.woken);
+        let woken = asleep.map(Waiter::wake);
+        let is_found = woken.is_some();
+        self.dispatchers.to_wake.extend(woken);
+        is_found
     }
 
     /// Notes the end of a dispatcher's own poll. The dispatcher waits for running attempts for
     /// items that it has found.
     pub(super) fn end_own_poll(&mut self, id: WaiterId, found: &[W::Key], now: Instant) {
-        self.polls.pace.polled(!found.is_empty(), now);
+        self.pace.polled(!found.is_empty(), now);
         let undecided = found.iter().filter_map(|key| {
             let slot = self.slots.get(key)?;
             let (key, epoch) = (key.clone(), slot.epoch);
@@ -172,6 +159,7 @@ impl<W: Work> Queue<W> {
         });
         let undecided = undecided.collect();
         if let Some(waiter) = self.dispatchers.waiting.get_mut(&id) {
+            waiter.must_poll = false;
             waiter.undecided = undecided;
         }
     }
@@ -198,17 +186,15 @@ impl<W: Work> Queue<W> {
         self.dispatchers.average.items_within(time)
     }
 
-    /// Returns each waiting dispatcher's capability, and whether it was woken.
-    #[cfg(test)]
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (W::Capability, bool)> {
-        let waiting = self.dispatchers.waiting.values();
-        waiting.map(|waiter| (waiter.request.capability.clone(), waiter.woken))
+    /// Returns the handle that wakes a fetch.
+    pub(super) fn notify(&self, id: WaiterId) -> Arc<Notify> {
+        let waiter = self.dispatchers.waiting.get(&id);
+        waiter.map_or_else(Arc::default, |waiter| waiter.notify.clone())
     }
 
     /// Stops polls and prelocks.
     pub(crate) fn close(&mut self) {
         self.dispatchers.closing = true;
-        self.polls.close();
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::queue::Queue;
+use super::queue::{Queue, put};
 use super::slot::{Phase, Work};
 
 impl<W: Work> Queue<W> {
@@ -13,7 +13,7 @@ impl<W: Work> Queue<W> {
     pub(super) fn shrink(&mut self, now: Instant) {
         while self.memory.cached > self.limits.memory.cached || self.slots.len() > self.limits.slots
         {
-            if let Some((_, key)) = self.idle.pop_first() {
+            if let Some(key) = self.idle.values().next().cloned() {
                 self.evict(&key);
             } else if let Some(key) = self.last_waiting() {
                 self.remove(&key);
@@ -22,7 +22,7 @@ impl<W: Work> Queue<W> {
             }
         }
         while self.memory.pending > self.limits.memory.pending {
-            let Some(key) = self.last_holding().or_else(|| self.last_ready()) else {
+            let Some(key) = self.holding.values().next_back().cloned() else {
                 break;
             };
             let mut evicted = None;
@@ -37,7 +37,13 @@ impl<W: Work> Queue<W> {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
-        slot.idle = None;
+        put(
+            &mut self.idle,
+            &mut slot.idle,
+            None,
+            key,
+            &mut self.sequence,
+        );
         if slot.timer.is_none() {
             self.remove(key);
             return;
@@ -57,24 +63,5 @@ impl<W: Work> Queue<W> {
         };
         let is_too_many = self.slots.len() > self.limits.slots;
         waiting.find(is_idle).filter(|_| is_too_many).cloned()
-    }
-
-    /// Returns the waiting item with pending messages that is due last.
-    fn last_holding(&self) -> Option<W::Key> {
-        self.holding.values().next_back().cloned()
-    }
-
-    /// Returns the ready item with pending messages that is handed out last.
-    fn last_ready(&self) -> Option<W::Key> {
-        let mut ready = self.ready.values().rev();
-        ready.find(|key| self.holds_pending(key)).cloned()
-    }
-
-    fn holds_pending(&self, key: &W::Key) -> bool {
-        let slot = self.slots.get(key);
-        slot.is_some_and(|slot| {
-            matches!(slot.phase, Phase::Idle | Phase::Backoff { .. })
-                && W::memory(&slot.known).pending > 0
-        })
     }
 }

@@ -5,7 +5,7 @@
 //! store, and a poll finds lost items again. So nothing here is durable, and no other module may
 //! depend on an item being handed out exactly once.
 //!
-//! [`Queue`] is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and
+//! [`Queue`](queue::Queue) is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and
 //! the waiting. [`Work`] defines the items, their due times and the dispatchers that can take them:
 //! instances and activities.
 //!
@@ -27,7 +27,6 @@ mod handing_out;
 mod memory;
 mod moving_average;
 mod pace;
-mod poll;
 mod polling;
 mod queue;
 mod slot;
@@ -39,7 +38,5 @@ mod tests;
 
 pub(crate) use claim::Won;
 pub(crate) use dispatcher::FetchRequest;
-pub(crate) use pace::Pace;
-pub(crate) use queue::{Limits, Queue};
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::queue::Queue;
+use super::queue::{Queue, put};
 use super::slot::{PollNumber, Work};
 
 /// The number of polls after which an item that none of them has found is forgotten.
@@ -17,11 +17,21 @@ const READY_PER_DISPATCHER: usize = 2;
 impl<W: Work> Queue<W> {
     /// Starts a background poll if one is due. [`end_poll`](Self::end_poll) ends it.
     pub(super) fn start_poll(&mut self, now: Instant) -> Option<PollNumber> {
-        let is_due = self.polls.next_start().is_some_and(|start| start <= now);
-        is_due.then(|| {
-            self.polls.is_polling = true;
-            self.polls.number()
-        })
+        let is_due = self.next_poll().is_some_and(|start| start <= now);
+        self.is_polling |= is_due;
+        is_due.then(|| self.number_poll())
+    }
+
+    /// Returns the start of the next background poll; `None` while one runs, or after the queue was
+    /// closed.
+    pub(super) fn next_poll(&self) -> Option<Instant> {
+        (!self.is_polling && !self.dispatchers.closing).then(|| self.pace.next())
+    }
+
+    /// Returns the number of a new poll.
+    pub(super) fn number_poll(&mut self) -> PollNumber {
+        self.last_poll += 1;
+        self.last_poll
     }
 
     /// Returns whether the dispatchers will soon have no ready item.
@@ -32,8 +42,8 @@ impl<W: Work> Queue<W> {
 
     /// Notes the end of a background poll, and whether it found anything.
     pub(super) fn end_poll(&mut self, found: bool, now: Instant) {
-        self.polls.is_polling = false;
-        self.polls.pace.polled(found, now);
+        self.is_polling = false;
+        self.pace.polled(found, now);
         // Every dispatcher then waits for the next poll.
         while self.nudge() {}
     }
@@ -62,15 +72,14 @@ impl<W: Work> Queue<W> {
         covers: impl Fn(&W::Known) -> bool,
         now: Instant,
     ) {
-        let gone = self.polled.iter().filter(|key| {
+        let earlier = self.polled.range(..(poll, 0));
+        let gone = earlier.filter(|((last, _), key)| {
+            let is_old = poll - last >= FORGOTTEN_AFTER;
             let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| {
-                let last = slot.polled.unwrap_or(poll);
-                let is_old = poll.saturating_sub(last) >= FORGOTTEN_AFTER;
-                !slot.phase.is_busy() && last < poll && (is_old || covers(&slot.known))
-            })
+            slot.is_some_and(|slot| !slot.phase.is_busy() && (is_old || covers(&slot.known)))
         });
-        for key in gone.cloned().collect::<Vec<_>>() {
+        let gone: Vec<_> = gone.map(|(_, key)| key.clone()).collect();
+        for key in gone {
             self.set_polled(&key, None);
             self.edit(&key, W::forget_polled);
             self.place(&key, now);
@@ -83,23 +92,19 @@ impl<W: Work> Queue<W> {
 
     /// Polls soon, because only a poll can find the work that may have arrived.
     pub(crate) fn poll_soon(&mut self, now: Instant) {
-        self.polls.pace.reset(now);
+        self.pace.reset(now);
         self.nudge();
     }
 
     /// Returns the interval between the last two polls.
     pub(crate) fn poll_interval(&self) -> Duration {
-        self.polls.pace.interval()
+        self.pace.interval()
     }
 
     pub(super) fn set_polled(&mut self, key: &W::Key, poll: Option<PollNumber>) {
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.polled = poll;
-            if poll.is_some() {
-                self.polled.insert(key.clone());
-            } else {
-                self.polled.remove(key);
-            }
+            let entry = &mut slot.polled;
+            put(&mut self.polled, entry, poll, key, &mut self.sequence);
         }
     }
 }

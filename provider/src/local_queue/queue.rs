@@ -4,14 +4,16 @@
 //! ready, when its timer fires, and whether it can be evicted. So no transition can forget to wake
 //! a dispatcher.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Instant;
+
+use tokio::sync::Notify;
 
 use super::claim::Held;
 use super::dispatcher::Dispatchers;
 use super::pace::Pace;
-use super::poll::Polls;
-use super::slot::{Memory, Phase, Rank, Slot, Work};
+use super::slot::{Class, Entry, Memory, Phase, PollNumber, Slot, Work};
 
 /// The limits of a queue's memory.
 #[derive(Clone, Copy, Debug)]
@@ -27,17 +29,21 @@ pub(crate) struct Queue<W: Work> {
     pub(super) slots: HashMap<W::Key, Slot<W>>,
     /// The items that the runtime is processing, by lock token.
     pub(super) held: HashMap<String, Held<W>>,
-    pub(super) ready: BTreeMap<Rank, W::Key>,
-    pub(super) timers: BTreeMap<(Instant, u64), W::Key>,
-    /// The timers of waiting slots with pending messages.
-    pub(super) holding: BTreeMap<(Instant, u64), W::Key>,
+    pub(super) ready: Order<Class, W::Key>,
+    pub(super) timers: Order<Instant, W::Key>,
+    /// Waiting and ready slots with pending messages, which can be evicted, by the time when they
+    /// are due.
+    pub(super) holding: Order<Instant, W::Key>,
     /// Idle slots without a timer, which only save requests, least recently used first.
-    pub(super) idle: BTreeMap<u64, W::Key>,
-    /// Slots whose pending messages come from polls.
-    pub(super) polled: HashSet<W::Key>,
+    pub(super) idle: Order<(), W::Key>,
+    /// Slots whose pending messages come from polls, by the last poll that found them.
+    pub(super) polled: Order<PollNumber, W::Key>,
     pub(super) releasing: BTreeSet<W::Key>,
     pub(super) dispatchers: Dispatchers<W>,
-    pub(super) polls: Polls,
+    pub(super) pace: Pace,
+    /// Whether the background poll runs, which serves all dispatchers.
+    pub(super) is_polling: bool,
+    pub(super) last_poll: PollNumber,
     pub(super) memory: Memory,
     pub(super) limits: Limits,
     /// Dropped state, freed once the queue's mutex is released.
@@ -54,10 +60,12 @@ impl<W: Work> Queue<W> {
             timers: BTreeMap::new(),
             holding: BTreeMap::new(),
             idle: BTreeMap::new(),
-            polled: HashSet::new(),
+            polled: BTreeMap::new(),
             releasing: BTreeSet::new(),
             dispatchers: Dispatchers::default(),
-            polls: Polls::new(pace),
+            pace,
+            is_polling: false,
+            last_poll: 0,
             memory: Memory::default(),
             limits,
             garbage: Vec::new(),
@@ -85,22 +93,11 @@ impl<W: Work> Queue<W> {
     pub(crate) fn learn(&mut self, key: &W::Key, now: Instant, learn: impl FnOnce(&mut W::Known)) {
         self.edit(key, learn);
         self.set_polled(key, None);
-        self.polls.pace.busy(now);
+        self.pace.busy(now);
         self.place(key, now);
         self.shrink(now);
         // The next timer or poll may be due earlier than the dispatchers expect.
         self.nudge();
-    }
-
-    /// Notes a fact about an item like [`learn`](Self::learn), and ends its backoff.
-    pub(crate) fn learn_and_recheck(
-        &mut self,
-        key: &W::Key,
-        now: Instant,
-        learn: impl FnOnce(&mut W::Known),
-    ) {
-        self.end_backoff(key);
-        self.learn(key, now, learn);
     }
 
     /// Ends a backoff. The caller must place the item afterwards.
@@ -126,8 +123,8 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Takes the dispatchers that are to be woken.
-    pub(super) fn take_woken(&mut self) -> Vec<u64> {
+    /// Takes the handles of the dispatchers that are to be woken.
+    pub(super) fn take_woken(&mut self) -> Vec<Arc<Notify>> {
         std::mem::take(&mut self.dispatchers.to_wake)
     }
 
@@ -163,81 +160,31 @@ impl<W: Work> Queue<W> {
         self.memory.cached = self.memory.cached + after.cached - before.cached;
     }
 
-    /// Places a slot at `now` among the ready, timed and idle slots.
+    /// Places a slot at `now` in every order that it belongs to, and removes it when nothing is
+    /// known of its item.
     pub(super) fn place(&mut self, key: &W::Key, now: Instant) {
         self.end_phase(key, now);
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
+        let last = &mut self.sequence;
+        let memory = W::memory(&slot.known);
         let class = slot.offer(now).map(|(class, _)| class);
-        if slot.rank.map(|rank| rank.0) != class {
-            if let Some(rank) = slot.rank.take() {
-                self.ready.remove(&rank);
-            }
-            if let Some(class) = class {
-                self.sequence += 1;
-                let rank = Rank(class, self.sequence);
-                slot.rank = Some(rank);
-                self.ready.insert(rank, key.clone());
-            }
-        }
+        put(&mut self.ready, &mut slot.rank, class, key, last);
         let wakes_at = slot.wakes_at(now);
-        if slot.timer.map(|(at, _)| at) != wakes_at {
-            if let Some(timer) = slot.timer.take() {
-                self.timers.remove(&timer);
-            }
-            if let Some(at) = wakes_at {
-                self.sequence += 1;
-                slot.timer = Some((at, self.sequence));
-                self.timers.insert((at, self.sequence), key.clone());
-            }
+        put(&mut self.timers, &mut slot.timer, wakes_at, key, last);
+        let is_holding = !slot.phase.is_busy() && memory.pending > 0;
+        let due = W::due(&slot.known).filter(|_| is_holding);
+        put(&mut self.holding, &mut slot.holding, due, key, last);
+        let is_idle = matches!(slot.phase, Phase::Idle) && class.is_none();
+        let is_evictable = is_idle && (wakes_at.is_none() || memory.cached > 0);
+        let idle = is_evictable.then_some(());
+        put(&mut self.idle, &mut slot.idle, idle, key, last);
+        if is_idle && wakes_at.is_none() && W::is_forgettable(&slot.known) {
+            self.remove(key);
         }
-        self.place_holding(key);
-        self.place_idle(key);
         if class.is_some() {
             self.wake(now);
-        }
-    }
-
-    /// Lists a waiting slot with pending messages, so that they can be evicted.
-    fn place_holding(&mut self, key: &W::Key) {
-        let Some(slot) = self.slots.get_mut(key) else {
-            return;
-        };
-        let holds = !slot.phase.is_busy() && W::memory(&slot.known).pending > 0;
-        let timer = slot.timer.filter(|_| holds);
-        if slot.holding == timer {
-            return;
-        }
-        if let Some(old) = std::mem::replace(&mut slot.holding, timer) {
-            self.holding.remove(&old);
-        }
-        if let Some(timer) = timer {
-            self.holding.insert(timer, key.clone());
-        }
-    }
-
-    /// Lists a slot without a timer as idle, or removes it when nothing is known of its item.
-    fn place_idle(&mut self, key: &W::Key) {
-        let Some(slot) = self.slots.get_mut(key) else {
-            return;
-        };
-        let is_idle = matches!(slot.phase, Phase::Idle) && slot.rank.is_none();
-        let is_listed = is_idle && (slot.timer.is_none() || W::memory(&slot.known).cached > 0);
-        match (is_listed, slot.idle) {
-            (true, None) => {
-                self.sequence += 1;
-                slot.idle = Some(self.sequence);
-                self.idle.insert(self.sequence, key.clone());
-            }
-            (false, Some(at)) => {
-                slot.idle = None;
-                self.idle.remove(&at);
-            }
-            _ => {}
-        }
-        if is_idle && slot.timer.is_none() && W::is_forgettable(&slot.known) {
-            self.remove(key);
         }
     }
 
@@ -261,25 +208,42 @@ impl<W: Work> Queue<W> {
 
     /// Removes a slot with all that is known of its item.
     pub(super) fn remove(&mut self, key: &W::Key) {
-        let Some(slot) = self.slots.remove(key) else {
+        let Some(mut slot) = self.slots.remove(key) else {
             return;
         };
+        let last = &mut self.sequence;
         let memory = W::memory(&slot.known);
         self.memory.pending -= memory.pending;
         self.memory.cached -= memory.cached;
-        if let Some(rank) = slot.rank {
-            self.ready.remove(&rank);
-        }
-        if let Some(timer) = slot.timer {
-            self.timers.remove(&timer);
-        }
-        if let Some(holding) = slot.holding {
-            self.holding.remove(&holding);
-        }
-        if let Some(idle) = slot.idle {
-            self.idle.remove(&idle);
-        }
-        self.polled.remove(key);
+        put(&mut self.ready, &mut slot.rank, None, key, last);
+        put(&mut self.timers, &mut slot.timer, None, key, last);
+        put(&mut self.holding, &mut slot.holding, None, key, last);
+        put(&mut self.idle, &mut slot.idle, None, key, last);
+        put(&mut self.polled, &mut slot.polled, None, key, last);
         self.garbage.push(slot.known);
+    }
+}
+
+/// Slots by position. Those of one position are in the order of their arrival.
+pub(super) type Order<P, K> = BTreeMap<Entry<P>, K>;
+
+/// Puts a slot at a position of an order, or removes it. Keeps an `entry` with this position.
+pub(super) fn put<P: Copy + Ord, K: Clone>(
+    order: &mut Order<P, K>,
+    entry: &mut Option<Entry<P>>,
+    position: Option<P>,
+    key: &K,
+    sequence: &mut u64,
+) {
+    if entry.map(|(position, _)| position) == position {
+        return;
+    }
+    if let Some(old) = entry.take() {
+        order.remove(&old);
+    }
+    if let Some(position) = position {
+        *sequence += 1;
+        *entry = Some((position, *sequence));
+        order.insert((position, *sequence), key.clone());
     }
 }

@@ -76,9 +76,8 @@ pub(super) type Epoch = u64;
 /// Numbers the polls of a queue.
 pub(crate) type PollNumber = u64;
 
-/// The position of an item among the ready ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank(pub(super) Class, pub(super) u64);
+/// The position of a slot in an order, and the number of its arrival there.
+pub(super) type Entry<P> = (P, u64);
 
 /// The priority of an item. Items of a class are handed out before those of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,13 +145,13 @@ pub(super) struct Slot<W: Work> {
     /// The claim that the phase belongs to.
     pub(super) epoch: Epoch,
     /// The last poll that found the item, while all its known state comes from polls.
-    pub(super) polled: Option<PollNumber>,
-    pub(super) rank: Option<Rank>,
-    pub(super) timer: Option<(Instant, u64)>,
-    /// The timer, while the slot waits with pending messages.
-    pub(super) holding: Option<(Instant, u64)>,
+    pub(super) polled: Option<Entry<PollNumber>>,
+    pub(super) rank: Option<Entry<Class>>,
+    pub(super) timer: Option<Entry<Instant>>,
+    /// The due time, while the slot waits with pending messages.
+    pub(super) holding: Option<Entry<Instant>>,
     /// The position in the order of eviction.
-    pub(super) idle: Option<u64>,
+    pub(super) idle: Option<Entry<()>>,
 }
 
 impl<W: Work> Default for Slot<W> {

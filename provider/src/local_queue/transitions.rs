@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::claim::{Claim, Held, UnusedPrelock, Won};
 use super::queue::Queue;
-use super::slot::{Class, Phase, Rank, Slot, Work};
+use super::slot::{Class, Phase, Slot, Work};
 
 impl<W: Work> Queue<W> {
     /// Claims a ready item for a prelock of a batch. Returns `None` when no ready item is suitable.
@@ -38,26 +38,22 @@ impl<W: Work> Queue<W> {
         }
         let claimed = self.start_attempt(key, now, until);
         self.place(key, now);
-        claimed
+        Some(claimed)
     }
 
-    /// Starts an attempt on an item. Returns `None` when the item has no slot.
+    /// Starts an attempt on an item.
     pub(super) fn start_attempt(
         &mut self,
         key: &W::Key,
         now: Instant,
         until: Instant,
-    ) -> Option<(Claim<W::Key>, W::Attempt)> {
+    ) -> (Claim<W::Key>, W::Attempt) {
         self.sequence += 1;
-        let epoch = self.sequence;
-        let slot = self.slots.get_mut(key)?;
+        let (key, epoch) = (key.clone(), self.sequence);
+        let slot = self.slots.entry(key.clone()).or_default();
         slot.epoch = epoch;
         slot.phase = Phase::Trying { until };
-        let claim = Claim {
-            key: key.clone(),
-            epoch,
-        };
-        Some((claim, W::attempt(&slot.known, now)))
+        (Claim { key, epoch }, W::attempt(&slot.known, now))
     }
 
     /// Notes that a lock is requested with this token. Returns `false` when the claim is void.
@@ -187,10 +183,8 @@ impl<W: Work> Queue<W> {
 
     /// Returns all items that the runtime is processing.
     pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
-        self.held
-            .values()
-            .map(|held| held.running.clone())
-            .collect()
+        let held = self.held.values();
+        held.map(|held| held.running.clone()).collect()
     }
 
     /// Extends the lock of this token until `until`.
@@ -243,8 +237,8 @@ impl<W: Work> Queue<W> {
     /// Takes the prelocks that no dispatcher has used since `before`. Each must end with
     /// [`released`](Self::released).
     pub(crate) fn take_unused(&mut self, before: Instant, now: Instant) -> Vec<UnusedPrelock<W>> {
-        let first_free = Rank(Class::Free, 0);
-        let locked = self.ready.range(..first_free).map(|(_, key)| key.clone());
+        let locked = self.ready.range(..(Class::Free, 0));
+        let locked = locked.map(|(_, key)| key.clone());
         let mut taken = Vec::new();
         for key in locked.collect::<Vec<_>>() {
             let Some(slot) = self.slots.get_mut(&key) else {

@@ -1,8 +1,7 @@
 //! The queue behind its mutex, and the fetches that wait for it.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -10,21 +9,26 @@ use tokio::time::Instant;
 
 use super::claim::{Claim, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
-use super::queue::Queue;
-use super::slot::{PollNumber, Work};
+use super::pace::Pace;
+use super::queue::{Limits, Queue};
+use super::slot::{Memory, PollNumber, Work};
+use crate::config::CosmosDBProviderConfig;
 use crate::error::{Error, Result};
+use crate::mutex::lock;
 
 /// The time between two checks of another dispatcher's attempt, by a fetch without long polling.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
 
+/// The most bytes of pending messages in memory. Further messages are read from the store when they
+/// are due.
+const PENDING_BYTES: usize = 32 * 1024 * 1024;
+
+/// The most items in memory. Polls find the others.
+const MAX_SLOTS: usize = 65_536;
+
 /// A queue that the tasks of this process share.
 pub(crate) struct LocalQueue<W: Work> {
-    state: Mutex<State<W>>,
-}
-
-struct State<W: Work> {
-    queue: Queue<W>,
-    notify: HashMap<WaiterId, Arc<Notify>>,
+    queue: Mutex<Queue<W>>,
 }
 
 impl<W: Work> fmt::Debug for LocalQueue<W> {
@@ -34,10 +38,20 @@ impl<W: Work> fmt::Debug for LocalQueue<W> {
 }
 
 impl<W: Work> LocalQueue<W> {
-    pub(crate) fn new(queue: Queue<W>) -> Self {
-        let notify = HashMap::new();
+    /// Creates a queue with the poll intervals of the configuration, and at most `cached` bytes of
+    /// cached state.
+    pub(crate) fn new(config: &CosmosDBProviderConfig, cached: usize) -> Self {
+        let now = Instant::now().into_std();
+        let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
+        let limits = Limits {
+            memory: Memory {
+                pending: PENDING_BYTES,
+                cached,
+            },
+            slots: MAX_SLOTS,
+        };
         Self {
-            state: Mutex::new(State { queue, notify }),
+            queue: Mutex::new(Queue::new(pace, limits)),
         }
     }
 
@@ -45,14 +59,9 @@ impl<W: Work> LocalQueue<W> {
     /// memory.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Queue<W>, std::time::Instant) -> R) -> R {
         let (result, woken, garbage) = {
-            // The state is valid between any two events, so a panic elsewhere does not corrupt it.
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let State { queue, notify } = &mut *state;
-            let result = change(queue, Instant::now().into_std());
-            let woken = queue.take_woken();
-            let woken = woken.into_iter().filter_map(|id| notify.get(&id).cloned());
-            let woken: Vec<_> = woken.collect();
-            (result, woken, queue.take_garbage())
+            let mut queue = lock(&self.queue);
+            let result = change(&mut queue, Instant::now().into_std());
+            (result, queue.take_woken(), queue.take_garbage())
         };
         for notify in woken {
             notify.notify_one();
@@ -67,12 +76,11 @@ impl<W: Work> LocalQueue<W> {
         request: FetchRequest<W::Capability>,
         poll_timeout: Duration,
     ) -> Fetch<'_, W> {
-        let notify = Arc::new(Notify::new());
         let (long_poll, deadline) = (request.long_poll, Instant::now() + poll_timeout);
-        let id = self.with(|queue, _| queue.register(request));
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.notify.insert(id, notify.clone());
-        drop(state);
+        let (id, notify) = self.with(|queue, _| {
+            let id = queue.register(request);
+            (id, queue.notify(id))
+        });
         Fetch {
             queue: self,
             id,
@@ -248,9 +256,6 @@ impl<'a, W: Work> Fetch<'a, W> {
 impl<W: Work> Drop for Fetch<'_, W> {
     fn drop(&mut self) {
         self.queue.with(|queue, now| queue.leave(self.id, now));
-        let state = self.queue.state.lock();
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        state.notify.remove(&self.id);
     }
 }
 
@@ -290,53 +295,47 @@ impl<W: Work> Guard<'_, W> {
     }
 
     /// Ends the attempt without a lock. `learn` notes what the attempt found.
-    pub(crate) fn release(mut self, learn: impl FnOnce(&mut W::Known)) {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.release(&self.claim, now, learn));
+    pub(crate) fn release(self, learn: impl FnOnce(&mut W::Known)) {
+        self.end(|queue, claim, now| queue.release(claim, now, learn));
     }
 
     /// Ends the attempt without a lock, and starts a backoff of `pause`.
-    pub(crate) fn back_off(mut self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.back_off(&self.claim, now + pause, now, learn));
+    pub(crate) fn back_off(self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
+        self.end(|queue, claim, now| queue.back_off(claim, now + pause, now, learn));
     }
 
     /// Ends the attempt without an answer. The item is in backoff for `pause`; a lock that may have
     /// been taken will be released.
-    pub(crate) fn unanswered(mut self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.unanswered(&self.claim, now + pause, now, learn));
+    pub(crate) fn unanswered(self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
+        self.end(|queue, claim, now| queue.unanswered(claim, now + pause, now, learn));
     }
 
     /// Ends the attempt when its lock may have been taken but only its token is known. The caller
     /// releases the lock and calls [`Queue::released`].
-    pub(crate) fn release_later(mut self) -> Claim<W::Key> {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.release_later(&self.claim, now));
-        self.claim.clone()
+    pub(crate) fn release_later(self) -> Claim<W::Key> {
+        let claim = self.claim.clone();
+        self.end(Queue::release_later);
+        claim
     }
 
     /// Notes the prelock of the next turn.
-    pub(crate) fn prelocked(mut self, won: Won<W::Lock>, learn: impl FnOnce(&mut W::Known)) {
-        self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.prelocked(&self.claim, won, now, learn));
+    pub(crate) fn prelocked(self, won: Won<W::Lock>, learn: impl FnOnce(&mut W::Known)) {
+        self.end(|queue, claim, now| queue.prelocked(claim, won, now, learn));
     }
 
     /// Hands the locked item to the runtime.
     pub(crate) fn hand_out(
-        mut self,
+        self,
         won: Won<Arc<W::Running>>,
         long_poll: bool,
         learn: impl FnOnce(&mut W::Known),
     ) {
+        self.end(|queue, claim, now| queue.hand_out(claim, won, long_poll, now, learn));
+    }
+
+    fn end<R>(mut self, end: impl FnOnce(&mut Queue<W>, &Claim<W::Key>, std::time::Instant) -> R) {
         self.is_over = true;
-        self.queue
-            .with(|queue, now| queue.hand_out(&self.claim, won, long_poll, now, learn));
+        self.queue.with(|queue, now| end(queue, &self.claim, now));
     }
 }
 

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use cdb_model::{Batch, BulkBatch, Query};
+use cdb_model::{Batch, BulkBatch, Document, Query};
 
 use super::documents::Documents;
-use super::messages::{Activity, DeliveryBatch};
+use super::messages::DeliveryBatch;
 use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::services::Services;
@@ -24,20 +24,27 @@ pub(super) async fn deliver<'a>(
     number: usize,
     intent: &OutboxIntent,
 ) -> Result<()> {
-    let instance_id = &*intent.instance_id;
     for of in &intent.cancelled {
-        for id in &of.small {
-            let key = WorkerItemKey::new(instance_id, of.execution_id, *id);
-            batch.cancel(number, &key)?;
+        for key in keys(intent, of.execution_id, &of.small) {
+            batch.cancel(number, key)?;
         }
-        for id in &of.large {
-            let key = WorkerItemKey::new(instance_id, of.execution_id, *id);
+        for key in keys(intent, of.execution_id, &of.large) {
             if !remove_large(services, &key).await? {
-                batch.note_missing(number, (of.execution_id, *id));
+                batch.outcome.note_missing(number, key);
             }
         }
     }
     Ok(())
+}
+
+/// Returns the keys of activities, by the ids of the events that scheduled them.
+fn keys(
+    intent: &OutboxIntent,
+    execution_id: u64,
+    events: &[u64],
+) -> impl Iterator<Item = WorkerItemKey> {
+    let key = move |id: &u64| WorkerItemKey::new(&*intent.instance_id, execution_id, *id);
+    events.iter().map(key)
 }
 
 /// Handles the missing activities of an intent. Fails if another intent is still to deliver one of
@@ -45,7 +52,7 @@ pub(super) async fn deliver<'a>(
 pub(super) async fn confirm_missing(
     services: &Services,
     intent: &OutboxIntent,
-    missing: &BTreeSet<Activity>,
+    missing: &BTreeSet<WorkerItemKey>,
 ) -> Result<()> {
     if are_undelivered(&services.store, intent, missing).await? {
         return Err(Error::Retryable(
@@ -56,13 +63,12 @@ pub(super) async fn confirm_missing(
     // deletion.
     let mut bulk = BulkBatch::<Durable>::new();
     for of in &intent.cancelled {
-        let is_missing = |id: &&u64| missing.contains(&(of.execution_id, **id));
-        let key = |id: &u64| WorkerItemKey::new(&*intent.instance_id, of.execution_id, *id);
-        for id in of.small.iter().filter(is_missing) {
-            bulk.delete(&key(id))?;
+        let is_missing = |key: &WorkerItemKey| missing.contains(key);
+        for key in keys(intent, of.execution_id, &of.small).filter(is_missing) {
+            bulk.delete(&key)?;
         }
-        for id in of.large.iter().filter(is_missing) {
-            remove_large(services, &key(id)).await?;
+        for key in keys(intent, of.execution_id, &of.large).filter(is_missing) {
+            remove_large(services, &key).await?;
         }
     }
     for result in services.container().execute_bulk(&bulk).await {
@@ -79,7 +85,7 @@ pub(super) async fn confirm_missing(
 async fn are_undelivered(
     store: &Store,
     intent: &OutboxIntent,
-    activities: &BTreeSet<Activity>,
+    activities: &BTreeSet<WorkerItemKey>,
 ) -> Result<bool> {
     let container = store.container.latest_committed();
     let waiting = Query::<OutboxIntent>::in_partition(&*intent.instance_id)
@@ -94,10 +100,9 @@ async fn are_undelivered(
             // The intent cannot be delivered either.
             Err(_) => continue,
         };
-        let is_cancelled = |activity: Activity| activities.contains(&activity);
         if delivered
             .iter()
-            .any(|item| is_cancelled((item.execution_id, item.activity_id)))
+            .any(|item| activities.contains(&item.key()))
         {
             return Ok(true);
         }

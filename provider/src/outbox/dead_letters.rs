@@ -43,9 +43,15 @@ impl CosmosDBProvider {
         let patch = Patch::new()
             .set(OutboxIntent::ATTEMPT_COUNT, 0)
             .set(OutboxIntent::CREATED_AT, self.container().now());
+        // Only this patch, or another operator's, changes the time [`NEVER`].
+        let is_redelivered =
+            |now: Option<OutboxIntent>| now.is_none_or(|intent| intent.created_at < NEVER);
         match self.container().patch_stored(dead_letter, &patch).await {
-            // Only this patch, or another operator's, changes the time [`NEVER`].
-            Err(error) if error.is_ambiguous() && !self.is_dead_letter(dead_letter).await => Ok(()),
+            Err(error)
+                if error.is_ambiguous() && self.is_now(dead_letter, is_redelivered).await =>
+            {
+                Ok(())
+            }
             written => written.map(drop).in_operation("deliver_again"),
         }
     }
@@ -70,7 +76,8 @@ impl CosmosDBProvider {
             .and_then(|_| consumed_chunks.add_to(&mut batch));
         built.in_operation("discard")?;
         match self.container().execute(&batch).await {
-            Err(error) if error.is_ambiguous() && self.is_gone(dead_letter).await => {}
+            Err(error)
+                if error.is_ambiguous() && self.is_now(dead_letter, |now| now.is_none()).await => {}
             executed => {
                 executed.in_operation("discard")?;
             }
@@ -79,19 +86,15 @@ impl CosmosDBProvider {
         Ok(())
     }
 
-    /// Returns whether an intent is still a dead letter. Returns `true` when this cannot be read.
-    async fn is_dead_letter(&self, intent: &Stored<OutboxIntent>) -> bool {
+    /// Reads whether an intent meets a condition now; `None` stands for a deleted one. Returns
+    /// `false` when this cannot be read.
+    async fn is_now(
+        &self,
+        intent: &Stored<OutboxIntent>,
+        condition: impl FnOnce(Option<OutboxIntent>) -> bool,
+    ) -> bool {
         let latest = self.container().latest_committed();
-        match latest.read_stored(intent).await {
-            Ok(Some(stored)) => stored.document.created_at >= NEVER,
-            Ok(None) => false,
-            Err(_) => true,
-        }
-    }
-
-    /// Returns whether an intent was deleted. Returns `false` when this cannot be read.
-    async fn is_gone(&self, intent: &Stored<OutboxIntent>) -> bool {
-        let latest = self.container().latest_committed();
-        matches!(latest.read_stored(intent).await, Ok(None))
+        let found = latest.read_stored(intent).await;
+        found.is_ok_and(|found| condition(found.map(|stored| stored.document)))
     }
 }

@@ -9,8 +9,21 @@ use crate::documents::OutboxIntent;
 use crate::error::Result;
 use crate::services::Services;
 
-/// Delivers new intents, and waits for their delivery. Failures are left to the reconciler.
-pub(crate) async fn deliver_all(services: &Services, intents: Vec<OutboxIntent>) {
+/// Delivers new intents: for a long poll in the background. A caller without long polling sees the
+/// effects on other instances at once. Failures are left to the reconciler.
+pub(crate) async fn deliver_all(services: &Services, intents: Vec<OutboxIntent>, long_poll: bool) {
+    if intents.is_empty() {
+        return;
+    }
+    if long_poll {
+        services.spawn(|services| async move { deliver_new(&services, intents).await });
+    } else {
+        deliver_new(services, intents).await;
+    }
+}
+
+/// Delivers new intents, and waits for their delivery.
+async fn deliver_new(services: &Services, intents: Vec<OutboxIntent>) {
     let intents = intents.into_iter().map(Intent::Fresh).collect();
     let handover = services.delivery.outbox.hand_over(intents);
     if handover.must_work {
@@ -53,11 +66,8 @@ pub(super) async fn deliver(
     let mut batch = DeliveryBatch::default();
     for intent in delivered {
         match intent {
-            Intent::Fresh(intent) if intent.more.is_some() => {
-                remove::chunked(services, intent).await;
-            }
-            Intent::Fresh(intent) => batch.remove(intent),
-            Intent::Found(stored) => remove::stored(services, stored).await,
+            Intent::Fresh(intent) if intent.more.is_none() => batch.remove(intent),
+            intent => remove::remove(services, intent).await,
         }
     }
     for (number, intent) in intents.iter().map(Intent::document).enumerate() {

@@ -1,9 +1,9 @@
 //! The intents of the outbox.
 
 use cdb_coordination::Dispatcher;
-use cdb_model::Stored;
+use cdb_model::{Batch, BatchError, Document, Stored};
 
-use crate::documents::OutboxIntent;
+use crate::documents::{Durable, OutboxIntent};
 
 /// The outbox of this process.
 pub(crate) type Outbox = Dispatcher<Intent>;
@@ -23,5 +23,15 @@ impl Intent {
             Self::Fresh(intent) => intent,
             Self::Found(stored) => &stored.document,
         }
+    }
+
+    /// Adds the deletion of the intent. A found one is deleted by its stored id, which differs in
+    /// containers of `duroxide-cdb`.
+    pub(super) fn add_delete(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        match self {
+            Self::Fresh(intent) => batch.delete(&intent.key()),
+            Self::Found(stored) => batch.delete_stored(stored),
+        }
+        .map(drop)
     }
 }

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::OperationResult;
-use cdb_model::{BulkBatch, ETag, OperationIndex};
+use cdb_model::{BulkBatch, Document, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 
-use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
+use crate::documents::{Durable, OrchestratorItem, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::services::Services;
 use crate::turn::{NewMessage, Prelock, Written};
@@ -22,13 +22,10 @@ pub(super) struct DeliveryBatch<'a> {
     /// The messages, each with the number of its intent.
     messages: Vec<(usize, NewMessage<'a>)>,
     /// The cancelled activities, each with the number of its intent.
-    cancelled: Vec<(usize, Activity, OperationIndex)>,
+    cancelled: Vec<(usize, WorkerItemKey, OperationIndex)>,
     /// The outcome so far.
-    outcome: Outcome,
+    pub(super) outcome: Outcome,
 }
-
-/// The execution of an activity, and the event that scheduled it.
-pub(super) type Activity = (u64, u64);
 
 /// The outcome of a batch, by the numbers of its intents.
 #[derive(Default)]
@@ -36,11 +33,12 @@ pub(super) struct Outcome {
     /// The reasons of failed intents.
     pub(super) failures: Vec<(usize, Error)>,
     /// Cancelled activities that did not exist.
-    pub(super) missing: BTreeMap<usize, BTreeSet<Activity>>,
+    pub(super) missing: BTreeMap<usize, BTreeSet<WorkerItemKey>>,
 }
 
 impl Outcome {
-    fn note_missing(&mut self, intent: usize, activity: Activity) {
+    /// Notes that a cancelled activity of intent number `intent` does not exist.
+    pub(super) fn note_missing(&mut self, intent: usize, activity: WorkerItemKey) {
         self.missing.entry(intent).or_default().insert(activity);
     }
 }
@@ -66,22 +64,15 @@ impl<'a> DeliveryBatch<'a> {
     }
 
     /// Adds the deletion of an activity that intent number `intent` has cancelled.
-    pub(super) fn cancel(&mut self, intent: usize, key: &WorkerItemKey) -> Result<()> {
-        let operation = self.bulk.delete(key)?;
-        let activity = (key.execution_id, key.activity_id);
+    pub(super) fn cancel(&mut self, intent: usize, activity: WorkerItemKey) -> Result<()> {
+        let operation = self.bulk.delete(&activity)?;
         self.cancelled.push((intent, activity, operation));
         Ok(())
     }
 
-    /// Notes that a cancelled activity of intent number `intent` does not exist.
-    pub(super) fn note_missing(&mut self, intent: usize, activity: Activity) {
-        self.outcome.note_missing(intent, activity);
-    }
-
     /// Adds the deletion of a delivered intent.
     pub(super) fn remove(&mut self, intent: &OutboxIntent) {
-        let key = OutboxIntentKey::new(&*intent.instance_id, &*intent.idempotency_key);
-        if let Err(error) = self.bulk.delete(&key) {
+        if let Err(error) = self.bulk.delete(&intent.key()) {
             tracing::debug!(%error, "a delivered intent has no valid id");
         }
     }

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, ErrorKind};
-use cdb_coordination::Lockable as _;
 use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, Query, Timestamp};
 use duroxide::providers::SessionFetchConfig;
 
@@ -68,7 +67,7 @@ impl Sessions {
         let mut session = new_session(item, config, now);
         if let Some(stored) = &found {
             let held = &stored.document;
-            if !held.is_lockable(now) && held.lock_mark() != Some(&*config.owner_id) {
+            if held.locked_until > now && held.owner_id != config.owner_id {
                 self.note_held(held, now);
                 return Ok(None);
             }

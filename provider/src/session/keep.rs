@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Patch, Query, Timestamp};
+use cdb_model::{Document, Patch, Query, Timestamp};
 
 use super::Sessions;
 use crate::documents::{Durable, Session, SessionKey, WorkerItem};
@@ -51,9 +51,8 @@ impl Sessions {
             if session.last_activity + idle_timeout <= now {
                 continue;
             }
-            let key = SessionKey::new(&*session.instance_id, &*session.session_id);
             let until = now + extend_for;
-            if hold(container, &key, &session.owner_id, now, until).await? {
+            if hold(container, &session.key(), &session.owner_id, now, until).await? {
                 renewed += 1;
                 let session = Session {
                     locked_until: until,
@@ -94,13 +93,12 @@ impl Sessions {
     /// Releases the sessions that were claimed here, so that other workers need not wait until they
     /// expire.
     pub(crate) async fn release(&self, container: &ContainerClient<Durable>) {
-        for (name, owner) in self.held_here(container.now()) {
+        for (key, owner) in self.held_here(container.now()) {
             let now = container.now();
-            let key = SessionKey::new(&*name.0, &*name.1);
             if let Err(error) = hold(container, &key, &owner, now, now).await {
                 tracing::debug!(%error, "a session was not released; it will expire");
             }
-            self.forget(&name);
+            self.forget(&key);
         }
     }
 }

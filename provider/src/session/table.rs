@@ -4,14 +4,15 @@
 //! All of it are hints; a wrong or missing entry costs a request.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_model::Timestamp;
+use cdb_model::{Document, Timestamp};
 use duroxide::providers::SessionFetchConfig;
 
 use crate::corrupt_documents::CorruptDocuments;
-use crate::documents::{Session, WorkerItem};
+use crate::documents::{Session, SessionKey, WorkerItem};
+use crate::mutex::lock;
 
 /// The time for which an owner without sessions is not searched again, unless it claims one here.
 const NO_SESSIONS_FOR: Duration = Duration::from_secs(60);
@@ -26,13 +27,10 @@ pub(crate) struct Sessions {
     pub(super) corrupt_documents: Arc<CorruptDocuments>,
 }
 
-/// The key of a session: its instance and its name.
-pub(super) type Name = (String, String);
-
 #[derive(Debug, Default)]
 struct State {
     /// The holder of each session, and the earliest expiry.
-    holders: HashMap<Name, (String, Timestamp)>,
+    holders: HashMap<SessionKey, (String, Timestamp)>,
     /// The owners that claim sessions in this process.
     owners: HashSet<String>,
     /// Owners that had no session when they were last searched.
@@ -48,9 +46,8 @@ impl State {
             // Doubling keeps the cost per entry constant.
             self.sweep_at = 2 * self.holders.len();
         }
-        let name = (session.instance_id.clone(), session.session_id.clone());
         let holder = (session.owner_id.clone(), session.locked_until);
-        self.holders.insert(name, holder);
+        self.holders.insert(session.key(), holder);
     }
 }
 
@@ -60,11 +57,6 @@ impl Sessions {
             state: Mutex::default(),
             corrupt_documents,
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether to try an activity. An activity without a session is always tried. One with
@@ -79,21 +71,20 @@ impl Sessions {
             return true;
         };
         let Some(config) = config else { return false };
-        let name = (item.instance_id.clone(), session_id.clone());
-        self.state()
-            .holders
-            .get(&name)
-            .is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
+        let key = SessionKey::new(&*item.instance_id, &**session_id);
+        let state = lock(&self.state);
+        let holder = state.holders.get(&key);
+        holder.is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
     }
 
     /// Notes the holder of a session.
     pub(super) fn note(&self, session: &Session, now: Timestamp) {
-        self.state().note(session, now);
+        lock(&self.state).note(session, now);
     }
 
     /// Notes a session that was claimed here.
     pub(super) fn note_own(&self, session: &Session, now: Timestamp) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.idle.remove(&session.owner_id);
         state.owners.insert(session.owner_id.clone());
         state.note(session, now);
@@ -101,7 +92,7 @@ impl Sessions {
 
     /// Returns the owners that may have sessions.
     pub(super) fn busy<'a>(&self, owner_ids: &[&'a str], now: Timestamp) -> Vec<&'a str> {
-        let state = self.state();
+        let state = lock(&self.state);
         let busy = |owner: &&&str| state.idle.get(**owner).is_none_or(|until| *until <= now);
         owner_ids.iter().filter(busy).copied().collect()
     }
@@ -110,21 +101,21 @@ impl Sessions {
     pub(super) fn note_idle<'a>(&self, owners: impl Iterator<Item = &'a str>, now: Timestamp) {
         let until = now + NO_SESSIONS_FOR;
         let idle = owners.map(|owner| (owner.to_owned(), until));
-        self.state().idle.extend(idle);
+        lock(&self.state).idle.extend(idle);
     }
 
     /// Returns the sessions held by owners of this process, with their owners.
-    pub(super) fn held_here(&self, now: Timestamp) -> Vec<(Name, String)> {
-        let state = self.state();
+    pub(super) fn held_here(&self, now: Timestamp) -> Vec<(SessionKey, String)> {
+        let state = lock(&self.state);
         let ours =
             |(owner, until): &(String, Timestamp)| state.owners.contains(owner) && *until > now;
         let held = state.holders.iter().filter(|(_, holder)| ours(holder));
-        held.map(|(name, (owner, _))| (name.clone(), owner.clone()))
+        held.map(|(key, (owner, _))| (key.clone(), owner.clone()))
             .collect()
     }
 
-    pub(super) fn forget(&self, name: &Name) {
-        self.state().holders.remove(name);
+    pub(super) fn forget(&self, key: &SessionKey) {
+        lock(&self.state).holders.remove(key);
     }
 }
 
@@ -154,7 +145,7 @@ mod tests {
             let until = if number % 64 == 0 { later } else { NOW };
             sessions.note_own(&session(number, "w", until), NOW);
         }
-        assert!(sessions.state().holders.len() <= SWEEP_THRESHOLD + 64);
+        assert!(lock(&sessions.state).holders.len() <= SWEEP_THRESHOLD + 64);
         assert_eq!(sessions.held_here(NOW).len(), 4 * SWEEP_THRESHOLD / 64);
     }
 

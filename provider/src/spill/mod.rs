@@ -11,5 +11,5 @@ mod write;
 
 pub(crate) use limits::Limits;
 pub(crate) use read::read;
-pub(crate) use remove::{ConsumedChunks, release_now, sweep};
+pub(crate) use remove::{ConsumedChunks, delete_chunks, release_now, sweep};
 pub(crate) use write::Spilling;

@@ -3,9 +3,10 @@
 use cdb_client::ContainerClient;
 use cdb_coordination::{Fenced, Proof, execute_proven};
 use cdb_model::{Batch, BatchError, BulkBatch, Document, Query, Timestamp};
+use futures::{StreamExt as _, stream};
 
-use crate::documents::{ChunkKey, Chunked, Durable, Spill, SpillKey, Text};
-use crate::error::{Result, committed};
+use crate::documents::{ChunkKey, Chunked, Durable, Spill, Text};
+use crate::error::{Error, Result, committed};
 use crate::services::Services;
 use crate::store::Store;
 
@@ -46,12 +47,7 @@ impl ConsumedChunks {
                 ..chunked.clone()
             })
             .collect();
-        Self((!texts.is_empty()).then(|| Spill {
-            instance_id: instance_id.to_owned(),
-            name: uuid::Uuid::new_v4().to_string(),
-            texts,
-            created_at: now,
-        }))
+        Self((!texts.is_empty()).then(|| Spill::new(instance_id, texts, now)))
     }
 
     /// Adds the spill to the commit, if there are chunks.
@@ -77,60 +73,38 @@ pub(super) fn release(services: &Services, spill: Spill) {
     });
 }
 
-/// Returns the spill with its name for the sweep.
-fn swept(spill: &Spill) -> Spill {
-    Spill {
-        name: format!("{SWEPT}{}", spill.name),
-        ..spill.clone()
-    }
-}
-
-/// Deletes chunks, then their spill.
+/// Deletes chunks, then their spill. Failures are left to the sweep.
 async fn remove(container: &ContainerClient<Durable>, spill: &Spill) {
-    let parts = spill
-        .texts
-        .iter()
-        .flat_map(|text| text.parts().map(|part| (&text.instance_id, part)));
-    let mut bulk = BulkBatch::<Durable>::new();
-    for (instance_id, part) in parts {
-        if bulk.delete(&ChunkKey::new(&**instance_id, part)).is_err() {
-            // No chunk has such an id.
-            continue;
-        }
-        if bulk.len() == BULK_CHUNKS && !flush(container, &mut bulk).await {
-            return;
-        }
-    }
-    if flush(container, &mut bulk).await {
-        remove_spill(container, spill).await;
+    let keys = spill.texts.clone().into_iter().flat_map(Chunked::into_keys);
+    let removed = match delete_chunks(container, keys).await {
+        Ok(()) => container.delete(&spill.key()).await.map_err(Error::from),
+        failed => failed,
+    };
+    if let Err(error) = removed {
+        tracing::debug!(%error, "chunks were not deleted; the sweep will delete them");
     }
 }
 
-async fn remove_spill(container: &ContainerClient<Durable>, spill: &Spill) {
-    let key = SpillKey::new(&*spill.instance_id, &*spill.name);
-    match container.delete(&key).await {
-        Err(error) if !error.is_not_found() => {
-            tracing::debug!(%error, "chunks were deleted, but not their spill; the sweep will delete it");
+/// Deletes chunks. A missing chunk is not an error.
+pub(crate) async fn delete_chunks(
+    container: &ContainerClient<Durable>,
+    keys: impl Iterator<Item = ChunkKey> + Send,
+) -> Result<()> {
+    let mut parts = stream::iter(keys).chunks(BULK_CHUNKS);
+    while let Some(keys) = parts.next().await {
+        let mut bulk = BulkBatch::<Durable>::new();
+        for key in keys {
+            // No chunk has a key without an id.
+            let _added = bulk.delete(&key);
         }
-        _ => {}
-    }
-}
-
-/// Sends the deletions. Returns whether all of them succeeded.
-async fn flush(container: &ContainerClient<Durable>, bulk: &mut BulkBatch<Durable>) -> bool {
-    let full = std::mem::replace(bulk, BulkBatch::new());
-    if full.is_empty() {
-        return true;
-    }
-    for result in container.execute_bulk(&full).await {
-        if let Err(error) = result
-            && !error.is_not_found()
-        {
-            tracing::debug!(%error, "chunks were not deleted; the sweep will delete them");
-            return false;
+        for result in container.execute_bulk(&bulk).await {
+            match result {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
         }
     }
-    true
+    Ok(())
 }
 
 /// Deletes the chunks of commits that never arrived, and of interrupted deletions.
@@ -187,10 +161,13 @@ async fn rename(container: &ContainerClient<Durable>, spill: &Spill) -> Result<O
     if spill.name.starts_with(SWEPT) {
         return Ok(Some(spill.clone()));
     }
-    let renamed = swept(spill);
+    let renamed = Spill {
+        name: format!("{SWEPT}{}", spill.name),
+        ..spill.clone()
+    };
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
     // Unconditional, because a spill never changes.
-    batch.delete(&SpillKey::new(&*spill.instance_id, &*spill.name))?;
+    batch.delete(&spill.key())?;
     batch.create(&renamed)?;
     match execute_proven(container, &batch, &Proof::Created(renamed.key())).await? {
         Fenced::Refused(error) if error.is_not_found() => Ok(None),

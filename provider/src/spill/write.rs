@@ -1,7 +1,7 @@
 //! Writes chunks for a commit.
 
 use cdb_coordination::Proof;
-use cdb_model::{Batch, BatchError, Timestamp};
+use cdb_model::{Batch, BatchError, Document, Timestamp};
 use duroxide::providers::WorkItem;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -32,12 +32,7 @@ impl Spilling {
     /// Creates the spill of a commit that has no chunks yet.
     pub(crate) fn new(instance_id: &str, now: Timestamp) -> Self {
         Self {
-            spill: Spill {
-                instance_id: instance_id.to_owned(),
-                name: uuid::Uuid::new_v4().to_string(),
-                texts: Vec::new(),
-                created_at: now,
-            },
+            spill: Spill::new(instance_id, Vec::new(), now),
             chunks: Vec::new(),
             written: false,
         }
@@ -102,14 +97,14 @@ impl Spilling {
     /// as lost.
     pub(crate) fn confirm(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         if !self.spill.texts.is_empty() {
-            batch.delete(&SpillKey::new(&*self.spill.instance_id, &*self.spill.name))?;
+            batch.delete(&self.spill.key())?;
         }
         Ok(())
     }
 
     /// Returns the proof of the commit: its spill is deleted.
     pub(crate) fn proof(&self) -> Proof<SpillKey> {
-        Proof::Deleted(SpillKey::new(&*self.spill.instance_id, &*self.spill.name))
+        Proof::Deleted(self.spill.key())
     }
 
     /// Deletes the chunks of an abandoned commit in the background, unless the commit took place. A

@@ -196,5 +196,5 @@ async fn opening_fails_when_the_schema_never_arrives() {
         .counts
         .get(&OperationKind::Batch)
         .copied();
-    assert_eq!(sent, Some(5));
+    assert_eq!(sent, Some(4));
 }

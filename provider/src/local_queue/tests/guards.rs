@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::promises::{learn, sleeper, takes};
-use super::{LIMITS, LOCK, Paint, ms, queue, request, won};
+use super::{LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
 use crate::local_queue::claim::Claim;
 use crate::local_queue::dispatcher::{FetchRequest, Next};
 use crate::local_queue::queue::Queue;
@@ -131,11 +131,11 @@ fn an_item_is_not_backed_off_at_the_end_of_its_backoff() {
 fn a_polled_item_learned_without_a_poll_outlives_the_next_poll() {
     let now = Instant::now();
     let mut queue = queue(now);
-    let first = queue.polls.number();
+    let first = queue.number_poll();
     queue.learn_from_poll(first, &1, |known| known.pending = vec![now]);
     queue.finish_poll(first, &[1], |_| true, now);
     learn(&mut queue, 1, 0, now);
-    let second = queue.polls.number();
+    let second = queue.number_poll();
     queue.finish_poll(second, &[], |_| true, now);
     let waiter = queue.register(request(0));
     assert!(takes(&mut queue, waiter, now).is_some());
@@ -178,9 +178,7 @@ fn a_leaving_dispatcher_wakes_one_that_can_take_its_item() {
     }
     learn(&mut queue, 7, 1, now);
     queue.leave(first, now);
-    let woken = queue
-        .waiting()
-        .any(|(colours, woken)| colours == 1 && woken);
+    let woken = waiting(&queue).any(|(colours, woken)| colours == 1 && woken);
     assert!(woken, "the other dispatcher for this colour sleeps");
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, won};
+use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
 use crate::local_queue::claim::Claim;
 use crate::local_queue::dispatcher::{Next, WaiterId};
 use crate::local_queue::queue::Queue;
@@ -18,7 +18,7 @@ fn check(queue: &Queue<Paint>, now: Instant) {
     for (key, slot) in &queue.slots {
         assert_eq!(
             slot.offer(now).map(|(class, _)| class),
-            slot.rank.map(|rank| rank.0)
+            slot.rank.map(|(class, _)| class)
         );
         assert_eq!(slot.wakes_at(now), slot.timer.map(|(at, _)| at), "{key}");
         if let Some(rank) = slot.rank {
@@ -32,11 +32,14 @@ fn check(queue: &Queue<Paint>, now: Instant) {
             assert_eq!(queue.idle.get(&idle), Some(key));
         }
         let holds = !slot.phase.is_busy() && Paint::memory(&slot.known).pending > 0;
-        assert_eq!(slot.holding, slot.timer.filter(|_| holds));
+        let due = Paint::due(&slot.known).filter(|_| holds);
+        assert_eq!(slot.holding.map(|(at, _)| at), due);
         if let Some(holding) = slot.holding {
             assert_eq!(queue.holding.get(&holding), Some(key));
         }
-        assert_eq!(slot.polled.is_some(), queue.polled.contains(key));
+        if let Some(polled) = slot.polled {
+            assert_eq!(queue.polled.get(&polled), Some(key));
+        }
         if slot.phase.until().is_some() {
             assert!(slot.timer.is_some(), "{key} never leaves {:?}", slot.phase);
         } else if Paint::due(&slot.known).is_some() {
@@ -66,6 +69,7 @@ fn check(queue: &Queue<Paint>, now: Instant) {
     assert_eq!(queue.timers.len(), counts(|slot| slot.timer.is_some()));
     assert_eq!(queue.idle.len(), counts(|slot| slot.idle.is_some()));
     assert_eq!(queue.holding.len(), counts(|slot| slot.holding.is_some()));
+    assert_eq!(queue.polled.len(), counts(|slot| slot.polled.is_some()));
     check_memory(queue);
     check_wakes(queue, now);
 }
@@ -87,7 +91,7 @@ fn check_wakes(queue: &Queue<Paint>, now: Instant) {
     for key in queue.ready.values() {
         let slot = &queue.slots[key];
         let (_, offer) = slot.offer(now).expect("it is ready");
-        let mut waiting: Vec<(Colours, bool)> = queue.waiting().collect();
+        let mut waiting: Vec<(Colours, bool)> = waiting(queue).collect();
         let offer_colour = match offer {
             Offer::Free(known) => known.colour,
             Offer::Backoff(known) => known.colour & 1,
@@ -240,10 +244,9 @@ impl Run {
                     known.colour = colour;
                 };
                 if recheck {
-                    self.queue.learn_and_recheck(&key, now, learn);
-                } else {
-                    self.queue.learn(&key, now, learn);
+                    self.queue.end_backoff(&key);
                 }
+                self.queue.learn(&key, now, learn);
             }
             Event::Cache { key, bytes } => {
                 self.queue.learn(&key, now, |known| known.cached = bytes);
@@ -275,7 +278,7 @@ impl Run {
     }
 
     fn poll(&mut self, keys: &[u8], scope: Colours) {
-        let number = self.queue.polls.number();
+        let number = self.queue.number_poll();
         for key in keys {
             let now = self.now;
             self.queue.learn_from_poll(number, key, |known| {

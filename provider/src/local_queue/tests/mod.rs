@@ -117,6 +117,12 @@ fn queue(now: Instant) -> Queue<Paint> {
     Queue::new(pace, LIMITS)
 }
 
+/// Returns each waiting dispatcher's capability, and whether it was woken.
+fn waiting(queue: &Queue<Paint>) -> impl Iterator<Item = (Colours, bool)> {
+    let waiting = queue.dispatchers.waiting.values();
+    waiting.map(|waiter| (waiter.request.capability, waiter.woken))
+}
+
 fn request(capability: Colours) -> FetchRequest<Colours> {
     FetchRequest {
         capability,

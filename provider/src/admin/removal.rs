@@ -1,0 +1,186 @@
+//! Removes documents of an instance's partition: all of them, or those of one execution.
+//!
+//! Each batch deletes the versions that were read. When a document has changed, or an answer was
+//! lost, the partition is read again: it tells what is left.
+
+use std::collections::BTreeSet;
+
+use cdb_client::ContainerClient;
+use cdb_model::limits::MAX_BATCH_OPERATIONS;
+use cdb_model::{Batch, Filter, Query};
+use duroxide::providers::DeleteInstanceResult;
+
+use super::row::Row;
+use super::{chunks, withdraw};
+use crate::documents::{Chunk, Durable, Execution, HistorySegment, NEVER};
+use crate::error::{Error, Result};
+
+/// The most reads of a partition that changes during the removal, or whose answers were lost.
+const MAX_ROUNDS: u32 = 10;
+
+/// A removal, with the documents removed so far.
+pub(super) struct Removal<'a> {
+    container: &'a ContainerClient<Durable>,
+    instance_id: &'a str,
+    /// The execution to remove; `None` for the whole partition.
+    execution: Option<u64>,
+    gone: Vec<Row>,
+    /// Sent to be deleted, with an unknown outcome.
+    unconfirmed: Vec<Row>,
+}
+
+impl<'a> Removal<'a> {
+    /// Prepares the removal of an instance with its partition.
+    pub(super) fn of_instance(
+        container: &'a ContainerClient<Durable>,
+        instance_id: &'a str,
+    ) -> Self {
+        Self {
+            container,
+            instance_id,
+            execution: None,
+            gone: Vec::new(),
+            unconfirmed: Vec::new(),
+        }
+    }
+
+    /// Prepares the removal of an execution: its history first, so that the next call finds and
+    /// finishes a partial removal.
+    pub(super) fn of_execution(
+        container: &'a ContainerClient<Durable>,
+        instance_id: &'a str,
+        execution_id: u64,
+    ) -> Self {
+        Self {
+            execution: Some(execution_id),
+            ..Self::of_instance(container, instance_id)
+        }
+    }
+
+    /// Removes the documents. Returns their counts.
+    ///
+    /// # Errors
+    /// Fails when the documents keep changing, or the service does not answer.
+    pub(super) async fn run(mut self) -> Result<DeleteInstanceResult> {
+        for _ in 0..MAX_ROUNDS {
+            let rows = self.read().await?;
+            let open = std::mem::take(&mut self.unconfirmed);
+            let is_gone = |row: &Row| rows.iter().all(|left| left.location.id != row.location.id);
+            self.gone.extend(open.into_iter().filter(is_gone));
+            match self.delete(rows).await {
+                Ok(()) => return Ok(count(&self.gone)),
+                // A document has changed, or the outcome is unknown.
+                Err(Error::Request(error))
+                    if error.is_precondition_failed()
+                        || error.is_not_found()
+                        || error.is_ambiguous() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Retryable(format!(
+            "instance {} keeps changing, or the service does not answer",
+            self.instance_id
+        )))
+    }
+
+    /// Reads the documents in the order of their deletion, without chunks. The chunks may be many
+    /// megabytes, so only their names are read, later.
+    async fn read(&self) -> Result<Vec<Row>> {
+        let wanted = match self.execution {
+            None => !Filter::of_type::<Chunk>(),
+            Some(id) => {
+                HistorySegment::EXECUTION_ID.eq(id).within()
+                    | Execution::EXECUTION_ID.eq(id).within()
+            }
+        };
+        let query = Query::<Durable>::in_partition(self.instance_id).filter(wanted);
+        let rows = self.container.query(query).row_by_row().all().await?;
+        let rows = rows.into_iter();
+        let mut rows: Vec<Row> = rows
+            .filter_map(|row| Row::of(self.instance_id, row))
+            .collect();
+        rows.sort_by_key(Row::rank);
+        Ok(rows)
+    }
+
+    async fn delete(&mut self, mut rows: Vec<Row>) -> Result<()> {
+        if self.execution.is_none() {
+            self.prepare_partition(&mut rows).await?;
+        } else {
+            let documents = rows.iter().filter_map(|row| row.document.as_ref());
+            chunks::delete_of(self.container, documents).await?;
+        }
+        for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
+            let mut batch = Batch::<Durable>::new(self.instance_id);
+            for row in chunk {
+                batch.delete_at(&row.location)?;
+            }
+            match self.container.execute(&batch).await {
+                Ok(_) => self.gone.extend_from_slice(chunk),
+                Err(error) => {
+                    // A refusal may also be caused by an earlier attempt.
+                    self.unconfirmed.extend_from_slice(chunk);
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Prevents commits of a partition that takes several requests, and deletes its chunks.
+    async fn prepare_partition(&self, rows: &mut Vec<Row>) -> Result<()> {
+        let refers = |row: &Row| row.document.as_ref().is_none_or(chunks::refers);
+        let has_chunks = rows.is_empty() || rows.iter().any(refers);
+        if has_chunks || rows.len() > MAX_BATCH_OPERATIONS {
+            self.fence(rows).await?;
+        }
+        if has_chunks {
+            // Before the instance, so that an interrupted deletion can be found and repeated.
+            withdraw::from_targets(self.container, rows).await?;
+            chunks::delete_all(self.container, self.instance_id).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the instance unchanged. Its version changes, so that the holder of its lock cannot
+    /// commit any more.
+    async fn fence(&self, rows: &mut [Row]) -> Result<()> {
+        for row in rows {
+            if let Some(Durable::Instance(instance)) = &row.document {
+                let etag = &row.location.etag;
+                let written = self.container.replace_if_match(instance, etag).await?;
+                row.location.etag = written.etag;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count(rows: &[Row]) -> DeleteInstanceResult {
+    let mut counted = DeleteInstanceResult {
+        instances_deleted: 1,
+        ..DeleteInstanceResult::default()
+    };
+    let mut executions = BTreeSet::new();
+    for document in rows.iter().filter_map(|row| row.document.as_ref()) {
+        match document {
+            Durable::OrchestratorItem(item) if item.visible_at == NEVER => {}
+            Durable::OrchestratorItem(_) | Durable::WorkerItem(_) => {
+                counted.queue_messages_deleted += 1;
+            }
+            Durable::History(segment) => {
+                counted.events_deleted += segment.event_count;
+                executions.insert(segment.execution_id);
+            }
+            Durable::Execution(execution) => {
+                executions.insert(execution.execution_id);
+            }
+            Durable::Instance(instance) if instance.commit_token.is_some() => {
+                executions.insert(instance.current_execution_id);
+            }
+            _ => {}
+        }
+    }
+    counted.executions_deleted = executions.len() as u64;
+    counted
+}
