@@ -21,7 +21,7 @@ commands
   all           everything
 
 options
-  --runs N          runs of each measurement, of which the medians are shown (5)
+  --runs N          runs of each measurement; the table shows their medians (5)
   --only A,B        of the table: hello chain fan5 fan50 sub again backlog100 backlog300 idle faults
   --peer A,B        ours existing pg (what the machine has)
   --latency MS      round trip (3; 20 for `runtimes`)

@@ -52,7 +52,7 @@ impl Plan {
         Some(&row.id)
     }
 
-    /// A plan for `count` instances, of which it lists `some`.
+    /// A plan for `count` instances that lists only `some` of them.
     pub(crate) fn of_many(action: &'static str, count: u64, some: Vec<Row>) -> Self {
         Self {
             action,

@@ -296,14 +296,14 @@ mod tests {
         let mut map = cache.load(list).await.unwrap();
         for seconds in 1..4 {
             let refresh = cache.load_after(&map, DELAY, list);
-            let meanwhile = async {
+            let others = async {
                 tokio::task::yield_now().await;
                 cache.load(list).await
             };
             // `load` waits for nothing, because the known map is not outdated.
             let used = cache.current().unwrap();
             assert!(Arc::ptr_eq(&used, &map));
-            let (next, _) = tokio::join!(refresh, meanwhile);
+            let (next, _) = tokio::join!(refresh, others);
             map = next.unwrap();
             assert_eq!(begun.elapsed(), seconds * LISTING_INTERVAL);
         }

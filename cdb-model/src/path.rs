@@ -30,7 +30,7 @@ pub struct Path<D, V, I, M> {
     marker: Marker<D, V, I, M>,
 }
 
-/// The types of a path, of which it has no values.
+/// The types of a path. A path has no values of them.
 type Marker<D, V, I, M> = PhantomData<fn() -> (D, V, I, M)>;
 
 impl<D, V, I, M> Path<D, V, I, M> {

@@ -235,15 +235,7 @@ fn every_dependency_of_a_library_is_explained() {
     let decisions = root().join("docs/decisions.md");
     let decisions = std::fs::read_to_string(decisions).expect("the decisions can be read");
     let mut found = Vec::new();
-    for library in [
-        "cdb-derive",
-        "cdb-model",
-        "cdb-client",
-        "cdb-coordination",
-        "cdb-emulator",
-        "cdb-cli",
-        "provider",
-    ] {
+    for library in crate::circles::CRATES {
         let manifest = root().join(library).join("Cargo.toml");
         let manifest = std::fs::read_to_string(manifest).expect("a library has a manifest");
         let (_, rest) = manifest

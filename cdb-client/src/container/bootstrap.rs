@@ -60,7 +60,7 @@ pub enum Throughput {
     Unspecified,
     /// A fixed number: a multiple of 100, at least 400.
     Manual(u32),
-    /// A maximum, of which at least a tenth is always provided: a multiple of 1000.
+    /// Autoscale up to this maximum, a multiple of 1000. The service always provides a tenth of it.
     Autoscale(u32),
 }
 

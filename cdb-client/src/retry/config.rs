@@ -16,7 +16,7 @@ pub struct RetryConfig {
     /// The time for all attempts together, 30 s by default (the official clients' limit for
     /// throttling).
     pub deadline: Duration,
-    /// The time for one attempt, 10 s by default, of which connecting takes at most 5 s. The
+    /// The time for one attempt, 10 s by default. Connecting takes at most 5 s of it. The
     /// service itself gives up after 5 s; a shorter timeout causes avoidable unknown outcomes.
     pub attempt_timeout: Duration,
     /// The first delay, 10 ms by default; it doubles each time.

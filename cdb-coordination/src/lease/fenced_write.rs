@@ -1,4 +1,4 @@
-//! A write that takes place once or not at all: sent until its outcome is known.
+//! A write that takes effect once or not at all. It is sent until its outcome is known.
 //!
 //! Its first operation carries the fence: the version or condition that the write must find. Every
 //! send is the same write, so a send that the service carries out late leaves what another send

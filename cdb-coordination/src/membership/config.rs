@@ -20,8 +20,8 @@ pub struct MembershipConfig {
     /// slots. Of two running processes with one name, the later one is the member. The default is
     /// unique: machine name, process id and a random number.
     pub member: String,
-    /// The interval between heartbeats, each of which is one request; 3 s by default, at least 100
-    /// ms. A killed member is removed after two to three intervals.
+    /// The interval between heartbeats: 3 s by default, at least 100 ms. A heartbeat is one request.
+    /// A killed member is removed after two to three intervals.
     pub heartbeat: Duration,
 }
 

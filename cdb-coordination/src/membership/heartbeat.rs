@@ -116,7 +116,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         if failed.is_empty() && missing.is_empty() {
             return listed;
         }
-        // At most one interval, because this member sends no heartbeat meanwhile.
+        // At most one interval, because this member sends no heartbeat during the wait.
         let removal = self.roster.remove(&listed, &failed, &missing);
         let removed = tokio::time::timeout(self.period, removal).await;
         let left = match removed.unwrap_or(Err(RosterError::Late)) {

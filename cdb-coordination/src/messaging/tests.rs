@@ -44,7 +44,7 @@ struct TestEnv {
 }
 
 impl TestEnv {
-    /// Starts messaging that receives in all partitions but delivers nothing by itself.
+    /// Starts messaging that receives in all partitions but delivers nothing in the background.
     async fn new(retention: Duration) -> Self {
         let time = SimulatedTime::new();
         let emulator = time.in_real_time(Emulator::start()).await.unwrap();

@@ -107,7 +107,7 @@ pub trait Relay: Send + Sync {
 }
 
 /// The messages that this process has committed and not yet delivered. One round runs at a time;
-/// messages that come meanwhile go with the next.
+/// the next round delivers messages that arrive during it.
 ///
 /// ```
 /// use cdb_coordination::Dispatcher;

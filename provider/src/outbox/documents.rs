@@ -64,8 +64,8 @@ impl Documents {
     }
 }
 
-/// Converts the payload of an intent of `duroxide-cdb`. The payload holds the whole target
-/// document, of which only the work item is needed.
+/// Converts the payload of an intent of `duroxide-cdb`. The payload is the whole target document;
+/// only its work item is needed.
 fn legacy_item(payload: &str) -> Result<IntentItem, serde_json::Error> {
     let legacy: LegacyPayload = serde_json::from_str(payload)?;
     let item: WorkItem = serde_json::from_str(&legacy.work_item)?;

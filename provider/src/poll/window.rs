@@ -152,7 +152,7 @@ mod tests {
         window.next_request(&range(), BASE_ROWS)
     }
 
-    /// Polls `poison` unusable items, of which each is due a millisecond after the previous one.
+    /// Polls `poison` unusable items, each due a millisecond after the previous one.
     fn poll(window: &PollWindow, poison: u64) -> PollRequest {
         let request = next_request(window);
         let before = request.from.as_millis() - FIRST_DUE.as_millis();

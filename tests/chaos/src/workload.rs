@@ -17,7 +17,7 @@ pub(crate) const MESSAGES: usize = 3;
 pub(crate) enum Kind {
     /// Five bookings, one after the other.
     Counter,
-    /// Three bookings, of which the last is refused every other time; then the others are undone.
+    /// Three bookings. The last one is refused every other time, and the others are then undone.
     Saga,
     /// Eight activities, each with the result of the one before.
     Chain,
@@ -245,7 +245,7 @@ async fn run_again(ctx: OrchestrationContext, input: String) -> Result<String, S
     let before = number(&input).unwrap_or_default();
     let kept = ctx.get_kv_value("executions").unwrap_or_default();
     if number(&kept).unwrap_or_default() != before {
-        return Err(format!("{before} executions, of which `{kept}` are stored"));
+        return Err(format!("{before} executions, and `{kept}` are stored"));
     }
     let now = before + 1;
     ctx.schedule_activity("Book", format!("execution-{now}:1"))

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use graph::{Circle, Modules};
 
-const CRATES: [&str; 7] = [
+/// The crates that users depend on.
+pub(crate) const CRATES: [&str; 7] = [
     "cdb-derive",
     "cdb-model",
     "cdb-client",
