@@ -13,6 +13,8 @@ use super::share::{PolledQueue, Share};
 pub(crate) enum Due {
     /// Items are due in these partitions only.
     In(BTreeSet<RangeId>),
+    /// Overdue items are in these partitions only. Items may be due in others.
+    OverdueIn(BTreeSet<RangeId>),
     /// Items may be due in any partition.
     Anywhere,
 }
@@ -21,20 +23,32 @@ impl Due {
     /// Returns the partitions of the share to poll.
     pub(crate) fn ranges(&self, share: &Share) -> Vec<RangeId> {
         match self {
-            Self::In(ranges) => share.existing(ranges),
+            Self::In(ranges) | Self::OverdueIn(ranges) => share.existing(ranges),
             Self::Anywhere => share.own_ranges(),
         }
     }
 
     /// Adds a partition.
     fn add(&mut self, range: RangeId) {
-        if let Self::In(ranges) = self {
+        if let Self::In(ranges) | Self::OverdueIn(ranges) = self {
             ranges.insert(range);
         }
     }
 
+    /// Returns whether a poll of these partitions finds all due items of the share.
+    pub(crate) fn is_complete(&self) -> bool {
+        !matches!(self, Self::OverdueIn(_))
+    }
+
+    fn overdue(self) -> Self {
+        match self {
+            Self::In(ranges) => Self::OverdueIn(ranges),
+            due => due,
+        }
+    }
+
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self, Self::In(ranges) if ranges.is_empty())
+        matches!(self, Self::In(ranges) | Self::OverdueIn(ranges) if ranges.is_empty())
     }
 }
 
@@ -79,6 +93,15 @@ impl DueItems {
             orchestrations: self.orchestrations.map(|_| Due::Anywhere),
             activities: self.activities.map(|_| Due::Anywhere),
             intents: true,
+        }
+    }
+
+    /// Returns the same items, found by a probe for overdue items.
+    pub(super) fn overdue(self) -> Self {
+        Self {
+            orchestrations: self.orchestrations.map(Due::overdue),
+            activities: self.activities.map(Due::overdue),
+            intents: self.intents,
         }
     }
 

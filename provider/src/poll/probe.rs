@@ -119,6 +119,7 @@ impl ProbeState {
         };
         let probe = probe_by_gateway(services, &share, &part, nothing.clone());
         match tokio::time::timeout(GATEWAY_DEADLINE, probe).await {
+            Ok(Ok(due)) if is_overdue_round => return Ok(due.overdue()),
             Ok(Ok(due)) => return Ok(due),
             Ok(Err(error)) => tracing::debug!(%error, "the gateway cannot probe all partitions"),
             Err(_) => tracing::debug!("the gateway did not probe all partitions in time"),

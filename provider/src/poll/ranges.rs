@@ -1,13 +1,14 @@
 //! Which physical partitions answer: a deadline and a backoff for each.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use cdb_client::RangeId;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
+use crate::mutex::lock;
 
 /// The deadline of a query, and the first backoff after it.
 const FIRST: Duration = Duration::from_secs(1);
@@ -28,15 +29,10 @@ struct Failing {
 }
 
 impl Ranges {
-    fn failing(&self) -> MutexGuard<'_, HashMap<RangeId, Failing>> {
-        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the ranges that are not in backoff; all of them if every range is failing, because
     /// then a query delays no other.
     pub(crate) fn available(&self, ranges: Vec<RangeId>) -> Vec<RangeId> {
-        let (failing, now) = (self.failing(), Instant::now());
+        let (failing, now) = (lock(&self.failing), Instant::now());
         let may_retry = |range: &RangeId| {
             let state = failing.get(range);
             state.is_none_or(|state| state.retry_at <= now)
@@ -58,7 +54,8 @@ impl Ranges {
         others: &[RangeId],
         query: impl Future<Output = cdb_client::Result<T>>,
     ) -> Result<T> {
-        let answer = if self.delays_others(range, others) {
+        let delays_others = self.delays_others(range, others);
+        let answer = if delays_others {
             tokio::time::timeout(FIRST, query).await
         } else {
             Ok(query.await)
@@ -69,13 +66,15 @@ impl Ranges {
                 "physical partition {range} did not answer within {FIRST:?}"
             ))),
         };
-        let mut failing = self.failing();
+        let mut failing = lock(&self.failing);
         match &answer {
             Err(error) if !is_split(error) => {
                 let before = failing.get(range).map(|state| state.backoff);
                 let backoff = before.map_or(FIRST, |backoff| (backoff * 2).min(LONGEST));
                 let retry_at = Instant::now() + backoff;
-                tracing::warn!(%range, %error, ?backoff, "cannot poll a physical partition");
+                if delays_others {
+                    tracing::warn!(%range, %error, ?backoff, "cannot poll a physical partition");
+                }
                 failing.insert(range.clone(), Failing { backoff, retry_at });
             }
             _ => {
@@ -88,7 +87,7 @@ impl Ranges {
 
     /// Returns whether a range that answers waits for this one.
     fn delays_others(&self, range: &RangeId, others: &[RangeId]) -> bool {
-        let failing = self.failing();
+        let failing = lock(&self.failing);
         let answers = |other: &RangeId| other != range && !failing.contains_key(other);
         others.iter().any(answers)
     }
@@ -127,7 +126,7 @@ mod tests {
         }
         let answer = state.answer(&all[1], &all, async { Ok(7) }).await;
         assert_eq!(answer.expect("it answers"), 7);
-        assert!(state.failing().is_empty());
+        assert!(lock(&state.failing).is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -139,8 +138,8 @@ mod tests {
         };
         assert!(state.answer(&all[0], &all[..1], slow).await.is_ok());
         fail(&state, &all[0], &all).await;
-        let of_first = state.failing()[&all[0]];
-        state.failing().insert(all[1].clone(), of_first);
+        let of_first = lock(&state.failing)[&all[0]];
+        lock(&state.failing).insert(all[1].clone(), of_first);
         assert_eq!(state.available(all.clone()), all, "every range is retried");
         let slow = async {
             tokio::time::sleep(FIRST * 5).await;

@@ -73,7 +73,7 @@ pub(crate) async fn poll<Q: Polled>(
             rows: rows_of_each(queues.polls(Q::QUEUE).base_rows(), ranges.len()),
             share,
         };
-        let is_complete = ranges.len() == count;
+        let is_complete = due.is_complete() && ranges.len() == count;
         let answers = stream::iter(ranges.clone()).map(|range| poll.range(range));
         let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).collect().await;
         let has_split = |answer: &Result<_>| matches!(answer, Err(error) if is_split(error));

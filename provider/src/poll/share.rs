@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::RangeId;
@@ -19,6 +19,7 @@ use cdb_coordination::{LeaseProvider, SlotSet};
 use tokio::time::Instant;
 
 use crate::documents::dispatch_slot;
+use crate::mutex::lock;
 
 /// The time after which an item is overdue, so that runtimes of other shares take it.
 pub(crate) const OVERDUE_AFTER: Duration = Duration::from_secs(5);
@@ -52,12 +53,10 @@ impl Shares {
     /// Returns the share in the next poll of a queue.
     pub(crate) async fn of_poll(&self, queue: PolledQueue, ranges: Vec<RangeId>) -> Share {
         let slots = self.leases.slots().await;
-        let mut last = match queue {
+        let mut last = lock(match queue {
             PolledQueue::Orchestrations => &self.last_overdue[0],
             PolledQueue::Activities => &self.last_overdue[1],
-        }
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+        });
         let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_INTERVAL);
         if overdue {
             *last = Some(Instant::now());

@@ -6,13 +6,14 @@
 //! the last poll were unusable; at the limit, the next poll starts behind them.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use cdb_client::RangeId;
 use cdb_model::{Document, Indexed, Patchable, Path, Stored, Timestamp, Unreadable};
 
 use crate::documents::FIRST_DUE;
+use crate::mutex::lock;
 
 /// The most rows that a poll queries beyond the base number.
 const MAX_EXTRA_ROWS: u32 = 1024;
@@ -95,9 +96,7 @@ impl PollWindow {
     /// Returns the request of the next poll of a partition, with `rows` rows and those that were
     /// unusable in the last poll.
     pub(crate) fn next_request(&self, range: &RangeId, rows: u32) -> PollRequest {
-        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
-        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = next.get(range).copied().unwrap_or_default();
+        let next = lock(&self.next).get(range).copied().unwrap_or_default();
         let more = next.unusable.saturating_mul(2).min(MAX_EXTRA_ROWS);
         PollRequest {
             from: next.from,
@@ -129,7 +128,7 @@ impl PollWindow {
                 from: FIRST_DUE,
             },
         };
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         if following.unusable == 0 {
             next.remove(range);
         } else {
