@@ -39,7 +39,7 @@ pub(crate) async fn run(services: Services, mut failed: broadcast::Receiver<Fail
     while let Some(member) = closing.run_until_cancelled(failed.recv()).await {
         match member {
             Ok(member) => {
-                services.spawn(|services| async move { take_over(&services, &member).await })
+                services.spawn(|services| async move { take_over(&services, &member).await });
             }
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
