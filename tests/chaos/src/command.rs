@@ -25,6 +25,10 @@ const TO_KNOW_A_TENTH: usize = 200;
 /// judges the results.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "chaos")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command"
+)]
 struct Args {
     #[command(subcommand)]
     part: Option<Part>,
