@@ -165,17 +165,20 @@ impl Backend {
         opened.expect("the container opens")
     }
 
-    /// A provider that sends its requests through `transport`, made of the network of a simulated
-    /// test; `None` on an account.
+    /// A provider with changed settings that sends its requests through `transport`, made of the
+    /// network of a simulated test; `None` on an account.
     ///
     /// # Panics
     /// When the container cannot be opened.
     pub async fn provider_through<T: Transport>(
         &self,
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
         transport: impl FnOnce(SimulatedTime) -> T,
     ) -> Option<CosmosDBProvider> {
         let time = self.time.as_ref()?;
-        let opened = simulated::open(self.config.clone(), time, transport(time.clone())).await;
+        let mut config = self.config.clone();
+        change(&mut config);
+        let opened = simulated::open(config, time, transport(time.clone())).await;
         Some(opened.expect("the container opens"))
     }
 

@@ -25,7 +25,8 @@ pub use lease::{
     confirm_lock, execute_fenced, execute_proven, keep, lock,
 };
 pub use membership::{
-    MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView, Standing,
+    FailedMember, MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView,
+    Standing,
 };
 pub use message::{Address, Message, MessageDocument, MessageId, Side};
 pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};

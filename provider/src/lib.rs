@@ -64,6 +64,7 @@ mod shutdown;
 mod spill;
 mod stats;
 mod store;
+mod takeover;
 mod tasks;
 mod telemetry;
 mod tools;

@@ -20,6 +20,7 @@ use crate::retention;
 use crate::schema;
 use crate::services::Services;
 use crate::store::Store;
+use crate::takeover;
 use crate::telemetry::Telemetry;
 
 /// The operation's name in errors of the constructors.
@@ -173,7 +174,8 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
         membership: Option<Arc<Membership>>,
     ) -> Self {
-        let store = Store::new(container, config);
+        let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
+        let store = Store::new(container, config, incarnation);
         let services = Services::new(store, config, leases, membership);
         Self {
             _owner: Arc::new(Owner::new(services.clone())),
@@ -182,13 +184,16 @@ impl CosmosDBProvider {
         }
     }
 
-    /// Starts the retention task and the reconciler, which delivers what other runtimes left
-    /// undelivered.
+    /// Starts the retention task, the takeover of failed members' locks, and the reconciler, which
+    /// delivers what other runtimes left undelivered.
     fn in_background(self, config: &CosmosDBProviderConfig) -> Self {
         let tasks = &self.services.tasks;
         if let Some(keep) = config.retention {
             let services = self.services.clone();
             tasks.spawn(retention::run(services, keep, tasks.closing()));
+        }
+        if let Some(failed) = self.services.queues.failed_members() {
+            tasks.spawn(takeover::run(self.services.clone(), failed));
         }
         tasks.spawn(outbox::reconcile(
             self.services.clone(),

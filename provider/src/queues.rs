@@ -4,9 +4,10 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_coordination::{LeaseProvider, Membership, MembershipView};
+use cdb_coordination::{FailedMember, LeaseProvider, Membership, MembershipView};
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
+use tokio::sync::broadcast;
 
 use crate::activities::ActivityQueue;
 use crate::config::CosmosDBProviderConfig;
@@ -119,6 +120,14 @@ impl Queues {
     /// membership.
     pub(crate) fn members(&self) -> Option<MembershipView> {
         self.membership.as_ref().map(|membership| membership.view())
+    }
+
+    /// Returns a receiver of the failed members that this process removes; `None` without
+    /// membership.
+    pub(crate) fn failed_members(&self) -> Option<broadcast::Receiver<FailedMember>> {
+        self.membership
+            .as_ref()
+            .map(|membership| membership.failed())
     }
 
     /// Leaves the membership, if there is one.

@@ -24,12 +24,15 @@ pub(crate) struct Store {
     /// The age at which chunks without a commit are deleted.
     pub(crate) orphan_age: Duration,
     last_enqueued: Arc<AtomicU64>,
+    /// The incarnation of this member; `None` without membership.
+    incarnation: Option<Arc<str>>,
 }
 
 impl Store {
     pub(crate) fn new(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
+        incarnation: Option<Arc<str>>,
     ) -> Self {
         Self {
             container,
@@ -42,6 +45,17 @@ impl Store {
             unclaimed_age: config.unclaimed_age,
             orphan_age: config.orphan_age,
             last_enqueued: Arc::default(),
+            incarnation,
+        }
+    }
+
+    /// Returns a new lock token. It begins with the incarnation of this member, so that other
+    /// members can find the locks of a failed one.
+    pub(crate) fn new_lock_token(&self) -> String {
+        let token = uuid::Uuid::new_v4();
+        match &self.incarnation {
+            Some(incarnation) => format!("{incarnation}/{token}"),
+            None => token.to_string(),
         }
     }
 
@@ -68,4 +82,11 @@ impl Store {
             .unwrap_or_else(|last| last);
         Timestamp::from_millis(now.max(last + 1))
     }
+}
+
+/// Returns whether a member of this incarnation created the lock token.
+pub(crate) fn is_token_of(token: &str, incarnation: &str) -> bool {
+    token
+        .strip_prefix(incarnation)
+        .is_some_and(|rest| rest.starts_with('/'))
 }

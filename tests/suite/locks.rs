@@ -49,7 +49,7 @@ impl Pair {
     }
 }
 
-fn is_lost(result: &Result<(), ProviderError>) -> bool {
+pub(crate) fn is_lost(result: &Result<(), ProviderError>) -> bool {
     matches!(result, Err(error) if error.message.starts_with("Invalid lock token"))
 }
 

@@ -28,6 +28,7 @@ mod security;
 mod several;
 mod shutdown;
 mod stress;
+mod takeover;
 mod telemetry;
 mod tidy;
 mod upgrade;

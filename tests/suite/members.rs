@@ -65,7 +65,7 @@ async fn start(backend: &Backend, name: &str) -> (CosmosDBProvider, Arc<Runtime>
 }
 
 /// Waits until each provider sees all members.
-async fn until_known(providers: &[&CosmosDBProvider], names: &[&str]) {
+pub(crate) async fn until_known(providers: &[&CosmosDBProvider], names: &[&str]) {
     eventually(async || {
         providers.iter().all(|provider| {
             provider

@@ -7,7 +7,7 @@ use cdb_client::http::Method;
 use cdb_client::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_provider::CosmosDBProvider;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use tokio::time::Instant;
 
@@ -23,6 +23,8 @@ pub(crate) const CREATE: Kind = |request| {
         && !headers.contains_key("x-ms-cosmos-is-batch-request")
         && !headers.contains_key("x-ms-documentdb-isquery")
 };
+/// Any request.
+pub(crate) const ANY: Kind = |_| true;
 pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
 
 #[derive(Debug, Default)]
@@ -47,11 +49,20 @@ impl Network {
     /// Opens a provider on this network. `None` on an account, whose network the test cannot
     /// control.
     pub(crate) async fn provider(&self, backend: &Backend) -> Option<CosmosDBProvider> {
+        self.provider_with(backend, |_| {}).await
+    }
+
+    /// Like [`provider`](Self::provider), with changed settings for this provider only.
+    pub(crate) async fn provider_with(
+        &self,
+        backend: &Backend,
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
+    ) -> Option<CosmosDBProvider> {
         let through = |time| Faulty {
             network: self.clone(),
             time,
         };
-        backend.provider_through(through).await
+        backend.provider_through(change, through).await
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -22,6 +22,8 @@ const OBSERVATIONS: u32 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Sighting {
     pub(super) name: String,
+    /// `None` if the document cannot be read.
+    pub(super) incarnation: Option<String>,
     pub(super) etag: ETag,
     pub(super) period: Duration,
 }
@@ -91,6 +93,7 @@ mod tests {
     fn sighting(name: &str, version: u32) -> Sighting {
         Sighting {
             name: name.to_owned(),
+            incarnation: None,
             etag: ETag::new(format!("\"{version}\"")),
             period: PERIOD,
         }

@@ -1,18 +1,23 @@
 //! The handle of a member.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
 use cdb_model::{Container, MemberOf};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::config::MembershipConfig;
 use super::document::MemberDocument;
-use super::heartbeat::Heartbeat;
+use super::failed::FailedMember;
+use super::heartbeat::{Heartbeat, Reports};
 use super::view::{MembershipView, Standing};
 use crate::slots::{LeaseProvider, SlotSet};
+
+/// How many failed members a receiver may leave unread before it loses the oldest.
+const MAX_UNREAD: usize = 256;
 
 /// The membership of one process: from [`start`](Self::start) until [`leave`](Self::leave) or drop.
 /// As a [`LeaseProvider`] it provides the slots of this member.
@@ -42,7 +47,9 @@ use crate::slots::{LeaseProvider, SlotSet};
 /// # Ok(()) }).unwrap();
 /// ```
 pub struct Membership {
+    incarnation: Arc<str>,
     views: watch::Receiver<MembershipView>,
+    failed: broadcast::Receiver<FailedMember>,
     stop: CancellationToken,
     /// Dropping the handle leaves the group.
     _leave_on_drop: DropGuard,
@@ -60,12 +67,20 @@ impl Membership {
         D: MemberDocument + MemberOf<C>,
     {
         let alone = MembershipView::new(Standing::Joining, &config.member.as_str().into(), &[]);
-        let (sender, views) = watch::channel(alone);
+        let (view_sender, views) = watch::channel(alone);
+        let (failed_sender, failed) = broadcast::channel(MAX_UNREAD);
+        let reports = Reports {
+            views: view_sender,
+            failed: failed_sender,
+        };
+        let incarnation: Arc<str> = uuid::Uuid::new_v4().to_string().into();
         let stop = CancellationToken::new();
-        let heartbeat = Heartbeat::<C, D>::new(container, config, sender);
+        let heartbeat = Heartbeat::<C, D>::new(container, config, &incarnation, reports);
         tokio::spawn(heartbeat.run(stop.clone()));
         Self {
+            incarnation,
             views,
+            failed,
             _leave_on_drop: stop.clone().drop_guard(),
             stop,
         }
@@ -79,6 +94,19 @@ impl Membership {
     /// A receiver of the view and all its changes.
     pub fn watch(&self) -> watch::Receiver<MembershipView> {
         self.views.clone()
+    }
+
+    /// The id of this process in the group, unique for each [`start`](Self::start).
+    pub fn incarnation(&self) -> &Arc<str> {
+        &self.incarnation
+    }
+
+    /// A receiver of the failed members that this process removes from now on. Of all members, the
+    /// one that removes a failed member receives it; after a lost answer, two may.
+    ///
+    /// A member that leaves, or that restarts under its name, has not failed.
+    pub fn failed(&self) -> broadcast::Receiver<FailedMember> {
+        self.failed.resubscribe()
     }
 
     /// Leaves the group, so that the others serve these slots from their next heartbeat on. Returns

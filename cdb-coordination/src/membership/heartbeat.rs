@@ -6,13 +6,14 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_model::{Container, MemberOf};
 use metrics::{counter, gauge};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::config::MembershipConfig;
 use super::document::MemberDocument;
-use super::failure_detector::{FailureDetector, watched_by};
+use super::failed::FailedMember;
+use super::failure_detector::{FailureDetector, Sighting, watched_by};
 use super::roster::{Beat, Listed, Roster, RosterError};
 use super::view::{MembershipView, Standing};
 
@@ -23,13 +24,21 @@ const UNHEARD_AFTER: u32 = 3;
 /// The timeout of leaving. After it, the failure detectors of the others remove this member.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The channels to the users of a membership.
+pub(super) struct Reports {
+    pub(super) views: watch::Sender<MembershipView>,
+    pub(super) failed: broadcast::Sender<FailedMember>,
+}
+
 pub(super) struct Heartbeat<C, D> {
     roster: Roster<C, D>,
     failures: FailureDetector,
+    /// Failed members whose removal got no answer.
+    unconfirmed: Vec<Sighting>,
     group: String,
     member: Arc<str>,
     period: Duration,
-    views: watch::Sender<MembershipView>,
+    reports: Reports,
     /// The time of the last successful heartbeat.
     reached: Option<Instant>,
 }
@@ -38,15 +47,17 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
     pub(super) fn new(
         container: ContainerClient<C>,
         config: MembershipConfig,
-        views: watch::Sender<MembershipView>,
+        incarnation: &str,
+        reports: Reports,
     ) -> Self {
         Self {
             failures: FailureDetector::default(),
+            unconfirmed: Vec::new(),
             group: config.group.clone(),
             member: config.member.as_str().into(),
             period: config.period(),
-            roster: Roster::new(container, config),
-            views,
+            roster: Roster::new(container, config, incarnation),
+            reports,
             reached: None,
         }
     }
@@ -91,7 +102,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         if self.reached.is_none() {
             return self.roster.join().await;
         }
-        let watched = watched_by(self.views.borrow().members(), &self.member);
+        let watched = watched_by(self.reports.views.borrow().members(), &self.member);
         let beat = tokio::time::timeout(self.period, self.roster.beat(&watched))
             .await
             .unwrap_or(Err(RosterError::Late));
@@ -112,6 +123,8 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             sightings,
             missing,
         } = beat;
+        let removed = std::mem::take(&mut self.unconfirmed);
+        self.report_failed(removed, &listed);
         let failed = self.failures.observe(sightings, Instant::now());
         if failed.is_empty() && missing.is_empty() {
             return listed;
@@ -124,6 +137,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             // Another member was faster, or the member is alive.
             Ok(None) => return listed,
             Err(error) => {
+                self.unconfirmed = failed;
                 tracing::debug!(group = %self.group, %error, "failed members were not removed; the next heartbeat tries again");
                 return listed;
             }
@@ -132,7 +146,21 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             tracing::warn!(group = %self.group, %member, "a failed member was removed; the others serve its slots");
             self.count("cdb.membership.removals", 1);
         }
+        self.report_failed(failed, &left);
         left
+    }
+
+    /// Reports the failed members that are not on the roster any more.
+    fn report_failed(&self, failed: Vec<Sighting>, listed: &Listed) {
+        for Sighting {
+            name, incarnation, ..
+        } in failed
+        {
+            if let Some(incarnation) = incarnation.filter(|_| !listed.contains(&name)) {
+                // Without a receiver, no user of the membership asks for failed members.
+                let _receivers = self.reports.failed.send(FailedMember { name, incarnation });
+            }
+        }
     }
 
     fn succeeded(&mut self, listed: &Listed) {
@@ -153,7 +181,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             .reached
             .is_some_and(|at| at.elapsed() > self.period * UNHEARD_AFTER);
         if unheard {
-            let members = self.views.borrow().members().to_vec();
+            let members = self.reports.views.borrow().members().to_vec();
             self.publish(Standing::Unheard, &members);
         }
     }
@@ -178,7 +206,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
         gauge!("cdb.membership.members", &labels).set(f64::from(count));
         gauge!("cdb.membership.slots", &labels).set(f64::from(view.slots().len()));
-        self.views.send_if_modified(|seen| {
+        self.reports.views.send_if_modified(|seen| {
             if *seen == view {
                 return false;
             }

@@ -95,11 +95,15 @@ pub(super) struct Roster<C, D> {
 }
 
 impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
-    pub(super) fn new(container: ContainerClient<C>, config: MembershipConfig) -> Self {
+    pub(super) fn new(
+        container: ContainerClient<C>,
+        config: MembershipConfig,
+        incarnation: &str,
+    ) -> Self {
         Self {
             container,
             config,
-            incarnation: uuid::Uuid::new_v4().to_string(),
+            incarnation: incarnation.to_owned(),
             own: None,
             marker: PhantomData,
         }
@@ -212,6 +216,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
                     tracing::warn!(member = name, %error, "a member's document cannot be read");
                     sightings.extend(outcome.etag(index).map(|etag| Sighting {
                         name: name.clone(),
+                        incarnation: None,
                         etag: etag.clone(),
                         period: self.config.period(),
                     }));
@@ -383,8 +388,13 @@ fn as_listed<D: MemberDocument>(stored: Option<Stored<D>>) -> Listed {
 
 fn sighting<D: MemberDocument>(name: &str, stored: Stored<D>) -> Option<Sighting> {
     match stored.document.into_record() {
-        MemberRecord::Heartbeat { period_ms, .. } => Some(Sighting {
+        MemberRecord::Heartbeat {
+            incarnation,
+            period_ms,
+            ..
+        } => Some(Sighting {
             name: name.to_owned(),
+            incarnation: Some(incarnation),
             etag: stored.etag,
             period: Duration::from_millis(period_ms),
         }),

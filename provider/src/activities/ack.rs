@@ -318,7 +318,8 @@ impl FencedWrite for Ack<'_, '_> {
     }
 
     /// Reads the item, with retries for as long as the lock lasts. A missing item was deleted by
-    /// this batch: if the activity had been cancelled instead, its completion would have no effect.
+    /// this batch. If the activity was cancelled instead, or ended by the runtime that took over
+    /// the lock, this completion has no effect.
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
         let key = self.lock.item.document.key();
         loop {

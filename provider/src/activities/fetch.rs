@@ -185,12 +185,13 @@ async fn attempt(
         },
     };
     let now = services.store.now();
-    let item = locked(seen.document.clone(), now, request.lock_timeout);
+    let store = &services.store;
+    let item = locked(store, seen.document.clone(), now, request.lock_timeout);
     guard.locking(
         item.lock_token.as_deref().unwrap_or_default(),
         request.lock_timeout,
     );
-    let etag = match write(&services.store, seen, &item, claim.as_ref()).await? {
+    let etag = match write(store, seen, &item, claim.as_ref()).await? {
         Written::Locked(etag) => etag,
         Written::Lost => return Ok(Attempted::Lost),
         Written::SessionTaken => return Ok(Attempted::SessionHeld),

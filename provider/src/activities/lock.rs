@@ -9,8 +9,13 @@ use crate::error::Result;
 use crate::store::Store;
 
 /// Returns the activity with a new lock.
-pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) -> WorkerItem {
-    item.lock_token = Some(uuid::Uuid::new_v4().to_string());
+pub(super) fn locked(
+    store: &Store,
+    mut item: WorkerItem,
+    now: Timestamp,
+    timeout: Duration,
+) -> WorkerItem {
+    item.lock_token = Some(store.new_lock_token());
     item.locked_until = Some(now + timeout);
     item.visible_at = now + timeout;
     item.reserved = false;

@@ -23,7 +23,7 @@ pub(crate) use fetch::fetch;
 pub(crate) use known::Activities;
 pub(crate) use prelock::{FreeWorkers, extend_prelocks, outcome_unknown};
 pub(crate) use queue::ActivityQueue;
-pub(crate) use release::{release_all, release_prelocks, release_unused};
+pub(crate) use release::{release_all, release_prelocks, release_unused, take_over};
 pub(crate) use renew::renew;
 
 /// The reason of a lost lock.

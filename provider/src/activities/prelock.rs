@@ -18,10 +18,12 @@ use super::running::WorkLock;
 use crate::documents::{Durable, RESERVED, WorkerItem};
 use crate::local_queue::{FetchRequest, Guard};
 use crate::services::Services;
+use crate::store::Store;
 
 /// The free capacity of this process's workers.
 #[derive(Debug)]
 pub(crate) struct FreeWorkers {
+    store: Store,
     request: FetchRequest<WorkerCapability>,
     /// The number of activities that they can take.
     capacity: usize,
@@ -30,6 +32,7 @@ pub(crate) struct FreeWorkers {
 impl FreeWorkers {
     pub(crate) fn of(services: &Services) -> Option<Self> {
         Some(Self {
+            store: services.store.clone(),
             request: services.activities().last_request()?,
             capacity: services.activities().prelock_capacity(),
         })
@@ -42,7 +45,7 @@ impl FreeWorkers {
             .filter(|item| self.request.capability.takes_without_session(item));
         for (number, item) in suitable.enumerate() {
             if number < self.capacity {
-                *item = locked(item.clone(), now, self.request.lock_timeout);
+                *item = locked(&self.store, item.clone(), now, self.request.lock_timeout);
             } else {
                 item.reserved = true;
                 item.visible_at = now + RESERVED;
@@ -99,7 +102,8 @@ impl<'a> NextActivity<'a> {
         let queue = services.activities().local();
         let (guard, seen) = queue.claim_ready(request.lock_timeout, is_wanted)?;
         let seen = seen?;
-        let after = locked(seen.document.clone(), now, request.lock_timeout);
+        let store = &services.store;
+        let after = locked(store, seen.document.clone(), now, request.lock_timeout);
         guard.locking(
             after.lock_token.as_deref().unwrap_or_default(),
             request.lock_timeout,

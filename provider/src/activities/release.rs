@@ -84,6 +84,14 @@ async fn release_taken(
     }
 }
 
+/// Releases an activity that a failed member has locked. The attempt counts, as after an expiry.
+pub(crate) async fn take_over(services: &Services, locked: Stored<WorkerItem>) {
+    match unlock_until(&services.store, locked, services.store.now(), true).await {
+        Ok(item) => note_free(services, Some(item)),
+        Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),
+    }
+}
+
 /// Releases a lock. The attempt does not count, because no worker has run the activity.
 async fn unlock(store: &Store, stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
     let unlocked = unlock_until(store, stored, store.now(), false).await;

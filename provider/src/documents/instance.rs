@@ -80,6 +80,7 @@ pub struct Instance {
     #[serde(default)]
     pub lock_token: Option<String>,
     /// The expiry of the lock, by the service's clock.
+    #[document(index)]
     #[serde(default)]
     pub locked_until: Option<Timestamp>,
     /// The lock token of the last committed turn. After a lost answer it tells whether the commit

@@ -209,6 +209,7 @@ pub struct WorkerItem {
     #[serde(default)]
     pub lock_token: Option<String>,
     /// The expiry of the lock, by the service's clock.
+    #[document(index)]
     #[serde(default)]
     pub locked_until: Option<Timestamp>,
     /// The number of fetches.

@@ -181,7 +181,7 @@ async fn lock_turn(
     loaded: Loaded,
     request: Request<'_>,
 ) -> Result<Option<Turn>> {
-    let token = uuid::Uuid::new_v4().to_string();
+    let token = store.new_lock_token();
     guard.locking(&token, request.lock_timeout);
     let locked = lock::lock(store, &loaded, &token, request.lock_timeout).await?;
     let Some(instance) = locked else {

@@ -15,4 +15,4 @@ pub(crate) mod renew;
 
 pub(crate) use fetch::fetch;
 pub(crate) use prelock::{NewMessage, Prelock, Written};
-pub(crate) use release::{abandon, release_all, release_prelocks, release_unused};
+pub(crate) use release::{abandon, release_all, release_prelocks, release_unused, take_over};

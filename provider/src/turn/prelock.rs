@@ -87,7 +87,7 @@ impl<'a> Prelock<'a> {
         Some(Self {
             services,
             guard,
-            token: uuid::Uuid::new_v4().to_string(),
+            token: services.store.new_lock_token(),
             timeout,
             before: attempt.cached,
             known,
@@ -262,7 +262,7 @@ impl NextTurn {
                 .all(|message| message.id() != known.id())
         });
         Some(Self {
-            token: uuid::Uuid::new_v4().to_string(),
+            token: services.store.new_lock_token(),
             timeout,
             known,
         })

@@ -96,6 +96,16 @@ pub(crate) async fn release_taken(
         .recheck(instance_id, None, Duration::ZERO);
 }
 
+/// Releases an instance that a failed member has locked. The attempt counts, as after an expiry.
+pub(crate) async fn take_over(services: &Services, locked: &Stored<Instance>) {
+    let instance = &locked.document;
+    unlock_with(&services.store, locked, instance.attempts.clone()).await;
+    let execution = Some(instance.current_execution_id);
+    services
+        .instances()
+        .recheck(&instance.instance_id, execution, Duration::ZERO);
+}
+
 /// Releases the lock of a turn. The attempt does not count.
 pub(crate) async fn unlock(store: &Store, turn: &Turn) {
     unlock_with(store, &turn.instance, attempts_before(turn)).await;

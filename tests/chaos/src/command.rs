@@ -11,7 +11,7 @@ use crate::drive::{Run, run};
 use crate::mix::{MIXES, Mix};
 use crate::recovery::recovery;
 use crate::report::{Row, spread, table, write_docs};
-use crate::runtime::{LOCK, RuntimeArgs, serve};
+use crate::runtime::{RuntimeArgs, lock_time, serve};
 use crate::site::Actors;
 use crate::store::{StoreArgs, keep};
 use crate::subject::Subject;
@@ -25,6 +25,10 @@ const TO_KNOW_A_TENTH: usize = 200;
 /// judges the results.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "chaos")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command"
+)]
 struct Args {
     #[command(subcommand)]
     part: Option<Part>,
@@ -49,6 +53,9 @@ struct Args {
     /// Measures only how long work stops when its runtime is killed
     #[arg(long, conflicts_with_all = ["docs", "mix", "pace"])]
     recovery: bool,
+    /// Measures `--recovery` with membership, and with locks of half a minute
+    #[arg(long, requires = "recovery")]
+    members: bool,
     /// Measures only how much slower a mix is than `calm`; the mix is `faults-5` unless `--mix` is
     /// given
     #[arg(long, conflicts_with = "docs")]
@@ -90,7 +97,12 @@ pub async fn command(subject: Subject) -> ExitCode {
 
 async fn drive(subject: Subject, args: Args) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let actors = Actors { subject, program };
+    let members = args.members;
+    let actors = Actors {
+        subject,
+        program,
+        members,
+    };
     let director = Director { args, actors };
     match &director.args {
         args if args.recovery => director.measure_recovery().await,
@@ -130,7 +142,7 @@ impl Director {
         }
         println!(
             "from the kill to the next booking, in ms, locks last {}: {}",
-            LOCK.as_millis(),
+            lock_time(self.args.members).as_millis(),
             spread(longest, 0)
         );
         Ok(())

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use cdb_emulator::{FaultPlan, WELL_KNOWN_KEY};
+use cdb_emulator::FaultPlan;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::clock::Clock;
+use crate::runtime::RuntimeArgs;
 use crate::wire::admin;
 
 /// How long a process may take to start, before it counts as hanging.
@@ -178,9 +179,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) async fn start(program: &Path, endpoint: &str) -> Result<Self, String> {
-        let arguments = ["runtime", "--endpoint", endpoint, "--key", WELL_KNOWN_KEY];
-        let arguments = arguments.map(str::to_owned).to_vec();
+    pub(crate) async fn start(program: &Path, args: &RuntimeArgs) -> Result<Self, String> {
+        let arguments = ["runtime", "--endpoint", &args.endpoint, "--key", &args.key];
+        let members = args.members.then_some("--members");
+        let arguments = arguments.into_iter().chain(members);
+        let arguments: Vec<String> = arguments.map(str::to_owned).collect();
         let (process, _) = Process::start(program, &arguments).await?;
         Ok(Self {
             program: program.to_owned(),

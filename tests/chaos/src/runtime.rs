@@ -21,6 +21,9 @@ pub const CONTAINER: &str = "chaos";
 /// How long locks last, of orchestrations and of activities.
 pub const LOCK: Duration = Duration::from_secs(3);
 
+/// How long locks of members last: longer than a failed member stays on the roster.
+const MEMBERS_LOCK: Duration = Duration::from_secs(30);
+
 /// Dispatchers of each kind in a runtime.
 pub const CONCURRENCY: usize = 4;
 
@@ -37,6 +40,14 @@ pub struct RuntimeArgs {
     /// Key of the account
     #[arg(long)]
     pub key: String,
+    /// Joins the membership, with locks of half a minute
+    #[arg(long)]
+    pub members: bool,
+}
+
+/// How long the locks of a runtime last.
+pub(crate) fn lock_time(members: bool) -> Duration {
+    if members { MEMBERS_LOCK } else { LOCK }
 }
 
 /// Retries a call that may fail while the store is unreachable. The limit makes a permanent failure
@@ -67,12 +78,13 @@ where
 pub(crate) async fn serve(subject: Subject, args: RuntimeArgs) -> Result<(), String> {
     let provider = keep_trying(|| (subject.open)(args.clone(), Role::Works)).await?;
     let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
+    let lock = lock_time(args.members);
     let options = RuntimeOptions {
         orchestration_concurrency: CONCURRENCY,
         worker_concurrency: CONCURRENCY,
-        orchestrator_lock_timeout: LOCK,
-        worker_lock_timeout: LOCK,
-        session_lock_timeout: LOCK,
+        orchestrator_lock_timeout: lock,
+        worker_lock_timeout: lock,
+        session_lock_timeout: lock,
         // A kill costs an attempt, and the message must not become poison.
         max_attempts: 10_000,
         ..RuntimeOptions::default()

@@ -23,6 +23,8 @@ pub struct Actors {
     pub subject: Subject,
     /// The program that is started for each role: the driver's own.
     pub program: PathBuf,
+    /// Whether the runtimes share the work by membership.
+    pub members: bool,
 }
 
 impl Actors {
@@ -31,6 +33,7 @@ impl Actors {
         Self {
             subject: Subject::OURS,
             program: program.into(),
+            members: false,
         }
     }
 }
@@ -56,13 +59,14 @@ impl Site {
         let args = RuntimeArgs {
             endpoint: store.endpoint(),
             key: WELL_KNOWN_KEY.to_owned(),
+            members: actors.members,
         };
         let open = actors.subject.open;
         let provider = keep_trying(|| open(args.clone(), Role::LooksOn)).await?;
         let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
         let mut workers = Vec::new();
         for _ in 0..RUNTIMES {
-            workers.push(Worker::start(&actors.program, &args.endpoint).await?);
+            workers.push(Worker::start(&actors.program, &args).await?);
         }
         let site = Self {
             client: Client::new(Arc::clone(&provider)),

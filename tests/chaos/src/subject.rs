@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::providers::Provider;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -55,7 +55,9 @@ async fn open_ours(args: RuntimeArgs, role: Role) -> Result<Arc<dyn Provider>, S
         worker_concurrency: concurrency,
         ..CosmosDBProviderConfig::default()
     };
-    if role == Role::LooksOn {
+    if role == Role::Works {
+        config.membership = args.members.then(MembershipConfig::default);
+    } else {
         config.reconciler_interval = Duration::from_secs(24 * 60 * 60);
     }
     let provider = CosmosDBProvider::new_with_config(config).await;

@@ -1,7 +1,7 @@
 //! Members that crash, and members that take their place.
 
 use super::cluster::{Cluster, PERIOD, eventually, sees, served};
-use crate::{LeaseProvider, Standing};
+use crate::{FailedMember, LeaseProvider, Membership, Standing};
 
 /// The time of a few requests.
 const SLACK: std::time::Duration = std::time::Duration::from_millis(50);
@@ -32,6 +32,47 @@ async fn a_killed_member_is_removed_within_three_heartbeats_and_its_slots_are_se
     let known = eventually(async || others.iter().all(is_gone)).await;
     assert!(known <= PERIOD + SLACK, "known {known:?} later");
     assert!(served(&others).is_all());
+}
+
+/// The failed members that these members have reported since the last call.
+fn reported(receivers: &mut [tokio::sync::broadcast::Receiver<FailedMember>]) -> Vec<FailedMember> {
+    let unread = |failed: &mut tokio::sync::broadcast::Receiver<FailedMember>| {
+        std::iter::from_fn(|| failed.try_recv().ok()).collect::<Vec<_>>()
+    };
+    receivers.iter_mut().flat_map(unread).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_survivor_reports_a_killed_member_and_none_reports_one_that_left_or_was_replaced() {
+    let cluster = Cluster::new().await;
+    let others = cluster.joined(&["ann", "bob", "leaving", "twin"]).await;
+    let killable = cluster.killable("killable").await;
+    let [ann, bob, leaving, _replaced] = &others[..] else {
+        panic!("four joined");
+    };
+    let twin = cluster.join("twin").await;
+    leaving.leave().await;
+    let remaining = ["ann", "bob", "killable", "twin"];
+    eventually(async || {
+        [ann, bob, &twin]
+            .iter()
+            .all(|member| sees(member, &remaining))
+    })
+    .await;
+    let mut receivers = [ann, bob, &twin].map(Membership::failed);
+    tokio::time::sleep(PERIOD * 4).await;
+    assert_eq!(reported(&mut receivers), []);
+
+    let incarnation = killable.member.incarnation().to_string();
+    let _ended = killable.kill();
+    tokio::time::sleep(PERIOD * 6).await;
+    let [failed] = &reported(&mut receivers)[..] else {
+        panic!("one survivor reports it once");
+    };
+    assert_eq!(
+        (&*failed.name, &failed.incarnation),
+        ("killable", &incarnation)
+    );
 }
 
 #[tokio::test(start_paused = true)]

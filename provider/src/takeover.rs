@@ -1,0 +1,126 @@
+//! Takes over the locks of a failed member, so that its work need not wait until they expire.
+//!
+//! The member that removed the failed one from the roster searches for locks whose tokens begin
+//! with the failed incarnation, and releases each by a conditional write. The attempts stay
+//! counted, as after an expiry. The failed process may still run: a released lock has another
+//! version, so the service refuses its commits. Locks that are not found expire.
+
+use std::time::Duration;
+
+use cdb_coordination::FailedMember;
+use cdb_model::{Query, Stored};
+use futures::StreamExt as _;
+use futures::stream;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::documents::{Durable, Instance, WorkerItem};
+use crate::error::Result;
+use crate::services::Services;
+use crate::store::is_token_of;
+use crate::{activities, turn};
+
+/// The most searches for the locks of one member.
+const MAX_SEARCHES: u32 = 3;
+
+/// The pause after a failed search.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The deadline of a takeover. A member that was removed by mistake may have rejoined and taken new
+/// locks by then.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The number of concurrent releases.
+const CONCURRENCY: usize = 16;
+
+/// Takes over the locks of each failed member that this process removes. Ends with the provider.
+pub(crate) async fn run(services: Services, mut failed: broadcast::Receiver<FailedMember>) {
+    let closing = services.tasks.closing();
+    while let Some(member) = closing.run_until_cancelled(failed.recv()).await {
+        match member {
+            Ok(member) => {
+                services.spawn(|services| async move { take_over(&services, &member).await });
+            }
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+async fn take_over(services: &Services, failed: &FailedMember) {
+    let member = &failed.name;
+    match tokio::time::timeout(DEADLINE, release_all(services, &failed.incarnation)).await {
+        Ok(Ok(locks)) => tracing::info!(%member, locks, "took over the locks of a failed member"),
+        Ok(Err(error)) => {
+            tracing::warn!(%member, %error, "cannot find the locks of a failed member; they will expire");
+        }
+        Err(_) => {
+            tracing::warn!(%member, "taking over the locks of a failed member takes too long; the others will expire");
+        }
+    }
+}
+
+/// Releases all locks of this incarnation. Returns their number.
+async fn release_all(services: &Services, incarnation: &str) -> Result<usize> {
+    let mut searches = 0;
+    let locked = loop {
+        // The gateway may be unable to serve the query. Later searches ask each partition.
+        match find(services, incarnation, searches == 0).await {
+            Err(error) if searches + 1 < MAX_SEARCHES => {
+                tracing::debug!(%error, "cannot search for the locks of a failed member; retrying");
+            }
+            found => break found?,
+        }
+        searches += 1;
+        tokio::time::sleep(PAUSE).await;
+    };
+    let count = locked.len();
+    stream::iter(locked)
+        .for_each_concurrent(CONCURRENCY, |lock| async move {
+            match lock {
+                Locked::Instance(instance) => turn::take_over(services, &instance).await,
+                Locked::Activity(item) => activities::take_over(services, item).await,
+            }
+        })
+        .await;
+    Ok(count)
+}
+
+/// A document that a failed member has locked.
+enum Locked {
+    Instance(Stored<Instance>),
+    Activity(Stored<WorkerItem>),
+}
+
+/// Finds the documents that this incarnation has locked. `lockedUntil` is indexed and lock tokens
+/// are not, so the query returns all documents that are locked now: at most a few per dispatcher of
+/// all members.
+async fn find(services: &Services, incarnation: &str, by_gateway: bool) -> Result<Vec<Locked>> {
+    let now = Some(services.store.now());
+    let instances = Instance::LOCKED_UNTIL.gt(now).within();
+    let locked = instances | WorkerItem::LOCKED_UNTIL.gt(now).within();
+    let query = Query::<Durable>::across_partitions().filter(locked);
+    let mut run = services.container().query(query);
+    if by_gateway {
+        run = run.by_gateway();
+    }
+    let rows = run.row_by_row().all().await?;
+    let rows = services.store.corrupt_documents.readable(rows).into_iter();
+    let is_theirs = |token: &Option<String>| {
+        token
+            .as_deref()
+            .is_some_and(|token| is_token_of(token, incarnation))
+    };
+    let found = rows.filter_map(|row| match &row.document {
+        Durable::Instance(instance) if is_theirs(&instance.lock_token) => {
+            let instance = instance.clone();
+            Some(Locked::Instance(row.map(|_| instance)))
+        }
+        Durable::WorkerItem(item) if is_theirs(&item.lock_token) => {
+            let item = item.clone();
+            Some(Locked::Activity(row.map(|_| item)))
+        }
+        _ => None,
+    });
+    Ok(found.collect())
+}
