@@ -5,10 +5,13 @@
 //! conflicts with the documents or traces of the first, and changes nothing.
 
 mod activities;
+mod backoff;
 mod cancelled;
 mod dead_letters;
+mod deadline;
 mod deliver;
 mod documents;
+mod find;
 mod intent;
 mod messages;
 mod reconcile;
@@ -20,8 +23,10 @@ use cdb_coordination::Undelivered;
 
 use crate::error::Error;
 
+pub(crate) use backoff::Backoff;
 pub(crate) use deliver::deliver_all;
 pub(crate) use documents::Documents;
+pub(crate) use find::IntentSearch;
 pub(crate) use intent::Outbox;
 pub(crate) use reconcile::run as reconcile;
 
