@@ -85,7 +85,7 @@ pub trait Relay: Send + Sync {
         delivered: &[Self::Message],
     ) -> Vec<Result<(), Undelivered>>;
 
-    /// Returns the oldest messages that are due, of any process: about `most` at most.
+    /// Returns the oldest due messages of any process: up to `most`, or a few more.
     ///
     /// # Errors
     /// When the search fails.

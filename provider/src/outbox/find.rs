@@ -51,7 +51,7 @@ impl IntentSearch {
     }
 }
 
-/// Returns due intents, about `most` at most. Partitions that do not answer are left out.
+/// Returns up to `most` due intents, or a few more. Leaves out partitions that do not answer.
 ///
 /// # Errors
 /// Fails when the physical partitions cannot be listed.
