@@ -4,9 +4,6 @@
 //! other runtimes. A search skips intents whose target is in backoff, and the next one continues
 //! behind the found intents, so that failing intents do not hide those behind them.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_client::RangeId;
@@ -17,7 +14,7 @@ use futures::stream;
 use super::intent::Intent;
 use crate::documents::{NEVER, OutboxIntent, Partial, dispatch_slot};
 use crate::error::Result;
-use crate::poll::{Due, OVERDUE_AFTER, Part, Ranges, Share, probe};
+use crate::poll::{Due, OVERDUE_AFTER, Part, Share, probe};
 use crate::services::Services;
 
 /// The most rows that one search reads in a physical partition.
@@ -25,31 +22,6 @@ const MAX_ROWS: usize = 1_000;
 
 /// The number of physical partitions that are searched at a time.
 const CONCURRENCY: usize = 16;
-
-/// The state between two searches.
-#[derive(Debug, Default)]
-pub(crate) struct IntentSearch {
-    ranges: Ranges,
-    /// The creation time from which on the next search of a partition continues.
-    cursors: Mutex<HashMap<RangeId, Timestamp>>,
-    searches: AtomicUsize,
-}
-
-impl IntentSearch {
-    fn cursor(&self, range: &RangeId) -> Option<Timestamp> {
-        let cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        cursors.get(range).copied()
-    }
-
-    /// Moves the cursor of a partition. `None` lets the next search start with the oldest intent.
-    fn move_cursor(&self, range: &RangeId, to: Option<Timestamp>) {
-        let mut cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        match to {
-            Some(to) => cursors.insert(range.clone(), to),
-            None => cursors.remove(range),
-        };
-    }
-}
 
 /// Returns up to `most` due intents, or a few more. Leaves out partitions that do not answer.
 ///
@@ -65,9 +37,7 @@ pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<
     let ranges = services.container().ranges().await?;
     let share = services.queues.shares.widest(ranges).await;
     let mut ranges = delivery.search.ranges.available(due.all_ranges(&share));
-    let searches = delivery.search.searches.fetch_add(1, Ordering::Relaxed);
-    let first = searches % ranges.len().max(1);
-    ranges.rotate_left(first);
+    delivery.search.rotate(&mut ranges);
     let search = Search {
         services,
         share: &share,

@@ -17,6 +17,7 @@ mod messages;
 mod reconcile;
 mod relay;
 mod remove;
+mod search;
 
 use cdb_client::ErrorKind;
 use cdb_coordination::Undelivered;
@@ -26,9 +27,9 @@ use crate::error::Error;
 pub(crate) use backoff::Backoff;
 pub(crate) use deliver::deliver_all;
 pub(crate) use documents::Documents;
-pub(crate) use find::IntentSearch;
 pub(crate) use intent::Outbox;
 pub(crate) use reconcile::run as reconcile;
+pub(crate) use search::IntentSearch;
 
 impl From<&Error> for Undelivered {
     /// Counts undecodable values as an attempt, because a newer version that is being deployed may
