@@ -197,7 +197,6 @@ impl CosmosDBProvider {
         }
         tasks.spawn(outbox::reconcile(
             self.services.clone(),
-            config.reconciler_interval,
             config.delivery_retry,
             tasks.closing(),
         ));

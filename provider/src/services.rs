@@ -11,7 +11,7 @@ use crate::activities::ActivityQueue;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::Durable;
 use crate::instances::InstanceQueue;
-use crate::outbox::Outbox;
+use crate::outbox::{Backoff, IntentSearch, Outbox};
 use crate::queues::Queues;
 use crate::store::Store;
 use crate::tasks::Tasks;
@@ -29,8 +29,11 @@ pub(crate) struct Services {
 #[derive(Default)]
 pub(crate) struct Delivery {
     pub(crate) outbox: Outbox,
-    /// The age at which any runtime delivers an undelivered intent.
+    pub(crate) search: IntentSearch,
+    pub(crate) backoff: Backoff,
+    /// The age at which the reconciler delivers an undelivered intent.
     pub(crate) reconciler_age: Duration,
+    pub(crate) reconciler_interval: Duration,
 }
 
 impl Services {
@@ -44,8 +47,9 @@ impl Services {
             queues: Arc::new(Queues::new(&store, config, leases, membership)),
             store,
             delivery: Arc::new(Delivery {
-                outbox: Outbox::default(),
                 reconciler_age: config.reconciler_age_threshold,
+                reconciler_interval: config.reconciler_interval,
+                ..Delivery::default()
             }),
             tasks: Tasks::default(),
         }

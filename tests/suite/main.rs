@@ -20,6 +20,7 @@ mod outbox;
 mod own_container;
 mod partitions;
 mod policy;
+mod reconciler;
 mod regions;
 mod requests;
 mod retention;

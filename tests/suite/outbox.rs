@@ -20,12 +20,12 @@ use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 use crate::harness::{eventually, long_locks, until_some};
 
 /// An intent of a foreign program, whose contents cannot be read.
-fn unreadable() -> OutboxIntent {
-    let json = r#"{
-        "instanceId": "sender", "idempotencyKey": "k", "targetInstanceId": "receiver",
-        "payload": "this is no document", "createdAt": 1000
-    }"#;
-    serde_json::from_str(json).expect("it has the fields of an intent")
+fn unreadable(provider: &CosmosDBProvider) -> OutboxIntent {
+    let now = provider.container().now();
+    OutboxIntent {
+        payload: Some("this is no document".to_owned()),
+        ..OutboxIntent::new("sender", "k".to_owned(), "receiver", now)
+    }
 }
 
 /// Waits for the given-up intent, in another version than `before`.
@@ -56,7 +56,7 @@ async fn a_delivery_failure_noted_with_a_lost_answer_counts_once() {
         return;
     };
     let provider = backend.provider().await;
-    let created = provider.container().create(&unreadable()).await;
+    let created = provider.container().create(&unreadable(&provider)).await;
     created.expect("it is new");
     emulator.inject(Fault::always(Effect::DropAnswer).on(OperationKind::Patch));
     let (intent, _) = given_up(&provider, None).await;
@@ -73,7 +73,7 @@ async fn an_operator_action_with_a_lost_answer_applies_once() {
         return;
     };
     let provider = backend.provider().await;
-    let created = provider.container().create(&unreadable()).await;
+    let created = provider.container().create(&unreadable(&provider)).await;
     created.expect("it is new");
     let (_, version) = given_up(&provider, None).await;
     let found = provider.undeliverable(10).await.expect("they can be read");
@@ -98,7 +98,10 @@ async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again
     let backend = impatient().await;
     let provider = backend.provider().await;
     let container = provider.container();
-    container.create(&unreadable()).await.expect("it is new");
+    container
+        .create(&unreadable(&provider))
+        .await
+        .expect("it is new");
 
     let (intent, version) = given_up(&provider, None).await;
     assert_eq!(intent.attempt_count, 3);
@@ -144,13 +147,13 @@ async fn deliver(provider: &CosmosDBProvider) {
         name: "messages".to_owned(),
         data: "hello".to_owned(),
     };
-    let mut intent = OutboxIntent::new("sender", "k".to_owned(), "listener", Timestamp::default());
+    let container = provider.container();
+    let mut intent = OutboxIntent::new("sender", "k".to_owned(), "listener", container.now());
     intent.items.push(IntentItem {
         queue: IntentQueue::Orchestrator,
         work_item: Text::Inline(serde_json::to_string(&message).expect("it is JSON")),
         visible_at: Timestamp::default(),
     });
-    let container = provider.container();
     container.create(&intent).await.expect("it is new");
     let key = OutboxIntentKey::new("sender", "k");
     eventually(async || container.read(&key).await.expect("it answers").is_none()).await;

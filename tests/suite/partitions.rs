@@ -20,10 +20,10 @@ const LOCK: Duration = Duration::from_secs(30);
 /// The longest time until a runtime finds the message of another one, while a partition is sick.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
-const SICK: &str = "3";
+pub(crate) const SICK: &str = "3";
 
 /// Instances, each with its physical partition.
-async fn instances(provider: &CosmosDBProvider, count: u32) -> Vec<(String, String)> {
+pub(crate) async fn instances(provider: &CosmosDBProvider, count: u32) -> Vec<(String, String)> {
     let mut instances = Vec::new();
     for number in 0..count {
         let instance = format!("i-{number}");

@@ -193,6 +193,7 @@ async fn queue(container: &ContainerClient<Durable>) {
         cancelled: Vec::new(),
         payload: None,
         created_at: at(64),
+        committed_at: None,
         attempt_count: 3,
         failure: None,
     };

@@ -85,7 +85,7 @@ pub trait Relay: Send + Sync {
         delivered: &[Self::Message],
     ) -> Vec<Result<(), Undelivered>>;
 
-    /// Returns the oldest messages that are due, of any process.
+    /// Returns the oldest due messages of any process: up to `most`, or a few more.
     ///
     /// # Errors
     /// When the search fails.
@@ -296,7 +296,7 @@ pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitte
             return false;
         }
     };
-    let full = found.len() == ROUND;
+    let full = found.len() >= ROUND;
     let results = relay.deliver(&found, &[]).await;
     let mut delivered = Vec::new();
     for (message, result) in found.into_iter().zip(results) {

@@ -4,6 +4,7 @@
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::queue_item::REDELIVERED_FOR;
 use super::{Chunked, Text};
 
 /// All messages of one turn to one instance. The intent is delivered when every target document
@@ -63,6 +64,9 @@ pub struct OutboxIntent {
     /// [`NEVER`](super::NEVER).
     #[document(index)]
     pub created_at: Timestamp,
+    /// The time of the commit, from the first refused delivery on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committed_at: Option<Timestamp>,
     /// The number of refused deliveries.
     #[serde(default)]
     pub attempt_count: u32,
@@ -81,6 +85,18 @@ impl OutboxIntent {
             created_at: now,
             ..Self::default()
         }
+    }
+
+    /// Returns the time of the commit, or of the last redelivery by an operator.
+    pub(crate) fn commit_time(&self) -> Timestamp {
+        let moved = self.committed_at.filter(|_| self.attempt_count > 0);
+        moved.unwrap_or(self.created_at)
+    }
+
+    /// Returns whether the traces of an earlier delivery may be gone. Cancellations need no traces.
+    pub(crate) fn is_too_old(&self, now: Timestamp) -> bool {
+        let has_messages = !self.items.is_empty() || self.more.is_some() || self.payload.is_some();
+        has_messages && now.since(self.commit_time()) > REDELIVERED_FOR
     }
 
     /// Returns whether the intent or one of its messages is stored in chunks.

@@ -89,6 +89,10 @@ pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
 /// delivery; the trace has to outlive failed deletions.
 pub(super) const REMEMBERED_SECONDS: u32 = 24 * 60 * 60;
 
+/// The age of a commit up to which its intents are redelivered: an hour less than the life of a
+/// trace. Later, a delivery could repeat a message whose trace is gone.
+pub(super) const REDELIVERED_FOR: Duration = Duration::from_secs(23 * 60 * 60);
+
 impl OrchestratorItem {
     /// Creates a message for the instance that `item` names.
     ///

@@ -7,8 +7,9 @@
 use cdb_model::Batch;
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 
+use super::deadline::in_time;
 use crate::documents::{Durable, InboxRecord, OutboxIntent, WorkerItem};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::services::Services;
 
 /// Creates the activities of an intent, a hundred at a time.
@@ -33,11 +34,12 @@ pub(super) async fn deliver(
             batch.create(activity)?;
             count += 1;
         }
-        match services.container().execute(&batch).await {
+        let sent = async { Ok(services.container().execute(&batch).await?) };
+        match in_time(sent).await {
             // The batches are the same at every attempt, so an existing record proves that the
             // whole batch arrived.
-            Err(error) if !error.is_conflict() => return Err(error.into()),
-            _ => {}
+            Err(Error::Request(error)) if error.is_conflict() => {}
+            sent => drop(sent?),
         }
         rest = &rest[count..];
     }

@@ -8,33 +8,35 @@ use std::collections::BTreeSet;
 
 use cdb_model::{Batch, BulkBatch, Document, Query};
 
+use super::deadline::in_time;
 use super::documents::Documents;
-use super::messages::DeliveryBatch;
 use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::services::Services;
 use crate::spill::ConsumedChunks;
 use crate::store::Store;
 
-/// Deletes the cancelled activities of intent number `number`: the small ones with the batch, the
-/// large ones at once.
-pub(super) async fn deliver<'a>(
-    services: &'a Services,
-    batch: &mut DeliveryBatch<'a>,
-    number: usize,
+/// Returns the cancelled activities of an intent whose input is inline.
+pub(super) fn small(intent: &OutboxIntent) -> impl Iterator<Item = WorkerItemKey> {
+    let cancelled = intent.cancelled.iter();
+    cancelled.flat_map(|of| keys(intent, of.execution_id, &of.small))
+}
+
+/// Deletes the cancelled activities of an intent whose input may be in chunks. Returns those that
+/// did not exist.
+pub(super) async fn delete_large(
+    services: &Services,
     intent: &OutboxIntent,
-) -> Result<()> {
+) -> Result<BTreeSet<WorkerItemKey>> {
+    let mut missing = BTreeSet::new();
     for of in &intent.cancelled {
-        for key in keys(intent, of.execution_id, &of.small) {
-            batch.cancel(number, key)?;
-        }
         for key in keys(intent, of.execution_id, &of.large) {
             if !remove_large(services, &key).await? {
-                batch.outcome.note_missing(number, key);
+                missing.insert(key);
             }
         }
     }
-    Ok(())
+    Ok(missing)
 }
 
 /// Returns the keys of activities, by the ids of the events that scheduled them.
@@ -112,7 +114,7 @@ async fn are_undelivered(
 
 /// Deletes an activity together with the chunks of its input. Returns whether the activity existed.
 async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> {
-    let found = services.container().read(key).await?;
+    let found = in_time(async { Ok(services.container().read(key).await?) }).await?;
     let Some(item) = found.map(|stored| stored.document) else {
         return Ok(false);
     };
@@ -122,9 +124,10 @@ async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> 
     // Unconditional, because the worker may have renewed its lock.
     batch.delete(key)?;
     consumed_chunks.add_to(&mut batch)?;
-    match services.container().execute(&batch).await {
-        Err(error) if !error.is_not_found() => return Err(error.into()),
-        _ => {}
+    let sent = async { Ok(services.container().execute(&batch).await?) };
+    match in_time(sent).await {
+        Err(Error::Request(error)) if error.is_not_found() => {}
+        sent => drop(sent?),
     }
     consumed_chunks.remove(services);
     Ok(true)

@@ -10,7 +10,8 @@ use crate::spill::ConsumedChunks;
 
 impl CosmosDBProvider {
     /// Returns up to `most` dead letters: messages between instances whose delivery was refused too
-    /// often. `failure` holds the reason. A dead letter stays until
+    /// often, or whose commit is so old that a redelivery could repeat them. `failure` holds the
+    /// reason. A dead letter stays until
     /// [`deliver_again`](Self::deliver_again) or [`discard`](Self::discard), or until its instance
     /// is deleted.
     ///
@@ -42,6 +43,7 @@ impl CosmosDBProvider {
     ) -> Result<(), ProviderError> {
         let patch = Patch::new()
             .set(OutboxIntent::ATTEMPT_COUNT, 0)
+            .set(OutboxIntent::COMMITTED_AT, None)
             .set(OutboxIntent::CREATED_AT, self.container().now());
         // Only this patch, or another operator's, changes the time [`NEVER`].
         let is_redelivered =

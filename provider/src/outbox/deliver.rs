@@ -1,13 +1,28 @@
 //! Delivers intents: creates their documents in the partitions of the targets. The dispatcher of
 //! the outbox controls rounds, backoff and dead letters.
 
+use std::collections::BTreeSet;
+
+use cdb_coordination::Undelivered;
+use duroxide::providers::WorkItem;
+use futures::StreamExt as _;
+use futures::{future, stream};
+
+use super::deadline::in_time;
 use super::documents::Documents;
 use super::intent::Intent;
 use super::messages::DeliveryBatch;
 use super::{activities, cancelled, remove};
-use crate::documents::OutboxIntent;
+use crate::documents::{OrchestratorItem, OutboxIntent, WorkerItemKey};
 use crate::error::Result;
 use crate::services::Services;
+
+/// The number of intents that are prepared or deleted at a time.
+const CONCURRENCY: usize = 16;
+
+/// Why an old intent is not delivered.
+const TOO_OLD: &str = "the commit is older than 23 h, so the traces of an earlier delivery may be \
+     gone, and a redelivery could repeat messages; check the target, then redrive or discard";
 
 /// Delivers new intents: for a long poll in the background. A caller without long polling sees the
 /// effects on other instances at once. Failures are left to the reconciler.
@@ -36,24 +51,39 @@ async fn deliver_new(services: &Services, intents: Vec<OutboxIntent>) {
     }
 }
 
-/// Adds the messages of intent number `number` to the batch, and delivers its activities and
-/// cancellations.
-async fn pack<'a>(
-    services: &'a Services,
-    batch: &mut DeliveryBatch<'a>,
-    number: usize,
-    intent: &OutboxIntent,
-) -> Result<()> {
-    let documents = Documents::of(
-        services.container(),
-        || services.store.enqueue_time(),
-        intent,
-    )
-    .await?;
-    let mut messages = documents.messages.into_iter();
-    messages.try_for_each(|(document, item)| batch.add(services, number, document, item))?;
-    activities::deliver(services, intent, &documents.activities).await?;
-    cancelled::deliver(services, batch, number, intent).await
+/// The part of an intent that a batch delivers.
+struct Prepared {
+    messages: Vec<(OrchestratorItem, WorkItem)>,
+    /// Large cancelled activities that did not exist.
+    missing: BTreeSet<WorkerItemKey>,
+}
+
+/// Checks an intent, and delivers the activities and large cancellations of the intent.
+async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undelivered> {
+    let document = intent.document();
+    let target = &document.target_instance_id;
+    match intent {
+        Intent::Found(_) if document.is_too_old(services.store.now()) => {
+            return Err(Undelivered::permanent(TOO_OLD));
+        }
+        // A round would wait for the target again. The reconciler delivers the intent.
+        Intent::Fresh(_) if services.delivery.backoff.is_waiting(target) => {
+            let reason = format!("an earlier delivery to {target} failed");
+            return Err(Undelivered::unreachable(reason));
+        }
+        Intent::Fresh(_) | Intent::Found(_) => {}
+    }
+    let prepared: Result<Prepared> = async {
+        let now = || services.store.now();
+        let documents = in_time(Documents::of(services.container(), now, document)).await?;
+        activities::deliver(services, document, &documents.activities).await?;
+        Ok(Prepared {
+            messages: documents.messages,
+            missing: cancelled::delete_large(services, document).await?,
+        })
+    }
+    .await;
+    prepared.map_err(|error| Undelivered::from(&error))
 }
 
 /// Creates the documents of intents, and deletes intents that were delivered earlier.
@@ -61,27 +91,74 @@ pub(super) async fn deliver(
     services: &Services,
     intents: &[Intent],
     delivered: &[Intent],
-) -> Vec<Result<()>> {
-    let mut results: Vec<Result<()>> = Vec::with_capacity(intents.len());
+) -> Vec<Result<(), Undelivered>> {
     let mut batch = DeliveryBatch::default();
-    for intent in delivered {
-        match intent {
-            Intent::Fresh(intent) if intent.more.is_none() => batch.remove(intent),
-            intent => remove::remove(services, intent).await,
-        }
-    }
-    for (number, intent) in intents.iter().map(Intent::document).enumerate() {
-        results.push(pack(services, &mut batch, number, intent).await);
+    remove_delivered(services, delivered, &mut batch).await;
+    let prepare: Vec<_> = intents
+        .iter()
+        .map(|intent| prepare(services, intent))
+        .collect();
+    let prepared: Vec<_> = stream::iter(prepare).buffered(CONCURRENCY).collect().await;
+    let mut results = Vec::with_capacity(intents.len());
+    for (number, (prepared, intent)) in prepared.into_iter().zip(intents).enumerate() {
+        results.push(match prepared {
+            Ok(prepared) => pack(services, &mut batch, number, intent.document(), prepared)
+                .await
+                .map_err(|error| Undelivered::from(&error)),
+            Err(failure) => Err(failure),
+        });
     }
     let outcome = batch.send(services).await;
     for (number, missing) in outcome.missing {
         if results[number].is_ok() {
             let intent = intents[number].document();
-            results[number] = cancelled::confirm_missing(services, intent, &missing).await;
+            let confirmed = cancelled::confirm_missing(services, intent, &missing).await;
+            results[number] = confirmed.map_err(|error| Undelivered::from(&error));
         }
     }
     for (number, failure) in outcome.failures {
-        results[number] = Err(failure);
+        results[number] = Err(Undelivered::from(&failure));
     }
     results
+}
+
+/// Deletes delivered intents: found ones and those with chunks at once, the others with the batch.
+async fn remove_delivered(
+    services: &Services,
+    delivered: &[Intent],
+    batch: &mut DeliveryBatch<'_>,
+) {
+    let mut separate = Vec::new();
+    for intent in delivered {
+        match intent {
+            Intent::Fresh(intent) if intent.more.is_none() => batch.remove(services, intent).await,
+            intent => separate.push(remove::remove(services, intent)),
+        }
+    }
+    let removals = stream::iter(separate).buffer_unordered(CONCURRENCY);
+    removals.for_each(|()| future::ready(())).await;
+}
+
+/// Adds the messages and small cancellations of intent number `number` to the batch.
+async fn pack<'a>(
+    services: &'a Services,
+    batch: &mut DeliveryBatch<'a>,
+    number: usize,
+    intent: &OutboxIntent,
+    prepared: Prepared,
+) -> Result<()> {
+    for (document, item) in prepared.messages {
+        let document = OrchestratorItem {
+            enqueued_at: services.store.enqueue_time(),
+            ..document
+        };
+        batch.add(services, number, document, item).await?;
+    }
+    for activity in cancelled::small(intent) {
+        batch.cancel(services, number, activity).await?;
+    }
+    for activity in prepared.missing {
+        batch.outcome.note_missing(number, activity);
+    }
+    Ok(())
 }

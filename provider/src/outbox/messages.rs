@@ -1,4 +1,5 @@
-//! Delivers the messages of many intents, in one request per physical partition.
+//! Delivers the messages of many intents, in one request per physical partition, each with a
+//! deadline.
 //!
 //! The id of a message is derived from its intent, and its consumption leaves a trace under that
 //! id. So a second delivery conflicts and changes nothing, and messages need neither a batch nor an
@@ -6,10 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_client::OperationResult;
+use cdb_client::{OperationResult, RangeId};
 use cdb_model::{BulkBatch, Document, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
+use futures::future::join_all;
 
+use super::deadline::{bulk_in_time, unanswered};
 use crate::documents::{Durable, OrchestratorItem, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::services::Services;
@@ -18,13 +21,27 @@ use crate::turn::{NewMessage, Prelock, Written};
 /// The messages and deletions of several intents, sent together.
 #[derive(Default)]
 pub(super) struct DeliveryBatch<'a> {
-    bulk: BulkBatch<Durable>,
-    /// The messages, each with the number of its intent.
-    messages: Vec<(usize, NewMessage<'a>)>,
-    /// The cancelled activities, each with the number of its intent.
-    cancelled: Vec<(usize, WorkerItemKey, OperationIndex)>,
+    /// The operations by physical partition.
+    bulks: BTreeMap<RangeId, BulkBatch<Durable>>,
+    messages: Vec<PackedMessage<'a>>,
+    cancelled: Vec<PackedCancellation>,
     /// The outcome so far.
     pub(super) outcome: Outcome,
+}
+
+/// A message of intent number `intent`.
+struct PackedMessage<'a> {
+    intent: usize,
+    range: RangeId,
+    message: NewMessage<'a>,
+}
+
+/// The deletion of an activity that intent number `intent` has cancelled.
+struct PackedCancellation {
+    intent: usize,
+    range: RangeId,
+    activity: WorkerItemKey,
+    operation: OperationIndex,
 }
 
 /// The outcome of a batch, by the numbers of its intents.
@@ -45,7 +62,7 @@ impl Outcome {
 
 impl<'a> DeliveryBatch<'a> {
     /// Adds a message of intent number `intent`.
-    pub(super) fn add(
+    pub(super) async fn add(
         &mut self,
         services: &'a Services,
         intent: usize,
@@ -57,22 +74,44 @@ impl<'a> DeliveryBatch<'a> {
         let lock = (document.due_at() <= now)
             .then(|| Prelock::of_target(services, &document.instance_id, &item))
             .flatten();
+        let range = range_of(services, &document.instance_id).await?;
         let mut message = NewMessage::new(services, document, item, lock);
-        message.add_to_bulk(&mut self.bulk)?;
-        self.messages.push((intent, message));
+        message.add_to_bulk(self.bulks.entry(range.clone()).or_default())?;
+        self.messages.push(PackedMessage {
+            intent,
+            range,
+            message,
+        });
         Ok(())
     }
 
     /// Adds the deletion of an activity that intent number `intent` has cancelled.
-    pub(super) fn cancel(&mut self, intent: usize, activity: WorkerItemKey) -> Result<()> {
-        let operation = self.bulk.delete(&activity)?;
-        self.cancelled.push((intent, activity, operation));
+    pub(super) async fn cancel(
+        &mut self,
+        services: &Services,
+        intent: usize,
+        activity: WorkerItemKey,
+    ) -> Result<()> {
+        let range = range_of(services, &activity.instance_id).await?;
+        let bulk = self.bulks.entry(range.clone()).or_default();
+        let operation = bulk.delete(&activity)?;
+        self.cancelled.push(PackedCancellation {
+            intent,
+            range,
+            activity,
+            operation,
+        });
         Ok(())
     }
 
     /// Adds the deletion of a delivered intent.
-    pub(super) fn remove(&mut self, intent: &OutboxIntent) {
-        if let Err(error) = self.bulk.delete(&intent.key()) {
+    pub(super) async fn remove(&mut self, services: &Services, intent: &OutboxIntent) {
+        // Without the physical partitions, the intent stays, and the reconciler finds it.
+        let Ok(range) = range_of(services, &intent.instance_id).await else {
+            return;
+        };
+        let bulk = self.bulks.entry(range).or_default();
+        if let Err(error) = bulk.delete(&intent.key()) {
             tracing::debug!(%error, "a delivered intent has no valid id");
         }
     }
@@ -80,24 +119,26 @@ impl<'a> DeliveryBatch<'a> {
     /// Sends the batch. Returns its outcome.
     pub(super) async fn send(self, services: &Services) -> Outcome {
         let mut outcome = self.outcome;
-        if self.bulk.is_empty() {
-            return outcome;
-        }
-        let results = services.container().execute_bulk(&self.bulk).await;
-        let mut results = BulkResults(results.into_iter().map(Some).collect());
-        for (intent, activity, operation) in self.cancelled {
-            match results.take(operation) {
+        let sent = self.bulks.into_iter().map(|(range, bulk)| async move {
+            let sent = async { Ok(services.container().execute_bulk(&bulk).await) };
+            let results = bulk_in_time(bulk.len(), sent).await.unwrap_or_default();
+            (range, results.into_iter().map(Some).collect())
+        });
+        let mut results = BulkResults(join_all(sent).await.into_iter().collect());
+        for cancelled in self.cancelled {
+            let intent = cancelled.intent;
+            match results.take(&cancelled.range, cancelled.operation) {
                 Some(Ok(_)) => {}
                 Some(Err(error)) if error.is_not_found() => {
-                    outcome.note_missing(intent, activity);
+                    outcome.note_missing(intent, cancelled.activity);
                 }
                 Some(Err(error)) => outcome.failures.push((intent, error.into())),
                 None => outcome.failures.push((intent, unanswered())),
             }
         }
-        for (intent, message) in self.messages {
-            if let Err(error) = results.finish(message) {
-                outcome.failures.push((intent, error));
+        for packed in self.messages {
+            if let Err(error) = results.finish(&packed.range, packed.message) {
+                outcome.failures.push((packed.intent, error));
             }
         }
         // The reconciler finds intents that were not deleted; their second delivery changes
@@ -106,16 +147,20 @@ impl<'a> DeliveryBatch<'a> {
     }
 }
 
-/// The results of a bulk, each taken once.
-struct BulkResults(Vec<Option<Result<OperationResult, cdb_client::Error>>>);
+type BulkResult = Result<OperationResult, cdb_client::Error>;
+
+/// The results of the bulks, each taken once. A bulk without an answer has none.
+struct BulkResults(BTreeMap<RangeId, Vec<Option<BulkResult>>>);
 
 impl BulkResults {
     /// Takes the ETag that an operation wrote; `None` when the service did not answer.
     fn take(
         &mut self,
+        range: &RangeId,
         operation: OperationIndex,
     ) -> Option<Result<Option<ETag>, cdb_client::Error>> {
-        let result = self.0.get_mut(operation.get()).and_then(Option::take)?;
+        let results = self.0.get_mut(range)?;
+        let result = results.get_mut(operation.get()).and_then(Option::take)?;
         Some(result.map(|result| result.etag().cloned()))
     }
 
@@ -123,14 +168,15 @@ impl BulkResults {
     ///
     /// # Errors
     /// Fails when the message was not written.
-    fn finish(&mut self, message: NewMessage<'_>) -> Result<()> {
+    fn finish(&mut self, range: &RangeId, message: NewMessage<'_>) -> Result<()> {
         let (operation, lock) = message.operations();
-        let lock = match lock.and_then(|lock| self.take(lock)) {
-            Some(Ok(etag)) => Written::Done(etag),
-            Some(Err(error)) if error.is_ambiguous() => Written::Unknown,
-            Some(Err(_)) | None => Written::NotDone,
+        let lock = match lock.map(|lock| self.take(range, lock)) {
+            Some(Some(Ok(etag))) => Written::Done(etag),
+            Some(Some(Err(error))) if !error.is_ambiguous() => Written::NotDone,
+            Some(Some(Err(_)) | None) => Written::Unknown,
+            None => Written::NotDone,
         };
-        let (written, result) = match operation.and_then(|operation| self.take(operation)) {
+        let (written, result) = match operation.and_then(|operation| self.take(range, operation)) {
             Some(Ok(etag)) => (Written::Done(etag), Ok(())),
             // An earlier delivery has written the message.
             Some(Err(error)) if error.is_conflict() => (Written::Done(None), Ok(())),
@@ -142,6 +188,8 @@ impl BulkResults {
     }
 }
 
-fn unanswered() -> Error {
-    Error::Retryable("the service did not answer".to_owned())
+/// Returns the physical partition of an instance.
+async fn range_of(services: &Services, instance_id: &str) -> Result<RangeId> {
+    let range = services.container().range_of(&instance_id.into()).await?;
+    range.ok_or_else(|| Error::Retryable(format!("no physical partition has {instance_id}")))
 }

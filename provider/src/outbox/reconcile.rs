@@ -7,7 +7,6 @@ use cdb_coordination::{Jitter, RetryPolicy, reconcile};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::poll::probe;
 use crate::services::Services;
 use crate::{activities, spill, turn};
 
@@ -15,12 +14,8 @@ use crate::{activities, spill, turn};
 const HOUSEKEEPING: Duration = Duration::from_millis(500);
 
 /// Runs until the provider stops.
-pub(crate) async fn run(
-    services: Services,
-    interval: Duration,
-    policy: RetryPolicy,
-    stop: CancellationToken,
-) {
+pub(crate) async fn run(services: Services, policy: RetryPolicy, stop: CancellationToken) {
+    let interval = services.delivery.reconciler_interval;
     let jitter = Jitter::random();
     let mut next_round = Instant::now() + interval;
     let mut last_sweep = Instant::now();
@@ -39,10 +34,7 @@ pub(crate) async fn run(
             spill::sweep(&services.store).await;
         }
         if Instant::now() >= next_round {
-            // The probe of the queues also finds undelivered intents.
-            let probed = probe::due_items(&services, None, interval).await;
-            let is_due = probed.map_or(true, |due| due.intents);
-            let more = is_due && reconcile(&services, &policy, &jitter).await;
+            let more = reconcile(&services, &policy, &jitter).await;
             next_round = Instant::now() + if more { Duration::ZERO } else { interval };
         }
     }

@@ -2,8 +2,10 @@
 
 use cdb_model::Batch;
 
+use super::deadline::in_time;
 use super::intent::Intent;
 use crate::documents::Durable;
+use crate::error::Error;
 use crate::services::Services;
 use crate::spill::ConsumedChunks;
 
@@ -20,9 +22,10 @@ pub(super) async fn remove(services: &Services, intent: &Intent) {
         tracing::warn!(%error, "cannot delete a delivered intent");
         return;
     }
-    match services.container().execute(&batch).await {
+    let sent = async { Ok(services.container().execute(&batch).await?) };
+    match in_time(sent).await {
         Ok(_) => consumed_chunks.remove(services),
-        Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
+        Err(Error::Request(error)) if error.is_not_found() || error.is_precondition_failed() => {}
         Err(error) => {
             tracing::debug!(%error, "a delivered intent was not deleted; retrying in the next round");
         }

@@ -28,6 +28,14 @@ impl Due {
         }
     }
 
+    /// Returns the partitions with due items, also those of other shares.
+    pub(crate) fn all_ranges(&self, share: &Share) -> Vec<RangeId> {
+        match self {
+            Self::In(ranges) => share.existing(ranges),
+            Self::Anywhere => share.all_ranges(),
+        }
+    }
+
     /// Adds a partition.
     fn add(&mut self, range: RangeId) {
         if let Self::In(ranges) | Self::OverdueIn(ranges) = self {
@@ -72,8 +80,8 @@ pub(crate) struct DueItems {
     /// `None` if the probe did not query for the queue.
     orchestrations: Option<Due>,
     activities: Option<Due>,
-    /// Whether an undelivered intent may be due.
-    pub(crate) intents: bool,
+    /// Undelivered intents.
+    pub(crate) intents: Due,
 }
 
 impl DueItems {
@@ -83,7 +91,7 @@ impl DueItems {
         Self {
             orchestrations: nothing(PolledQueue::Orchestrations),
             activities: nothing(PolledQueue::Activities),
-            intents: false,
+            intents: Due::In(BTreeSet::new()),
         }
     }
 
@@ -92,7 +100,7 @@ impl DueItems {
         Self {
             orchestrations: self.orchestrations.map(|_| Due::Anywhere),
             activities: self.activities.map(|_| Due::Anywhere),
-            intents: true,
+            intents: Due::Anywhere,
         }
     }
 
@@ -115,18 +123,15 @@ impl DueItems {
 
     /// Adds the items of a partition that belong to the share.
     pub(super) fn add(&mut self, found: &Found, share: &Share, range: RangeId) {
-        let is_mine = |slot| found.is_overdue || share.has(&range, slot);
-        let queue = match &found.item {
-            Item::Orchestration(slot) if is_mine(*slot) => &mut self.orchestrations,
-            Item::Activity(slot) if is_mine(*slot) => &mut self.activities,
-            Item::Orchestration(_) | Item::Activity(_) => return,
-            Item::Intent => {
-                self.intents = true;
-                return;
-            }
+        let (slot, due) = match found.item {
+            Item::Orchestration(slot) => (slot, self.orchestrations.as_mut()),
+            Item::Activity(slot) => (slot, self.activities.as_mut()),
+            Item::Intent(slot) => (slot, Some(&mut self.intents)),
             Item::Unknown => return self.add_all(&range),
         };
-        if let Some(due) = queue {
+        if let Some(due) = due
+            && (found.is_overdue || share.has(&range, slot))
+        {
             due.add(range);
         }
     }
@@ -135,7 +140,7 @@ impl DueItems {
     pub(super) fn add_all(&mut self, range: &RangeId) {
         let queues = self.orchestrations.iter_mut().chain(&mut self.activities);
         queues.for_each(|due| due.add(range.clone()));
-        self.intents = true;
+        self.intents.add(range.clone());
     }
 }
 
@@ -150,7 +155,8 @@ pub(super) enum Item {
     Orchestration(u8),
     /// A worker item of a dispatch slot.
     Activity(u8),
-    Intent,
+    /// An intent of a sender in a dispatch slot.
+    Intent(u8),
     Unknown,
 }
 

@@ -13,5 +13,5 @@ mod window;
 
 pub(crate) use due::{Due, LastProbe};
 pub(crate) use ranges::Ranges;
-pub(crate) use share::{PolledQueue, Shares};
+pub(crate) use share::{OVERDUE_AFTER, Part, PolledQueue, Share, Shares};
 pub(crate) use window::PollWindow;

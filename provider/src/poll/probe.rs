@@ -17,7 +17,7 @@ use super::due::{Due, DueItems, Found, Item, ProbeState};
 use super::polled::Polled as _;
 use super::share::{OVERDUE_AFTER, Part, PolledQueue, Share};
 use crate::activities::Activities;
-use crate::documents::{Durable, FIRST_DUE, OutboxIntent};
+use crate::documents::{Durable, FIRST_DUE, OutboxIntent, dispatch_slot};
 use crate::error::Result;
 use crate::instances::Instances;
 use crate::services::Services;
@@ -258,7 +258,11 @@ fn classify(
             item.instance_id,
             item.visible_at <= overdue,
         ),
-        Ok(Durable::OutboxIntent(intent)) => (Item::Intent, intent.instance_id, false),
+        Ok(Durable::OutboxIntent(intent)) => (
+            Item::Intent(dispatch_slot(&intent.instance_id)),
+            intent.instance_id,
+            intent.created_at <= overdue - services.delivery.reconciler_age,
+        ),
         Ok(_) => return (Found::UNKNOWN, None),
         Err(found) => {
             return (

@@ -28,6 +28,9 @@ pub(crate) const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 /// share are overdue, and all runtimes would query for the same items.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The time after which another runtime takes over overdue items of a slot.
+const TAKEOVER_TURN: Duration = Duration::from_secs(10);
+
 /// A polled queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolledQueue {
@@ -138,6 +141,27 @@ impl Share {
         }
     }
 
+    /// Returns whether this runtime takes over an item of another share that is overdue. At any
+    /// time, one runtime takes over the items of a slot. It changes, because it may have failed
+    /// too.
+    pub(crate) fn takes_over(&self, slot: u8, late_by: Duration) -> bool {
+        let Some(overdue) = late_by.checked_sub(OVERDUE_AFTER) else {
+            return false;
+        };
+        let turn = 1 + overdue.as_secs() / TAKEOVER_TURN.as_secs();
+        // An odd step visits all 256 slots.
+        let of = (u64::from(slot) + turn * 97) % 256;
+        u8::try_from(of).is_ok_and(|slot| self.slots.contains(slot))
+    }
+
+    /// Returns all physical partitions; none for a runtime without slots.
+    pub(crate) fn all_ranges(&self) -> Vec<RangeId> {
+        if self.slots.is_empty() {
+            return Vec::new();
+        }
+        self.ranges.clone()
+    }
+
     /// Returns the physical partitions of the share.
     pub(crate) fn own_ranges(&self) -> Vec<RangeId> {
         if self.slots.is_empty() {
@@ -236,6 +260,24 @@ mod tests {
             assert!(!share.is_wide());
         }
         assert!(owners.iter().all(|owners| *owners == 1), "{owners:?}");
+    }
+
+    #[tokio::test]
+    async fn one_runtime_at_a_time_takes_over_an_overdue_item_and_each_has_its_turn() {
+        for runtimes in [2, 3, 8] {
+            let mut takers = Vec::new();
+            for index in 0..runtimes {
+                let share = share(index, runtimes, 1).await;
+                let late_by = |turn: &u32| OVERDUE_AFTER + TAKEOVER_TURN * *turn;
+                let turns = (0..64).filter(|turn| share.takes_over(7, late_by(turn)));
+                let before = takers.len();
+                takers.extend(turns);
+                assert!(takers.len() > before, "{index} of {runtimes} has no turn");
+            }
+            takers.sort_unstable();
+            assert_eq!(takers, (0..64).collect::<Vec<_>>());
+        }
+        assert!(!share(0, 1, 1).await.takes_over(7, OVERDUE_AFTER / 2));
     }
 
     #[tokio::test]

@@ -1,0 +1,38 @@
+//! The deadline of a request to a partition. Intents for other partitions wait for the end of the
+//! round.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// The deadline of a request with few operations.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The additional time for each operation, so that a throttled container finishes a large bulk.
+const PER_OPERATION: Duration = Duration::from_millis(10);
+
+/// Awaits a request with few operations.
+///
+/// # Errors
+/// Fails when the request fails, or the deadline has passed.
+pub(super) async fn in_time<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
+    bulk_in_time(0, request).await
+}
+
+/// Awaits a request with this number of operations.
+///
+/// # Errors
+/// Fails when the request fails, or the deadline has passed.
+pub(super) async fn bulk_in_time<T>(
+    operations: usize,
+    request: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let more = PER_OPERATION.saturating_mul(u32::try_from(operations).unwrap_or(u32::MAX));
+    let answered = tokio::time::timeout(DEADLINE + more, request).await;
+    answered.unwrap_or_else(|_| Err(unanswered()))
+}
+
+pub(super) fn unanswered() -> Error {
+    Error::Retryable("the partition did not answer in time".to_owned())
+}

@@ -1,0 +1,167 @@
+//! The search for due intents: in each physical partition separately, oldest first.
+//!
+//! The runtimes divide the intents by the dispatch slot of the sender, and take overdue intents of
+//! other runtimes. A search skips intents whose target is in backoff, and the next one continues
+//! behind the found intents, so that failing intents do not hide those behind them.
+
+use std::time::Duration;
+
+use cdb_client::RangeId;
+use cdb_model::{Patch, Query, Stored, Timestamp, Unreadable};
+use futures::StreamExt as _;
+use futures::stream;
+
+use super::intent::Intent;
+use crate::documents::{NEVER, OutboxIntent, Partial, dispatch_slot};
+use crate::error::Result;
+use crate::poll::{Due, OVERDUE_AFTER, Part, Share, probe};
+use crate::services::Services;
+
+/// The most rows that one search reads in a physical partition.
+const MAX_ROWS: usize = 1_000;
+
+/// The number of physical partitions that are searched at a time.
+const CONCURRENCY: usize = 16;
+
+/// Returns up to `most` due intents, or a few more. Leaves out partitions that do not answer.
+///
+/// # Errors
+/// Fails when the physical partitions cannot be listed.
+pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<Vec<Intent>> {
+    let delivery = &services.delivery;
+    let probed = probe::due_items(services, None, delivery.reconciler_interval).await;
+    let due = probed.map_or(Due::Anywhere, |due| due.intents);
+    if due.is_nothing() {
+        return Ok(Vec::new());
+    }
+    let ranges = services.container().ranges().await?;
+    let share = services.queues.shares.widest(ranges).await;
+    let mut ranges = delivery.search.ranges.available(due.all_ranges(&share));
+    delivery.search.rotate(&mut ranges);
+    let search = Search {
+        services,
+        share: &share,
+        ranges: &ranges,
+        most,
+    };
+    let searches: Vec<_> = ranges.iter().map(|range| search.range(range)).collect();
+    let mut answers = stream::iter(searches).buffer_unordered(CONCURRENCY);
+    let mut found = Vec::new();
+    while found.len() < most
+        && let Some(answer) = answers.next().await
+    {
+        // A failure is logged with the backoff of its partition.
+        found.extend(answer.unwrap_or_default());
+    }
+    Ok(found)
+}
+
+/// One search.
+struct Search<'a> {
+    services: &'a Services,
+    share: &'a Share,
+    ranges: &'a [RangeId],
+    most: usize,
+}
+
+impl Search<'_> {
+    /// Returns the due intents of a physical partition.
+    async fn range(&self, range: &RangeId) -> Result<Vec<Intent>> {
+        let state = &self.services.delivery.search;
+        let from = state.cursor(range);
+        let query = self.query(range, from);
+        let run = self.services.container().query(query).in_range(range);
+        let page_size = u32::try_from(self.most).unwrap_or(u32::MAX);
+        let mut pages = run.page_size(page_size).row_by_row().pages();
+        let (mut found, mut rows, mut last) = (Vec::new(), 0, None);
+        loop {
+            let page = state.ranges.answer(range, self.ranges, pages.next_page());
+            for row in page.await?.unwrap_or_default() {
+                rows += 1;
+                last = created_at(&row).or(last);
+                found.extend(self.accept(range, row).await);
+            }
+            if !pages.has_more() {
+                state.move_cursor(range, None);
+                return Ok(found);
+            }
+            if found.len() >= self.most || rows >= MAX_ROWS {
+                let next = from.map(|from| from + Duration::from_millis(1));
+                state.move_cursor(range, last.max(next));
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Returns the query for the due intents of a physical partition, oldest first.
+    fn query(&self, range: &RangeId, from: Option<Timestamp>) -> Query<OutboxIntent> {
+        let due = self.services.store.now() - self.services.delivery.reconciler_age;
+        let until = match self.share.part(range) {
+            Part::Overdue => due - OVERDUE_AFTER,
+            Part::All | Part::Slots { .. } => due,
+        };
+        let created_at = OutboxIntent::CREATED_AT;
+        let filter = from.map_or_else(
+            || created_at.le(until),
+            |from| created_at.between(from, until),
+        );
+        Query::across_partitions()
+            .filter(filter)
+            .order_by(OutboxIntent::BY_CREATED.asc())
+    }
+
+    /// Returns a found intent if this runtime delivers it now. Turns an undecodable one into a dead
+    /// letter.
+    async fn accept(
+        &self,
+        range: &RangeId,
+        row: Result<Stored<OutboxIntent>, Unreadable>,
+    ) -> Option<Intent> {
+        match row {
+            Ok(stored) => {
+                let target = &stored.document.target_instance_id;
+                let is_waiting = self.services.delivery.backoff.is_waiting(target);
+                (!is_waiting && self.has(range, &stored.document)).then_some(Intent::Found(stored))
+            }
+            Err(found) => {
+                self.dead_letter_unreadable(range, &found).await;
+                None
+            }
+        }
+    }
+
+    /// Returns whether an intent belongs to this runtime, or is overdue and taken over.
+    fn has(&self, range: &RangeId, intent: &OutboxIntent) -> bool {
+        let slot = dispatch_slot(&intent.instance_id);
+        let due_at = intent.created_at + self.services.delivery.reconciler_age;
+        let late_by = self.services.store.now().since(due_at);
+        self.share.has(range, slot) || self.share.takes_over(slot, late_by)
+    }
+
+    /// Turns an undecodable intent into a dead letter with the reason, so that it does not block
+    /// others.
+    async fn dead_letter_unreadable(&self, range: &RangeId, found: &Unreadable) {
+        let store = &self.services.store;
+        store.corrupt_documents.report(found);
+        let Some(stored) = OutboxIntent::partial_stored(found) else {
+            return;
+        };
+        if !self.has(range, &stored.document) {
+            return;
+        }
+        let patch = Patch::new()
+            .set(OutboxIntent::FAILURE, Some(found.to_string()))
+            .set(OutboxIntent::CREATED_AT, NEVER);
+        if let Err(error) = store.container.patch_stored(&stored, &patch).await {
+            tracing::debug!(%error, "cannot write a dead letter; retrying in the next round");
+        }
+    }
+}
+
+/// Returns the creation time of an intent, decoded or not.
+fn created_at(row: &Result<Stored<OutboxIntent>, Unreadable>) -> Option<Timestamp> {
+    match row {
+        Ok(stored) => Some(stored.document.created_at),
+        Err(found) => found.field(OutboxIntent::CREATED_AT),
+    }
+}
