@@ -96,8 +96,8 @@ impl<'a> Removal<'a> {
     /// # Errors
     /// Fails when the documents keep changing, or the service does not answer.
     pub(super) async fn run(mut self) -> Result<DeleteInstanceResult> {
-        for _ in 0..MAX_ROUNDS {
-            let rows = self.read().await?;
+        for round in 0..MAX_ROUNDS {
+            let rows = self.read(round).await?;
             let open = std::mem::take(&mut self.unconfirmed);
             let is_gone = |row: &Row| rows.iter().all(|left| left.location.id != row.location.id);
             self.gone.extend(open.into_iter().filter(is_gone));
@@ -127,8 +127,13 @@ impl<'a> Removal<'a> {
     }
 
     /// Reads the documents in the order of their deletion, without chunks. The chunks may be many
-    /// megabytes, so only their names are read, later.
-    async fn read(&self) -> Result<Vec<Row>> {
+    /// megabytes, so only their names are read, later. After the first round, the read decides
+    /// whether deletions took place, so it reads the latest commit.
+    async fn read(&self, round: u32) -> Result<Vec<Row>> {
+        let container = match round {
+            0 => self.container.clone(),
+            _ => self.container.latest_committed(),
+        };
         let wanted = match &self.executions {
             None => !Filter::of_type::<Chunk>(),
             Some(ids) => {
@@ -138,7 +143,7 @@ impl<'a> Removal<'a> {
             }
         };
         let query = Query::<Durable>::in_partition(self.instance_id).filter(wanted);
-        let rows = self.container.query(query).row_by_row().all().await?;
+        let rows = container.query(query).row_by_row().all().await?;
         let rows = rows.into_iter();
         let mut rows: Vec<Row> = rows
             .filter_map(|row| Row::of(self.instance_id, row))
