@@ -239,6 +239,25 @@ async fn a_child_with_an_undelivered_message_from_or_to_it_is_kept_while_its_par
 }
 
 #[tokio::test]
+async fn ended_children_beyond_a_slice_are_deleted_and_needed_ones_are_passed_over() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    create(&provider, "parent", None, Status::Running).await;
+    for number in 0..250 {
+        let id = format!("child-{number}");
+        create(&provider, &id, Some("parent"), Status::Failed).await;
+        if number < 120 {
+            let intent = OutboxIntent::new("parent", format!("turn-{number}"), &id, NEVER);
+            let created = provider.container().create(&intent).await;
+            created.expect("it is created");
+        }
+    }
+    let mut purge = provider.purge_ended(Duration::from_secs(60));
+    while purge.next_slice().await.expect("a slice").is_some() {}
+    assert_eq!(purge.purged().instances_deleted, 130);
+}
+
+#[tokio::test]
 async fn a_child_of_an_ended_parent_is_kept_as_long_as_its_parent() {
     let backend = Backend::start().await;
     let provider = backend.provider().await;

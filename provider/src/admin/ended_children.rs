@@ -26,10 +26,10 @@ enum Needed {
     Targets(HashSet<String>),
 }
 
-/// Removes the children that must be kept from `children`. Returns their ids.
-pub(super) async fn remove_needed(
+/// Returns the ids of the children that may be deleted.
+pub(super) async fn deletable(
     container: &ContainerClient<Durable>,
-    children: &mut Vec<Instance>,
+    mut children: Vec<Instance>,
 ) -> Result<Vec<String>> {
     let parents = children.iter();
     let parents = parents.filter_map(|child| child.parent_instance_id.clone());
@@ -53,8 +53,9 @@ pub(super) async fn remove_needed(
             Some(Needed::All) | None => true,
         }
     };
-    let kept = children.extract_if(.., |child| is_needed(child));
-    Ok(kept.map(|child| child.instance_id).collect())
+    children.retain(|child| !is_needed(child));
+    let ids = children.into_iter().map(|child| child.instance_id);
+    Ok(ids.collect())
 }
 
 /// Returns the children that a parent needs. A parent that does not exist needs none.

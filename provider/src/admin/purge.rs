@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, Continuation};
 use cdb_coordination::SlotSet;
 use cdb_model::{Filter, Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
@@ -60,8 +60,11 @@ pub struct Purge {
     ended_before: Timestamp,
     /// The dispatch slots whose instances are deleted.
     slots: SlotSet,
-    /// Instances that a slice has found but must keep.
+    /// Instances that a query has found, and that have not ended before the limit any more.
     kept: HashSet<String>,
+    /// The position in the search for children; `None` before the first slice and after the last.
+    next_children: Option<Continuation>,
+    children_searched: bool,
     purged: DeleteInstanceResult,
 }
 
@@ -72,6 +75,8 @@ impl Purge {
             ended_before,
             slots: SlotSet::ALL,
             kept: HashSet::new(),
+            next_children: None,
+            children_searched: false,
             purged: DeleteInstanceResult::default(),
         }
     }
@@ -112,11 +117,21 @@ impl Purge {
     async fn delete_slice(&mut self) -> Result<Option<DeleteInstanceResult>> {
         loop {
             let roots = self.ended_roots().await?;
-            let children = self.ended_children().await?;
-            if roots.is_empty() && children.is_empty() {
+            // Roots first: most ended children are deleted with them.
+            let searches_children = roots.len() < SLICE && !self.children_searched;
+            if roots.is_empty() && !searches_children {
                 return Ok(None);
             }
+            let mut found = (Vec::new(), None);
+            if searches_children {
+                found = self.ended_children().await?;
+            }
+            let (children, next) = found;
             let slice = self.delete_trees(roots, children).await?;
+            if searches_children {
+                self.children_searched = next.is_none();
+                self.next_children = next;
+            }
             if slice.instances_deleted > 0 {
                 return Ok(Some(slice));
             }
@@ -142,26 +157,17 @@ impl Purge {
         Ok(found)
     }
 
-    /// Returns ended children that may be deleted before their parents.
-    async fn ended_children(&mut self) -> Result<Vec<String>> {
-        let query =
-            Query::<Instance>::across_partitions().filter(self.ended() & !instances::is_root());
-        let rows = u32::try_from(SLICE).unwrap_or(u32::MAX);
-        let container = self.container.clone();
-        let query = container.query(query).page_size(rows).row_by_row();
-        let mut pages = query.pages();
-        let mut found = Vec::new();
-        while found.len() < SLICE
-            && let Some(page) = pages.next_page().await?
-        {
-            let page = page.into_iter().flatten().map(|row| row.document);
-            let mut children: Vec<Instance> = page.collect();
-            children.retain(|child| self.is_mine(&child.instance_id));
-            let kept = ended_children::remove_needed(&container, &mut children).await?;
-            self.kept.extend(kept);
-            found.extend(children.into_iter().map(|child| child.instance_id));
-        }
-        Ok(found)
+    /// Returns ended children that may be deleted before their parents, and the position of the
+    /// next ones.
+    async fn ended_children(&self) -> Result<(Vec<String>, Option<Continuation>)> {
+        let ended_children = self.ended() & !instances::is_root();
+        let query = Query::<Instance>::across_partitions().filter(ended_children);
+        let query = self.container.query(query).row_by_row();
+        let page = query.page(SLICE, self.next_children.as_ref()).await?;
+        let children = page.rows.into_iter().flatten().map(|row| row.document);
+        let children = children.filter(|child| self.is_mine(&child.instance_id));
+        let deletable = ended_children::deletable(&self.container, children.collect()).await?;
+        Ok((deletable, page.next))
     }
 
     /// Returns whether an instance belongs to the slots, and is not known to be kept.
