@@ -16,9 +16,6 @@ use crate::network::Network;
 use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
 use crate::transport::Transport;
 
-/// The default limit of concurrent requests of one client.
-const CONNECTIONS: usize = 512;
-
 /// Builds a [`CosmosClient`].
 #[derive(Clone)]
 #[must_use]
@@ -44,6 +41,9 @@ impl CosmosClient {
 }
 
 impl CosmosClientBuilder {
+    /// The default of [`max_connections`](Self::max_connections).
+    pub const DEFAULT_MAX_CONNECTIONS: usize = 512;
+
     pub(crate) fn new(endpoint: impl Into<String>) -> Self {
         Self {
             endpoint: endpoint.into(),
@@ -51,7 +51,7 @@ impl CosmosClientBuilder {
             transport: None,
             retry: RetryConfig::default(),
             preferred_regions: Vec::new(),
-            connections: CONNECTIONS,
+            connections: Self::DEFAULT_MAX_CONNECTIONS,
             application: String::new(),
             any_certificate_on_loopback: false,
             start: None,

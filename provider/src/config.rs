@@ -4,7 +4,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ConnectionString, CosmosClient, MasterKey};
+use cdb_client::{
+    Bootstrap, BootstrapConfig, ConnectionString, CosmosClient, CosmosClientBuilder, MasterKey,
+};
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
@@ -68,9 +70,10 @@ pub struct CosmosDBProviderConfig {
     /// heartbeat. `None` by default: the runtime polls for all work. A single runtime needs no
     /// membership. Several runtimes without membership also work, and race for locks.
     pub membership: Option<MembershipConfig>,
-    /// The time that ended instances and their descendants are kept; without limit by default.
-    /// Every runtime deletes expired instances, a hundred at a time, and pauses after each slice
-    /// for as long as the slice took.
+    /// The time that ended instances and their descendants, ended children of running instances,
+    /// and executions replaced by `continue_as_new` are kept; without limit by default.
+    /// Every runtime deletes those of its dispatch slots, a hundred at a time, and pauses after
+    /// each slice for as long as the slice took. Set it for all runtimes that share slots.
     pub retention: Option<Duration>,
     /// The largest single text, in bytes of its JSON: an input, a result, an event; 32 MiB by
     /// default. A larger text fails the orchestration, or the call that starts it. Texts above the
@@ -99,6 +102,16 @@ pub struct CosmosDBProviderConfig {
     /// Whether an endpoint on loopback, such as an emulator, may have any certificate. Off by
     /// default. Other endpoints refuse this setting.
     pub accept_invalid_certificates_on_loopback: bool,
+    /// The regions to read from, such as `West Europe`, the first one first; see
+    /// [`preferred_regions`](CosmosClientBuilder::preferred_regions) of the client. Empty by
+    /// default: all requests go to the write region. Writes always go there, and a turn that was
+    /// loaded from a region with an older state loses its lock, so a runtime gains nothing.
+    pub preferred_regions: Vec<String>,
+    /// The time that opening waits for an index that is being built; ten minutes by default. The
+    /// service builds it with spare request units, so a large container takes longer.
+    pub index_timeout: Duration,
+    /// The most concurrent requests, and so connections; 512 by default. Further requests wait.
+    pub max_connections: usize,
 }
 
 impl CosmosDBProviderConfig {
@@ -213,16 +226,20 @@ impl CosmosDBProviderConfig {
             ("reconciler_interval", self.reconciler_interval.is_zero()),
             ("min_poll_interval", self.min_poll_interval.is_zero()),
             ("orphan_age", self.orphan_age.is_zero()),
+            ("index_timeout", self.index_timeout.is_zero()),
+            ("max_connections", self.max_connections == 0),
             ("unclaimed_age", self.unclaimed_age.is_zero()),
             ("max_value_bytes", self.max_value_bytes == 0),
             ("max_turn_bytes", self.max_turn_bytes == 0),
             ("max_history_bytes", self.max_history_bytes == 0),
         ];
         let zero = zero.into_iter().filter(|(_, is_zero)| *is_zero);
+        let has_unnamed_region = self.preferred_regions.iter().any(String::is_empty);
         let is_reversed = self.max_poll_interval < self.min_poll_interval;
         empty
             .map(|(name, _)| format!("{name} is empty"))
             .chain(zero.map(|(name, _)| format!("{name} must be more than zero")))
+            .chain(has_unnamed_region.then(|| "preferred_regions has an empty name".to_owned()))
             .chain(is_reversed.then(|| {
                 "max_poll_interval must be at least as long as min_poll_interval".to_owned()
             }))
@@ -276,6 +293,9 @@ impl Default for CosmosDBProviderConfig {
             bootstrap: Bootstrap::CreateIfMissing,
             secondary_key: None,
             accept_invalid_certificates_on_loopback: false,
+            preferred_regions: Vec::new(),
+            index_timeout: BootstrapConfig::default().index_timeout,
+            max_connections: CosmosClientBuilder::DEFAULT_MAX_CONNECTIONS,
         }
     }
 }
@@ -313,6 +333,9 @@ impl fmt::Debug for CosmosDBProviderConfig {
                 "accept_invalid_certificates_on_loopback",
                 &self.accept_invalid_certificates_on_loopback,
             )
+            .field("preferred_regions", &self.preferred_regions)
+            .field("index_timeout", &self.index_timeout)
+            .field("max_connections", &self.max_connections)
             .finish_non_exhaustive()
     }
 }
@@ -354,6 +377,9 @@ mod tests {
             reconciler_interval: Duration::ZERO,
             max_poll_interval: Duration::from_millis(1),
             max_turn_bytes: 0,
+            preferred_regions: vec!["West Europe".to_owned(), String::new()],
+            index_timeout: Duration::ZERO,
+            max_connections: 0,
             ..Default::default()
         };
         let message = wrong.validate().unwrap_err().to_string();
@@ -362,6 +388,9 @@ mod tests {
             "reconciler_interval must be more than zero",
             "max_turn_bytes",
             "max_poll_interval must be at least",
+            "preferred_regions has an empty name",
+            "index_timeout must be more than zero",
+            "max_connections must be more than zero",
         ] {
             assert!(message.contains(setting), "{message}");
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{
-    BootstrapConfig, ContainerClient, CosmosClient, Credential, MasterKey, OnDifference,
+    Bootstrap, BootstrapConfig, ContainerClient, CosmosClient, Credential, MasterKey, OnDifference,
 };
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
 use duroxide::providers::ProviderError;
@@ -113,17 +113,22 @@ impl CosmosDBProvider {
         let client = CosmosClient::builder(&config.endpoint)
             .credential(credential)
             .accept_invalid_certificates_on_loopback(config.accept_invalid_certificates_on_loopback)
+            .preferred_regions(&config.preferred_regions)
+            .max_connections(config.max_connections)
             .build()
             .in_operation(OPEN)?;
+        let bootstrap = BootstrapConfig::from(config.bootstrap)
+            .with_on_difference(OnDifference::Extend)
+            .with_index_timeout(config.index_timeout);
         let container = client
             .database(&config.database)
-            .bootstrap::<Durable>(
-                &config.container,
-                BootstrapConfig::from(config.bootstrap).with_on_difference(OnDifference::Extend),
-            )
+            .bootstrap::<Durable>(&config.container, bootstrap)
             .await
             .in_operation(OPEN)?;
-        Self::on(container, &config).await
+        if config.bootstrap == Bootstrap::Skip {
+            container.check_write_regions().await.in_operation(OPEN)?;
+        }
+        Self::on_checked(container, &config).await
     }
 
     /// Opens a container through an existing client: with other client settings, or as a view of a
@@ -135,13 +140,23 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     /// Fails when a setting of `config` cannot work, see
-    /// [`validate`](CosmosDBProviderConfig::validate); when a newer version wrote the container;
-    /// when the container does not exist or cannot be reached.
+    /// [`validate`](CosmosDBProviderConfig::validate); when the account has several write regions;
+    /// when a newer version wrote the container; when the container does not exist or cannot be
+    /// reached.
     pub async fn on(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
+        container.check_write_regions().await.in_operation(OPEN)?;
+        Self::on_checked(container, config).await
+    }
+
+    /// Opens a container of an account with one write region.
+    async fn on_checked(
+        container: ContainerClient<Durable>,
+        config: &CosmosDBProviderConfig,
+    ) -> Result<Self, ProviderError> {
         schema::admit(&container).await.in_operation(OPEN)?;
         let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
         let membership = config.membership.clone().map(start);
@@ -163,6 +178,7 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
+        container.check_write_regions().await.in_operation(OPEN)?;
         schema::admit(&container).await.in_operation(OPEN)?;
         Ok(Self::open(container, config, leases, None).in_background(config))
     }

@@ -9,6 +9,7 @@ mod circles;
 mod core_faults;
 mod faults;
 mod hostile;
+mod lag;
 mod large;
 mod limits;
 mod local_queue;

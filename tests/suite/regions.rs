@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Emulator, Failover, Fault};
-use cdb_provider::CosmosDBProvider;
+use cdb_client::{Bootstrap, BootstrapConfig, CosmosClient, MasterKey};
+use cdb_emulator::{Effect, Emulator, Failover, Fault, OperationKind};
+use cdb_provider::documents::{Durable, InstanceKey};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
+use cdb_tests::Backend;
 use duroxide::providers::Provider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -12,7 +15,8 @@ use duroxide::{
     ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
 };
 
-use crate::harness::end_of;
+use crate::harness::{end_of, next_turn};
+use crate::several::{ack, enqueue, start};
 
 const REGIONS: [&str; 2] = ["West US", "East US"];
 
@@ -93,17 +97,86 @@ async fn orchestrations_complete_although_rights_flap() {
     .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_commit_waits_for_its_rights_while_it_holds_its_lock() {
+    let backend = Backend::start_simulated().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator refuses rights on demand");
+        return;
+    };
+    let provider = backend.provider().await;
+    enqueue(&provider, start("denied")).await;
+    let (item, token, _) = next_turn(&provider, Duration::from_secs(240)).await;
+    let denied = Fault::always(Effect::error(403, 5302));
+    emulator.inject(denied.on(OperationKind::Batch));
+    // Longer than the client retries.
+    let rights_return = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        emulator.clear_faults();
+    };
+    futures::join!(ack(&provider, &item, &token), rights_return);
+}
+
 #[tokio::test]
-async fn a_provider_refuses_an_account_with_several_write_regions() {
+async fn every_opening_refuses_an_account_with_several_write_regions() {
     let emulator = Emulator::builder().regions(REGIONS);
     let emulator = emulator.multiple_write_locations().start().await;
     let emulator = emulator.expect("the emulator starts");
-    let opened = CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await;
-    let error = opened.expect_err("two regions could lock one instance");
-    assert!(!error.is_retryable());
-    let text = error.to_string();
-    assert!(
-        text.contains("several write regions (West US, East US)"),
-        "{text}"
-    );
+    let client = CosmosClient::builder(emulator.endpoint())
+        .credential(MasterKey::new(emulator.key()).expect("a key"))
+        .build()
+        .expect("a client");
+    let several = BootstrapConfig::default().with_several_write_regions(true);
+    let database = client.database("duroxide");
+    let container = database.bootstrap::<Durable>("duroxide", several).await;
+    let container = container.expect("it is created");
+    let config = CosmosDBProviderConfig {
+        endpoint: emulator.endpoint(),
+        key: emulator.key().to_owned(),
+        ..CosmosDBProviderConfig::default()
+    };
+    let skip = CosmosDBProviderConfig {
+        bootstrap: Bootstrap::Skip,
+        ..config.clone()
+    };
+    let leases = Arc::new(InMemoryLeaseProvider::all());
+    for opened in [
+        CosmosDBProvider::new_with_config(config.clone()).await,
+        CosmosDBProvider::new_with_config(skip).await,
+        CosmosDBProvider::on(container.clone(), &config).await,
+        CosmosDBProvider::with_leases(container, &config, leases).await,
+    ] {
+        let error = opened.expect_err("two regions could lock one instance");
+        assert!(!error.is_retryable());
+        let text = error.to_string();
+        assert!(
+            text.contains("several write regions (West US, East US)")
+                && text.contains("--enable-multiple-write-locations false"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_provider_reads_from_its_preferred_region() {
+    let emulator = Emulator::builder().regions(REGIONS).start().await;
+    let emulator = emulator.expect("the emulator starts");
+    let open = |regions: Vec<String>| {
+        CosmosDBProvider::new_with_config(CosmosDBProviderConfig {
+            endpoint: emulator.endpoint(),
+            key: emulator.key().to_owned(),
+            preferred_regions: regions,
+            ..CosmosDBProviderConfig::default()
+        })
+    };
+    let near = open(vec!["East US".to_owned()]).await.expect("it opens");
+    let far = open(Vec::new()).await.expect("it opens");
+    let refused = Fault::always(Effect::error(400, 0)).in_region("East US");
+    emulator.inject(refused.on(OperationKind::Read));
+    let read = async |provider: &CosmosDBProvider| {
+        let key = InstanceKey::new("any");
+        provider.container().read(&key).await
+    };
+    assert!(read(&near).await.is_err());
+    assert!(read(&far).await.is_ok());
 }

@@ -1,15 +1,18 @@
-//! Retention: instances that ended long enough ago are deleted with all their documents, and
-//! nothing else is.
+//! Retention: instances and executions that ended long enough ago are deleted with all their
+//! documents, and nothing else is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::CosmosDBProvider;
-use cdb_provider::documents::Durable;
-use cdb_provider::model::Query;
+use cdb_provider::documents::{
+    Durable, Execution, Instance, NEVER, OutboxIntent, Status, dispatch_slot,
+};
+use cdb_provider::model::{Document, Query};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::{Backend, instance_id};
+use duroxide::providers::Provider as _;
 use duroxide::runtime::Runtime;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
@@ -26,6 +29,17 @@ fn orchestrations() -> OrchestrationRegistry {
                 let child = format!("{id}-child");
                 ctx.schedule_sub_orchestration_with_id("End", child, "x")
                     .await
+            },
+        )
+        .register(
+            "Eternal",
+            |ctx: OrchestrationContext, cycle: String| async move {
+                let child = format!("child-{cycle}");
+                ctx.schedule_sub_orchestration_with_id("End", child, "x")
+                    .await?;
+                ctx.schedule_timer(Duration::from_secs(2)).await;
+                let cycle: u32 = cycle.parse().map_err(|_| "no number")?;
+                ctx.continue_as_new((cycle + 1).to_string()).await
             },
         )
         .register("Wait", |ctx: OrchestrationContext, _: String| async move {
@@ -133,4 +147,187 @@ async fn retention_in_the_configuration_purges_ended_instances() {
     let provider = backend.provider().await;
     run(&provider, "End", &["short".to_owned()]).await;
     eventually(async || partitions(&provider).await.is_empty()).await;
+}
+
+/// Counts the documents. Leaves out the traces of consumed messages, which the service deletes
+/// after their time to live.
+async fn documents(provider: &CosmosDBProvider) -> usize {
+    let query = Query::<Durable>::across_partitions();
+    let rows = provider.container().query(query).all().await.expect("rows");
+    let is_trace = |document: &Durable| matches!(document, Durable::OrchestratorItem(item) if item.visible_at == NEVER);
+    let kept = rows.iter().filter(|row| !is_trace(&row.document));
+    kept.count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eternal_orchestration_with_children_holds_a_bounded_number_of_documents() {
+    let keep = Duration::from_secs(10);
+    let backend = Backend::start_simulated_with(|config| config.retention = Some(keep)).await;
+    let provider = backend.provider().await;
+    let store = Arc::new(provider.clone());
+    let runtime = Runtime::start_with_options(
+        store.clone(),
+        no_activities(),
+        orchestrations(),
+        long_locks(),
+    )
+    .await;
+    let client = Client::new(store);
+    let started = client.start_orchestration("eternal", "Eternal", "0").await;
+    started.expect("it starts");
+    tokio::time::sleep(3 * keep).await;
+    let early = documents(&provider).await;
+    tokio::time::sleep(12 * keep).await;
+    let late = documents(&provider).await;
+    assert!(late <= early + 10, "{early} documents became {late}");
+    let admin = provider.as_management_capability().expect("it has one");
+    let current = admin.latest_execution_id("eternal").await.expect("an id");
+    assert!(current > 50, "{current} cycles");
+    let executions = admin.list_executions("eternal").await.expect("a list");
+    assert!(
+        executions.contains(&current) && executions.len() < 12,
+        "{executions:?}"
+    );
+    runtime.shutdown(None).await;
+}
+
+/// Creates an instance that ended, or started, an hour ago.
+async fn create(provider: &CosmosDBProvider, id: &str, parent: Option<&str>, status: Status) {
+    let hour_ago = provider.container().now() - Duration::from_secs(3600);
+    let instance = Instance {
+        orchestration_name: "Any".to_owned(),
+        parent_instance_id: parent.map(str::to_owned),
+        completed_at: status.is_terminal().then_some(hour_ago),
+        status,
+        ..Instance::pending(id, hour_ago)
+    };
+    let created = provider.container().create(&instance).await;
+    created.expect("it is created");
+}
+
+#[tokio::test]
+async fn a_child_with_an_undelivered_message_from_or_to_it_is_kept_while_its_parent_runs() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    create(&provider, "parent", None, Status::Running).await;
+    for child in ["silent", "starting", "done"] {
+        create(&provider, child, Some("parent"), Status::Completed).await;
+    }
+    let completion = OutboxIntent::new("silent", "turn-1-0".to_owned(), "parent", NEVER);
+    let start = OutboxIntent::new("parent", "turn-2-0".to_owned(), "starting", NEVER);
+    for intent in [&completion, &start] {
+        let created = provider.container().create(intent).await;
+        created.expect("it is created");
+    }
+    let keep = Duration::from_secs(60);
+    let mut purge = provider.purge_ended(keep);
+    while purge.next_slice().await.expect("a slice").is_some() {}
+    assert_eq!(purge.purged().instances_deleted, 1);
+    let left = partitions(&provider).await;
+    assert_eq!(
+        left,
+        ["parent", "silent", "starting"].map(str::to_owned).into()
+    );
+    for intent in [&completion, &start] {
+        let deleted = provider.container().delete(&intent.key()).await;
+        deleted.expect("it is deleted");
+    }
+    let mut purge = provider.purge_ended(keep);
+    while purge.next_slice().await.expect("a slice").is_some() {}
+    assert_eq!(purge.purged().instances_deleted, 2);
+    assert_eq!(partitions(&provider).await, ["parent".to_owned()].into());
+}
+
+#[tokio::test]
+async fn ended_children_beyond_a_slice_are_deleted_and_needed_ones_are_passed_over() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    create(&provider, "parent", None, Status::Running).await;
+    for number in 0..250 {
+        let id = format!("child-{number}");
+        create(&provider, &id, Some("parent"), Status::Failed).await;
+        if number < 120 {
+            let intent = OutboxIntent::new("parent", format!("turn-{number}"), &id, NEVER);
+            let created = provider.container().create(&intent).await;
+            created.expect("it is created");
+        }
+    }
+    let mut purge = provider.purge_ended(Duration::from_secs(60));
+    while purge.next_slice().await.expect("a slice").is_some() {}
+    assert_eq!(purge.purged().instances_deleted, 130);
+}
+
+#[tokio::test]
+async fn a_child_of_an_ended_parent_is_kept_as_long_as_its_parent() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    create(&provider, "child", Some("parent"), Status::Completed).await;
+    let parent = Instance {
+        orchestration_name: "Any".to_owned(),
+        status: Status::Completed,
+        completed_at: Some(provider.container().now()),
+        ..Instance::pending("parent", provider.container().now())
+    };
+    let created = provider.container().create(&parent).await;
+    created.expect("it is created");
+    let mut purge = provider.purge_ended(Duration::from_secs(60));
+    assert!(purge.next_slice().await.expect("nothing").is_none());
+    assert_eq!(partitions(&provider).await.len(), 2);
+}
+
+#[tokio::test]
+async fn two_runtimes_with_slots_of_their_own_share_the_work_of_retention() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    let ids: Vec<String> = (0..20).map(|n| format!("i{n}")).collect();
+    for id in &ids {
+        create(&provider, id, None, Status::Completed).await;
+    }
+    create(&provider, "eternal", None, Status::Running).await;
+    let hour_ago = provider.container().now() - Duration::from_secs(3600);
+    for id in ids.iter().map(String::as_str).chain(["eternal"]) {
+        let execution = Execution {
+            instance_id: id.to_owned(),
+            execution_id: 0,
+            status: Status::ContinuedAsNew,
+            output: None,
+            started_at: hour_ago,
+            completed_at: Some(hour_ago),
+        };
+        let created = provider.container().create(&execution).await;
+        created.expect("it is created");
+    }
+    let config = CosmosDBProviderConfig {
+        retention: Some(Duration::from_secs(1)),
+        ..CosmosDBProviderConfig::default()
+    };
+    let join = async |index| {
+        let leases = Arc::new(InMemoryLeaseProvider::share(index, 2));
+        let container = provider.container().clone();
+        let joined = CosmosDBProvider::with_leases(container, &config, leases).await;
+        joined.expect("it opens")
+    };
+    let is_of = |index: u8, id: &str| dispatch_slot(id) % 2 == index;
+    let of_second: BTreeSet<String> = ids.iter().filter(|id| is_of(1, id)).cloned().collect();
+    assert!((1..20).contains(&of_second.len()));
+    let _first = join(0).await;
+    let eternal = || BTreeSet::from(["eternal".to_owned()]);
+    let expected = &of_second | &eternal();
+    eventually(async || partitions(&provider).await.is_subset(&expected)).await;
+    // Another round of the first runtime.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(partitions(&provider).await, expected);
+    let _second = join(1).await;
+    eventually(async || documents_of(&provider, &eternal()).await == 1).await;
+}
+
+/// Counts the documents of the first instance. Returns 0 while others have documents too.
+async fn documents_of(provider: &CosmosDBProvider, instances: &BTreeSet<String>) -> usize {
+    if partitions(provider).await != *instances {
+        return 0;
+    }
+    let id = instances.first().expect("an instance");
+    let query = Query::<Durable>::in_partition(&**id);
+    let rows = provider.container().query(query).all().await;
+    rows.expect("rows").len()
 }

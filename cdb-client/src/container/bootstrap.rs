@@ -89,7 +89,8 @@ pub struct BootstrapConfig {
     pub on_difference: OnDifference,
     /// Whether the account may have several write regions. `false` by default: two regions could
     /// accept conflicting conditional writes, and leases, locks and ETags rely on one of them being
-    /// refused. [`Bootstrap::Skip`] does not check it.
+    /// refused. [`Bootstrap::Skip`] does not check it;
+    /// [`check_write_regions`](ContainerClient::check_write_regions) does.
     pub several_write_regions: bool,
     /// How long [`OnDifference::Extend`] waits for an index that is being built; ten minutes by
     /// default. The service builds it with spare request units, so a large container takes longer.

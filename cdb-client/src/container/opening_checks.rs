@@ -19,6 +19,7 @@ use crate::request::Request;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The id and partition key that the probe reads. The item does not exist.
 const PROBE: &str = "cdb:probe";
+const UNREAD_ACCOUNT: &str = "account document cannot be read; its write regions are not checked";
 /// A read from two replicas costs twice a read from one; the service rounds charges.
 const QUORUM_RATIO: f64 = 1.5;
 
@@ -37,25 +38,14 @@ impl DatabaseClient {
             }
             // A resource token, a role without metadata, a proxy for containers only.
             Err(error) => {
-                tracing::info!(%error, "account document cannot be read; its write regions are not checked");
+                tracing::info!(%error, "{UNREAD_ACCOUNT}");
                 return Ok(None);
             }
         };
-        if !account.has_several_write_regions || config.several_write_regions {
-            return Ok(Some(account));
+        if !config.several_write_regions {
+            account.refuse_several_write_regions(name)?;
         }
-        let regions: Vec<&str> = account
-            .write_regions
-            .iter()
-            .map(|r| r.name.as_str())
-            .collect();
-        Err(Error::configuration(format!(
-            "container `{name}` cannot be opened: its account has several write regions ({}), and two of them could \
-             accept conflicting conditional writes; keep one write region (`az cosmosdb update \
-             --enable-multiple-write-locations false`), or bootstrap with `with_several_write_regions(true)` if no \
-             write depends on an ETag or a condition",
-            regions.join(", ")
-        )))
+        Ok(Some(account))
     }
 
     /// Warns if the gateway ignores the request for the latest committed state. Reads on loopback
@@ -81,6 +71,22 @@ impl DatabaseClient {
     }
 }
 
+impl Account {
+    fn refuse_several_write_regions(&self, container: &str) -> Result<()> {
+        if !self.has_several_write_regions {
+            return Ok(());
+        }
+        let regions: Vec<&str> = self.write_regions.iter().map(|r| r.name.as_str()).collect();
+        Err(Error::configuration(format!(
+            "container `{container}` cannot be opened: its account has several write regions ({}), and two of them could \
+             accept conflicting conditional writes; keep one write region (`az cosmosdb update \
+             --enable-multiple-write-locations false`), or bootstrap with `with_several_write_regions(true)` if no \
+             write depends on an ETag or a condition",
+            regions.join(", ")
+        )))
+    }
+}
+
 /// Whether the requests that follow would fail for the same reason.
 fn fails_opening(error: &Error) -> bool {
     match error.kind() {
@@ -92,6 +98,28 @@ fn fails_opening(error: &Error) -> bool {
 }
 
 impl<C: Container> ContainerClient<C> {
+    /// Refuses an account with several write regions, as
+    /// [`bootstrap`](crate::DatabaseClient::bootstrap) does. For a container that was opened
+    /// without it, or with [`Bootstrap::Skip`](crate::Bootstrap::Skip). Checks nothing for an
+    /// identity that may not read the account document.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] when the account has several write regions. Fails too when the
+    /// account does not answer, or refuses the key or token.
+    pub async fn check_write_regions(&self) -> Result<()> {
+        let request = Request::for_account();
+        let read = self.context.pipeline.send(&request, None).await;
+        let account: Result<Account> = read.and_then(|accepted| accepted.json());
+        match account {
+            Ok(account) => account.refuse_several_write_regions(&self.context.container),
+            Err(error) if fails_opening(&error) => Err(error),
+            Err(error) => {
+                tracing::info!(%error, "{UNREAD_ACCOUNT}");
+                Ok(())
+            }
+        }
+    }
+
     /// Returns whether the gateway reads from a quorum for
     /// [`latest_committed`](Self::latest_committed): such a read then costs about twice a session
     /// read. Sends one read of each kind, of an item that does not exist. `None` when the service

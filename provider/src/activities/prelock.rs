@@ -67,7 +67,8 @@ pub(crate) fn extend_prelocks(items: &mut [WorkerItem], delay: Duration) {
 /// Reads an activity that was created locked but whose version is unknown, and hands it on.
 pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
     services.spawn(|services| async move {
-        match services.container().read(&item.key()).await {
+        let latest = services.container().latest_committed();
+        match latest.read(&item.key()).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
                 services.activities().note_prelocked(stored);
             }

@@ -66,13 +66,14 @@ pub(crate) async fn release_all(services: &Services) {
 }
 
 /// Releases an activity that this token locks, whatever its version. Returns the released activity;
-/// `None` when the lock is lost or cannot be released.
+/// `None` when the lock is lost or cannot be released. Reads the latest commit, because the answer
+/// to the lock may be lost.
 async fn release_taken(
     services: &Services,
     key: &ActivityKey,
     token: Option<&str>,
 ) -> Option<Stored<WorkerItem>> {
-    match services.container().read(key).await {
+    match services.container().latest_committed().read(key).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == token => {
             unlock(&services.store, stored).await
         }

@@ -58,7 +58,8 @@ pub(super) fn add(sum: &mut DeleteInstanceResult, more: &DeleteInstanceResult) {
 }
 
 async fn check_not_running(container: &ContainerClient<Durable>, id: &str) -> Result<()> {
-    let found = history::read_instance(container, id).await?;
+    // Another process may just have started the instance.
+    let found = history::read_instance(&container.latest_committed(), id).await?;
     if found.is_some_and(|stored| stored.document.status == Status::Running) {
         return Err(Error::Refused(format!(
             "instance {id} is still running; cancel it first, or delete it with force"

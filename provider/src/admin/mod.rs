@@ -2,6 +2,7 @@
 
 mod chunks;
 pub(crate) mod delete;
+mod ended_children;
 pub(crate) mod executions;
 pub(crate) mod instances;
 pub(crate) mod metrics;

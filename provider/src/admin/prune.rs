@@ -1,13 +1,18 @@
 //! Prunes old executions. Keeps the newest execution of an instance and every running one.
 
+use std::collections::BTreeMap;
+
 use cdb_client::ContainerClient;
+use cdb_coordination::SlotSet;
 use cdb_model::{Filter, Query, Timestamp};
 use duroxide::providers::{InstanceFilter, PruneOptions, PruneResult};
 
 use super::instances;
+use super::purge::SLICE;
 use super::removal::Removal;
-use crate::documents::{Durable, Execution, Status};
+use crate::documents::{Durable, Execution, Status, dispatch_slot};
 use crate::error::Result;
+use crate::history;
 
 /// The number of instances that one bulk call prunes without a limit of its own.
 const DEFAULT_LIMIT: u32 = 1000;
@@ -35,7 +40,7 @@ pub(crate) async fn prune(
             || before.is_some_and(|before| execution.completed_at.is_none_or(|at| at >= before));
         if !protected {
             let execution_id = execution.execution_id;
-            let removed = Removal::of_execution(container, instance_id, execution_id)
+            let removed = Removal::of_executions(container, instance_id, [execution_id])
                 .run()
                 .await?;
             result.events_deleted += removed.events_deleted;
@@ -82,4 +87,51 @@ pub(crate) async fn prune_bulk(
         result.events_deleted += pruned.events_deleted;
     }
     Ok(result)
+}
+
+/// Prunes up to a hundred executions that were replaced before this time, of instances in these
+/// slots. Returns their number.
+pub(crate) async fn prune_slice(
+    container: &ContainerClient<Durable>,
+    ended_before: Timestamp,
+    slots: &SlotSet,
+) -> Result<u64> {
+    let mut pruned = 0;
+    for (instance_id, executions) in replaced_before(container, ended_before, slots).await? {
+        let Some(stored) = history::read_instance(container, &instance_id).await? else {
+            continue;
+        };
+        let current = stored.document.current_execution_id;
+        let old: Vec<u64> = executions.into_iter().filter(|id| *id < current).collect();
+        pruned += old.len() as u64;
+        let removal = Removal::of_executions(container, &instance_id, old);
+        removal.run().await?;
+    }
+    Ok(pruned)
+}
+
+/// Returns replaced executions by instance.
+async fn replaced_before(
+    container: &ContainerClient<Durable>,
+    ended_before: Timestamp,
+    slots: &SlotSet,
+) -> Result<BTreeMap<String, Vec<u64>>> {
+    let query =
+        Query::<Execution>::across_partitions().filter(Execution::COMPLETED_AT.lt(ended_before));
+    let rows = u32::try_from(SLICE).unwrap_or(u32::MAX);
+    let query = container.query(query).page_size(rows).row_by_row();
+    let mut pages = query.pages();
+    let (mut found, mut count) = (BTreeMap::<String, Vec<u64>>::new(), 0);
+    while count < SLICE
+        && let Some(page) = pages.next_page().await?
+    {
+        let page = page.into_iter().flatten().map(|row| row.document);
+        let mine = page.filter(|execution| slots.contains(dispatch_slot(&execution.instance_id)));
+        for execution in mine.filter(|execution| execution.status != Status::Running) {
+            count += 1;
+            let executions = found.entry(execution.instance_id).or_default();
+            executions.push(execution.execution_id);
+        }
+    }
+    Ok(found)
 }

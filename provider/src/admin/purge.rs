@@ -1,25 +1,31 @@
 //! Deletes ended instances in slices.
 //!
-//! One query finds a slice; it is deleted partition by partition, descendants before their
-//! ancestors. A purge keeps only counts between slices, so another purge continues an interrupted
-//! one.
+//! Queries find a slice; it is deleted partition by partition, descendants before their ancestors.
+//! Another purge continues an interrupted one.
+//!
+//! A root is deleted with its descendants. The ended child of a running parent is deleted by its
+//! own age, see [`ended_children`](super::ended_children).
 
-use cdb_client::ContainerClient;
+use std::collections::HashSet;
+
+use cdb_client::{ContainerClient, Continuation};
+use cdb_coordination::SlotSet;
 use cdb_model::{Filter, Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
 use futures::{StreamExt as _, stream};
 
 use super::delete::add;
+use super::ended_children;
 use super::instances;
 use super::metrics::count;
-use super::removal::Removal;
-use crate::documents::{Durable, Instance, Status};
+use super::removal::{Condition, Removal};
+use crate::documents::{Durable, Instance, Status, dispatch_slot};
 use crate::error::{InOperation, Result};
 
 /// The operation's name in errors of a purge.
 const PURGE: &str = "purge";
-/// The number of instances per slice, without their descendants.
-const SLICE: u32 = 100;
+/// The most roots of a slice, and the most children of running parents.
+pub(super) const SLICE: usize = 100;
 /// The number of partitions that are deleted concurrently.
 const CONCURRENCY: usize = 8;
 
@@ -52,6 +58,13 @@ const CONCURRENCY: usize = 8;
 pub struct Purge {
     container: ContainerClient<Durable>,
     ended_before: Timestamp,
+    /// The dispatch slots whose instances are deleted.
+    slots: SlotSet,
+    /// Instances that a query has found, and that have not ended before the limit any more.
+    kept: HashSet<String>,
+    /// The position in the search for children; `None` before the first slice and after the last.
+    next_children: Option<Continuation>,
+    children_searched: bool,
     purged: DeleteInstanceResult,
 }
 
@@ -60,12 +73,21 @@ impl Purge {
         Self {
             container,
             ended_before,
+            slots: SlotSet::ALL,
+            kept: HashSet::new(),
+            next_children: None,
+            children_searched: false,
             purged: DeleteInstanceResult::default(),
         }
     }
 
-    /// Returns the number of instances to delete, without their descendants. Runs one aggregate per
-    /// physical partition.
+    /// Deletes only instances of these slots from now on.
+    pub(crate) fn set_slots(&mut self, slots: SlotSet) {
+        self.slots = slots;
+    }
+
+    /// Returns the number of instances to delete, without those that have a parent. Runs one
+    /// aggregate per physical partition.
     ///
     /// # Errors
     /// Fails when the service does not answer.
@@ -79,8 +101,11 @@ impl Purge {
         &self.purged
     }
 
-    /// Deletes up to a hundred ended instances with their descendants. Returns `None` when none are
-    /// left.
+    /// Deletes up to a hundred ended roots, and up to a hundred ended children of running parents,
+    /// with their descendants. Returns `None` when none are left.
+    ///
+    /// A child is kept while its parent has ended and is kept, while a message that it has sent is
+    /// undelivered, and while its parent may still start it.
     ///
     /// # Errors
     /// Fails when the service does not answer, or an instance keeps changing. Deleted instances
@@ -90,42 +115,125 @@ impl Purge {
     }
 
     async fn delete_slice(&mut self) -> Result<Option<DeleteInstanceResult>> {
-        let query = Query::<Instance>::across_partitions()
-            .filter(self.roots())
-            .top(SLICE)
-            .values(Instance::INSTANCE_ID);
-        let roots = instances::ids_of(&self.container, query).await?;
-        if roots.is_empty() {
-            return Ok(None);
-        }
-        let levels = instances::tree(&self.container, roots).await?;
-        let mut slice = DeleteInstanceResult::default();
-        let mut failure = None;
-        // While an ancestor exists, an interrupted purge finds its descendants again.
-        for level in levels.into_iter().rev() {
-            failure = self.delete_all(level, &mut slice).await.err();
-            if failure.is_some() {
-                break;
+        loop {
+            let roots = self.ended_roots().await?;
+            // Roots first: most ended children are deleted with them.
+            let searches_children = roots.len() < SLICE && !self.children_searched;
+            if roots.is_empty() && !searches_children {
+                return Ok(None);
             }
-        }
-        add(&mut self.purged, &slice);
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(Some(slice)),
+            let mut found = (Vec::new(), None);
+            if searches_children {
+                found = self.ended_children().await?;
+            }
+            let (children, next) = found;
+            let slice = self.delete_trees(roots, children).await?;
+            if searches_children {
+                self.children_searched = next.is_none();
+                self.next_children = next;
+            }
+            if slice.instances_deleted > 0 {
+                return Ok(Some(slice));
+            }
         }
     }
 
+    async fn ended_roots(&self) -> Result<Vec<String>> {
+        let query = Query::<Instance>::across_partitions()
+            .filter(self.roots())
+            .values(Instance::INSTANCE_ID);
+        let rows = u32::try_from(SLICE).unwrap_or(u32::MAX);
+        let query = self.container.query(query).page_size(rows).row_by_row();
+        let mut pages = query.pages();
+        let mut found = Vec::new();
+        while found.len() < SLICE
+            && let Some(page) = pages.next_page().await?
+        {
+            // An id that is not a string does not belong to a document of this crate.
+            let ids = page.into_iter().flatten();
+            found.extend(ids.filter(|id| self.is_mine(id)));
+        }
+        found.truncate(SLICE);
+        Ok(found)
+    }
+
+    /// Returns ended children that may be deleted before their parents, and the position of the
+    /// next ones.
+    async fn ended_children(&self) -> Result<(Vec<String>, Option<Continuation>)> {
+        let ended_children = self.ended() & !instances::is_root();
+        let query = Query::<Instance>::across_partitions().filter(ended_children);
+        let query = self.container.query(query).row_by_row();
+        let page = query.page(SLICE, self.next_children.as_ref()).await?;
+        let children = page.rows.into_iter().flatten().map(|row| row.document);
+        let children = children.filter(|child| self.is_mine(&child.instance_id));
+        let deletable = ended_children::deletable(&self.container, children.collect()).await?;
+        Ok((deletable, page.next))
+    }
+
+    /// Returns whether an instance belongs to the slots, and is not known to be kept.
+    fn is_mine(&self, id: &str) -> bool {
+        self.slots.contains(dispatch_slot(id)) && !self.kept.contains(id)
+    }
+
+    /// Deletes instances with their descendants. Returns the counts of what it deleted.
+    async fn delete_trees(
+        &mut self,
+        roots: Vec<String>,
+        children: Vec<String>,
+    ) -> Result<DeleteInstanceResult> {
+        let mut slice = DeleteInstanceResult::default();
+        let mut failure = Ok(());
+        for (top, is_delivered) in [(roots, false), (children, true)] {
+            let condition = Condition {
+                ended_before: self.ended_before,
+                is_delivered,
+            };
+            let deleted = self.delete_levels(top, condition, &mut slice).await;
+            failure = deleted.and(failure);
+        }
+        add(&mut self.purged, &slice);
+        failure.map(|()| slice)
+    }
+
+    /// Deletes instances that fulfil the condition, after their descendants.
+    async fn delete_levels(
+        &mut self,
+        top: Vec<String>,
+        condition: Condition,
+        slice: &mut DeleteInstanceResult,
+    ) -> Result<()> {
+        let levels = instances::tree(&self.container, top).await?;
+        // While an ancestor exists, an interrupted purge finds its descendants again.
+        for (depth, level) in levels.into_iter().enumerate().rev() {
+            let condition = (depth == 0).then_some(condition);
+            self.delete_all(level, condition, slice).await?;
+        }
+        Ok(())
+    }
+
     /// Deletes instances concurrently. Tries all of them, and returns the last failure.
-    async fn delete_all(&self, ids: Vec<String>, deleted: &mut DeleteInstanceResult) -> Result<()> {
+    async fn delete_all(
+        &mut self,
+        ids: Vec<String>,
+        condition: Option<Condition>,
+        deleted: &mut DeleteInstanceResult,
+    ) -> Result<()> {
         let mut partitions = stream::iter(ids)
             .map(|id| {
                 let container = self.container.clone();
-                async move { Removal::of_instance(&container, &id).run().await }
+                async move {
+                    let removal = Removal::of_instance(&container, &id).only_if(condition);
+                    let removed = removal.run().await;
+                    (id, removed)
+                }
             })
             .buffer_unordered(CONCURRENCY);
         let mut failure = Ok(());
-        while let Some(removed) = partitions.next().await {
+        while let Some((id, removed)) = partitions.next().await {
             match removed {
+                Ok(counts) if counts.instances_deleted == 0 => {
+                    self.kept.insert(id);
+                }
                 Ok(counts) => add(deleted, &counts),
                 Err(error) => failure = Err(error),
             }
@@ -135,8 +243,12 @@ impl Purge {
 
     /// Matches instances that ended before the limit and have no parent.
     fn roots(&self) -> Filter<Instance> {
+        self.ended() & instances::is_root()
+    }
+
+    /// Matches instances that ended before the limit.
+    fn ended(&self) -> Filter<Instance> {
         Instance::STATUS.is_in([Status::Completed, Status::Failed])
-            & instances::is_root()
             & Instance::COMPLETED_AT.lt(self.ended_before)
     }
 }

@@ -1,4 +1,4 @@
-//! Removes documents of an instance's partition: all of them, or those of one execution.
+//! Removes documents of an instance's partition: all of them, or those of some executions.
 //!
 //! Each batch deletes the versions that were read. When a document has changed, or an answer was
 //! lost, the partition is read again: it tells what is left.
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, Filter, Query};
+use cdb_model::{Batch, Filter, Query, Timestamp};
 use duroxide::providers::DeleteInstanceResult;
 
 use super::row::Row;
@@ -22,11 +22,38 @@ const MAX_ROUNDS: u32 = 10;
 pub(super) struct Removal<'a> {
     container: &'a ContainerClient<Durable>,
     instance_id: &'a str,
-    /// The execution to remove; `None` for the whole partition.
-    execution: Option<u64>,
+    /// The executions to remove; `None` for the whole partition.
+    executions: Option<BTreeSet<u64>>,
+    /// Removes the partition only under this condition.
+    condition: Option<Condition>,
     gone: Vec<Row>,
     /// Sent to be deleted, with an unknown outcome.
     unconfirmed: Vec<Row>,
+}
+
+/// The condition of a removal by age. The instance may have been deleted and started again since
+/// a query found it.
+#[derive(Clone, Copy)]
+pub(super) struct Condition {
+    /// The instance has ended before this time.
+    pub(super) ended_before: Timestamp,
+    /// The messages that the instance has sent are delivered, such as its completion to a running
+    /// parent.
+    pub(super) is_delivered: bool,
+}
+
+impl Condition {
+    /// Returns whether the documents of a partition fulfil the condition.
+    fn holds(self, rows: &[Row]) -> bool {
+        let documents = || rows.iter().filter_map(|row| row.document.as_ref());
+        let has_ended = |document: &Durable| {
+            matches!(document, Durable::Instance(instance) if !instance.has_more()
+                && instance.completed_at.is_some_and(|at| at < self.ended_before))
+        };
+        // An unreadable document may be an undelivered message.
+        let may_send = |row: &Row| matches!(row.document, None | Some(Durable::OutboxIntent(_)));
+        documents().any(has_ended) && !(self.is_delivered && rows.iter().any(may_send))
+    }
 }
 
 impl<'a> Removal<'a> {
@@ -38,23 +65,30 @@ impl<'a> Removal<'a> {
         Self {
             container,
             instance_id,
-            execution: None,
+            executions: None,
+            condition: None,
             gone: Vec::new(),
             unconfirmed: Vec::new(),
         }
     }
 
-    /// Prepares the removal of an execution: its history first, so that the next call finds and
+    /// Prepares the removal of executions: their history first, so that the next call finds and
     /// finishes a partial removal.
-    pub(super) fn of_execution(
+    pub(super) fn of_executions(
         container: &'a ContainerClient<Durable>,
         instance_id: &'a str,
-        execution_id: u64,
+        execution_ids: impl IntoIterator<Item = u64>,
     ) -> Self {
         Self {
-            execution: Some(execution_id),
+            executions: Some(execution_ids.into_iter().collect()),
             ..Self::of_instance(container, instance_id)
         }
+    }
+
+    /// Removes nothing unless the condition holds.
+    pub(super) fn only_if(mut self, condition: Option<Condition>) -> Self {
+        self.condition = condition;
+        self
     }
 
     /// Removes the documents. Returns their counts.
@@ -62,11 +96,20 @@ impl<'a> Removal<'a> {
     /// # Errors
     /// Fails when the documents keep changing, or the service does not answer.
     pub(super) async fn run(mut self) -> Result<DeleteInstanceResult> {
-        for _ in 0..MAX_ROUNDS {
-            let rows = self.read().await?;
+        for round in 0..MAX_ROUNDS {
+            let rows = self.read(round).await?;
             let open = std::mem::take(&mut self.unconfirmed);
             let is_gone = |row: &Row| rows.iter().all(|left| left.location.id != row.location.id);
             self.gone.extend(open.into_iter().filter(is_gone));
+            if self
+                .condition
+                .is_some_and(|condition| !condition.holds(&rows))
+            {
+                return Ok(match &*self.gone {
+                    [] => DeleteInstanceResult::default(),
+                    gone => count(gone),
+                });
+            }
             match self.delete(rows).await {
                 Ok(()) => return Ok(count(&self.gone)),
                 // A document has changed, or the outcome is unknown.
@@ -84,17 +127,23 @@ impl<'a> Removal<'a> {
     }
 
     /// Reads the documents in the order of their deletion, without chunks. The chunks may be many
-    /// megabytes, so only their names are read, later.
-    async fn read(&self) -> Result<Vec<Row>> {
-        let wanted = match self.execution {
+    /// megabytes, so only their names are read, later. After the first round, the read decides
+    /// whether deletions took place, so it reads the latest commit.
+    async fn read(&self, round: u32) -> Result<Vec<Row>> {
+        let container = match round {
+            0 => self.container.clone(),
+            _ => self.container.latest_committed(),
+        };
+        let wanted = match &self.executions {
             None => !Filter::of_type::<Chunk>(),
-            Some(id) => {
-                HistorySegment::EXECUTION_ID.eq(id).within()
-                    | Execution::EXECUTION_ID.eq(id).within()
+            Some(ids) => {
+                let ids = || ids.iter().copied();
+                HistorySegment::EXECUTION_ID.is_in(ids()).within()
+                    | Execution::EXECUTION_ID.is_in(ids()).within()
             }
         };
         let query = Query::<Durable>::in_partition(self.instance_id).filter(wanted);
-        let rows = self.container.query(query).row_by_row().all().await?;
+        let rows = container.query(query).row_by_row().all().await?;
         let rows = rows.into_iter();
         let mut rows: Vec<Row> = rows
             .filter_map(|row| Row::of(self.instance_id, row))
@@ -104,7 +153,7 @@ impl<'a> Removal<'a> {
     }
 
     async fn delete(&mut self, mut rows: Vec<Row>) -> Result<()> {
-        if self.execution.is_none() {
+        if self.executions.is_none() {
             self.prepare_partition(&mut rows).await?;
         } else {
             let documents = rows.iter().filter_map(|row| row.document.as_ref());

@@ -41,7 +41,7 @@ pub(super) async fn send(
     };
     let mut fenced = execute_fenced(&mut commit).await?;
     while let Fenced::Refused(error) = &fenced
-        && error.is_transient()
+        && (error.is_transient() || error.is_denied())
     {
         tokio::time::sleep(PAUSE).await;
         fenced = execute_fenced(&mut commit).await?;

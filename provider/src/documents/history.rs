@@ -144,6 +144,7 @@ pub struct Execution {
     /// The time of its start.
     pub started_at: Timestamp,
     /// The time of its end.
+    #[document(index)]
     pub completed_at: Option<Timestamp>,
 }
 

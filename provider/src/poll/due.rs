@@ -31,7 +31,7 @@ impl Due {
     /// Returns the partitions with due items, also those of other shares.
     pub(crate) fn all_ranges(&self, share: &Share) -> Vec<RangeId> {
         match self {
-            Self::In(ranges) => share.existing(ranges),
+            Self::In(ranges) | Self::OverdueIn(ranges) => share.existing(ranges),
             Self::Anywhere => share.all_ranges(),
         }
     }

@@ -53,9 +53,14 @@ impl Shares {
         }
     }
 
+    /// Returns the dispatch slots of this runtime.
+    pub(crate) async fn slots(&self) -> SlotSet {
+        self.leases.slots().await
+    }
+
     /// Returns the share in the next poll of a queue.
     pub(crate) async fn of_poll(&self, queue: PolledQueue, ranges: Vec<RangeId>) -> Share {
-        let slots = self.leases.slots().await;
+        let slots = self.slots().await;
         let mut last = lock(match queue {
             PolledQueue::Orchestrations => &self.last_overdue[0],
             PolledQueue::Activities => &self.last_overdue[1],
@@ -69,7 +74,7 @@ impl Shares {
 
     /// Returns the share in all polls.
     pub(crate) async fn widest(&self, ranges: Vec<RangeId>) -> Share {
-        Share::new(ranges, self.leases.slots().await, true)
+        Share::new(ranges, self.slots().await, true)
     }
 }
 

@@ -76,14 +76,16 @@ pub(crate) async fn release_all(services: &Services) {
 }
 
 /// Releases a lock that may have been taken with this token at an unknown version. `attempts`
-/// returns the attempt counts to keep.
+/// returns the attempt counts to keep. Reads the latest commit, because this process may not have
+/// got the answer that contains the session token of the lock.
 pub(crate) async fn release_taken(
     services: &Services,
     instance_id: &str,
     token: &str,
     attempts: impl FnOnce(&Instance) -> BTreeMap<String, u32>,
 ) {
-    match history::read_instance(services.container(), instance_id).await {
+    let latest = services.container().latest_committed();
+    match history::read_instance(&latest, instance_id).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == Some(token) => {
             let attempts = attempts(&stored.document);
             unlock_with(&services.store, &stored, attempts).await;
