@@ -4,7 +4,7 @@
 //! Another purge continues an interrupted one.
 //!
 //! A root is deleted with its descendants. The ended child of a running parent is deleted by its
-//! own age, see [`ended_children`](super::ended_children).
+//! own age, see [`super::ended_children`].
 
 use std::collections::HashSet;
 
