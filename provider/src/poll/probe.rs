@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::due::{Due, DueItems, Found, Item, ProbeState};
 use super::polled::Polled as _;
+use super::ranges::answered;
 use super::share::{OVERDUE_AFTER, Part, PolledQueue, Share};
 use crate::activities::Activities;
 use crate::documents::{Durable, FIRST_DUE, OutboxIntent, dispatch_slot};
@@ -184,23 +185,15 @@ async fn probe_each(services: &Services, share: &Share, mut due: DueItems) -> Re
     };
     let probes = stream::iter(own.clone()).map(|range| probe.range(range));
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
-    let mut failed = None;
-    let mut has_answer = answers.is_empty();
-    for answer in answers {
-        match answer {
-            Ok((range, rows, has_more)) => {
-                has_answer = true;
-                for row in rows {
-                    due.add(&classify(services, row).0, share, range.clone());
-                }
-                if has_more {
-                    due.add_all(&range);
-                }
-            }
-            Err(error) => failed = Some(error),
+    for (range, rows, has_more) in answered(answers)?.0 {
+        for row in rows {
+            due.add(&classify(services, row).0, share, range.clone());
+        }
+        if has_more {
+            due.add_all(&range);
         }
     }
-    failed.filter(|_| !has_answer).map_or(Ok(due), Err)
+    Ok(due)
 }
 
 /// A probe of the physical partitions one by one.

@@ -93,6 +93,28 @@ impl Ranges {
     }
 }
 
+/// Returns the answers of those partitions that answered, and whether all did.
+///
+/// # Errors
+/// Fails when every partition failed.
+pub(super) fn answered<T>(answers: Vec<Result<T>>) -> Result<(Vec<T>, bool)> {
+    let count = answers.len();
+    let (mut answered, mut failed) = (Vec::with_capacity(count), None);
+    for answer in answers {
+        match answer {
+            Ok(answer) => answered.push(answer),
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(error) if answered.is_empty() => Err(error),
+        _ => {
+            let is_complete = answered.len() == count;
+            Ok((answered, is_complete))
+        }
+    }
+}
+
 /// Returns whether the queried partition no longer exists, because it was split or merged.
 pub(super) fn is_split(error: &Error) -> bool {
     matches!(error, Error::Request(error) if error.is_partition_split())

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::due::Due;
 use super::polled::{Poll, Polled};
 use super::probe;
-use super::ranges::is_split;
+use super::ranges::{answered, is_split};
 use super::window::PollResult;
 use crate::error::Result;
 use crate::local_queue::PollNumber;
@@ -125,27 +125,12 @@ impl<Q: Polled> Poll<'_, Q> {
 
     /// Returns the found items. A complete poll forgets items that it has not found.
     fn finish(&self, answers: Vec<Result<Vec<Q::Key>>>, is_complete: bool) -> Result<Vec<Q::Key>> {
-        let (mut found, mut failed) = (Vec::new(), None);
-        let mut has_answer = answers.is_empty();
-        for answer in answers {
-            match answer {
-                Ok(keys) => {
-                    has_answer = true;
-                    found.extend(keys);
-                }
-                Err(error) => failed = Some(error),
-            }
-        }
-        match failed {
-            Some(error) if !has_answer => return Err(error),
-            Some(_) => return Ok(found),
-            None => {}
-        }
-        if is_complete {
+        let (found, all_answered) = answered(answers)?;
+        if is_complete && all_answered {
             let covers = |known: &Q::Known| Q::covers(self.wanted, known);
             let queue = Q::queue(self.services);
             queue.with(|queue, now| queue.finish_poll(self.number, &[], covers, now));
         }
-        Ok(found)
+        Ok(found.concat())
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::RangeId;
-use cdb_coordination::{LeaseProvider, SlotSet};
+use cdb_coordination::{LeaseProvider, Membership, SlotSet};
 use tokio::time::Instant;
 
 use crate::documents::dispatch_slot;
@@ -41,14 +41,16 @@ pub(crate) enum PolledQueue {
 /// The shares of this runtime.
 pub(crate) struct Shares {
     leases: Arc<dyn LeaseProvider>,
+    membership: Option<Arc<Membership>>,
     /// The time of each queue's last poll that included overdue items.
     last_overdue: [Mutex<Option<Instant>>; 2],
 }
 
 impl Shares {
-    pub(crate) fn new(leases: Arc<dyn LeaseProvider>) -> Self {
+    pub(crate) fn new(leases: Arc<dyn LeaseProvider>, membership: Option<Arc<Membership>>) -> Self {
         Self {
             leases,
+            membership,
             last_overdue: Default::default(),
         }
     }
@@ -69,12 +71,22 @@ impl Shares {
         if overdue {
             *last = Some(Instant::now());
         }
-        Share::new(ranges, slots, overdue)
+        Share::new(ranges, self.runtimes(&slots), slots, overdue)
     }
 
     /// Returns the share in all polls.
     pub(crate) async fn widest(&self, ranges: Vec<RangeId>) -> Share {
-        Share::new(ranges, self.slots().await, true)
+        let slots = self.slots().await;
+        Share::new(ranges, self.runtimes(&slots), slots, true)
+    }
+
+    /// Returns the number of runtimes that divide the work. All of them must agree on it, so
+    /// members count the roster: their numbers of slots differ.
+    fn runtimes(&self, slots: &SlotSet) -> usize {
+        let members = self.membership.as_ref();
+        let members = members.map(|membership| membership.view().members().len());
+        // A runtime with one of n equal shares serves about 256 / n slots.
+        members.unwrap_or_else(|| 256_usize.div_ceil(slots.iter().count().max(1)))
     }
 }
 
@@ -109,9 +121,7 @@ pub(crate) enum Part<'a> {
 }
 
 impl Share {
-    fn new(ranges: Vec<RangeId>, slots: SlotSet, overdue: bool) -> Self {
-        // A runtime with one of n equal shares serves about 256 / n slots.
-        let runtimes = 256_usize.div_ceil(slots.iter().count().max(1));
+    fn new(ranges: Vec<RangeId>, runtimes: usize, slots: SlotSet, overdue: bool) -> Self {
         Self {
             by_range: runtimes > 1 && ranges.len() >= 2 * runtimes,
             ranges,
@@ -223,13 +233,13 @@ mod tests {
     }
 
     async fn share(index: u32, of: u32, partitions: usize) -> Share {
-        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(index, of)));
+        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(index, of)), None);
         shares.widest(ranges(partitions)).await
     }
 
     #[tokio::test(start_paused = true)]
     async fn polls_include_overdue_items_at_intervals() {
-        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(0, 2)));
+        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(0, 2)), None);
         let next = async |queue| shares.of_poll(queue, ranges(1)).await.overdue;
         assert!(next(PolledQueue::Orchestrations).await);
         assert!(next(PolledQueue::Activities).await);
@@ -290,8 +300,22 @@ mod tests {
         let alone = share(0, 1, 50).await;
         assert_eq!(alone.own_ranges().len(), 50);
         assert!(alone.is_wide() && alone.part(&ranges(1)[0]) == Part::All);
-        let left = Share::new(ranges(50), SlotSet::NONE, true);
+        let left = Share::new(ranges(50), 256, SlotSet::NONE, true);
         assert!(left.own_ranges().is_empty());
         assert!(left.existing(&ranges(2).into_iter().collect()).is_empty());
+    }
+
+    #[test]
+    fn a_member_with_few_slots_shares_the_partitions_like_the_others() {
+        let members: Vec<String> = (0..50).map(|number| format!("member-{number}")).collect();
+        let mut owned = 0;
+        for member in &members {
+            let slots = SlotSet::of_member(&members, member);
+            let share = Share::new(ranges(100), members.len(), slots, true);
+            let own = share.own_ranges();
+            assert!(own.iter().all(|range| share.part(range) == Part::All));
+            owned += own.len();
+        }
+        assert_eq!(owned, 100);
     }
 }
