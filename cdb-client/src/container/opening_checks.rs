@@ -19,7 +19,6 @@ use crate::request::Request;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The id and partition key that the probe reads. The item does not exist.
 const PROBE: &str = "cdb:probe";
-const UNREAD_ACCOUNT: &str = "account document cannot be read; its write regions are not checked";
 /// A read from two replicas costs twice a read from one; the service rounds charges.
 const QUORUM_RATIO: f64 = 1.5;
 
@@ -31,16 +30,10 @@ impl DatabaseClient {
         name: &str,
         config: &BootstrapConfig,
     ) -> Result<Option<Account>> {
-        let account = match self.client().account().await {
-            Ok(account) => account,
-            Err(error) if fails_opening(&error) => {
-                return Err(self.with_remedy::<C>(error, name));
-            }
-            // A resource token, a role without metadata, a proxy for containers only.
-            Err(error) => {
-                tracing::info!(%error, "{UNREAD_ACCOUNT}");
-                return Ok(None);
-            }
+        let account = self.client().account().await;
+        let account = if_permitted(account).map_err(|error| self.with_remedy::<C>(error, name))?;
+        let Some(account) = account else {
+            return Ok(None);
         };
         if !config.several_write_regions {
             account.refuse_several_write_regions(name)?;
@@ -87,6 +80,19 @@ impl Account {
     }
 }
 
+/// Returns the account document; `None` for an identity that may not read it: a resource token, a
+/// role without metadata, a proxy for containers only.
+fn if_permitted(account: Result<Account>) -> Result<Option<Account>> {
+    match account {
+        Ok(account) => Ok(Some(account)),
+        Err(error) if fails_opening(&error) => Err(error),
+        Err(error) => {
+            tracing::info!(%error, "account document cannot be read; its write regions are not checked");
+            Ok(None)
+        }
+    }
+}
+
 /// Whether the requests that follow would fail for the same reason.
 fn fails_opening(error: &Error) -> bool {
     match error.kind() {
@@ -110,13 +116,9 @@ impl<C: Container> ContainerClient<C> {
         let request = Request::for_account();
         let read = self.context.pipeline.send(&request, None).await;
         let account: Result<Account> = read.and_then(|accepted| accepted.json());
-        match account {
-            Ok(account) => account.refuse_several_write_regions(&self.context.container),
-            Err(error) if fails_opening(&error) => Err(error),
-            Err(error) => {
-                tracing::info!(%error, "{UNREAD_ACCOUNT}");
-                Ok(())
-            }
+        match if_permitted(account)? {
+            Some(account) => account.refuse_several_write_regions(&self.context.container),
+            None => Ok(()),
         }
     }
 
