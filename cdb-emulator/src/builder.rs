@@ -15,6 +15,7 @@ use crate::emulator_error::EmulatorError;
 use crate::entra::{DataRole, Identities};
 use crate::fault::{Fault, FaultPlan, Faults, Latency, Timer};
 use crate::http_server::{self, Endpoint};
+use crate::in_process;
 use crate::index_build::IndexBuild;
 use crate::replicas::ReplicaLag;
 use crate::server_state::ServerState;
@@ -64,6 +65,16 @@ pub struct EmulatorBuilder {
     pub(crate) limits: Limits,
     #[cfg(feature = "tls")]
     tls: bool,
+}
+
+/// What an emulator consists of, besides the settings of the builder.
+struct Parts {
+    key: Vec<u8>,
+    /// The address of the account, then those of its regions.
+    addresses: Vec<String>,
+    security: Security,
+    store: Store,
+    timer: Timer,
 }
 
 impl EmulatorBuilder {
@@ -233,25 +244,63 @@ impl EmulatorBuilder {
         for address in &mut addresses {
             *address = format!("{}://{address}/", security.scheme());
         }
-        let endpoint = addresses.remove(0);
-        let settings = Settings {
+        let directory = self.directory.clone();
+        // SQLite recovers its log after a kill, which can take a moment.
+        let opening = tokio::task::spawn_blocking(move || Store::open(directory.as_deref()));
+        let parts = Parts {
             key,
+            addresses,
+            security,
+            store: opening.await.map_err(EmulatorError::storage)??,
+            timer: Timer::start().map_err(EmulatorError::Thread)?,
+        };
+        let mut emulator = self.assemble(parts)?;
+        let stop = emulator.stopping.subscribe();
+        let serving = http_server::serve_all(endpoints, emulator.state.clone(), stop);
+        emulator.server = Some(tokio::spawn(serving));
+        Ok(emulator)
+    }
+
+    /// Starts without sockets and threads: [`Emulator::handle`] does all work in the task of its
+    /// caller. Delays follow Tokio's clock, also a paused one. For simulations and for tests of many
+    /// small emulators. The data is in memory.
+    ///
+    /// # Errors
+    /// Fails when a setting is invalid, or needs a socket or a directory.
+    pub fn start_in_process(self) -> Result<Emulator, EmulatorError> {
+        let key = self.check()?;
+        self.check_in_process()?;
+        let regions = (0..self.regions.len()).map(in_process::region_endpoint);
+        let parts = Parts {
+            key,
+            addresses: std::iter::once(in_process::ENDPOINT.to_owned())
+                .chain(regions)
+                .collect(),
+            security: Security::Plain,
+            store: Store::in_place()?,
+            timer: Timer::Tokio,
+        };
+        self.assemble(parts)
+    }
+
+    /// Assembles an emulator that does not listen yet.
+    fn assemble(self, parts: Parts) -> Result<Emulator, EmulatorError> {
+        let mut addresses = parts.addresses.into_iter();
+        let endpoint = addresses.next().unwrap_or_default();
+        let settings = Settings {
+            key: parts.key,
             identities: self.identities,
             physical_partitions: self.physical_partitions,
             throughput: self.throughput,
             endpoint: endpoint.clone(),
             regions: self.regions.into_iter().zip(addresses).collect(),
         };
-        let directory = self.directory.clone();
-        // SQLite recovers its log after a kill, which can take a moment.
-        let opening = tokio::task::spawn_blocking(move || Store::open(directory.as_deref()));
-        let store = opening.await.map_err(EmulatorError::storage)??;
         let seed = self.faults.seed.unwrap_or_default();
         let state = Arc::new(ServerState {
-            service: Arc::new(Service::new(store, settings)),
+            service: Arc::new(Service::new(parts.store, settings)),
             faults: Faults::new(self.faults),
-            timer: Timer::start().map_err(EmulatorError::Thread)?,
-            security,
+            timer: parts.timer,
+            security: parts.security,
             admission: Admission::new(self.limits),
         });
         state.service.index_builds.set_pace(self.index_build);
@@ -264,16 +313,37 @@ impl EmulatorBuilder {
         }
         let regions = &state.service.regions;
         regions.set_multiple_write_locations(self.multiple_write_locations);
-        let (stopping, stop) = watch::channel(false);
-        let server = tokio::spawn(http_server::serve_all(endpoints, state.clone(), stop));
         Ok(Emulator {
             endpoint,
             key: self.key,
             directory: self.directory,
             state,
-            stopping,
-            server,
+            stopping: watch::Sender::new(false),
+            server: None,
         })
+    }
+
+    /// Refuses settings that need a socket or a directory.
+    fn check_in_process(&self) -> Result<(), EmulatorError> {
+        let refuse = |setting, value: String, reason: &str| EmulatorError::Setting {
+            setting,
+            value,
+            reason: reason.to_owned(),
+        };
+        if let Some(directory) = &self.directory {
+            let reason = "an emulator in process keeps its data in memory";
+            return Err(refuse("data_dir", directory.display().to_string(), reason));
+        }
+        if self.port != 0 {
+            let reason = "an emulator in process has no socket";
+            return Err(refuse("port", self.port.to_string(), reason));
+        }
+        #[cfg(feature = "tls")]
+        if self.tls {
+            let reason = "an emulator in process has no connections";
+            return Err(refuse("tls", true.to_string(), reason));
+        }
+        Ok(())
     }
 
     /// Checks all settings and returns the decoded key.

@@ -40,7 +40,8 @@ pub struct Emulator {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) state: Arc<ServerState>,
     pub(crate) stopping: watch::Sender<bool>,
-    pub(crate) server: JoinHandle<()>,
+    /// Serves the sockets; `None` for an emulator without sockets.
+    pub(crate) server: Option<JoinHandle<()>>,
 }
 
 impl Emulator {
@@ -261,7 +262,10 @@ impl Emulator {
     /// for at most 5 seconds.
     pub async fn stop(mut self) {
         self.stopping.send_replace(true);
-        let ended = tokio::time::timeout(STOP_TIMEOUT, &mut self.server).await;
+        let Some(server) = &mut self.server else {
+            return;
+        };
+        let ended = tokio::time::timeout(STOP_TIMEOUT, server).await;
         if ended.is_err() {
             tracing::warn!("requests were still in progress after {STOP_TIMEOUT:?}");
         }
@@ -274,7 +278,9 @@ fn regions_error(reason: String) -> EmulatorError {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        self.server.abort();
+        if let Some(server) = &self.server {
+            server.abort();
+        }
         // Another emulator can use the same directory as soon as this one is dropped.
         self.state.service.store.close();
     }

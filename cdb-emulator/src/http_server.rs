@@ -17,14 +17,10 @@ use tokio::task::JoinSet;
 
 use crate::admission::{Limits, MAX_BODY, MAX_HEAD, Outgoing, TimedStream, reject_connection};
 use crate::error::ServiceError;
-use crate::fault::{Effect, Injection};
-use crate::local;
+use crate::handle::{Broken, handle};
 use crate::request::Request;
 use crate::response::Response;
 use crate::server_state::ServerState;
-
-/// Maximum time without a response to a request that a fault keeps waiting.
-const SILENCE: Duration = Duration::from_secs(600);
 
 /// Concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 200;
@@ -148,11 +144,6 @@ fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Breaks the connection instead of a response.
-#[derive(Debug, thiserror::Error)]
-#[error("a fault broke the connection")]
-struct Broken;
-
 /// The connection of a request.
 #[derive(Clone, Debug)]
 struct Origin {
@@ -196,56 +187,8 @@ async fn respond(
             return Ok(to_http(server.service.reject(&request, &error), None));
         }
     }
-    if local::is_local(&request.path) {
-        let response = local::respond(&server, &request, origin.on_loopback).await;
-        return Ok(to_http(response, None));
-    }
-    respond_with_faults(&server, request, origin.stop).await
-}
-
-/// Executes a request, or what an injected fault does instead.
-async fn respond_with_faults(
-    server: &ServerState,
-    request: Request,
-    mut stop: watch::Receiver<bool>,
-) -> Result<http::Response<Outgoing>, Broken> {
-    let mut request = Arc::new(request);
-    let with_partitions = server.faults.name_partitions();
-    let target = server.service.target(&request, with_partitions).await;
-    let Injection { delay, effect } = server.faults.next(&target);
-    server.timer.wait(delay).await;
-    if effect == Some(Effect::Silence) {
-        // The client closes the connection first, which drops this future.
-        let _elapsed = tokio::time::timeout(SILENCE, stopped(&mut stop)).await;
-        return Err(Broken);
-    }
-    Arc::make_mut(&mut request).stale_ranges = effect == Some(Effect::StaleRanges);
-    let permit = server.admission.outgoing().await;
-    match effect {
-        Some(Effect::DropRequest | Effect::Silence) => Err(Broken),
-        Some(Effect::DropAnswer) => {
-            server.service.respond(&request).await;
-            Err(Broken)
-        }
-        Some(Effect::Status {
-            status,
-            substatus,
-            retry_after_ms,
-        }) => {
-            let service = &server.service;
-            let injected = service.inject(&request, status, substatus, retry_after_ms);
-            Ok(to_http(injected, permit))
-        }
-        Some(Effect::StatusAfterEffect { status }) => {
-            server.service.respond(&request).await;
-            let injected = server.service.inject(&request, status, 0, None);
-            Ok(to_http(injected, permit))
-        }
-        // `delay` contains the delay, and `request` that the listing is stale.
-        None | Some(Effect::Pass | Effect::Delay(_) | Effect::StaleRanges) => {
-            Ok(to_http(server.service.respond(&request).await, permit))
-        }
-    }
+    let handled = handle(&server, request, origin.on_loopback, origin.stop).await?;
+    Ok(to_http(handled.response, handled.permit))
 }
 
 fn to_http(response: Response, permit: Option<OwnedSemaphorePermit>) -> http::Response<Outgoing> {

@@ -41,7 +41,10 @@ mod explorer;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzing;
+mod handle;
 mod http_server;
+
+mod in_process;
 mod index_build;
 mod index_terms;
 mod index_use;
@@ -77,6 +80,7 @@ pub use emulator::Emulator;
 pub use emulator_error::EmulatorError;
 pub use entra::DataRole;
 pub use fault::{Effect, Fault, FaultPlan, Latency};
+pub use in_process::ConnectionBroken;
 pub use index_build::IndexBuild;
 pub use observe::{OperationKind, RequestLog};
 pub use regions::Failover;

@@ -11,15 +11,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-/// Wakes tasks at their deadlines. Its thread ends when the last clone is dropped.
+/// Wakes tasks at their deadlines.
 #[derive(Clone, Debug)]
-pub(crate) struct Timer {
-    shared: Arc<Shared>,
-    _stop: Arc<StopOnDrop>,
+pub(crate) enum Timer {
+    /// The precise timer. Its thread ends when the last clone is dropped.
+    Thread {
+        shared: Arc<Shared>,
+        _stop: Arc<StopOnDrop>,
+    },
+    /// Tokio's timers, which follow a paused clock.
+    Tokio,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -66,7 +71,7 @@ impl Ord for Wait {
 }
 
 #[derive(Debug)]
-struct StopOnDrop(Arc<Shared>);
+pub(crate) struct StopOnDrop(Arc<Shared>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
@@ -116,7 +121,7 @@ impl Timer {
         std::thread::Builder::new()
             .name("cdb-emulator-timer".to_owned())
             .spawn(move || thread.run())?;
-        Ok(Self {
+        Ok(Self::Thread {
             _stop: Arc::new(StopOnDrop(Arc::clone(&shared))),
             shared,
         })
@@ -127,9 +132,12 @@ impl Timer {
         if delay.is_zero() {
             return;
         }
+        let Self::Thread { shared, .. } = self else {
+            return tokio::time::sleep(delay).await;
+        };
         let (wake, woken) = oneshot::channel();
         {
-            let mut state = self.shared.state();
+            let mut state = shared.state();
             state.count += 1;
             let wait = Wait {
                 deadline: Instant::now() + delay,
@@ -138,7 +146,7 @@ impl Timer {
             };
             state.waits.push(Reverse(wait));
         }
-        self.shared.changed.notify_one();
+        shared.changed.notify_one();
         // The sender is dropped without a message only when the emulator stops.
         let _stopped = woken.await;
     }

@@ -63,6 +63,18 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// Opens a store in memory without a thread: callers run their work themselves, in the order of
+    /// their calls.
+    pub(crate) fn in_place() -> Result<Self, EmulatorError> {
+        let connection = prepared(sqlite::open_in_memory()?)?;
+        Ok(Self {
+            queue: WriteQueue::in_place(connection.clone()),
+            connection,
+            readers: None,
+            data_dir: None,
+        })
+    }
+
     /// Opens a store in a directory, or in memory when `directory` is `None`.
     pub(crate) fn open(directory: Option<&Path>) -> Result<Self, EmulatorError> {
         let data_dir = directory.map(DataDir::lock).transpose()?;
@@ -70,9 +82,7 @@ impl Store {
             None => sqlite::open_in_memory()?,
             Some(data_dir) => data_dir.open()?,
         };
-        sqlite::cache_statements(&connection)?;
-        catalog::create(&connection).map_err(|error| EmulatorError::storage(error.message))?;
-        let connection = Arc::new(Mutex::new(connection));
+        let connection = prepared(connection)?;
         Ok(Self {
             queue: WriteQueue::start(connection.clone(), data_dir.is_some())?,
             connection,
@@ -125,6 +135,12 @@ impl Store {
         }
         data_dir.unlock();
     }
+}
+
+fn prepared(connection: Connection) -> Result<Arc<Mutex<Connection>>, EmulatorError> {
+    sqlite::cache_statements(&connection)?;
+    catalog::create(&connection).map_err(|error| EmulatorError::storage(error.message))?;
+    Ok(Arc::new(Mutex::new(connection)))
 }
 
 impl Drop for Store {

@@ -1,4 +1,4 @@
-//! The writer thread and its queue.
+//! The writer: a thread with a queue, or the caller of an emulator without threads.
 //!
 //! The writer groups queued work into one transaction, each piece of work in a savepoint of its
 //! own, so that one wait for the disk serves the whole group. Work that arrives during the wait
@@ -28,11 +28,15 @@ type Job = Box<dyn FnOnce(Result<(), ServiceError>) -> Notification + Send>;
 /// Notifies a caller that its work is committed, or why it is not.
 type Notification = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
-/// The queue of the writer thread.
+/// The queue of the writer.
 #[derive(Debug)]
-pub(super) struct WriteQueue {
-    jobs: Mutex<Option<Sender<Job>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+pub(super) enum WriteQueue {
+    Thread {
+        jobs: Mutex<Option<Sender<Job>>>,
+        thread: Mutex<Option<JoinHandle<()>>>,
+    },
+    /// Callers run their work themselves. In memory only, because there is no group.
+    InPlace(Writer),
 }
 
 impl WriteQueue {
@@ -44,20 +48,27 @@ impl WriteQueue {
         let (sender, receiver) = channel();
         let writer = Writer {
             connection,
-            jobs: receiver,
             grouped,
         };
         let thread = std::thread::Builder::new()
             .name("cdb-emulator-writer".to_owned())
-            .spawn(move || writer.run())
+            .spawn(move || writer.run(&receiver))
             .map_err(EmulatorError::storage)?;
-        Ok(Self {
+        Ok(Self::Thread {
             jobs: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),
         })
     }
 
-    /// Runs work on the thread, and returns when it is committed.
+    /// Returns a queue without a thread.
+    pub(super) fn in_place(connection: Arc<Mutex<Connection>>) -> Self {
+        Self::InPlace(Writer {
+            connection,
+            grouped: false,
+        })
+    }
+
+    /// Runs work, and returns when it is committed.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
@@ -73,11 +84,18 @@ impl WriteQueue {
                 let _ = sender.send(committed.and(result));
             })
         });
-        let sent = match &*lock(&self.jobs) {
-            Some(jobs) => jobs.send(job).is_ok(),
-            None => false,
+        let accepted = match self {
+            Self::Thread { jobs, .. } => match &*lock(jobs) {
+                Some(jobs) => jobs.send(job).is_ok(),
+                None => false,
+            },
+            Self::InPlace(writer) => {
+                job(Ok(()))(Ok(()));
+                while writer.rebuild_step() {}
+                true
+            }
         };
-        if !sent {
+        if !accepted {
             return Err(ServiceError::stopping());
         }
         receiver.await.map_err(|_| ServiceError::stopping())?
@@ -85,8 +103,11 @@ impl WriteQueue {
 
     /// Stops the thread after the queued work.
     pub(super) fn close(&self) {
-        drop(lock(&self.jobs).take());
-        let thread = lock(&self.thread).take();
+        let Self::Thread { jobs, thread } = self else {
+            return;
+        };
+        drop(lock(jobs).take());
+        let thread = lock(thread).take();
         // Queued work can own the last reference to the store, and a thread cannot join itself.
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
@@ -108,45 +129,42 @@ fn describe(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
-/// The state of the thread.
-struct Writer {
+/// The connection that writes.
+#[derive(Debug)]
+pub(super) struct Writer {
     connection: Arc<Mutex<Connection>>,
-    jobs: Receiver<Job>,
     /// Whether commits wait for a disk.
     grouped: bool,
 }
 
 impl Writer {
     /// Runs queued work, and rebuilds indexes while the queue is empty.
-    fn run(self) {
+    fn run(self, jobs: &Receiver<Job>) {
         // An earlier process may have left a rebuild unfinished.
         let mut rebuilding = true;
         loop {
             let job = if rebuilding {
-                self.jobs.try_recv()
+                jobs.try_recv()
             } else {
-                self.jobs.recv().map_err(|_| TryRecvError::Disconnected)
+                jobs.recv().map_err(|_| TryRecvError::Disconnected)
             };
             match job {
-                Ok(job) if self.grouped => self.group(job),
+                Ok(job) if self.grouped => self.group(job, jobs),
                 Ok(job) => job(Ok(()))(Ok(())),
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => return,
             }
-            rebuilding = self.rebuild().unwrap_or_else(|error| {
-                tracing::warn!(%error, "cannot rebuild indexes; the next write retries");
-                false
-            });
+            rebuilding = self.rebuild_step();
         }
     }
 
     /// Runs a piece of work and the work queued after it in one transaction.
-    fn group(&self, first: Job) {
+    fn group(&self, first: Job, jobs: &Receiver<Job>) {
         let begun = self.execute("BEGIN IMMEDIATE");
         let since = Instant::now();
         let mut notifications = vec![first(begun.clone())];
         while since.elapsed() < GROUP_TIME
-            && let Ok(job) = self.jobs.try_recv()
+            && let Ok(job) = jobs.try_recv()
         {
             notifications.push(job(begun.clone()));
         }
@@ -161,7 +179,15 @@ impl Writer {
         }
     }
 
-    /// Runs one step of a rebuild. Returns whether more steps are left.
+    /// Runs one step of a rebuild, if any index is left to rebuild. Returns whether more steps are
+    /// left.
+    fn rebuild_step(&self) -> bool {
+        self.rebuild().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot rebuild indexes; the next write retries");
+            false
+        })
+    }
+
     fn rebuild(&self) -> Result<bool, ServiceError> {
         let mut connection = lock(&self.connection);
         let savepoint = connection.savepoint()?;

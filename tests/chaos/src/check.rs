@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use cdb_client::ContainerClient;
+use cdb_provider::documents::Durable;
 use cdb_tests::audit_by_instance;
 use duroxide::{AppErrorKind, ErrorDetails, OrchestrationStatus};
 
-use crate::ledger::Booked;
+use crate::ledger::{Booked, Ledger};
 use crate::play::Ended;
 use crate::runtime::keep_trying;
-use crate::site::Site;
 use crate::workload::Job;
 
 /// The time that the rest of a run has to finish: locks expire, messages are delivered, cancelled
@@ -47,8 +48,15 @@ impl Verdict {
     }
 }
 
-/// Judges a finished run, on a store without faults.
-pub(crate) async fn check(site: &Site, all: &[Ended]) -> Result<Verdict, String> {
+/// Judges a finished run, on a store without faults: `documents` are those of the orchestrations.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn check(
+    ledger: &Ledger,
+    documents: &ContainerClient<Durable>,
+    all: &[Ended],
+) -> Result<Verdict, String> {
     let mut verdict = Verdict::default();
     let mut lost = Vec::new();
     for one in all {
@@ -65,8 +73,8 @@ pub(crate) async fn check(site: &Site, all: &[Ended]) -> Result<Verdict, String>
             (Some(_), _) => {}
         }
     }
-    verdict.left = settled(site, &lost).await?;
-    let booked = keep_trying(|| site.ledger.read()).await?;
+    verdict.left = settled(documents, &lost).await?;
+    let booked = keep_trying(|| ledger.read()).await?;
     let ended = all.iter().filter(|one| one.status.is_some());
     verdict.off = ended
         .filter_map(|one| difference(one.job, &booked))
@@ -89,10 +97,13 @@ fn is_right(job: Job, status: &OrchestrationStatus) -> bool {
 }
 
 /// Returns the problems that remain when the store no longer changes.
-async fn settled(site: &Site, lost: &[Job]) -> Result<Vec<String>, String> {
+async fn settled(
+    documents: &ContainerClient<Durable>,
+    lost: &[Job],
+) -> Result<Vec<String>, String> {
     let deadline = Instant::now() + SETTLE;
     loop {
-        let found = keep_trying(|| audit_by_instance(&site.documents)).await?;
+        let found = keep_trying(|| audit_by_instance(documents)).await?;
         let problems = told(found, lost);
         if problems.is_empty() || Instant::now() > deadline {
             return Ok(problems);

@@ -63,7 +63,7 @@ pub async fn run(run: &Run) -> Result<Row, String> {
         pace,
         charge_per_second,
         throughput: run.throughput,
-        verdict: check(&site, &ended).await?,
+        verdict: check(&site.ledger, &site.documents, &ended).await?,
     })
 }
 

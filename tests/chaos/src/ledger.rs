@@ -35,17 +35,25 @@ pub(crate) enum Books {
 
 /// The bookings of one store.
 #[derive(Clone, Debug)]
-pub(crate) struct Ledger(ContainerClient<Books>);
+pub struct Ledger(ContainerClient<Books>);
 
 /// Bookings by instance and step.
 pub(crate) type Booked = BTreeMap<String, BTreeMap<String, Entry>>;
 
 impl Ledger {
-    /// Opens the ledger, and creates it if it is missing.
+    /// Opens the ledger with the key of an account, and creates it if it is missing.
     pub(crate) async fn open(endpoint: &str, key: &str) -> Result<Self, Error> {
         let client = CosmosClient::builder(endpoint)
             .credential(MasterKey::new(key)?)
             .build()?;
+        Self::on(&client).await
+    }
+
+    /// Opens the ledger, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// When the container cannot be opened.
+    pub async fn on(client: &CosmosClient) -> Result<Self, Error> {
         let database = client.database(DATABASE);
         let container = database.bootstrap("ledger", Bootstrap::CreateIfMissing);
         container.await.map(Self)

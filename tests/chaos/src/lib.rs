@@ -26,13 +26,16 @@ mod subject;
 mod wire;
 mod workload;
 
-pub use check::Verdict;
+pub use check::{Verdict, check};
 pub use clocks::timers;
 pub use command::command;
 pub use drive::{Run, run};
+pub use ledger::Ledger;
 pub use mix::{MIXES, Mix};
+pub use play::{Ended, follow};
 pub use recovery::{Recovery, recovery};
 pub use report::Row;
-pub use runtime::{CONCURRENCY, CONTAINER, DATABASE, LOCK, RuntimeArgs};
+pub use runtime::{CONCURRENCY, CONTAINER, DATABASE, LOCK, RuntimeArgs, keep_trying};
 pub use site::Actors;
 pub use subject::{Opening, Role, Subject};
+pub use workload::{Job, KINDS, Kind, activities, orchestrations};

@@ -25,14 +25,15 @@ const SAY: Duration = Duration::from_secs(10);
 
 /// An orchestration and its result so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) job: Job,
+pub struct Ended {
+    /// The orchestration.
+    pub job: Job,
     /// How it ended.
-    pub(crate) status: Option<OrchestrationStatus>,
+    pub status: Option<OrchestrationStatus>,
     /// When its end was seen, since the start of the run.
-    pub(crate) after: Duration,
+    pub after: Duration,
     /// Why its start or its events could not be sent.
-    pub(crate) refused: Option<String>,
+    pub refused: Option<String>,
 }
 
 /// Orchestrations under way.
@@ -81,22 +82,12 @@ impl<'a> Play<'a> {
     }
 
     async fn one(&self, job: Job) -> Ended {
-        let deadline = Instant::now() + PATIENCE;
-        let refused = hand_over(self.client, job, deadline).await.err();
-        let mut wait = LOOKS.0;
-        let mut status = None;
-        while status.is_none() && refused.is_none() && Instant::now() < deadline {
-            tokio::time::sleep(wait).await;
-            wait = (wait * 4 / 3).min(LOOKS.1);
-            status = end(self.client, &job.instance()).await;
-        }
+        let ended = follow(self.client, job, PATIENCE).await;
         self.ended.set(self.ended.get() + 1);
         self.say();
         Ended {
-            job,
-            status,
             after: self.began.elapsed(),
-            refused,
+            ..ended
         }
     }
 
@@ -107,6 +98,26 @@ impl<'a> Play<'a> {
             let (ended, all) = (self.ended.get(), self.run.instances);
             eprintln!("{mix}: {ended} of {all} after {seconds} s");
         }
+    }
+}
+
+/// Starts an orchestration, sends its events, and waits up to `patience` for its end.
+pub async fn follow(client: &Client, job: Job, patience: Duration) -> Ended {
+    let began = Instant::now();
+    let deadline = began + patience;
+    let refused = hand_over(client, job, deadline).await.err();
+    let mut wait = LOOKS.0;
+    let mut status = None;
+    while status.is_none() && refused.is_none() && Instant::now() < deadline {
+        tokio::time::sleep(wait).await;
+        wait = (wait * 4 / 3).min(LOOKS.1);
+        status = end(client, &job.instance()).await;
+    }
+    Ended {
+        job,
+        status,
+        after: began.elapsed(),
+        refused,
     }
 }
 

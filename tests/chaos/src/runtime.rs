@@ -52,9 +52,10 @@ pub(crate) fn lock_time(members: bool) -> Duration {
 
 /// Retries a call that may fail while the store is unreachable. The limit makes a permanent failure
 /// visible.
-pub(crate) async fn keep_trying<T, E: Display, F>(
-    mut attempt: impl FnMut() -> F,
-) -> Result<T, String>
+///
+/// # Errors
+/// The last error, after five minutes.
+pub async fn keep_trying<T, E: Display, F>(mut attempt: impl FnMut() -> F) -> Result<T, String>
 where
     F: Future<Output = Result<T, E>>,
 {

@@ -14,7 +14,7 @@ pub(crate) const MESSAGES: usize = 3;
 
 /// A kind of orchestration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Five bookings, one after the other.
     Counter,
     /// Three bookings. The last one is refused every other time, and the others are then undone.
@@ -37,7 +37,8 @@ pub(crate) enum Kind {
     Timer,
 }
 
-const KINDS: [Kind; 10] = [
+/// All kinds, in the order of job numbers.
+pub const KINDS: [Kind; 10] = [
     Kind::Counter,
     Kind::Saga,
     Kind::Chain,
@@ -52,18 +53,22 @@ const KINDS: [Kind; 10] = [
 
 /// One orchestration of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Job {
-    pub(crate) number: usize,
-    pub(crate) kind: Kind,
+pub struct Job {
+    /// Its number in the run.
+    pub number: usize,
+    /// What it does.
+    pub kind: Kind,
 }
 
 impl Job {
-    pub(crate) fn new(number: usize) -> Self {
+    /// Returns the job of a number. Consecutive numbers have all kinds in turn.
+    pub fn new(number: usize) -> Self {
         let kind = KINDS[number % KINDS.len()];
         Self { number, kind }
     }
 
-    pub(crate) fn instance(self) -> String {
+    /// Returns the id of its instance.
+    pub fn instance(self) -> String {
         format!("{}-{}", self.orchestration(), self.number)
     }
 
@@ -126,7 +131,7 @@ impl Job {
 }
 
 /// The activities, which book in `ledger`.
-pub(crate) fn activities(ledger: &Ledger) -> ActivityRegistry {
+pub fn activities(ledger: &Ledger) -> ActivityRegistry {
     let ledger = ledger.clone();
     ActivityRegistry::builder()
         .register("Echo", |_: ActivityContext, input: String| async move {
@@ -152,7 +157,7 @@ pub(crate) fn activities(ledger: &Ledger) -> ActivityRegistry {
 }
 
 /// The orchestrations.
-pub(crate) fn orchestrations() -> OrchestrationRegistry {
+pub fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Counter", run_counter)
         .register("Saga", run_saga)

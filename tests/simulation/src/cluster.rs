@@ -1,0 +1,250 @@
+//! The cluster of a run, and what faults do to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_chaos::{CONTAINER, DATABASE};
+use cdb_emulator::{Effect, Emulator, Failover, Fault as ServiceFault, Latency, ReplicaLag};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
+
+use crate::faults::{Fault, FaultKind, Sickness};
+use crate::network::{Link, Network};
+use crate::node::{Node, NodeConfig};
+use crate::random::Random;
+
+/// The longest time that the only node of a cluster is down.
+const LONGEST_OUTAGE: Duration = Duration::from_secs(60);
+
+/// The most physical partitions, so that splits end.
+const MOST_PARTITIONS: usize = 16;
+
+/// The size and the settings of a cluster, drawn from the seed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Profile {
+    pub(crate) nodes: usize,
+    pub(crate) partitions: u32,
+    pub(crate) node: NodeConfig,
+}
+
+/// The nodes and their service.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) network: Arc<Network>,
+    config: NodeConfig,
+    slots: Mutex<Vec<Slot>>,
+    ranges: Mutex<Vec<String>>,
+    random: Mutex<Random>,
+}
+
+/// The place of a node.
+#[derive(Debug, Default)]
+struct Slot {
+    node: Option<Node>,
+    /// Whether the node is killed, paused or cut off now.
+    impaired: bool,
+}
+
+impl Profile {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed, "profile");
+        let nodes = 1 + random.below(8);
+        Self {
+            nodes,
+            partitions: [1, 1, 2, 4, 8][random.below(5)],
+            node: NodeConfig {
+                members: nodes > 1 && random.chance(60),
+                retention: Duration::from_secs(3600 * [1, 6, 24][random.below(3)]),
+            },
+        }
+    }
+}
+
+impl Cluster {
+    /// Starts the service and all nodes.
+    pub(crate) async fn start(
+        seed: u64,
+        profile: Profile,
+        trace: bool,
+    ) -> Result<Arc<Self>, String> {
+        let emulator = Emulator::builder()
+            .physical_partitions(profile.partitions)
+            .regions(["West", "East"])
+            .seed(seed)
+            .start_in_process()
+            .map_err(|error| error.to_string())?;
+        let ranges = (0..profile.partitions).map(|number| number.to_string());
+        let cluster = Arc::new(Self {
+            network: Network::new(emulator, seed),
+            config: profile.node,
+            slots: Mutex::default(),
+            ranges: Mutex::new(ranges.collect()),
+            random: Mutex::new(Random::new(seed, "cluster")),
+        });
+        if trace {
+            cluster.network.trace().print();
+        }
+        for number in 0..profile.nodes {
+            let node = cluster.start_node(number, 0).await?;
+            cluster.slots.lock().await.push(Slot {
+                node: Some(node),
+                impaired: false,
+            });
+        }
+        Ok(cluster)
+    }
+
+    /// Node numbers in traces begin with 1.
+    async fn start_node(&self, slot: usize, clock_ahead: i64) -> Result<Node, String> {
+        let number = u32::try_from(slot).unwrap_or(0) + 1;
+        Node::start(&self.network, number, self.config, clock_ahead).await
+    }
+
+    /// Applies faults at their times.
+    pub(crate) async fn suffer(self: Arc<Self>, faults: Vec<Fault>) {
+        let start = Instant::now();
+        for fault in faults {
+            tokio::time::sleep_until(start + fault.at).await;
+            self.network.note(fault.to_string());
+            let cluster = self.clone();
+            tokio::spawn(async move { cluster.apply(fault.kind).await });
+        }
+    }
+
+    async fn apply(&self, kind: FaultKind) {
+        match kind {
+            FaultKind::Kill {
+                node,
+                down,
+                clock_ahead,
+            } => self.kill(node, down, clock_ahead).await,
+            FaultKind::Pause { node, lasting } => {
+                let until = Instant::now() + lasting;
+                self.impair(node, Link::Paused(until), lasting).await;
+            }
+            FaultKind::Cut { node, lasting } => self.impair(node, Link::Cut, lasting).await,
+            FaultKind::Duplicates { percent, lasting } => {
+                self.network.set_duplicates(u64::from(percent));
+                sleep(lasting).await;
+                self.network.set_duplicates(0);
+            }
+            FaultKind::Split { lasting } => self.split(lasting).await,
+            service => self.impair_service(service).await,
+        }
+    }
+
+    async fn impair_service(&self, kind: FaultKind) {
+        let emulator = &self.network.emulator;
+        match kind {
+            FaultKind::SickPartition { sickness, lasting } => {
+                let ranges = self.ranges.lock().await;
+                let range = &ranges[self.random.lock().await.below(ranges.len())];
+                let fault = ServiceFault::always(sickness.effect());
+                let fault = fault
+                    .in_container((DATABASE, CONTAINER))
+                    .on_partition(range);
+                emulator.inject(fault.lasting(lasting));
+            }
+            FaultKind::Requests { percent, lasting } => {
+                for fault in ServiceFault::in_five_ways(f64::from(percent) / 100.0) {
+                    emulator.inject(fault.lasting(lasting));
+                }
+            }
+            FaultKind::Rights { lasting } => {
+                let refused = ServiceFault::always(Effect::error(403, 5302));
+                emulator.inject(refused.lasting(lasting));
+            }
+            FaultKind::Failover { document_after } => {
+                let failover = Failover {
+                    to: None,
+                    document_after,
+                    dns_after: Some(document_after * 2),
+                };
+                emulator
+                    .failover_with(&failover)
+                    .expect("there are two regions");
+            }
+            FaultKind::Lag { behind, lasting } => {
+                let set = |lag| emulator.set_replica_lag(lag).expect("the lag is valid");
+                set(Some(ReplicaLag::time(behind).at_most(1000)));
+                sleep(lasting).await;
+                set(None);
+            }
+            _ => {}
+        }
+    }
+
+    async fn split(&self, lasting: Duration) {
+        let mut ranges = self.ranges.lock().await;
+        if ranges.len() >= MOST_PARTITIONS {
+            return;
+        }
+        let parent = self.random.lock().await.below(ranges.len());
+        let parent = ranges.swap_remove(parent);
+        let emulator = &self.network.emulator;
+        let children = emulator.split_slowly((DATABASE, CONTAINER), &parent, lasting);
+        ranges.extend(children.expect("the partition exists"));
+    }
+
+    /// Marks a node as impaired, unless it is impaired already or no healthy node would remain.
+    async fn begin(&self, node: usize, longest: &mut Duration) -> bool {
+        let mut slots = self.slots.lock().await;
+        let healthy = slots.iter().filter(|slot| !slot.impaired).count();
+        if slots[node].impaired || (healthy == 1 && slots.len() > 1) {
+            return false;
+        }
+        if slots.len() == 1 {
+            *longest = (*longest).min(LONGEST_OUTAGE);
+        }
+        slots[node].impaired = true;
+        true
+    }
+
+    async fn kill(&self, node: usize, mut down: Duration, clock_ahead: i64) {
+        if !self.begin(node, &mut down).await {
+            return;
+        }
+        let killed = self.slots.lock().await[node].node.take();
+        if let Some(killed) = killed {
+            killed.kill().await;
+        }
+        sleep(down).await;
+        let started = loop {
+            match self.start_node(node, clock_ahead).await {
+                Ok(started) => break started,
+                Err(error) => self
+                    .network
+                    .note(format!("node {node} cannot start: {error}")),
+            }
+        };
+        let mut slots = self.slots.lock().await;
+        slots[node].node = Some(started);
+        slots[node].impaired = false;
+    }
+
+    async fn impair(&self, node: usize, link: Link, mut lasting: Duration) {
+        if !self.begin(node, &mut lasting).await {
+            return;
+        }
+        let set = async |link| {
+            if let Some(node) = &self.slots.lock().await[node].node {
+                node.set_link(link);
+            }
+        };
+        set(link).await;
+        sleep(lasting).await;
+        set(Link::Up).await;
+        self.slots.lock().await[node].impaired = false;
+    }
+}
+
+impl Sickness {
+    fn effect(self) -> Effect {
+        match self {
+            Self::Throttled => Effect::throttled(Duration::from_millis(50)),
+            Self::Unavailable => Effect::error(503, 0),
+            Self::Slow => Effect::Delay(Latency::from(Duration::from_secs(3))),
+            Self::Silent => Effect::Silence,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What goes wrong in a run: drawn from the seed, as data, so that a failing run can be repeated
+//! with fewer faults.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::random::Random;
+
+/// The first fault comes after the cluster has started.
+const FIRST: Duration = Duration::from_secs(120);
+
+/// The longest time between two faults. Half of all faults follow the one before within minutes.
+const PAUSE: Duration = Duration::from_secs(6 * 3600);
+
+/// A fault and its time since the start.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) at: Duration,
+    pub(crate) kind: FaultKind,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FaultKind {
+    /// A node is killed, and started again later, with a machine's clock that is wrong.
+    Kill {
+        node: usize,
+        down: Duration,
+        clock_ahead: i64,
+    },
+    /// A node stands still: its requests arrive when it goes on.
+    Pause { node: usize, lasting: Duration },
+    /// A node reaches nothing.
+    Cut { node: usize, lasting: Duration },
+    /// Requests to one physical partition fail or are slow.
+    SickPartition {
+        sickness: Sickness,
+        lasting: Duration,
+    },
+    /// This percentage of requests fails, in five ways.
+    Requests { percent: u8, lasting: Duration },
+    /// This percentage of requests arrives twice.
+    Duplicates { percent: u8, lasting: Duration },
+    /// Replicas lag behind by up to this time.
+    Lag { behind: Duration, lasting: Duration },
+    /// The write region moves.
+    Failover { document_after: Duration },
+    /// A physical partition is split, which takes this long.
+    Split { lasting: Duration },
+    /// The service refuses all rights.
+    Rights { lasting: Duration },
+}
+
+/// What is wrong with a physical partition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sickness {
+    Throttled,
+    Unavailable,
+    Slow,
+    Silent,
+}
+
+impl Fault {
+    /// Draws the faults of a run.
+    pub(crate) fn draw(seed: u64, nodes: usize, days: Duration) -> Vec<Self> {
+        let mut random = Random::new(seed, "faults");
+        let mut at = FIRST;
+        let mut faults = Vec::new();
+        while at < days {
+            let kind = FaultKind::draw(&mut random, nodes);
+            faults.push(Self { at, kind });
+            let most = if random.chance(50) { PAUSE / 60 } else { PAUSE };
+            at += random.duration(Duration::from_secs(1)..most);
+        }
+        faults
+    }
+}
+
+impl FaultKind {
+    fn draw(random: &mut Random, nodes: usize) -> Self {
+        let seconds = Duration::from_secs;
+        let node = random.below(nodes);
+        let lasting = random.duration(seconds(1)..seconds(300));
+        match random.below(14) {
+            0..=3 => Self::Kill {
+                node,
+                down: random.duration(seconds(1)..seconds(1800)),
+                clock_ahead: i64::try_from(random.below(60_000)).unwrap_or(0) - 30_000,
+            },
+            4 | 5 => Self::Pause { node, lasting },
+            6 => Self::Cut { node, lasting },
+            7 => Self::SickPartition {
+                sickness: [
+                    Sickness::Throttled,
+                    Sickness::Unavailable,
+                    Sickness::Slow,
+                    Sickness::Silent,
+                ][random.below(4)],
+                lasting: lasting.min(seconds(90)),
+            },
+            8 => Self::Requests {
+                percent: [1, 5, 20][random.below(3)],
+                lasting,
+            },
+            9 => Self::Duplicates {
+                percent: [5, 50][random.below(2)],
+                lasting,
+            },
+            10 => Self::Lag {
+                behind: random.duration(seconds(1)..seconds(10)),
+                lasting,
+            },
+            11 => Self::Failover {
+                document_after: random.duration(seconds(0)..seconds(5)),
+            },
+            12 => Self::Split {
+                lasting: random.duration(seconds(0)..seconds(20)),
+            },
+            _ => Self::Rights {
+                lasting: random.duration(seconds(1)..seconds(20)),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:10.0} s  {:?}", self.at.as_secs_f64(), self.kind)
+    }
+}

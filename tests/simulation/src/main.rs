@@ -1,0 +1,7 @@
+//! The command `cargo simulate`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cdb_simulation::command()
+}

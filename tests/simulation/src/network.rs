@@ -1,0 +1,196 @@
+//! The network between the nodes and the service: latencies, and nodes that are cut off, paused or
+//! dead.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+use cdb_emulator::Emulator;
+use tokio::time::{Instant, sleep};
+
+use crate::random::Random;
+use crate::trace::{Entry, Trace};
+use crate::virtual_time::elapsed;
+
+/// The latency of a request in each direction.
+const LATENCY: std::ops::Range<Duration> = Duration::from_micros(500)..Duration::from_millis(4);
+
+/// The time until a connection to an unreachable service fails.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The connection of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Up,
+    /// Nothing arrives. Connections fail, and answers on the way are lost.
+    Cut,
+    /// The node is paused: its requests arrive only at this time, however old they are then.
+    Paused(Instant),
+    /// The node was killed.
+    Dead,
+}
+
+/// The service and the way to it.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) emulator: Emulator,
+    trace: Mutex<Trace>,
+    random: Mutex<Random>,
+    /// The percentage of requests that arrive twice.
+    duplicates: Mutex<u64>,
+}
+
+/// The transport of one node.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeTransport {
+    network: Arc<Network>,
+    node: u32,
+    link: Arc<Mutex<Link>>,
+}
+
+impl Network {
+    pub(crate) fn new(emulator: Emulator, seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            emulator,
+            trace: Mutex::default(),
+            random: Mutex::new(Random::new(seed, "network")),
+            duplicates: Mutex::new(0),
+        })
+    }
+
+    /// Connects a node.
+    pub(crate) fn connect(self: &Arc<Self>, node: u32) -> NodeTransport {
+        NodeTransport {
+            network: self.clone(),
+            node,
+            link: Arc::new(Mutex::new(Link::Up)),
+        }
+    }
+
+    pub(crate) fn trace(&self) -> MutexGuard<'_, Trace> {
+        lock(&self.trace)
+    }
+
+    pub(crate) fn set_duplicates(&self, percent: u64) {
+        *lock(&self.duplicates) = percent;
+    }
+
+    /// Adds an event of the simulation to the trace.
+    pub(crate) fn note(&self, what: String) {
+        self.trace().add(Entry {
+            at: elapsed(),
+            node: 0,
+            what,
+            body: bytes::Bytes::new(),
+            status: 0,
+        });
+    }
+
+    fn latency(&self) -> Duration {
+        lock(&self.random).duration(LATENCY)
+    }
+
+    fn arrives_twice(&self) -> bool {
+        let percent = *lock(&self.duplicates);
+        percent > 0 && lock(&self.random).chance(percent)
+    }
+
+    /// Lets a request arrive after `delay`, whether or not its sender still waits.
+    async fn arrive(
+        self: Arc<Self>,
+        node: u32,
+        request: HttpRequest,
+        delay: Duration,
+    ) -> Result<HttpResponse, TransportError> {
+        sleep(delay).await;
+        let what = describe(&request);
+        let mut sent = http::Request::new(request.body.clone());
+        *sent.method_mut() = request.method;
+        *sent.uri_mut() = request
+            .url
+            .parse()
+            .expect("the client sends valid addresses");
+        *sent.headers_mut() = request.headers;
+        let answer = self.emulator.handle(sent).await;
+        let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
+        self.trace().add(Entry {
+            at: elapsed(),
+            node,
+            what,
+            body: request.body,
+            status,
+        });
+        let (head, body) = answer
+            .map_err(|error| lost(Delivery::Unknown, &error.to_string()))?
+            .into_parts();
+        Ok(HttpResponse {
+            status,
+            headers: head.headers,
+            body,
+        })
+    }
+}
+
+impl NodeTransport {
+    pub(crate) fn set(&self, link: Link) {
+        *lock(&self.link) = link;
+    }
+
+    fn link(&self) -> Link {
+        *lock(&self.link)
+    }
+}
+
+#[async_trait]
+impl Transport for NodeTransport {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let network = &self.network;
+        let pause = match self.link() {
+            Link::Up => Duration::ZERO,
+            Link::Paused(until) => until.saturating_duration_since(Instant::now()),
+            Link::Cut => {
+                sleep(CONNECT_TIMEOUT).await;
+                return Err(lost(Delivery::NotSent, "the node is cut off"));
+            }
+            Link::Dead => std::future::pending().await,
+        };
+        let delay = pause + network.latency();
+        if network.arrives_twice() {
+            let later = delay * 100;
+            tokio::spawn(network.clone().arrive(self.node, request.clone(), later));
+        }
+        let arriving = tokio::spawn(network.clone().arrive(self.node, request, delay));
+        let answer = arriving.await.expect("the service does not panic");
+        sleep(network.latency()).await;
+        match self.link() {
+            Link::Up | Link::Paused(_) => answer,
+            Link::Cut => Err(lost(Delivery::Unknown, "the node is cut off")),
+            Link::Dead => std::future::pending().await,
+        }
+    }
+}
+
+fn lost(delivery: Delivery, message: &str) -> TransportError {
+    TransportError {
+        delivery,
+        message: message.to_owned(),
+        source: None,
+    }
+}
+
+/// Returns method, path and the headers that say what a request does.
+fn describe(request: &HttpRequest) -> String {
+    let path = request.url.split("invalid").last().unwrap_or_default();
+    let header = |name| {
+        let value = request.headers.get(name)?.to_str().ok()?;
+        Some(format!(" {value}"))
+    };
+    let partition = header("x-ms-documentdb-partitionkey").unwrap_or_default();
+    let range = header("x-ms-documentdb-partitionkeyrangeid").unwrap_or_default();
+    format!("{} {path}{partition}{range}", request.method)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,154 @@
+//! Virtual time and seeded randomness for everything in the process.
+//!
+//! The program defines `clock_gettime` and `getrandom` of the C library, and the linker prefers
+//! these. `SystemTime`, `std::time::Instant`, the keys of hash maps and `Uuid::new_v4` then follow
+//! Tokio's paused clock and the seed, also in dependencies. Only the thread that calls [`enter`]
+//! sees virtual time. Works on Linux, where the standard library calls these functions.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use libc::{c_int, c_uint, clockid_t, size_t, ssize_t, timespec};
+use tokio::time::Instant;
+
+/// The start of every simulation: 2026-01-01, in seconds since the epoch.
+const START: u64 = 1_767_225_600;
+
+/// The value of the monotonic clock at the start, in seconds.
+const UPTIME: u64 = 1_000_000;
+
+#[derive(Clone, Copy)]
+enum Clock {
+    /// The clock of the machine.
+    Real,
+    /// Stands still, while the runtime is built and while this module reads Tokio's clock.
+    Stopped,
+    /// Follows Tokio's clock since this instant.
+    Running(Instant),
+}
+
+thread_local! {
+    static CLOCK: Cell<Clock> = const { Cell::new(Clock::Real) };
+    /// How far the clock of the node that runs on this thread is ahead, in milliseconds.
+    static AHEAD: Cell<i64> = const { Cell::new(0) };
+}
+
+/// The state of the random numbers.
+static RANDOM: AtomicU64 = AtomicU64::new(0);
+
+/// Runs a simulation in virtual time on this thread. Call it once per process: the same seed then
+/// gives the same run.
+pub(crate) fn enter<T>(seed: u64, simulation: impl Future<Output = T>) -> T {
+    RANDOM.store(seed, Ordering::Relaxed);
+    CLOCK.set(Clock::Stopped);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime on this thread");
+    let result = runtime.block_on(async {
+        CLOCK.set(Clock::Running(Instant::now()));
+        simulation.await
+    });
+    CLOCK.set(Clock::Stopped);
+    drop(runtime);
+    CLOCK.set(Clock::Real);
+    result
+}
+
+/// Runs `work` with a wrong machine clock: `ahead` milliseconds ahead of the service's.
+pub(crate) fn with_clock_ahead<T>(ahead: i64, work: impl FnOnce() -> T) -> T {
+    let before = AHEAD.replace(ahead);
+    let result = work();
+    AHEAD.set(before);
+    result
+}
+
+/// Returns the time since the start of the simulation.
+pub(crate) fn elapsed() -> Duration {
+    match CLOCK.get() {
+        Clock::Running(start) => start.elapsed(),
+        Clock::Real | Clock::Stopped => Duration::ZERO,
+    }
+}
+
+/// Returns the processor's own time, which passes during a simulation.
+pub(crate) fn real_time() -> Duration {
+    let mut time = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    read_kernel_clock(libc::CLOCK_MONOTONIC, &raw mut time);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(seconds, nanos)
+}
+
+fn read_kernel_clock(clock: clockid_t, time: *mut timespec) -> c_int {
+    // SAFETY: the kernel writes one `timespec` to the caller's pointer, as `clock_gettime` does.
+    let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
+    c_int::try_from(result).unwrap_or(-1)
+}
+
+/// # Safety
+/// As for the function of the C library: `time` points to a `timespec`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
+    let elapsed = match CLOCK.get() {
+        Clock::Real => return read_kernel_clock(clock, time),
+        Clock::Stopped => Duration::ZERO,
+        Clock::Running(start) => {
+            // Tokio reads this clock when it has no paused one.
+            CLOCK.set(Clock::Stopped);
+            let elapsed = start.elapsed();
+            CLOCK.set(Clock::Running(start));
+            elapsed
+        }
+    };
+    let since = if clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_REALTIME_COARSE {
+        let ahead = AHEAD.get();
+        let distance = Duration::from_millis(ahead.unsigned_abs());
+        let start = Duration::from_secs(START) + elapsed;
+        if ahead < 0 {
+            start - distance
+        } else {
+            start + distance
+        }
+    } else {
+        Duration::from_secs(UPTIME) + elapsed
+    };
+    // SAFETY: the caller's pointer is valid for a write.
+    unsafe {
+        time.write(timespec {
+            tv_sec: libc::time_t::try_from(since.as_secs()).unwrap_or(0),
+            tv_nsec: since.subsec_nanos().into(),
+        });
+    }
+    0
+}
+
+/// # Safety
+/// As for the function of the C library: `buffer` points to `length` writable bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getrandom(buffer: *mut u8, length: size_t, _flags: c_uint) -> ssize_t {
+    if length == 0 {
+        // A question whether the function exists. It draws nothing.
+        return 0;
+    }
+    // SAFETY: the caller's buffer has this length.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(buffer, length) };
+    for part in bytes.chunks_mut(8) {
+        part.copy_from_slice(&next_random().to_le_bytes()[..part.len()]);
+    }
+    ssize_t::try_from(length).unwrap_or(-1)
+}
+
+/// SplitMix64.
+fn next_random() -> u64 {
+    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+    let state = RANDOM.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
