@@ -58,6 +58,19 @@ pub async fn audit_by_instance(
     Ok(judged.filter(|(_, found)| !found.is_empty()).collect())
 }
 
+/// Returns the problems of the histories of one ended instance. Empty if there is none, or if the
+/// instance was purged.
+///
+/// # Errors
+/// When the container cannot be read.
+pub async fn audit_history(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<String>, Error> {
+    let partition = container.query(Query::<Durable>::in_partition(instance_id));
+    Ok(history_problems(&partition.all().await?))
+}
+
 /// The instance that a document belongs to.
 ///
 /// # Panics

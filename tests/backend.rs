@@ -20,7 +20,7 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
 
-pub use audit::{audit, audit_by_instance, instance_id};
+pub use audit::{audit, audit_by_instance, audit_history, instance_id};
 pub use progress::writes;
 
 /// The key that gives access to the emulator's documents as stored, without types.

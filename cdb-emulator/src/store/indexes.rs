@@ -1,5 +1,7 @@
 //! The SQLite indexes of a policy, and the indexes that a policy has.
 
+use std::borrow::Cow;
+
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -59,7 +61,7 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
     let scalar = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
     let singles = scalar
         .filter(|path| !path.contains("[]"))
-        .map(|path| vec![(unquote(path), false)]);
+        .map(|path| vec![(unquote(path).into_owned(), false)]);
     let several = composites(policy).filter(|composite| !composite.is_empty());
     let all = singles.chain(several).enumerate();
     all.map(|(at, paths)| (paths, format!("path_{at}")))
@@ -80,7 +82,10 @@ fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
 }
 
 /// Converts a policy path to a stored path: removes the quotation marks of names.
-pub(crate) fn unquote(policy_path: &str) -> String {
+pub(crate) fn unquote(policy_path: &str) -> Cow<'_, str> {
+    if !policy_path.contains('"') {
+        return Cow::Borrowed(policy_path);
+    }
     let mut out = String::new();
     let mut rest = policy_path;
     while let Some(name) = rest.strip_prefix('/') {
@@ -95,7 +100,7 @@ pub(crate) fn unquote(policy_path: &str) -> String {
         out.push_str(name);
         rest = after;
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Returns whether the policy indexes this stored path.
@@ -113,7 +118,9 @@ pub(crate) fn is_included(policy: &Value, path: &str) -> bool {
                 (unquote(exact) == path).then_some(usize::MAX)
             } else if let Some(prefix) = entry.strip_suffix("/*") {
                 let prefix = unquote(prefix);
-                (prefix.is_empty() || path == prefix || path.starts_with(&format!("{prefix}/")))
+                let below = path.strip_prefix(&*prefix);
+                below
+                    .is_some_and(|below| below.is_empty() || below.starts_with('/'))
                     .then_some(prefix.len())
             } else {
                 None
@@ -140,7 +147,7 @@ pub(crate) fn composites(policy: &Value) -> impl Iterator<Item = Vec<(String, bo
     composites.filter_map(Value::as_array).map(|composite| {
         let paths = composite.iter().map(|path| {
             let name = unquote(path["path"].as_str().unwrap_or_default());
-            (name, path["order"] == "descending")
+            (name.into_owned(), path["order"] == "descending")
         });
         paths.collect()
     })

@@ -13,22 +13,22 @@ use crate::runtime::DATABASE;
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "entry", id = "{instance_id}:entry:{step}")]
-pub(crate) struct Entry {
+pub struct Entry {
     /// The orchestration that booked.
     #[document(partition_key)]
-    pub(crate) instance_id: String,
+    pub instance_id: String,
     /// The step.
-    pub(crate) step: String,
+    pub step: String,
     /// The amount.
-    pub(crate) amount: i64,
+    pub amount: i64,
     /// The time, by the service's clock.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
 }
 
 /// The container of the bookings.
 #[derive(Container, Clone, Debug)]
 #[container(partition_key = "/instanceId", discriminator = "type")]
-pub(crate) enum Books {
+pub enum Books {
     /// A booking.
     Entry(Entry),
 }
@@ -38,7 +38,7 @@ pub(crate) enum Books {
 pub struct Ledger(ContainerClient<Books>);
 
 /// Bookings by instance and step.
-pub(crate) type Booked = BTreeMap<String, BTreeMap<String, Entry>>;
+pub type Booked = BTreeMap<String, BTreeMap<String, Entry>>;
 
 impl Ledger {
     /// Opens the ledger with the key of an account, and creates it if it is missing.
@@ -81,7 +81,10 @@ impl Ledger {
     }
 
     /// Returns all bookings.
-    pub(crate) async fn read(&self) -> Result<Booked, Error> {
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn read(&self) -> Result<Booked, Error> {
         let entries = self.0.query(Query::<Entry>::across_partitions()).all();
         let mut booked = Booked::new();
         for entry in entries.await? {

@@ -30,7 +30,7 @@ pub use check::{Verdict, check};
 pub use clocks::timers;
 pub use command::command;
 pub use drive::{Run, run};
-pub use ledger::Ledger;
+pub use ledger::{Booked, Books, Entry, Ledger};
 pub use mix::{MIXES, Mix};
 pub use play::{Ended, follow};
 pub use recovery::{Recovery, recovery};

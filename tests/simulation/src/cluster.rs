@@ -16,6 +16,9 @@ use crate::random::Random;
 /// The longest time that the only node of a cluster is down.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(60);
 
+/// The shortest retention: longer than clients need to see how an orchestration ended.
+const SHORTEST_RETENTION: Duration = Duration::from_secs(1800);
+
 /// The most physical partitions, so that splits end.
 const MOST_PARTITIONS: usize = 16;
 
@@ -46,7 +49,8 @@ struct Slot {
 }
 
 impl Profile {
-    pub(crate) fn draw(seed: u64) -> Self {
+    /// Draws the profile of a run with faults for this time.
+    pub(crate) fn draw(seed: u64, time: Duration) -> Self {
         let mut random = Random::new(seed, "profile");
         let nodes = 1 + random.below(8);
         Self {
@@ -54,7 +58,8 @@ impl Profile {
             partitions: [1, 1, 2, 4, 8][random.below(5)],
             node: NodeConfig {
                 members: nodes > 1 && random.chance(60),
-                retention: Duration::from_secs(3600 * [1, 6, 24][random.below(3)]),
+                // Short, so that much is purged while the faults last.
+                retention: (time / [4, 10, 20][random.below(3)]).max(SHORTEST_RETENTION),
             },
         }
     }
@@ -98,6 +103,13 @@ impl Cluster {
     async fn start_node(&self, slot: usize, clock_ahead: i64) -> Result<Node, String> {
         let number = u32::try_from(slot).unwrap_or(0) + 1;
         Node::start(&self.network, number, self.config, clock_ahead).await
+    }
+
+    /// Waits until no node is killed, paused or cut off.
+    pub(crate) async fn healthy(&self) {
+        while self.slots.lock().await.iter().any(|slot| slot.impaired) {
+            sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Applies faults at their times.

@@ -3,40 +3,85 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use crate::run::{RunConfig, run};
-use crate::virtual_time::real_time;
+use crate::seeds::Seeds;
+use crate::workload::Workload;
 
-/// Simulates clusters in virtual time
-#[derive(Debug, Parser)]
-struct Args {
-    /// The seed of the run
+/// Simulates clusters in virtual time, a process for each seed
+#[derive(Clone, Debug, Parser)]
+#[command(name = "cargo simulate")]
+pub(crate) struct Args {
+    /// The number of seeds
+    #[arg(long, default_value_t = 20)]
+    pub(crate) seeds: u64,
+    /// The first seed
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(crate) from: u64,
     /// Virtual days with faults
     #[arg(long, default_value_t = 1.0)]
-    days: f64,
-    /// Numbers of faults to leave out
-    #[arg(long, value_delimiter = ',')]
-    without: Vec<usize>,
-    /// Prints every request
+    pub(crate) days: f64,
+    /// The only workload; all by default
     #[arg(long)]
-    trace: bool,
+    pub(crate) only: Option<Workload>,
+    /// The number of concurrent processes; one for each processor by default
+    #[arg(long)]
+    pub(crate) jobs: Option<usize>,
+    /// Runs this seed alone, in this process, and prints what it found
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// With --seed: the numbers of faults to leave out
+    #[arg(long, value_delimiter = ',', requires = "seed")]
+    pub(crate) without: Vec<usize>,
+    /// With --seed: prints every request
+    #[arg(long, requires = "seed")]
+    pub(crate) trace: bool,
+    /// With --seed: prints the outcome as JSON
+    #[arg(long, requires = "seed", hide = true)]
+    pub(crate) json: bool,
 }
 
-/// Runs the command.
+impl Args {
+    /// Returns the name of the only workload.
+    pub(crate) fn only_name(&self) -> Option<String> {
+        let value = self.only?.to_possible_value()?;
+        Some(value.get_name().to_owned())
+    }
+}
+
+/// Runs the command. Fails if a run has a problem.
 pub fn command() -> ExitCode {
     let args = Args::parse();
-    let began = real_time();
+    match args.seed {
+        Some(seed) => run_one(seed, &args),
+        None => Seeds::new(args).run(),
+    }
+}
+
+fn run_one(seed: u64, args: &Args) -> ExitCode {
     let config = RunConfig {
-        seed: args.seed,
+        seed,
         time: Duration::from_secs_f64(args.days * 86_400.0),
-        without: args.without,
+        only: args.only,
+        without: args.without.clone(),
         trace: args.trace,
     };
-    let outcome = run(&config);
-    let took = real_time() - began;
-    println!("{outcome:#?} {took:?}");
-    ExitCode::SUCCESS
+    match run(&config) {
+        Ok(outcome) if args.json => {
+            println!(
+                "{}",
+                serde_json::to_string(&outcome).expect("an outcome is JSON")
+            );
+            ExitCode::SUCCESS
+        }
+        Ok(outcome) => {
+            println!("{outcome:#?}");
+            ExitCode::from(u8::from(!outcome.problems.is_empty()))
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }

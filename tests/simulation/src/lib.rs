@@ -9,11 +9,15 @@ mod command;
 mod faults;
 mod network;
 mod node;
+mod orchestrations;
 mod random;
 mod run;
+mod seeds;
+mod shrink;
 mod trace;
 mod virtual_time;
 mod workload;
 
 pub use command::command;
 pub use run::{Outcome, RunConfig, run};
+pub use workload::Workload;

@@ -76,6 +76,12 @@ impl Network {
         *lock(&self.duplicates) = percent;
     }
 
+    /// Ends all faults of requests.
+    pub(crate) fn heal(&self) {
+        self.set_duplicates(0);
+        self.emulator.clear_faults();
+    }
+
     /// Adds an event of the simulation to the trace.
     pub(crate) fn note(&self, what: String) {
         self.trace().add(Entry {

@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE, Ledger, activities, keep_trying, orchestrations};
+use cdb_chaos::{CONTAINER, DATABASE, Ledger, keep_trying};
 use cdb_client::{CosmosClient, MasterKey};
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::runtime::{Runtime, RuntimeOptions};
 
 use crate::network::{Link, Network, NodeTransport};
+use crate::orchestrations::{activities, orchestrations};
 use crate::virtual_time::{elapsed, with_clock_ahead};
 
 /// Dispatchers of each kind in a node.

@@ -4,16 +4,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, Ledger, check, keep_trying};
-use cdb_client::Bootstrap;
-use cdb_provider::documents::Durable;
+use cdb_client::{Bootstrap, CosmosClient};
+use cdb_model::{Query, Stored};
+use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
+use cdb_tests::instance_id;
 use duroxide::Client;
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
+use tracing::subscriber::NoSubscriber;
 
 use crate::cluster::{Cluster, Profile};
 use crate::faults::Fault;
 use crate::node::{client, open_for_clients};
 use crate::virtual_time;
-use crate::workload::waves;
+use crate::workload::{Caller, Workload};
+
+/// The time that ended work has to be purged, after its retention.
+const PURGE: Duration = Duration::from_secs(3600);
+
+/// Tasks of an idle node.
+const TASKS_PER_NODE: usize = 100;
+
+/// The node number of the clients in the trace.
+const CLIENTS: u32 = 100;
+
+/// The most requests that a report shows.
+const DECISIONS: usize = 200;
 
 /// The settings of a run.
 #[derive(Clone, Debug)]
@@ -22,6 +39,8 @@ pub struct RunConfig {
     pub seed: u64,
     /// The virtual time with faults.
     pub time: Duration,
+    /// The only workload; all if `None`.
+    pub only: Option<Workload>,
     /// The numbers of faults that are left out.
     pub without: Vec<usize>,
     /// Whether every request is printed.
@@ -29,14 +48,16 @@ pub struct RunConfig {
 }
 
 /// What a run found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The hash of every request and answer.
-    pub hash: u64,
+    /// The hash of every request and answer, as hexadecimal digits.
+    pub hash: String,
     /// The number of requests.
     pub requests: u64,
     /// The number of orchestrations that clients started.
     pub orchestrations: usize,
+    /// The number of nodes.
+    pub nodes: usize,
     /// Virtual days multiplied by nodes.
     pub node_days: f64,
     /// The faults of the run.
@@ -52,55 +73,109 @@ pub struct Outcome {
 /// # Errors
 /// When the cluster cannot start or be judged.
 pub fn run(config: &RunConfig) -> Result<Outcome, String> {
+    if !config.trace {
+        // Otherwise the runtime prints the warnings of every fault.
+        let silent = tracing::subscriber::set_global_default(NoSubscriber::default());
+        silent.map_err(|error| error.to_string())?;
+    }
     virtual_time::enter(config.seed, simulate(config))
 }
 
 async fn simulate(config: &RunConfig) -> Result<Outcome, String> {
-    let profile = Profile::draw(config.seed);
+    let profile = Profile::draw(config.seed, config.time);
     let cluster = Cluster::start(config.seed, profile, config.trace).await?;
-    let network = &cluster.network;
-    let all = Fault::draw(config.seed, profile.nodes, config.time);
-    let faults: Vec<Fault> = all
-        .into_iter()
+    let network = cluster.network.clone();
+    let caller = connect(&client(&network, &network.connect(CLIENTS))).await?;
+    let drawn = Fault::draw(config.seed, profile.nodes, config.time).into_iter();
+    let kept = drawn
         .enumerate()
-        .filter(|(number, _)| !config.without.contains(number))
-        .map(|(_, fault)| fault)
-        .collect();
-    let listed = faults.iter().map(Fault::to_string).collect();
-
-    let outside = client(network, &network.connect(100));
-    let provider = keep_trying(|| open_for_clients(&outside)).await?;
-    let caller = Arc::new(Client::new(Arc::new(provider)));
-    let ledger = keep_trying(|| Ledger::on(&outside)).await?;
-    let documents = outside
-        .database(DATABASE)
-        .bootstrap::<Durable>(CONTAINER, Bootstrap::Skip)
-        .await
-        .map_err(|error| error.to_string())?;
+        .filter(|(number, _)| !config.without.contains(number));
+    let faults: Vec<Fault> = kept.map(|(_, fault)| fault).collect();
+    let mut outcome = Outcome {
+        nodes: profile.nodes,
+        faults: faults.iter().map(Fault::to_string).collect(),
+        ..Outcome::default()
+    };
 
     let until = Instant::now() + config.time;
     let suffering = tokio::spawn(cluster.clone().suffer(faults));
-    let ended = waves(caller, config.seed, until).await;
+    let seen = caller.work(config.seed, config.only, until).await;
     suffering.await.map_err(|error| error.to_string())?;
-    sleep(Duration::from_secs(1)).await;
-    let verdict = check(&ledger, &documents, &ended).await?;
-    let problems: Vec<String> = verdict.problems().cloned().collect();
+    network.heal();
+    cluster.healthy().await;
+    outcome.orchestrations = seen.ended.len() + seen.others;
+    outcome.problems = seen.problems;
+    let verdict = check(&caller.ledger, &caller.documents, &seen.ended).await?;
+    outcome.problems.extend(verdict.problems().cloned());
+    sleep(profile.node.retention + PURGE).await;
+    outcome
+        .problems
+        .extend(leftovers(&caller, profile.nodes).await?);
+
     let days = virtual_time::elapsed().as_secs_f64() / 86_400.0;
+    outcome.node_days = days * f64::from(u32::try_from(profile.nodes).unwrap_or(0));
     let trace = network.trace();
-    let words = problems.iter().filter_map(|problem| instance_of(problem));
-    Ok(Outcome {
-        hash: trace.hash(),
-        requests: trace.count(),
-        orchestrations: ended.len(),
-        node_days: days * f64::from(u32::try_from(profile.nodes).unwrap_or(0)),
-        faults: listed,
-        decisions: trace.about(&words.collect::<Vec<_>>(), 200),
-        problems,
+    outcome.hash = format!("{:016x}", trace.hash());
+    outcome.requests = trace.count();
+    let subjects: Vec<String> = outcome
+        .problems
+        .iter()
+        .filter_map(|it| subject(it))
+        .collect();
+    outcome.decisions = trace.about(&subjects, DECISIONS);
+    Ok(outcome)
+}
+
+/// Opens what clients of the cluster need.
+async fn connect(outside: &CosmosClient) -> Result<Caller, String> {
+    let provider = keep_trying(|| open_for_clients(outside)).await?;
+    let database = outside.database(DATABASE);
+    let documents = keep_trying(|| database.bootstrap::<Durable>(CONTAINER, Bootstrap::Skip));
+    Ok(Caller {
+        client: Arc::new(Client::new(Arc::new(provider))),
+        ledger: keep_trying(|| Ledger::on(outside)).await?,
+        documents: documents.await?,
     })
 }
 
+/// Returns documents and tasks that are left when everything has ended and was purged.
+async fn leftovers(caller: &Caller, nodes: usize) -> Result<Vec<String>, String> {
+    let mut problems = Vec::new();
+    let all = || {
+        caller
+            .documents
+            .query(Query::<Durable>::across_partitions())
+            .all()
+    };
+    let documents = keep_trying(all).await?;
+    let orphans: Vec<&str> = documents
+        .iter()
+        .filter(is_orphan)
+        .map(|it| it.id.as_str())
+        .collect();
+    if !orphans.is_empty() {
+        let sample = &orphans[..orphans.len().min(20)];
+        problems.push(format!(
+            "{} documents are left, such as {sample:?}",
+            orphans.len()
+        ));
+    }
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    if tasks > TASKS_PER_NODE * (nodes + 1) {
+        problems.push(format!("{tasks} tasks are left on {nodes} nodes"));
+    }
+    Ok(problems)
+}
+
+/// Returns whether a document belongs to an instance. A session may wait for the next cleanup.
+fn is_orphan(stored: &&Stored<Durable>) -> bool {
+    let instance = instance_id(&stored.document);
+    instance.is_some_and(|id| id != SCHEMA_PARTITION)
+        && !matches!(stored.document, Durable::Session(_))
+}
+
 /// Returns the instance that a problem names.
-fn instance_of(problem: &str) -> Option<String> {
+fn subject(problem: &str) -> Option<String> {
     let word = problem.split([':', ' ']).next()?;
     Some(word.trim_matches('`').to_owned())
 }

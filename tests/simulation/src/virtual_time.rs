@@ -73,18 +73,6 @@ pub(crate) fn elapsed() -> Duration {
     }
 }
 
-/// Returns the processor's own time, which passes during a simulation.
-pub(crate) fn real_time() -> Duration {
-    let mut time = timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    read_kernel_clock(libc::CLOCK_MONOTONIC, &raw mut time);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(seconds, nanos)
-}
-
 fn read_kernel_clock(clock: clockid_t, time: *mut timespec) -> c_int {
     // SAFETY: the kernel writes one `timespec` to the caller's pointer, as `clock_gettime` does.
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };

@@ -1,38 +1,242 @@
-//! The orchestrations of a run, besides those of the chaos suite, and their clients.
+//! The clients of a run: they start orchestrations and judge how each of them ends.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{Ended, Job, KINDS, follow};
-use duroxide::Client;
+use cdb_chaos::{Ended, Job, KINDS, Ledger, follow, keep_trying};
+use cdb_client::ContainerClient;
+use cdb_provider::documents::Durable;
+use cdb_tests::audit_history;
+use clap::ValueEnum;
+use duroxide::{Client, OrchestrationStatus};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::orchestrations::TICK;
 use crate::random::Random;
 
-/// The longest time that an orchestration of a wave may take while a healthy node lives.
+/// The longest time that due work may wait, while a healthy node lives.
 const BOUND: Duration = Duration::from_secs(1800);
 
-/// Starts waves of orchestrations, one of each kind, until `until`, and follows each to its end.
-pub(crate) async fn waves(client: Arc<Client>, seed: u64, until: Instant) -> Vec<Ended> {
-    let mut random = Random::new(seed, "waves");
-    let pause = [10, 60, 600, 3600][random.below(4)];
-    let mut following = JoinSet::new();
-    let mut number = 0;
-    let mut ended = Vec::new();
-    while Instant::now() < until {
-        for _ in KINDS {
-            let (client, job) = (client.clone(), Job::new(number));
-            following.spawn(async move { follow(&client, job, BOUND).await });
+/// The pause between two large orchestrations.
+const LARGE_PAUSE: Duration = Duration::from_secs(6 * 3600);
+
+/// The number of characters of a large result: more than a document holds.
+const LARGE: &str = "3000000";
+
+/// The number of eternal orchestrations.
+const ETERNAL: usize = 3;
+
+/// A part of the work of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Orchestrations of every kind, in waves.
+    Waves,
+    /// Orchestrations that continue as new every hour.
+    Eternal,
+    /// Timers of hours and days.
+    Delays,
+    /// Results that no single document can hold.
+    Large,
+}
+
+/// Access to the cluster from outside.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) client: Arc<Client>,
+    pub(crate) ledger: Ledger,
+    pub(crate) documents: ContainerClient<Durable>,
+}
+
+/// What the clients of a run have seen.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// The orchestrations of the waves.
+    pub(crate) ended: Vec<Ended>,
+    /// The number of other orchestrations.
+    pub(crate) others: usize,
+    pub(crate) problems: Vec<String>,
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    /// Runs the workloads until `until`, and waits for the ends of what they started.
+    pub(crate) async fn work(&self, seed: u64, only: Option<Workload>, until: Instant) -> Seen {
+        let selected = |workload| only.is_none_or(|only| only == workload);
+        let waves = when(selected(Workload::Waves), self.waves(seed, until));
+        let eternal = when(selected(Workload::Eternal), self.eternal(until));
+        let delays = when(selected(Workload::Delays), self.delays(seed, until));
+        let large = when(selected(Workload::Large), self.large(until));
+        let (mut seen, eternal, delays, large) = tokio::join!(waves, eternal, delays, large);
+        for other in [eternal, delays, large] {
+            seen.others += other.others;
+            seen.problems.extend(other.problems);
+        }
+        seen
+    }
+
+    /// Starts waves of orchestrations, one of each kind, and follows each to its end.
+    async fn waves(&self, seed: u64, until: Instant) -> Seen {
+        let mut random = Random::new(seed, "waves");
+        let pause = Duration::from_secs([20, 120, 1200, 7200][random.below(4)]);
+        let (mut seen, mut following, mut number) = (Seen::default(), JoinSet::new(), 0);
+        while Instant::now() < until {
+            for _ in KINDS {
+                let (caller, job) = (self.clone(), Job::new(number));
+                following.spawn(async move { caller.follow(job).await });
+                number += 1;
+            }
+            sleep(random.duration(Duration::from_secs(1)..pause)).await;
+            while let Some(one) = following.try_join_next() {
+                seen.add(one.expect("a client does not panic"));
+            }
+        }
+        while let Some(one) = following.join_next().await {
+            seen.add(one.expect("a client does not panic"));
+        }
+        seen
+    }
+
+    /// Follows an orchestration and judges its history at once, before retention deletes it.
+    async fn follow(self, job: Job) -> (Ended, Vec<String>) {
+        let ended = follow(&self.client, job, BOUND).await;
+        if ended.status.is_none() {
+            return (ended, Vec::new());
+        }
+        let instance = job.instance();
+        let audit = keep_trying(|| audit_history(&self.documents, &instance)).await;
+        let problems = audit.unwrap_or_else(|error| vec![error]).into_iter();
+        let named = problems.map(|problem| format!("`{instance}`: {problem}"));
+        (ended, named.collect())
+    }
+
+    /// Runs eternal orchestrations and compares their bookings with the time.
+    async fn eternal(&self, until: Instant) -> Seen {
+        let began = Instant::now();
+        let mut seen = Seen::default();
+        for number in 0..ETERNAL {
+            seen.start(self, &format!("Eternal-{number}"), "Eternal", "1")
+                .await;
+        }
+        sleep_until(until + BOUND).await;
+        let ticks = began.elapsed().as_secs() / TICK.as_secs();
+        match keep_trying(|| self.ledger.read()).await {
+            Err(error) => seen
+                .problems
+                .push(format!("the ledger cannot be read: {error}")),
+            Ok(booked) => {
+                for number in 0..ETERNAL {
+                    let instance = format!("Eternal-{number}");
+                    let steps = booked.get(&instance);
+                    let count = steps.map_or(0, std::collections::BTreeMap::len);
+                    let last = format!("tick-{count}");
+                    // Each tick may be late by a part of a minute; faults delay some by more.
+                    let fewest = ticks - ticks / 10 - 1;
+                    if (count as u64) < fewest || !steps.is_some_and(|all| all.contains_key(&last))
+                    {
+                        let problem = format!("{instance}: {count} of {ticks} ticks, {steps:?}");
+                        seen.problems.push(problem);
+                    }
+                }
+            }
+        }
+        for number in 0..ETERNAL {
+            let instance = format!("Eternal-{number}");
+            let cancelled = keep_trying(|| self.client.cancel_instance(&instance, "enough")).await;
+            seen.problems.extend(cancelled.err());
+            if self.end(&instance, Duration::ZERO).await.is_none() {
+                seen.problems
+                    .push(format!("{instance}: it is not cancelled"));
+            }
+        }
+        seen
+    }
+
+    /// Starts timers of hours and days, which end in time.
+    async fn delays(&self, seed: u64, until: Instant) -> Seen {
+        let mut random = Random::new(seed, "delays");
+        let (mut seen, mut waiting, mut number) = (Seen::default(), JoinSet::new(), 0);
+        while Instant::now() + TICK < until {
+            let longest = (until - Instant::now()).min(TICK * 72);
+            let delay = random.duration(TICK / 60..longest);
+            let instance = format!("Delay-{number}");
+            let seconds = delay.as_secs().to_string();
+            seen.start(self, &instance, "Delay", &seconds).await;
+            let caller = self.clone();
+            waiting.spawn(async move {
+                let output = caller.end(&instance, delay).await;
+                (output.as_deref() != Some("later")).then(|| format!("{instance}: {output:?}"))
+            });
             number += 1;
+            sleep(random.duration(TICK..TICK * 8)).await;
         }
-        sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(pause * 2))).await;
-        while let Some(one) = following.try_join_next() {
-            ended.push(one.expect("a client does not panic"));
+        while let Some(one) = waiting.join_next().await {
+            seen.problems.extend(one.expect("a client does not panic"));
+        }
+        seen
+    }
+
+    /// Runs orchestrations with results that are stored in chunks.
+    async fn large(&self, until: Instant) -> Seen {
+        let (mut seen, mut number) = (Seen::default(), 0);
+        while Instant::now() < until {
+            let instance = format!("Large-{number}");
+            seen.start(self, &instance, "Large", LARGE).await;
+            let output = self.end(&instance, Duration::ZERO).await;
+            if output.as_deref() != Some(LARGE) {
+                seen.problems.push(format!("{instance}: {output:?}"));
+            }
+            number += 1;
+            sleep(LARGE_PAUSE).await;
+        }
+        seen
+    }
+
+    /// Waits until an instance is due and returns its output, or the message of its failure. `None`
+    /// if it does not end in time.
+    async fn end(&self, instance: &str, due: Duration) -> Option<String> {
+        sleep(due).await;
+        let deadline = Instant::now() + BOUND;
+        while Instant::now() < deadline {
+            let status = keep_trying(|| self.client.get_orchestration_status(instance)).await;
+            match status {
+                Ok(OrchestrationStatus::Completed { output, .. }) => return Some(output),
+                Ok(OrchestrationStatus::Failed { details, .. }) => {
+                    return Some(details.display_message());
+                }
+                _ => sleep(Duration::from_secs(5)).await,
+            }
+        }
+        None
+    }
+}
+
+async fn when(selected: bool, work: impl Future<Output = Seen>) -> Seen {
+    if selected {
+        work.await
+    } else {
+        Seen::default()
+    }
+}
+
+impl Seen {
+    fn add(&mut self, (ended, problems): (Ended, Vec<String>)) {
+        self.ended.push(ended);
+        self.problems.extend(problems);
+    }
+
+    async fn start(&mut self, caller: &Caller, instance: &str, name: &str, input: &str) {
+        let start = || caller.client.start_orchestration(instance, name, input);
+        self.others += 1;
+        if let Err(error) = keep_trying(start).await {
+            self.problems
+                .push(format!("{instance}: it cannot start: {error}"));
         }
     }
-    while let Some(one) = following.join_next().await {
-        ended.push(one.expect("a client does not panic"));
-    }
-    ended
 }

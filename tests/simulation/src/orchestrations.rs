@@ -1,0 +1,59 @@
+//! The orchestrations of a simulation: those of the chaos suite, and some that need days.
+
+use std::time::Duration;
+
+use cdb_chaos::Ledger;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+
+/// The time of one execution of an eternal orchestration.
+pub(crate) const TICK: Duration = Duration::from_secs(3600);
+
+/// The activities, which book in `ledger`.
+pub(crate) fn activities(ledger: &Ledger) -> ActivityRegistry {
+    ActivityRegistry::builder_from(&cdb_chaos::activities(ledger))
+        .register("Blob", |_: ActivityContext, length: String| async move {
+            Ok("x".repeat(number(&length)?))
+        })
+        .register("Length", |_: ActivityContext, blob: String| async move {
+            Ok(blob.len().to_string())
+        })
+        .build()
+}
+
+/// The orchestrations.
+pub(crate) fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder_from(&cdb_chaos::orchestrations())
+        .register("Eternal", run_eternal)
+        .register(
+            "Delay",
+            |ctx: OrchestrationContext, seconds: String| async move {
+                let seconds = number(&seconds)? as u64;
+                ctx.schedule_timer(Duration::from_secs(seconds)).await;
+                Ok("later".to_owned())
+            },
+        )
+        .register(
+            "Large",
+            |ctx: OrchestrationContext, length: String| async move {
+                let blob = ctx.schedule_activity("Blob", length).await?;
+                ctx.schedule_activity("Length", blob).await
+            },
+        )
+        .build()
+}
+
+/// Books its number and runs a child every hour, for as long as nobody cancels it.
+async fn run_eternal(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    let tick = number(&input)?;
+    ctx.schedule_activity("Book", format!("tick-{tick}:1"))
+        .await?;
+    ctx.schedule_sub_orchestration("Child", tick.to_string())
+        .await?;
+    ctx.schedule_timer(TICK).await;
+    ctx.continue_as_new((tick + 1).to_string()).await
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
+}
