@@ -46,14 +46,15 @@ fn by_disjunct(
     let mut found = None;
     conjuncts(filter, &mut |expr| {
         if found.is_none() {
-            found = pieces_of(&disjuncts(expr), select, filter, parameters, policy);
+            let disjuncts = disjuncts(expr);
+            found = pieces_of(&disjuncts, select, filter, parameters, policy);
         }
     });
     found
 }
 
 fn pieces_of(
-    disjuncts: &[&Expr],
+    disjuncts: &[Expr],
     select: &Select,
     filter: &Expr,
     parameters: &HashMap<String, Value>,
@@ -64,7 +65,7 @@ fn pieces_of(
     }
     let pieces = disjuncts.iter().enumerate().map(|(at, disjunct)| {
         let both = Expr::Binary(
-            Box::new((*disjunct).clone()),
+            Box::new(disjunct.clone()),
             Binary::And,
             Box::new(filter.clone()),
         );
@@ -73,25 +74,31 @@ fn pieces_of(
             ..select.clone()
         };
         let mut plan = pushdown(&narrowed, parameters, policy, false);
-        plan.excluded = disjuncts[..at]
-            .iter()
-            .map(|&earlier| earlier.clone())
-            .collect();
+        plan.excluded = disjuncts[..at].to_vec();
         plan.order.has_index().then_some(plan)
     });
     pieces.collect()
 }
 
-/// Splits a condition into its disjuncts.
-fn disjuncts(expr: &Expr) -> Vec<&Expr> {
-    let mut open = vec![expr];
-    let mut found = Vec::new();
-    while let Some(expr) = open.pop() {
-        if let Expr::Binary(left, Binary::Or, right) = expr {
-            open.extend([&**right, &**left]);
-        } else {
-            found.push(expr);
-        }
+/// Splits a condition into its disjuncts. `a AND (b OR c)` has the disjuncts `a AND b` and
+/// `a AND c`, unless there would be too many.
+fn disjuncts(expr: &Expr) -> Vec<Expr> {
+    let Expr::Binary(left, operator @ (Binary::Or | Binary::And), right) = expr else {
+        return vec![expr.clone()];
+    };
+    let (mut left, right) = (disjuncts(left), disjuncts(right));
+    if *operator == Binary::Or {
+        left.extend(right);
+        return left;
     }
-    found
+    if left.len() * right.len() == 1 || left.len() * right.len() > MOST {
+        return vec![expr.clone()];
+    }
+    let pairs = left.iter().flat_map(|left| {
+        let both = |right: &Expr| {
+            Expr::Binary(Box::new(left.clone()), Binary::And, Box::new(right.clone()))
+        };
+        right.iter().map(both)
+    });
+    pairs.collect()
 }

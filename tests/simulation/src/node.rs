@@ -8,7 +8,7 @@ use cdb_chaos::{CONTAINER, DATABASE, Ledger, keep_trying};
 use cdb_client::{CosmosClient, MasterKey};
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
-use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
@@ -58,6 +58,11 @@ impl Node {
             worker_node_id: Some(format!("node-{number}")),
             // A kill costs an attempt, and the message must not become poison.
             max_attempts: 10_000,
+            // Gauges read all instances, which takes most of the time of a long simulation.
+            observability: ObservabilityConfig {
+                gauge_poll_interval: Duration::from_secs(3600),
+                ..ObservabilityConfig::default()
+            },
             ..RuntimeOptions::default()
         };
         let runtime = Runtime::start_with_options(
