@@ -84,7 +84,7 @@ impl Caller {
     /// Starts waves of orchestrations, one of each kind, and follows each to its end.
     async fn waves(&self, seed: u64, until: Instant) -> Seen {
         let mut random = Random::new(seed, "waves");
-        let pause = Duration::from_secs([20, 120, 1200, 7200][random.below(4)]);
+        let pause = Duration::from_secs([60, 600, 3600, 7200][random.below(4)]);
         let (mut seen, mut following, mut number) = (Seen::default(), JoinSet::new(), 0);
         while Instant::now() < until {
             for _ in KINDS {
@@ -92,7 +92,8 @@ impl Caller {
                 following.spawn(async move { caller.follow(job).await });
                 number += 1;
             }
-            sleep(random.duration(Duration::from_secs(1)..pause)).await;
+            let pause = random.duration(Duration::from_secs(1)..pause);
+            sleep_until(until.min(Instant::now() + pause)).await;
             while let Some(one) = following.try_join_next() {
                 seen.add(one.expect("a client does not panic"));
             }
@@ -174,7 +175,8 @@ impl Caller {
                 (output.as_deref() != Some("later")).then(|| format!("{instance}: {output:?}"))
             });
             number += 1;
-            sleep(random.duration(TICK..TICK * 8)).await;
+            let pause = random.duration(TICK..TICK * 8);
+            sleep_until(until.min(Instant::now() + pause)).await;
         }
         while let Some(one) = waiting.join_next().await {
             seen.problems.extend(one.expect("a client does not panic"));
@@ -193,7 +195,7 @@ impl Caller {
                 seen.problems.push(format!("{instance}: {output:?}"));
             }
             number += 1;
-            sleep(LARGE_PAUSE).await;
+            sleep_until(until.min(Instant::now() + LARGE_PAUSE)).await;
         }
         seen
     }
