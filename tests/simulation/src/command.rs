@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// The number of concurrent processes; one for each processor by default
     #[arg(long)]
     pub(crate) jobs: Option<usize>,
+    /// Runs every seed in two processes, whose traces must be the same
+    #[arg(long)]
+    pub(crate) twice: bool,
     /// Runs this seed alone, in this process, and prints what it found
     #[arg(long)]
     pub(crate) seed: Option<u64>,

@@ -69,7 +69,14 @@ impl Seeds {
                 return;
             }
             let began = Instant::now();
-            let outcome = run_process(&self.args, seed, &[]);
+            let mut outcome = run_process(&self.args, seed, &[]);
+            if self.args.twice {
+                let again = run_process(&self.args, seed, &[]).hash;
+                if again != outcome.hash {
+                    let problem = format!("two traces of one seed: {} and {again}", outcome.hash);
+                    outcome.problems.push(problem);
+                }
+            }
             self.add(seed, outcome, began.elapsed());
         }
     }

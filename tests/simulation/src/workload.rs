@@ -69,8 +69,12 @@ impl Caller {
     /// Runs the workloads until `until`, and waits for the ends of what they started.
     pub(crate) async fn work(&self, seed: u64, only: Option<Workload>, until: Instant) -> Seen {
         let selected = |workload| only.is_none_or(|only| only == workload);
+        let time = until.saturating_duration_since(Instant::now());
         let waves = when(selected(Workload::Waves), self.waves(seed, until));
-        let eternal = when(selected(Workload::Eternal), self.eternal(until));
+        let eternal = when(
+            selected(Workload::Eternal) && time >= TICK,
+            self.eternal(until),
+        );
         let delays = when(selected(Workload::Delays), self.delays(seed, until));
         let large = when(selected(Workload::Large), self.large(until));
         let (mut seen, eternal, delays, large) = tokio::join!(waves, eternal, delays, large);
