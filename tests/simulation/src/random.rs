@@ -32,7 +32,7 @@ impl Random {
 
     /// Returns a duration in the range, in whole milliseconds.
     pub(crate) fn duration(&mut self, range: Range<Duration>) -> Duration {
-        let span = (range.end - range.start).as_millis().max(1);
+        let span = range.end.saturating_sub(range.start).as_millis().max(1);
         let extra = u128::from(self.next()) % span;
         range.start + Duration::from_millis(u64::try_from(extra).unwrap_or(0))
     }

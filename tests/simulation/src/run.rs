@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, Profile};
 use crate::faults::Fault;
 use crate::node::{client, open_for_clients};
 use crate::virtual_time;
-use crate::workload::{Caller, Workload};
+use crate::workload::{Caller, WorkPlan, Workload};
 
 /// The time that ended work has to be purged, after its retention.
 const PURGE: Duration = Duration::from_secs(3600);
@@ -100,9 +100,14 @@ async fn simulate(config: &RunConfig) -> Result<Outcome, String> {
         ..Outcome::default()
     };
 
-    let until = Instant::now() + config.time;
     let suffering = tokio::spawn(cluster.clone().suffer(faults));
-    let seen = caller.work(config.seed, config.only, until).await;
+    let plan = WorkPlan {
+        seed: config.seed,
+        only: config.only,
+        until: Instant::now() + config.time,
+        retention: profile.node.retention,
+    };
+    let seen = caller.work(&plan).await;
     suffering.await.map_err(|error| error.to_string())?;
     network.heal();
     cluster.healthy().await;
@@ -154,7 +159,7 @@ async fn leftovers(caller: &Caller, nodes: usize) -> Result<Vec<String>, String>
     let documents = keep_trying(all).await?;
     let orphans: Vec<&str> = documents
         .iter()
-        .filter(is_orphan)
+        .filter(|stored| is_orphan(stored))
         .map(|it| it.id.as_str())
         .collect();
     if !orphans.is_empty() {
@@ -172,7 +177,7 @@ async fn leftovers(caller: &Caller, nodes: usize) -> Result<Vec<String>, String>
 }
 
 /// Returns whether a document belongs to an instance. A session may wait for the next cleanup.
-fn is_orphan(stored: &&Stored<Durable>) -> bool {
+fn is_orphan(stored: &Stored<Durable>) -> bool {
     let instance = instance_id(&stored.document);
     instance.is_some_and(|id| id != SCHEMA_PARTITION)
         && !matches!(stored.document, Durable::Session(_))

@@ -199,9 +199,10 @@ fn report(args: &Args, seed: u64, outcome: &Outcome) {
         .map(|only| format!(" --only {only}"))
         .unwrap_or_default();
     let days = args.days;
-    let without = match without.is_empty() {
-        true => String::new(),
-        false => format!(" --without {}", numbers(&without)),
+    let without = if without.is_empty() {
+        String::new()
+    } else {
+        format!(" --without {}", numbers(&without))
     };
     println!("repeat it: cargo simulate --seed {seed} --days {days}{only}{without}");
 }

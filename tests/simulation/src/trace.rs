@@ -1,7 +1,7 @@
 //! What happened in a run: a hash of all of it, and the latest requests.
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::Hasher as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,7 +26,11 @@ pub(crate) struct Entry {
 /// The trace of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    hash: DefaultHasher,
+    #[expect(
+        clippy::disallowed_types,
+        reason = "only traces of one program are compared"
+    )]
+    hash: std::hash::DefaultHasher,
     count: u64,
     latest: VecDeque<Entry>,
     /// Whether every entry is printed.

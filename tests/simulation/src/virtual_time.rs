@@ -99,7 +99,7 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_i
         let distance = Duration::from_millis(ahead.unsigned_abs());
         let start = Duration::from_secs(START) + elapsed;
         if ahead < 0 {
-            start - distance
+            start.saturating_sub(distance)
         } else {
             start + distance
         }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{Ended, Job, KINDS, Ledger, follow, keep_trying};
+use cdb_chaos::{Booked, Ended, Job, KINDS, Ledger, follow, keep_trying};
 use cdb_client::ContainerClient;
+use cdb_model::Query;
 use cdb_provider::documents::Durable;
 use cdb_tests::audit_history;
 use clap::ValueEnum;
@@ -24,6 +25,9 @@ const LARGE_PAUSE: Duration = Duration::from_secs(6 * 3600);
 
 /// The number of characters of a large result: more than a document holds.
 const LARGE: &str = "3000000";
+
+/// The most documents that a kept execution of an eternal orchestration and its traces take.
+const DOCUMENTS_PER_TICK: u64 = 20;
 
 /// The number of eternal orchestrations.
 const ETERNAL: usize = 3;
@@ -49,6 +53,17 @@ pub(crate) struct Caller {
     pub(crate) documents: ContainerClient<Durable>,
 }
 
+/// What the clients of a run do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkPlan {
+    pub(crate) seed: u64,
+    /// The only workload; all if `None`.
+    pub(crate) only: Option<Workload>,
+    pub(crate) until: Instant,
+    /// How long the nodes keep replaced executions.
+    pub(crate) retention: Duration,
+}
+
 /// What the clients of a run have seen.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -67,29 +82,35 @@ impl fmt::Debug for Caller {
 
 impl Caller {
     /// Runs the workloads until `until`, and waits for the ends of what they started.
-    pub(crate) async fn work(&self, seed: u64, only: Option<Workload>, until: Instant) -> Seen {
+    pub(crate) async fn work(&self, plan: &WorkPlan) -> Seen {
+        let WorkPlan {
+            seed,
+            only,
+            until,
+            retention,
+        } = *plan;
         let selected = |workload| only.is_none_or(|only| only == workload);
         let time = until.saturating_duration_since(Instant::now());
         let waves = when(selected(Workload::Waves), self.waves(seed, until));
         let eternal = when(
             selected(Workload::Eternal) && time >= TICK,
-            self.eternal(until),
+            self.eternal(until, retention),
         );
         let delays = when(selected(Workload::Delays), self.delays(seed, until));
         let large = when(selected(Workload::Large), self.large(until));
-        let (mut seen, eternal, delays, large) = tokio::join!(waves, eternal, delays, large);
+        let (mut all, eternal, delays, large) = tokio::join!(waves, eternal, delays, large);
         for other in [eternal, delays, large] {
-            seen.others += other.others;
-            seen.problems.extend(other.problems);
+            all.others += other.others;
+            all.problems.extend(other.problems);
         }
-        seen
+        all
     }
 
     /// Starts waves of orchestrations, one of each kind, and follows each to its end.
     async fn waves(&self, seed: u64, until: Instant) -> Seen {
         let mut random = Random::new(seed, "waves");
         let pause = Duration::from_secs([60, 600, 3600, 7200][random.below(4)]);
-        let (mut seen, mut following, mut number) = (Seen::default(), JoinSet::new(), 0);
+        let (mut result, mut following, mut number) = (Seen::default(), JoinSet::new(), 0);
         while Instant::now() < until {
             for _ in KINDS {
                 let (caller, job) = (self.clone(), Job::new(number));
@@ -99,13 +120,13 @@ impl Caller {
             let pause = random.duration(Duration::from_secs(1)..pause);
             sleep_until(until.min(Instant::now() + pause)).await;
             while let Some(one) = following.try_join_next() {
-                seen.add(one.expect("a client does not panic"));
+                result.add(one.expect("a client does not panic"));
             }
         }
         while let Some(one) = following.join_next().await {
-            seen.add(one.expect("a client does not panic"));
+            result.add(one.expect("a client does not panic"));
         }
-        seen
+        result
     }
 
     /// Follows an orchestration and judges its history at once, before retention deletes it.
@@ -122,57 +143,62 @@ impl Caller {
     }
 
     /// Runs eternal orchestrations and compares their bookings with the time.
-    async fn eternal(&self, until: Instant) -> Seen {
+    async fn eternal(&self, until: Instant, retention: Duration) -> Seen {
         let began = Instant::now();
-        let mut seen = Seen::default();
-        for number in 0..ETERNAL {
-            seen.start(self, &format!("Eternal-{number}"), "Eternal", "1")
-                .await;
+        let mut result = Seen::default();
+        let names: Vec<String> = (0..ETERNAL)
+            .map(|number| format!("Eternal-{number}"))
+            .collect();
+        for name in &names {
+            result.start(self, name, "Eternal", "1").await;
         }
         sleep_until(until + BOUND).await;
         let ticks = began.elapsed().as_secs() / TICK.as_secs();
         match keep_trying(|| self.ledger.read()).await {
-            Err(error) => seen
+            Err(error) => result
                 .problems
                 .push(format!("the ledger cannot be read: {error}")),
             Ok(booked) => {
-                for number in 0..ETERNAL {
-                    let instance = format!("Eternal-{number}");
-                    let steps = booked.get(&instance);
-                    let count = steps.map_or(0, std::collections::BTreeMap::len);
-                    let last = format!("tick-{count}");
-                    // Each tick may be late by a part of a minute; faults delay some by more.
-                    let fewest = ticks - ticks / 10 - 1;
-                    if (count as u64) < fewest || !steps.is_some_and(|all| all.contains_key(&last))
-                    {
-                        let problem = format!("{instance}: {count} of {ticks} ticks, {steps:?}");
-                        seen.problems.push(problem);
-                    }
-                }
+                let judged = names
+                    .iter()
+                    .filter_map(|name| missing_ticks(name, &booked, ticks));
+                result.problems.extend(judged);
             }
         }
-        for number in 0..ETERNAL {
-            let instance = format!("Eternal-{number}");
-            let cancelled = keep_trying(|| self.client.cancel_instance(&instance, "enough")).await;
-            seen.problems.extend(cancelled.err());
-            if self.end(&instance, Duration::ZERO).await.is_none() {
-                seen.problems
-                    .push(format!("{instance}: it is not cancelled"));
+        for name in &names {
+            let count = keep_trying(|| self.documents_of(name))
+                .await
+                .unwrap_or(usize::MAX);
+            let kept = retention.as_secs().div_ceil(TICK.as_secs()) + 3;
+            if count as u64 > DOCUMENTS_PER_TICK * kept {
+                let problem = format!("{name}: {count} documents after {ticks} ticks");
+                result.problems.push(problem);
+            }
+            let cancelled = keep_trying(|| self.client.cancel_instance(name, "enough")).await;
+            result.problems.extend(cancelled.err());
+            if self.end(name, Duration::ZERO).await.is_none() {
+                result.problems.push(format!("{name}: it is not cancelled"));
             }
         }
-        seen
+        result
+    }
+
+    /// Returns the number of documents in the partition of an instance.
+    async fn documents_of(&self, instance: &str) -> Result<usize, cdb_client::Error> {
+        let query = Query::<Durable>::in_partition(instance);
+        Ok(self.documents.query(query).all().await?.len())
     }
 
     /// Starts timers of hours and days, which end in time.
     async fn delays(&self, seed: u64, until: Instant) -> Seen {
         let mut random = Random::new(seed, "delays");
-        let (mut seen, mut waiting, mut number) = (Seen::default(), JoinSet::new(), 0);
+        let (mut result, mut waiting, mut number) = (Seen::default(), JoinSet::new(), 0);
         while Instant::now() + TICK < until {
             let longest = (until - Instant::now()).min(TICK * 72);
             let delay = random.duration(TICK / 60..longest);
             let instance = format!("Delay-{number}");
             let seconds = delay.as_secs().to_string();
-            seen.start(self, &instance, "Delay", &seconds).await;
+            result.start(self, &instance, "Delay", &seconds).await;
             let caller = self.clone();
             waiting.spawn(async move {
                 let output = caller.end(&instance, delay).await;
@@ -183,9 +209,11 @@ impl Caller {
             sleep_until(until.min(Instant::now() + pause)).await;
         }
         while let Some(one) = waiting.join_next().await {
-            seen.problems.extend(one.expect("a client does not panic"));
+            result
+                .problems
+                .extend(one.expect("a client does not panic"));
         }
-        seen
+        result
     }
 
     /// Runs orchestrations with results that are stored in chunks.
@@ -221,6 +249,17 @@ impl Caller {
         }
         None
     }
+}
+
+/// Compares the bookings of an eternal orchestration with its age.
+fn missing_ticks(name: &str, booked: &Booked, ticks: u64) -> Option<String> {
+    let steps = booked.get(name);
+    let count = steps.map_or(0, |steps| steps.len() as u64);
+    let last = format!("tick-{count}");
+    let is_complete = steps.is_some_and(|steps| steps.contains_key(&last));
+    // Each tick is a little late, and faults delay some by minutes.
+    let fewest = ticks - ticks / 10 - 1;
+    (count < fewest || !is_complete).then(|| format!("{name}: {count} of {ticks} ticks: {steps:?}"))
 }
 
 async fn when(selected: bool, work: impl Future<Output = Seen>) -> Seen {
