@@ -1,5 +1,4 @@
-//! Coordinates processes that share documents of Azure Cosmos DB: leases, outbox and inbox, ordered
-//! work, membership.
+//! Coordinates processes that share documents of Azure Cosmos DB: leases, outbox and inbox, membership.
 //!
 //! Correctness rests on conditional writes alone. A read is a hint; a write under an ETag or a
 //! condition decides. Clocks and heartbeats spread load. They never decide who owns a document.
@@ -17,12 +16,11 @@ mod search;
 mod slots;
 mod store;
 mod telemetry;
-mod work;
 
 pub use inbox::{Failed, Handled, Received};
 pub use lease::{
     Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, Proof,
-    confirm_lock, execute_fenced, execute_proven, keep, lock,
+    confirm_lock, execute_fenced, execute_once, execute_proven, is_lost_race, keep, lock,
 };
 pub use membership::{
     FailedMember, MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView,
@@ -34,15 +32,10 @@ pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
     Relay, RetryPolicy, Undelivered, reconcile,
 };
-pub use rendezvous::owner_of_slot;
+pub use rendezvous::{name_hash, owner_of_slot};
+pub use search::Rows;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use store::{Criteria, Store, StoreError};
-pub use work::{
-    ClaimedWork, EventFeed, EventStore, Exhausted, FlushStrategy, Immediate, Interval,
-    IntervalConfig, Lane, NewEvent, NewWork, Partitions, Processed, Receipt, Scoped, Settlement,
-    StreamEvent, Work, WorkBatch, WorkConfig, WorkCoordinator, WorkEntry, WorkError, WorkMember,
-    WorkMessage, WorkPartition, WorkReport, WorkRetry, WorkStatus, WorkStream,
-};
 
 /// Compiles and runs the example of the README.
 #[cfg(doctest)]

@@ -48,8 +48,8 @@ pub(crate) fn slots_of_member<'a, M: AsRef<str>>(
     })
 }
 
-/// FNV-1a, 64 bits.
-pub(crate) fn name_hash(name: &str) -> u64 {
+/// The FNV-1a hash of a name, 64 bits. The same in all versions.
+pub fn name_hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -6,17 +6,18 @@ use cdb_model::{Container, Fetch, Unreadable};
 /// How often a search starts again after a physical partition was split.
 const SPLITS: u32 = 4;
 
-/// The result of a search.
-pub(crate) struct Found<Row> {
+/// The rows of a query, without the documents that cannot be read.
+#[derive(Debug)]
+pub struct Rows<Row> {
     /// The readable rows, in order.
-    pub(crate) rows: Vec<Row>,
+    pub rows: Vec<Row>,
     /// The unreadable documents between the rows.
-    pub(crate) unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<Unreadable>,
 }
 
-impl<Row> Found<Row> {
+impl<Row> Rows<Row> {
     /// Separates readable from unreadable documents.
-    pub(crate) fn apart(found: Vec<Result<Row, Unreadable>>) -> Self {
+    pub fn apart(found: Vec<Result<Row, Unreadable>>) -> Self {
         let (mut rows, mut unreadable) = (Vec::with_capacity(found.len()), Vec::new());
         for row in found {
             match row {
@@ -37,7 +38,7 @@ pub(crate) async fn find<C, Q>(
     container: &ContainerClient<C>,
     query: Q,
     most: usize,
-) -> Result<Found<Q::Row>, Error>
+) -> Result<Rows<Q::Row>, Error>
 where
     C: Container,
     Q: Fetch<C> + Clone,
@@ -55,7 +56,7 @@ async fn find_once<C, Q>(
     container: &ContainerClient<C>,
     query: Q,
     most: usize,
-) -> Result<Found<Q::Row>, Error>
+) -> Result<Rows<Q::Row>, Error>
 where
     C: Container,
     Q: Fetch<C>,
@@ -63,12 +64,12 @@ where
     let size = u32::try_from(most).unwrap_or(u32::MAX);
     let run = container.query(query).page_size(size).row_by_row();
     let mut pages = run.pages();
-    let mut found = Found::apart(Vec::new());
+    let mut found = Rows::apart(Vec::new());
     while found.rows.len() < most
         && found.unreadable.len() < most
         && let Some(page) = pages.next_page().await?
     {
-        let page = Found::apart(page);
+        let page = Rows::apart(page);
         found.rows.extend(page.rows);
         found.unreadable.extend(page.unreadable);
     }

@@ -41,9 +41,14 @@ fn documented() -> BTreeSet<String> {
 
 fn reported() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut folders: Vec<PathBuf> = ["cdb-client/src", "cdb-coordination/src", "provider/src"]
-        .map(|folder| root().join(folder))
-        .into();
+    let mut folders: Vec<PathBuf> = [
+        "cdb-client/src",
+        "cdb-coordination/src",
+        "cdb-work/src",
+        "provider/src",
+    ]
+    .map(|folder| root().join(folder))
+    .into();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder can be listed") {
             let path = entry.expect("an entry").path();

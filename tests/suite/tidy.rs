@@ -101,6 +101,7 @@ fn sql_is_written_in_one_file() {
         "cdb-model/src",
         "cdb-client/src",
         "cdb-coordination",
+        "cdb-work",
         "cdb-cli/src",
         "provider",
     ]
@@ -205,6 +206,7 @@ fn libraries_export_names_and_not_modules() {
         "cdb-model",
         "cdb-client",
         "cdb-coordination",
+        "cdb-work",
         "cdb-emulator",
         "cdb-cli",
         "provider",

@@ -244,7 +244,7 @@ where
 }
 
 /// Returns `true` if a conditional write was refused because another writer was faster.
-pub(crate) fn is_lost_race(error: &Error) -> bool {
+pub fn is_lost_race(error: &Error) -> bool {
     error.is_conflict() || error.is_precondition_failed() || error.is_not_found()
 }
 

@@ -72,7 +72,7 @@ where
 ///
 /// # Errors
 /// The error of the last send, when the batch did not take place or its outcome is unknown.
-pub(crate) async fn execute_once<C, F, R>(
+pub async fn execute_once<C, F, R>(
     container: &ContainerClient<C>,
     batch: &Batch<C>,
     took_place: F,

@@ -18,7 +18,7 @@ use super::explicit::{Leases, LockAttempt};
 use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::confirm_lock;
-use crate::search::Found;
+use crate::search::Rows;
 
 /// How often candidates are queried again after competitors leased all of them.
 const ASKS: u32 = 4;
@@ -142,7 +142,7 @@ where
                 None => run.all().await?,
             };
             let are_all = found.len() < asked;
-            let Found { rows, unreadable } = Found::apart(found);
+            let Rows { rows, unreadable } = Rows::apart(found);
             for unreadable in &unreadable {
                 tracing::error!(%unreadable, "skipped a document that cannot be read");
                 Event::Unreadable.count::<D>();

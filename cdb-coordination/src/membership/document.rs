@@ -53,15 +53,16 @@ pub trait MemberDocument: Document {
 ///
 /// ```
 /// use cdb_client::ContainerClient;
-/// use cdb_coordination::{MemberRecord, Membership, MembershipConfig, Standing, Work, WorkMember};
+/// use cdb_coordination::{MemberRecord, Membership, MembershipConfig, Standing};
 /// use cdb_model::Query;
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/team.rs")); }
+/// # use setup::{Team, TeamMember};
+/// # setup::with_container("team", async |container: ContainerClient<Team>| {
 ///
-/// # let me = Membership::start::<WorkMember, _>(container.clone(), MembershipConfig::named("worker-1"));
+/// # let me = Membership::start::<TeamMember, _>(container.clone(), MembershipConfig::named("worker-1"));
 /// # me.watch().wait_for(|view| view.standing() == Standing::Member).await?;
 /// // Reads the members of the group.
-/// let found = container.query(Query::<WorkMember>::in_partition("cdb:members")).all().await?;
+/// let found = container.query(Query::<TeamMember>::in_partition("cdb:members")).all().await?;
 /// let roster = found.into_iter().find_map(|stored| match stored.document.record {
 ///     MemberRecord::Roster { members } => Some(members),
 ///     MemberRecord::Heartbeat { .. } => None,

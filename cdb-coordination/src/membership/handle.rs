@@ -35,11 +35,12 @@ const MAX_UNREAD: usize = 256;
 ///
 /// ```
 /// use cdb_client::ContainerClient;
-/// use cdb_coordination::{LeaseProvider, Membership, MembershipConfig, Standing, Work, WorkMember};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+/// use cdb_coordination::{LeaseProvider, Membership, MembershipConfig, Standing};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/team.rs")); }
+/// # use setup::{Team, TeamMember};
+/// # setup::with_container("team", async |container: ContainerClient<Team>| {
 ///
-/// let me = Membership::start::<WorkMember, _>(container, MembershipConfig::named("worker-1"));
+/// let me = Membership::start::<TeamMember, _>(container, MembershipConfig::named("worker-1"));
 /// me.watch().wait_for(|view| view.standing() == Standing::Member).await?;
 /// assert!(me.slots().await.is_all()); // the only member
 /// me.leave().await;

@@ -36,11 +36,12 @@ pub enum Standing {
 ///
 /// ```
 /// use cdb_client::ContainerClient;
-/// use cdb_coordination::{Membership, MembershipConfig, MembershipView, Standing, Work, WorkMember};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+/// use cdb_coordination::{Membership, MembershipConfig, MembershipView, Standing};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/team.rs")); }
+/// # use setup::{Team, TeamMember};
+/// # setup::with_container("team", async |container: ContainerClient<Team>| {
 ///
-/// let me = Membership::start::<WorkMember, _>(container, MembershipConfig::named("worker-1"));
+/// let me = Membership::start::<TeamMember, _>(container, MembershipConfig::named("worker-1"));
 /// let mut views = me.watch();
 /// let view: MembershipView =
 ///     views.wait_for(|view| view.standing() == Standing::Member).await?.clone();

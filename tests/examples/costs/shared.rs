@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, ConnectionString, ContainerClient, CosmosClient, MasterKey};
 use cdb_coordination::{
-    FlushStrategy as _, InMemoryLeaseProvider, Leases, Message, MessageDocument, Messaging,
-    MessagingConfig, NewWork, Received, Work, WorkConfig, WorkCoordinator,
+    InMemoryLeaseProvider, Leases, Message, MessageDocument, Messaging, MessagingConfig, Received,
 };
 use cdb_emulator::Emulator;
 use cdb_provider::model::{Container, Document, Lease};
+use cdb_work::{FlushStrategy as _, NewWork, Work, WorkConfig, WorkCoordinator};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 

@@ -10,11 +10,12 @@ use std::path::Path;
 use graph::{Circle, Modules};
 
 /// The crates that users depend on.
-pub(crate) const CRATES: [&str; 7] = [
+pub(crate) const CRATES: [&str; 8] = [
     "cdb-derive",
     "cdb-model",
     "cdb-client",
     "cdb-coordination",
+    "cdb-work",
     "cdb-emulator",
     "cdb-cli",
     "provider",

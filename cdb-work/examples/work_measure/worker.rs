@@ -1,0 +1,234 @@
+//! A process that stores the messages of its streams and works on those of its partitions, until it
+//! is killed.
+//!
+//! After a restart it stores all messages from the first one; duplicates are dropped. The effect of
+//! a message changes the tally of its stream, under the condition that the message before it was
+//! applied. So a refusal is an attempt to break the order or to apply a message twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, CosmosClient, MasterKey};
+use cdb_coordination::{Membership, MembershipConfig};
+use cdb_model::{Container, Document, Patch};
+use cdb_work::{
+    ClaimedWork, FlushStrategy, IntervalConfig, NewWork, Partitions, Receipt, Work, WorkConfig,
+    WorkCoordinator, WorkError, WorkMember, WorkReport,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::{Failure, Options};
+
+/// How many messages of a stream were applied.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "tally", id = "{partition}:tally:{stream}")]
+pub(crate) struct Tally {
+    #[document(partition_key)]
+    pub(crate) partition: String,
+    pub(crate) stream: String,
+    #[document(index)]
+    pub(crate) last: u64,
+    #[document(index)]
+    pub(crate) count: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(partitions: Partitions, number: u64) -> Self {
+        let stream = name_of(number);
+        Self {
+            partition: partitions.name(partitions.of_stream(&stream)),
+            stream,
+            last: 0,
+            count: 0,
+        }
+    }
+}
+
+/// A broken guarantee. Stored, so that it survives the process.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "violation", id = "{partition}:violation:{unique}")]
+pub(crate) struct Violation {
+    #[document(partition_key)]
+    partition: String,
+    unique: String,
+    what: String,
+}
+
+#[derive(Container, Clone, Debug)]
+pub(crate) enum Measured {
+    #[container(extends)]
+    Work(Work),
+    Tally(Tally),
+    Violation(Violation),
+}
+
+/// How many messages of a stream are sent together.
+const BURST: usize = 10;
+
+fn name_of(stream: u64) -> String {
+    format!("stream-{stream}")
+}
+
+pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
+    let index = options.number("index", 0)?;
+    let client = CosmosClient::builder(options.text("endpoint")?)
+        .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY)?)
+        .build()?;
+    let container: ContainerClient<Measured> = client.database("measure").container("work");
+    let work = coordinator(&container, index).await?;
+    let (to_judge, receipts) = mpsc::unbounded_channel();
+    tokio::spawn(judge(container, receipts));
+    tokio::spawn(store_all(work.clone(), Share::of(options, index)?));
+    let ends = work.interval(IntervalConfig::every(Duration::from_millis(200)));
+    let mut seen = HashMap::new();
+    loop {
+        for claimed in work.claim(500, Duration::from_secs(1)).await {
+            check_handed_out(&mut seen, &claimed, &to_judge);
+            let receipt = ends.report(applied(claimed)?).await;
+            to_judge.send(Told::Receipt(receipt))?;
+        }
+    }
+}
+
+async fn coordinator(
+    container: &ContainerClient<Measured>,
+    index: u64,
+) -> Result<WorkCoordinator, Failure> {
+    let mut roster = MembershipConfig::named(format!("worker-{index}"));
+    roster.heartbeat = Duration::from_millis(700);
+    let membership = Membership::start::<WorkMember, Work>(container.view(), roster);
+    let mut config = WorkConfig::default();
+    config.name = format!("worker-{index}");
+    config.lease = Duration::from_secs(5);
+    config.upkeep = Duration::from_millis(500);
+    config.sweep = Duration::from_secs(3);
+    let slots = Arc::new(membership);
+    loop {
+        // Every request may fail, also the first ones.
+        match WorkCoordinator::open(container.view(), slots.clone(), config.clone()).await {
+            Err(error) if error.is_transient() => {}
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+/// The streams whose messages this process stores.
+struct Share {
+    streams: Vec<u64>,
+    messages: u64,
+}
+
+impl Share {
+    fn of(options: &Options, index: u64) -> Result<Self, Failure> {
+        let (streams, workers) = (options.number("streams", 1)?, options.number("workers", 1)?);
+        Ok(Self {
+            streams: (0..streams)
+                .filter(|stream| stream % workers == index)
+                .collect(),
+            messages: options.number("messages", 1)?,
+        })
+    }
+}
+
+/// Stores the messages of every stream in bursts. A burst starts when the one before it is stored,
+/// so the sender keeps the order.
+async fn store_all(work: WorkCoordinator, share: Share) {
+    for first in (1..=share.messages).step_by(BURST) {
+        let last = share.messages.min(first + BURST as u64 - 1);
+        let mut left: Vec<(u64, u64)> = Vec::new();
+        for &stream in &share.streams {
+            left.push((stream, first));
+        }
+        while !left.is_empty() {
+            left = store_round(&work, &left, last).await;
+        }
+    }
+}
+
+/// Stores one burst of each stream. Returns the streams that are not finished, with their next
+/// numbers.
+async fn store_round(work: &WorkCoordinator, from: &[(u64, u64)], last: u64) -> Vec<(u64, u64)> {
+    let scope = work.scoped();
+    let mut receipts = Vec::new();
+    for &(stream, first) in from {
+        for message in first..=last {
+            let new = NewWork::inbox(name_of(stream), message.to_string());
+            receipts.push((stream, message, scope.store(new).await));
+        }
+    }
+    if let Err(error) = scope.commit().await {
+        eprintln!("some messages are stored again: {error}");
+    }
+    let mut left: Vec<(u64, u64)> = Vec::new();
+    for (stream, message, receipt) in receipts {
+        let is_first_failure = left.last().is_none_or(|(failed, _)| *failed != stream);
+        if receipt.settled().await.is_err() && is_first_failure {
+            left.push((stream, message));
+        }
+    }
+    left
+}
+
+fn applied(claimed: ClaimedWork) -> Result<WorkReport, Failure> {
+    let message = claimed.message();
+    let number: u64 = message.message_id.parse()?;
+    let key = TallyKey::new(&*message.partition, &*message.stream);
+    let patch = Patch::<Tally>::new()
+        .set(Tally::LAST, number)
+        .incr(Tally::COUNT, 1)
+        .when(Tally::LAST.eq(number - 1));
+    let mut effects = claimed.effects::<Measured>();
+    effects.patch(&key, &patch)?;
+    Ok(claimed.done().with_effects(&effects)?)
+}
+
+/// The input of the judge.
+enum Told {
+    Receipt(Receipt),
+    Violation(String),
+}
+
+/// Checks the order under one fence: a message may be claimed again after an unwritten report, but
+/// no message may be left out.
+fn check_handed_out(
+    seen: &mut HashMap<(String, u64), u64>,
+    claimed: &ClaimedWork,
+    to_judge: &mpsc::UnboundedSender<Told>,
+) {
+    let message = claimed.message();
+    let number: u64 = message.message_id.parse().unwrap_or_default();
+    let place = (message.stream.clone(), claimed.fencing_token());
+    let gap = seen.get(&place).is_some_and(|last| number > last + 1);
+    if gap || number != message.sequence {
+        let what = format!(
+            "{} claimed {number} at {}",
+            message.stream, message.sequence
+        );
+        // The judge runs as long as the process.
+        let _told = to_judge.send(Told::Violation(what));
+    }
+    seen.insert(place, number);
+}
+
+/// Stores violations, with retries.
+async fn judge(container: ContainerClient<Measured>, mut told: mpsc::UnboundedReceiver<Told>) {
+    while let Some(told) = told.recv().await {
+        let what = match told {
+            Told::Violation(what) => what,
+            Told::Receipt(receipt) => match receipt.settled().await {
+                Err(error @ (WorkError::EffectRefused { .. } | WorkError::OutOfOrder { .. })) => {
+                    error.to_string()
+                }
+                _ => continue,
+            },
+        };
+        let violation = Violation {
+            partition: "violations".to_owned(),
+            unique: uuid::Uuid::new_v4().to_string(),
+            what,
+        };
+        while container.upsert(&violation).await.is_err() {}
+    }
+}

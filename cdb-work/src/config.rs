@@ -1,0 +1,152 @@
+//! The configuration of a coordinator.
+
+use std::time::Duration;
+
+use cdb_model::Timestamp;
+
+use super::documents::WorkMessage;
+use super::partitions::Partitions;
+use super::stream_order::Verdict;
+use cdb_coordination::name_hash;
+
+/// The configuration of a [`WorkCoordinator`](super::WorkCoordinator).
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_work::{Partitions, WorkConfig};
+///
+/// let mut config = WorkConfig::default();
+/// config.lease = Duration::from_secs(5); // others take over from a killed process after this time
+/// config.partitions = Partitions::new(64).expect("1 to 256"); // the first coordinator decides, for all time
+/// assert_eq!(config.partitions.count(), 64);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkConfig {
+    /// The coordinator's name in the container, for people; need not be unique. `work` by default.
+    pub name: String,
+    /// The number of virtual partitions. The first coordinator of a container decides.
+    pub partitions: Partitions,
+    /// How long a partition is leased, 15 s by default. After that, other coordinators take over
+    /// the messages of a killed one.
+    pub lease: Duration,
+    /// The interval of renewing leases and taking free partitions, 1 s by default.
+    pub upkeep: Duration,
+    /// The longest wait between two searches without messages, 1 s by default. The first wait is 20
+    /// ms.
+    pub longest_pause: Duration,
+    /// The interval of searches for late messages, 10 s by default. A message is late when its
+    /// request takes over a second longer than that of a later message.
+    pub sweep: Duration,
+    /// How many messages are held in memory, 5,000 by default.
+    pub most_held: usize,
+    /// How long a completed message is remembered, 7 days by default. A later duplicate counts as a
+    /// new message.
+    pub remember: Duration,
+    /// The interval of deleting streams that have been idle for [`remember`](Self::remember), one
+    /// hour by default; one search per held partition. With [`Duration::MAX`], call
+    /// [`forget_streams`](super::WorkCoordinator::forget_streams) instead.
+    pub forget: Duration,
+    /// The retry policy of failed messages.
+    pub retry: WorkRetry,
+}
+
+impl Default for WorkConfig {
+    fn default() -> Self {
+        Self {
+            name: "work".to_owned(),
+            partitions: Partitions::default(),
+            lease: Duration::from_secs(15),
+            upkeep: Duration::from_secs(1),
+            longest_pause: Duration::from_secs(1),
+            sweep: Duration::from_secs(10),
+            most_held: 5000,
+            remember: Duration::from_secs(7 * 24 * 3600),
+            forget: Duration::from_secs(3600),
+            retry: WorkRetry::default(),
+        }
+    }
+}
+
+impl WorkConfig {
+    /// The time to live of completed messages in seconds; at least one.
+    pub(super) fn remember_seconds(&self) -> u32 {
+        u32::try_from(self.remember.as_secs())
+            .unwrap_or(u32::MAX)
+            .clamp(1, i32::MAX as u32)
+    }
+}
+
+/// The retry policy of failed messages.
+///
+/// ```
+/// use cdb_work::{Exhausted, WorkConfig};
+///
+/// let mut config = WorkConfig::default();
+/// assert_eq!(config.retry.most_attempts, 10);
+/// config.retry.most_attempts = 3;
+/// config.retry.exhausted = Exhausted::SkipMessage;
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct WorkRetry {
+    /// The first delay, 1 s by default. Doubles with each failure, with jitter of a quarter.
+    pub first: Duration,
+    /// The longest delay, 5 minutes by default.
+    pub longest: Duration,
+    /// How often a message is tried, 10 by default.
+    pub most_attempts: u32,
+    /// What happens to the message after the last attempt.
+    pub exhausted: Exhausted,
+}
+
+impl Default for WorkRetry {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(300),
+            most_attempts: 10,
+            exhausted: Exhausted::HoldStream,
+        }
+    }
+}
+
+/// What happens to a message after its last attempt.
+///
+/// ```
+/// use cdb_work::{Exhausted, WorkRetry};
+///
+/// // Keeps the order, for example of payments. Use `SkipMessage` for notifications.
+/// assert_eq!(WorkRetry::default().exhausted, Exhausted::HoldStream);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Exhausted {
+    /// The message is set aside, and its stream waits until an operator redrives or discards it:
+    /// order before progress.
+    #[default]
+    HoldStream,
+    /// The message is skipped, and its stream goes on. The message keeps its last failure while it
+    /// is remembered.
+    SkipMessage,
+}
+
+impl WorkRetry {
+    /// Decides what happens after a failure. The jitter derives from the message id, so messages
+    /// that failed together are not retried together.
+    pub(super) fn judge(&self, message: &WorkMessage, now: Timestamp) -> Verdict {
+        if message.attempts >= self.most_attempts {
+            return match self.exhausted {
+                Exhausted::HoldStream => Verdict::SetAside { now },
+                Exhausted::SkipMessage => Verdict::Skip,
+            };
+        }
+        let doublings = message.attempts.saturating_sub(1).min(20);
+        let wait = self.first.saturating_mul(1 << doublings).min(self.longest);
+        let spread = name_hash(&message.message_id).wrapping_add(u64::from(message.attempts)) % 50;
+        let percent = u32::try_from(spread).unwrap_or_default() + 75;
+        Verdict::Retry {
+            due_at: now + wait * percent / 100,
+        }
+    }
+}

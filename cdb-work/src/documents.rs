@@ -1,0 +1,362 @@
+//! The stored form of the work coordinator: one struct per document type, one enum for the
+//! container.
+//!
+//! The documents of a stream are in one logical partition, named after the virtual partition, so
+//! one transactional batch can change them together. This file defines storage only.
+
+use cdb_model::{Container, Document, IdPart, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::status::WorkStatus;
+use cdb_coordination::{MemberDocument, MemberRecord};
+
+/// The document types of a work coordinator. To write documents of your own together with the
+/// completion of a message, extend this container:
+///
+/// ```
+/// use cdb_work::Work;
+/// # use cdb_model::{Container, Document};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Document, Serialize, Deserialize)]
+/// # #[document(type = "stock", id = "{partition}:stock:{article}")]
+/// # struct Stock { #[document(partition_key)] partition: String, article: String, left: u32 }
+/// #[derive(Container)]
+/// enum Warehouse {
+///     #[container(extends)]
+///     Work(Work),
+///     Stock(Stock),
+/// }
+/// ```
+#[derive(Container, Clone, Debug)]
+#[container(partition_key = "/partition", default_ttl = "per_document")]
+pub enum Work {
+    /// The settings that all coordinators of the container share.
+    Settings(WorkSettings),
+    /// A coordinator's process, for [`Membership`](cdb_coordination::Membership).
+    Member(WorkMember),
+    /// The owner of a virtual partition.
+    Partition(WorkPartition),
+    /// The progress of a stream.
+    Stream(WorkStream),
+    /// A message, waiting or completed.
+    Message(WorkMessage),
+    /// The version of an event stream.
+    EventHead(EventHead),
+    /// An event.
+    Event(StreamEvent),
+}
+
+/// The direction of a message. Each stream has one order per lane.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_work::{Lane, NewWork};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// # work.immediate().store(NewWork::outbox("order-7", "announced")).await?;
+/// let mut published = Vec::new();
+/// for claimed in work.claim(10, Duration::from_secs(60)).await {
+///     match claimed.message().lane {
+///         Lane::Inbox => println!("to be worked on: {}", claimed.message().body),
+///         Lane::Outbox => published.push(claimed.message().message_id.clone()),
+///     }
+/// }
+/// assert_eq!(published, ["announced"]);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lane {
+    /// A received message, to be worked on here.
+    Inbox,
+    /// A message to be published to others.
+    Outbox,
+}
+
+impl Lane {
+    /// The stored text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Inbox => "inbox",
+            Self::Outbox => "outbox",
+        }
+    }
+}
+
+impl IdPart for Lane {
+    fn to_id_part(&self) -> String {
+        self.as_str().to_owned()
+    }
+
+    fn from_id_part(text: &str) -> Result<Self, String> {
+        match text {
+            "inbox" => Ok(Self::Inbox),
+            "outbox" => Ok(Self::Outbox),
+            _ => Err(format!("`{text}` is neither `inbox` nor `outbox`")),
+        }
+    }
+}
+
+/// The settings that all coordinators of the container share, written by the first.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "work_settings", id = "{partition}:settings")]
+pub struct WorkSettings {
+    /// The partition of this document alone.
+    #[document(partition_key)]
+    pub partition: String,
+    /// The number of virtual partitions. A change would move streams to other partitions.
+    pub partitions: u16,
+}
+
+/// A record of [`Membership`](cdb_coordination::Membership), for coordinators that share slots by
+/// membership: `Membership::start::<WorkMember, Work>(…)`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use cdb_client::ContainerClient;
+/// use cdb_coordination::{Membership, MembershipConfig};
+/// use cdb_work::{Work, WorkConfig, WorkCoordinator, WorkMember};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// // The live members share the work.
+/// let config = MembershipConfig::named("worker-1");
+/// let me = Arc::new(Membership::start::<WorkMember, _>(container.clone(), config));
+/// let work = WorkCoordinator::open(container, me.clone(), WorkConfig::default()).await?;
+/// assert_eq!(work.partitions().len(), 32); // the only member
+/// work.shutdown().await?;
+/// me.leave().await;
+/// # Ok(()) }).unwrap();
+/// ```
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "work_member", id = "{partition}:member:{name}")]
+pub struct WorkMember {
+    /// The group.
+    #[document(partition_key)]
+    pub partition: String,
+    /// The name of the document.
+    pub name: String,
+    /// The record of membership.
+    #[document(unindexed)]
+    pub record: MemberRecord,
+}
+
+impl MemberDocument for WorkMember {
+    fn new(group: &str, name: &str, record: MemberRecord) -> Self {
+        Self {
+            partition: group.to_owned(),
+            name: name.to_owned(),
+            record,
+        }
+    }
+
+    fn into_record(self) -> MemberRecord {
+        self.record
+    }
+}
+
+/// The owner of a virtual partition. Every batch that completes messages is conditional on its
+/// fence.
+///
+/// ```
+/// use cdb_client::ContainerClient;
+/// use cdb_work::{Work, WorkPartition};
+/// use cdb_model::Query;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// # let work = setup::coordinator(container.clone()).await?;
+/// // Reads the owners of the partitions.
+/// let held = container.query(Query::<WorkPartition>::across_partitions()).all().await?;
+/// let by_us = held.iter().filter(|held| held.document.owner.as_deref() == Some(work.id()));
+/// assert_eq!(by_us.count(), work.partitions().len());
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "work_partition", id = "{partition}:partition")]
+pub struct WorkPartition {
+    /// The virtual partition.
+    #[document(partition_key, index)]
+    pub partition: String,
+    /// The id of the coordinator that holds the partition; `None` after a release.
+    pub owner: Option<String>,
+    /// The fencing token: grows with every change of the owner.
+    #[document(index)]
+    pub fence: u64,
+    /// When the lease expires, in the service's time.
+    pub until: Timestamp,
+    /// The token of the owner's last batch. After a lost answer it tells whether that batch took
+    /// place.
+    pub token: String,
+}
+
+/// The progress of a stream.
+///
+/// ```
+/// use cdb_client::ContainerClient;
+/// use cdb_work::{NewWork, Work, WorkStream};
+/// use cdb_model::Query;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// # let work = setup::coordinator(container.clone()).await?;
+/// work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
+/// // Reads how many messages of a stream are waiting.
+/// let query = Query::<WorkStream>::across_partitions().filter(WorkStream::STREAM.eq("order-7"));
+/// let stream = container.query(query).first().await?.expect("it has a message").document;
+/// assert_eq!(stream.next - 1 - stream.done, 1);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "work_stream", id = "{partition}:stream:{lane}:{stream}")]
+pub struct WorkStream {
+    /// The virtual partition of the stream.
+    #[document(partition_key, index)]
+    pub partition: String,
+    /// The lane of its messages.
+    pub lane: Lane,
+    /// The stream's name.
+    #[document(index)]
+    pub stream: String,
+    /// The sequence number of the next message. A batch that stores messages advances it under a
+    /// condition.
+    #[document(index)]
+    pub next: u64,
+    /// The sequence number of the last completed message. A batch that completes messages advances
+    /// it under a condition.
+    #[document(index)]
+    pub done: u64,
+    /// When the stream was last written. Idle streams are deleted by it.
+    #[document(index)]
+    pub touched: Timestamp,
+}
+
+/// A message of a stream. A completed message stays without its body for a while, so that a
+/// duplicate is detected.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_work::{NewWork, WorkMessage};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// # let paid = NewWork::inbox("order-7", "paid-1").with_body("paid", r#"{"cents": 9900}"#);
+/// # work.immediate().store(paid).await?;
+/// let claimed = work.claim(1, Duration::from_secs(60)).await.pop().expect("it was stored");
+/// let message: &WorkMessage = claimed.message();
+/// assert_eq!((&*message.kind, &*message.body), ("paid", r#"{"cents": 9900}"#));
+/// assert_eq!((message.sequence, message.attempts), (1, 0));
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(
+    type = "work_message",
+    id = "{partition}:message:{lane}:{stream}:{message_id}"
+)]
+#[document(composite(BY_WAITING = r#type, waiting_since))]
+pub struct WorkMessage {
+    /// The virtual partition of the stream.
+    #[document(partition_key, index)]
+    pub partition: String,
+    /// The lane of the message.
+    pub lane: Lane,
+    /// The stream's name.
+    pub stream: String,
+    /// The sender's id of the message, unique within the stream.
+    #[document(index)]
+    pub message_id: String,
+    /// The position in the stream, from 1 without gaps.
+    pub sequence: u64,
+    /// Since when the message waits; `None` after it was completed or set aside.
+    #[document(index)]
+    pub waiting_since: Option<Timestamp>,
+    /// The earliest time of the next attempt.
+    pub due_at: Timestamp,
+    /// Since when the message is set aside after too many failures. It holds its stream.
+    #[document(index)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_since: Option<Timestamp>,
+    /// The stages that the message has passed.
+    pub status: WorkStatus,
+    /// The stages that the message needs to pass.
+    pub needs: WorkStatus,
+    /// How many attempts failed.
+    pub attempts: u32,
+    /// The reason of the last failure.
+    #[document(unindexed)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<String>,
+    /// The kind of the message, for its handler.
+    pub kind: String,
+    /// The content. Text, because the service stores numbers as doubles.
+    #[document(unindexed)]
+    pub body: String,
+    /// The token of the batch that stored the message. After a lost answer it tells whether the
+    /// batch took place.
+    pub token: String,
+    /// The time to live in seconds, after the message was completed.
+    #[document(ttl)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u32>,
+}
+
+/// The version of an event stream.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "event_head", id = "{partition}:event-head:{stream}")]
+pub struct EventHead {
+    /// The virtual partition of the stream.
+    #[document(partition_key)]
+    pub partition: String,
+    /// The stream's name.
+    pub stream: String,
+    /// The version of the newest event. An append advances it under a condition.
+    #[document(index)]
+    pub version: u64,
+}
+
+/// An event of a stream. Events never change, so the change feed shows each once.
+///
+/// ```
+/// use cdb_work::{NewEvent, StreamEvent};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let events = work.events();
+/// let placed = NewEvent::new("placed", r#"{"cents": 9900}"#);
+/// events.append("order-7", 0, vec![placed, NewEvent::new("paid", "{}")]).await?;
+/// let history: Vec<StreamEvent> = events.read("order-7", 0, 100).await?;
+/// let told: Vec<_> = history.iter().map(|event| (event.version, &*event.kind)).collect();
+/// assert_eq!(told, [(1, "placed"), (2, "paid")]);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "event", id = "{partition}:event:{stream}:{version}")]
+#[document(composite(BY_VERSION = r#type, stream, version))]
+pub struct StreamEvent {
+    /// The virtual partition of the stream.
+    #[document(partition_key)]
+    pub partition: String,
+    /// The stream's name.
+    #[document(index)]
+    pub stream: String,
+    /// The position in the stream, from 1 without gaps.
+    #[document(index)]
+    pub version: u64,
+    /// The kind of the event.
+    pub kind: String,
+    /// The content. Text, because the service stores numbers as doubles.
+    #[document(unindexed)]
+    pub body: String,
+    /// When the event was appended, in the service's time as the writer knew it.
+    pub recorded_at: Timestamp,
+    /// The token of the append. After a lost answer it tells whether the append took place.
+    pub token: String,
+}

@@ -1,0 +1,208 @@
+//! Claimed messages, reports, and the entries that a coordinator writes.
+//!
+//! A report is made from a claim. A report that completes the message consumes the claim.
+
+use std::sync::{Arc, Weak};
+
+use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
+
+use super::claim::Claim;
+use super::documents::{Work, WorkMessage};
+use super::inner::Inner;
+use super::new_work::NewWork;
+use super::status::WorkStatus;
+
+/// A claimed message. Until it is completed, no later message of its stream is claimed.
+///
+/// A message is claimed again when the claim is dropped without a report, or the report is dropped
+/// without being submitted.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_work::NewWork;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let now = work.immediate();
+/// now.store(NewWork::inbox("order-7", "paid-1")).await?;
+/// let claimed = work.claim(1, Duration::from_secs(60)).await.pop().expect("it was stored");
+/// let kind = claimed.message().kind.clone();
+/// let report = match kind.as_str() {
+///     "paid" => claimed.done(),
+///     other => claimed.failed(format!("unknown kind `{other}`")), // retried, then set aside
+/// };
+/// now.report(report).await?;
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct ClaimedWork {
+    pub(super) message: Arc<WorkMessage>,
+    pub(super) held: HeldClaim,
+}
+
+/// Returns a claim when it is dropped, unless its report was submitted.
+#[derive(Debug)]
+pub(super) struct HeldClaim {
+    pub(super) claim: Claim,
+    pub(super) home: Weak<Inner>,
+}
+
+impl HeldClaim {
+    /// The claim, without returning it.
+    pub(super) fn into_claim(mut self) -> Claim {
+        self.home = Weak::new();
+        self.claim.clone()
+    }
+}
+
+impl Drop for HeldClaim {
+    fn drop(&mut self) {
+        if let Some(inner) = self.home.upgrade() {
+            inner.give_back(&self.claim);
+        }
+    }
+}
+
+impl ClaimedWork {
+    /// The stored message.
+    pub fn message(&self) -> &WorkMessage {
+        &self.message
+    }
+
+    /// The stages that the message still needs, without those of earlier reports.
+    pub fn left(&self) -> WorkStatus {
+        self.message.needs.without(self.message.status)
+    }
+
+    /// Grows whenever the stream's partition changes its owner. Pass it to other systems that can
+    /// refuse a smaller one.
+    pub fn fencing_token(&self) -> u64 {
+        self.held.claim.fence
+    }
+
+    /// The partition key of the stream, for documents that are written together with a report.
+    pub fn partition_key(&self) -> PartitionKey {
+        PartitionKey::from(self.message.partition.as_str())
+    }
+
+    /// An empty batch for documents that are written together with a report.
+    pub fn effects<C: Container>(&self) -> Batch<C> {
+        Batch::new(self.partition_key())
+    }
+
+    /// Reports all stages: completes the message.
+    pub fn done(self) -> WorkReport {
+        WorkReport::last(self.held, Reported::Done)
+    }
+
+    /// Reports some stages. The claim stays, unless the message needs no other stage.
+    pub fn reached(&self, stages: WorkStatus) -> WorkReport {
+        WorkReport {
+            claim: self.held.claim.clone(),
+            held: None,
+            reported: Reported::Reached(stages),
+            effects: None,
+        }
+    }
+
+    /// Reports a failure: the message is retried after a delay, and its stream waits.
+    pub fn failed(self, reason: impl Into<String>) -> WorkReport {
+        WorkReport::last(self.held, Reported::Failed(reason.into()))
+    }
+}
+
+/// The result of a claimed message.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_work::{NewEvent, NewWork, WorkReport};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// # work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
+/// let claimed = work.claim(1, Duration::from_secs(60)).await.pop().expect("it was stored");
+/// let paid = work.events().to_batch("order-7", 0, vec![NewEvent::new("paid", "{}")])?;
+/// let report: WorkReport = claimed.done().with_effects(&paid)?;
+/// work.immediate().report(report).await?; // the event exists if and only if the message is completed
+/// assert_eq!(work.events().version("order-7").await?, 1);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct WorkReport {
+    pub(super) claim: Claim,
+    /// The claim, when the report consumes it.
+    pub(super) held: Option<HeldClaim>,
+    pub(super) reported: Reported,
+    pub(super) effects: Option<Batch<Work>>,
+}
+
+/// The content of a report.
+#[derive(Clone, Debug)]
+pub(super) enum Reported {
+    Done,
+    Reached(WorkStatus),
+    Failed(String),
+}
+
+impl WorkReport {
+    fn last(held: HeldClaim, reported: Reported) -> Self {
+        Self {
+            claim: held.claim.clone(),
+            held: Some(held),
+            reported,
+            effects: None,
+        }
+    }
+
+    /// Writes documents together with the report: all or nothing, and once.
+    ///
+    /// # Errors
+    /// When there are too many for one batch, or they belong to another partition.
+    pub fn with_effects<C: Extends<Work>>(
+        mut self,
+        effects: &Batch<C>,
+    ) -> Result<Self, BatchError> {
+        let known = self.effects.take();
+        let mut all = known.unwrap_or_else(|| Batch::new(effects.partition_key().clone()));
+        all.append(effects)?;
+        self.effects = Some(all);
+        Ok(self)
+    }
+}
+
+/// An entry to write.
+///
+/// ```
+/// use cdb_work::{NewWork, WorkBatch, WorkEntry};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// // Reports and new messages, in one request per virtual partition.
+/// # work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
+/// let claimed = work.claim(10, std::time::Duration::from_secs(60)).await;
+/// let ends = claimed.into_iter().map(|message| WorkEntry::Report(message.done()));
+/// let news = WorkEntry::Store(NewWork::outbox("order-7", "announced"));
+/// let batch = WorkBatch { entries: ends.chain([news]).collect(), claim: 0 };
+/// let done = work.process(batch).await;
+/// assert_eq!(done.settled.into_iter().filter_map(Result::ok).count(), 2);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub enum WorkEntry {
+    /// A new message.
+    Store(NewWork),
+    /// The result of a claimed message.
+    Report(WorkReport),
+}
+
+impl From<NewWork> for WorkEntry {
+    fn from(new: NewWork) -> Self {
+        Self::Store(new)
+    }
+}
+
+impl From<WorkReport> for WorkEntry {
+    fn from(report: WorkReport) -> Self {
+        Self::Report(report)
+    }
+}

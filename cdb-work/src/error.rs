@@ -1,0 +1,127 @@
+//! The errors of the work coordinator.
+
+use std::sync::Arc;
+
+use cdb_model::BatchError;
+
+/// The reason why work was not stored, reported or claimed.
+///
+/// ```
+/// use cdb_work::{NewEvent, WorkError};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let events = work.events();
+/// events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;
+/// let late = events.append("order-7", 0, vec![NewEvent::new("cancelled", "{}")]).await.unwrap_err();
+/// assert!(matches!(late, WorkError::VersionConflict { expected: 0, .. })); // read the new events and decide again
+/// assert!(!late.is_transient()); // a retry would fail again
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkError {
+    /// The service refused the request or cannot be reached.
+    #[error(transparent)]
+    Service(Arc<cdb_client::Error>),
+    /// The message, or the documents written with it, do not fit into a document or a batch.
+    #[error("the entry does not fit into one batch: {0}")]
+    Unfit(Arc<BatchError>),
+    /// The claim is no longer held: another coordinator holds the partition, or the claim is
+    /// outdated. An earlier report may have been written; the holder continues from what is stored.
+    #[error(
+        "the claim on message `{message_id}` of stream `{stream}` is no longer held; discard the result, the holder of the stream continues"
+    )]
+    NotOwner {
+        /// The stream's name.
+        stream: String,
+        /// The message id.
+        message_id: String,
+    },
+    /// A document written with the report was refused, so nothing of the report was written.
+    #[error(
+        "a document written with the report of message `{message_id}` was refused; the message is claimed again"
+    )]
+    EffectRefused {
+        /// The message id. The message is claimed again.
+        message_id: String,
+        /// The refusal.
+        #[source]
+        source: Arc<cdb_client::Error>,
+    },
+    /// An earlier report of the same stream was refused, so this one was not written either.
+    #[error(
+        "the report of message `{message_id}` follows a refused report of stream `{stream}`; both messages are claimed again"
+    )]
+    AfterFailure {
+        /// The stream's name.
+        stream: String,
+        /// The message id.
+        message_id: String,
+    },
+    /// The stored stream has not reached this message: the store has kept the order.
+    #[error(
+        "message `{message_id}` is not the next one of stream `{stream}`; the store has refused to complete it"
+    )]
+    OutOfOrder {
+        /// The stream's name.
+        stream: String,
+        /// The message id.
+        message_id: String,
+    },
+    /// The document of the stream cannot be read. Nothing is written to the stream until it is
+    /// repaired.
+    #[error(
+        "the document of stream `{stream}` cannot be read; repair it, then store or report again"
+    )]
+    Unreadable {
+        /// The stream's name.
+        stream: String,
+    },
+    /// The stream has another version than expected.
+    #[error("stream `{stream}` is not at version {expected}; read the new events and decide again")]
+    VersionConflict {
+        /// The stream's name.
+        stream: String,
+        /// The expected version.
+        expected: u64,
+    },
+    /// The container was set up with another number of virtual partitions.
+    #[error(
+        "the container has {stored} virtual partitions and this coordinator was given {configured}; configure {stored}"
+    )]
+    OtherPartitions {
+        /// The number in the container.
+        stored: u16,
+        /// The configured number.
+        configured: u16,
+    },
+    /// The message to redrive or discard is not set aside.
+    #[error("message `{message_id}` is not set aside")]
+    NotSetAside {
+        /// The message id.
+        message_id: String,
+    },
+    /// The strategy or coordinator was dropped before the entry was written.
+    #[error("the entry is lost: its strategy or coordinator was dropped before it was written")]
+    Unflushed,
+}
+
+impl WorkError {
+    /// Returns `true` if the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Service(error) if error.is_transient() || error.is_ambiguous())
+    }
+}
+
+impl From<cdb_client::Error> for WorkError {
+    fn from(error: cdb_client::Error) -> Self {
+        Self::Service(Arc::new(error))
+    }
+}
+
+impl From<BatchError> for WorkError {
+    fn from(error: BatchError) -> Self {
+        Self::Unfit(Arc::new(error))
+    }
+}

@@ -1,0 +1,437 @@
+//! Writes the queued entries of a virtual partition: plans a batch, sends it, handles refusals,
+//! settles receipts.
+//!
+//! One flush per partition runs at a time. After a lost answer the token of the batch is looked up
+//! before the batch is sent again or counts as failed. So nothing is written twice or reported as
+//! lost by mistake.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, Error, ErrorKind};
+use cdb_model::{BatchError, Query, Stored, Unreadable};
+use tokio::time::Instant;
+
+use super::documents::{Work, WorkMessage, WorkPartitionKey, WorkStreamKey};
+use super::error::WorkError;
+use super::inner::Inner;
+use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
+use super::queue::{Pending, put_back, take_batch};
+use super::settlement::Settlement;
+use super::stream_order::{Change, StreamKey};
+use super::telemetry;
+use super::unreadable::{message_of, stream_of};
+use cdb_coordination::{execute_once, is_lost_race};
+
+/// How often a flush plans its batch. Every refusal settles an entry or updates the known streams,
+/// so the limit only ends a race that other writers always win.
+const PLANS: u32 = 200;
+
+/// The delay after that race.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many streams are known per partition and process, to store messages without a read.
+const KNOWN_HEADS: usize = 8192;
+
+/// Entries taken from the queue. Unsettled entries return to the queue, also when the flush is
+/// cancelled.
+struct Flight<'a> {
+    inner: &'a Inner,
+    partition: u16,
+    entries: Vec<Pending>,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let entries = std::mem::take(&mut self.entries);
+        let mut state = self.inner.state();
+        put_back(&mut state.partition(self.partition).queue, entries);
+    }
+}
+
+impl Inner {
+    /// Writes all queued entries of a partition. Entries that fail for good are settled with the
+    /// error.
+    ///
+    /// # Errors
+    /// When the service cannot be reached. Unwritten entries stay queued.
+    pub(super) async fn flush_partition(&self, partition: u16) -> Result<(), WorkError> {
+        let gate = self.gates.get(usize::from(partition));
+        let Some(gate) = gate else { return Ok(()) };
+        let mut heads = gate.lock().await;
+        let newest = self.state().newest_entry();
+        let mut most = usize::MAX;
+        loop {
+            let mut flight = Flight {
+                inner: self,
+                partition,
+                entries: take_batch(&mut self.state().partition(partition).queue, newest, most),
+            };
+            if flight.entries.is_empty() {
+                return Ok(());
+            }
+            most = self.write(&mut flight, &mut heads).await?;
+            if heads.len() > KNOWN_HEADS {
+                heads.clear();
+            }
+        }
+    }
+
+    /// Writes the entries of a flight. Returns how many entries to take next time.
+    async fn write(&self, flight: &mut Flight<'_>, heads: &mut Heads) -> Result<usize, WorkError> {
+        for _ in 0..PLANS {
+            if flight.entries.is_empty() {
+                return Ok(usize::MAX);
+            }
+            let plan = match self.plan(flight, heads) {
+                Ok(plan) => plan,
+                Err(misfit) => {
+                    if let Some(fewer) = self.split_or_refuse(flight, misfit) {
+                        return Ok(fewer);
+                    }
+                    continue;
+                }
+            };
+            let started = Instant::now();
+            match self.send(&plan).await {
+                Ok(()) => {
+                    telemetry::flushed(flight.entries.len(), started.elapsed());
+                    self.apply(flight, plan, heads);
+                    return Ok(usize::MAX);
+                }
+                Err(error) => {
+                    if let Some(fewer) = self.handle_refusal(flight, &plan, heads, error).await? {
+                        return Ok(fewer);
+                    }
+                }
+            }
+        }
+        tracing::warn!(
+            flight.partition,
+            "other writers were faster at every attempt; the flush continues later"
+        );
+        tokio::time::sleep(PAUSE).await;
+        Ok(usize::MAX)
+    }
+
+    fn plan(&self, flight: &mut Flight<'_>, heads: &Heads) -> Result<Plan, Misfit> {
+        let now = self.container.now();
+        let lease = self.state().fence_of(flight.partition);
+        Self::refuse_foreign(flight, lease);
+        let context = PlanContext {
+            partition: &self.config.partitions.name(flight.partition),
+            now,
+            token: uuid::Uuid::new_v4().to_string(),
+            lease: lease.map(|fence| (fence, now + self.config.lease)),
+            remember: self.config.remember_seconds(),
+        };
+        Plan::new(&flight.entries, heads, &context)
+    }
+
+    /// Refuses reports under another fence than the held one.
+    fn refuse_foreign(flight: &mut Flight<'_>, held: Option<u64>) {
+        let is_void = |pending: &Pending| {
+            pending
+                .report()
+                .is_some_and(|report| Some(report.claim.fence) != held)
+        };
+        for pending in take_if(&mut flight.entries, is_void) {
+            let reason = pending.report().map(|report| report.claim.not_owner());
+            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
+        }
+    }
+
+    /// Splits entries that exceed one batch. Refuses an entry that fits into no batch.
+    fn split_or_refuse(&self, flight: &mut Flight<'_>, misfit: Misfit) -> Option<usize> {
+        let full = matches!(misfit.error, BatchError::Full | BatchError::TooLarge { .. });
+        if full && flight.entries.len() > 1 {
+            return Some(flight.entries.len() / 2);
+        }
+        self.refuse(
+            flight,
+            misfit.entry.unwrap_or_default(),
+            misfit.error.into(),
+        );
+        None
+    }
+
+    /// Sends a batch until its outcome is known.
+    async fn send(&self, plan: &Plan) -> Result<(), Error> {
+        let took_place = |latest| Self::took_place(latest, plan);
+        execute_once(&self.container, &plan.batch, took_place).await
+    }
+
+    /// Returns `true` if the store has the token of the batch.
+    async fn took_place(latest: ContainerClient<Work>, plan: &Plan) -> Result<bool, Error> {
+        if plan.lease.is_some()
+            && let Some(partition) = partition_of(plan)
+        {
+            let read = latest.read(&partition).await?;
+            return Ok(read.is_some_and(|stored| stored.document.token == plan.token));
+        }
+        let Some((_, message)) = plan.stored.first() else {
+            return Ok(false);
+        };
+        let read = latest.read(&message_key(message)).await?;
+        Ok(read.is_some_and(|stored| stored.document.token == plan.token))
+    }
+
+    /// Takes over the results of a plan that was written.
+    fn apply(&self, flight: &mut Flight<'_>, plan: Plan, heads: &mut Heads) {
+        heads.extend(plan.heads);
+        telemetry::stored(plan.stored.len());
+        let mut state = self.state();
+        let held = state.partition(flight.partition);
+        if let Some(owned) = &mut held.owned {
+            if let Some((fence, until)) = plan.lease
+                && owned.fence == fence
+            {
+                owned.until = until;
+            }
+            for (key, done) in &plan.done {
+                owned.streams.learn_done(key, *done);
+            }
+        }
+        let mut sequences = vec![0; flight.entries.len()];
+        for (number, message) in plan.stored {
+            sequences[number] = message.sequence;
+            if let Some(owned) = &mut held.owned {
+                // Message 1 was stored together with its stream, so no message is completed before
+                // it.
+                let starts_here = message.sequence == 1;
+                owned.streams.learn(message, starts_here);
+            }
+        }
+        drop(state);
+        for (pending, sequence) in std::mem::take(&mut flight.entries)
+            .into_iter()
+            .zip(sequences)
+        {
+            let outcome = outcome(&pending, sequence);
+            pending.settle(Ok(outcome));
+        }
+        self.news.notify_waiters();
+    }
+
+    /// Handles a refused batch. Returns a smaller number of entries to continue with, if needed.
+    async fn handle_refusal(
+        &self,
+        flight: &mut Flight<'_>,
+        plan: &Plan,
+        heads: &mut Heads,
+        error: Error,
+    ) -> Result<Option<usize>, WorkError> {
+        let refused = error.operation_index().and_then(|index| plan.origin(index));
+        match refused {
+            Some(Origin::Fence) if is_lost_race(&error) => {
+                self.lose(flight.partition);
+                Self::refuse_foreign(flight, None);
+            }
+            Some(Origin::Next(_)) if is_lost_race(&error) => {
+                self.learn_heads(flight, plan, heads).await?;
+            }
+            Some(Origin::Done(key)) if is_lost_race(&error) => {
+                let key = key.clone();
+                self.check_done(flight, &key).await?;
+            }
+            Some(&Origin::Message(number)) if is_lost_race(&error) => {
+                self.refused_message(flight, number).await?;
+            }
+            Some(&Origin::Effect(number)) if is_final(&error) => {
+                let message_id = flight.entries[number].message_id().to_owned();
+                let source = Arc::new(error);
+                let reason = WorkError::EffectRefused { message_id, source };
+                self.refuse(flight, number, reason);
+            }
+            Some(&Origin::Message(number)) if is_final(&error) => {
+                self.refuse(flight, number, error.into());
+            }
+            _ if !is_final(&error) => return Err(error.into()),
+            _ if flight.entries.len() > 1 => return Ok(Some(flight.entries.len() / 2)),
+            _ => self.refuse(flight, 0, error.into()),
+        }
+        Ok(None)
+    }
+
+    /// Reads the progress of the streams of a plan.
+    async fn learn_heads(
+        &self,
+        flight: &mut Flight<'_>,
+        plan: &Plan,
+        heads: &mut Heads,
+    ) -> Result<(), WorkError> {
+        let partition = self.config.partitions.name(flight.partition);
+        let keys: Vec<StreamKey> = plan.heads.keys().cloned().collect();
+        // A stream that is not found is new, or was forgotten.
+        heads.retain(|key, _| !plan.heads.contains_key(key));
+        let streams = self.read_streams(&[partition], &keys).await?;
+        for stored in streams.rows {
+            let stream = stored.document;
+            let key = StreamKey::new(stream.lane, &stream.stream);
+            heads.insert(key, stream.next);
+        }
+        for key in streams.unreadable.iter().filter_map(stream_of) {
+            self.refuse_stream(flight, &key);
+        }
+        Ok(())
+    }
+
+    /// Refuses all entries of a stream whose document cannot be read.
+    fn refuse_stream(&self, flight: &mut Flight<'_>, key: &StreamKey) {
+        let of_stream = |pending: &Pending| pending.key() == *key;
+        while let Some(number) = flight.entries.iter().position(of_stream) {
+            let stream = key.stream().to_owned();
+            self.refuse(flight, number, WorkError::Unreadable { stream });
+        }
+    }
+
+    /// The store refused to complete messages under a valid fence. They were completed by an
+    /// earlier batch or by an operator, or the report was out of order.
+    async fn check_done(&self, flight: &mut Flight<'_>, key: &StreamKey) -> Result<(), WorkError> {
+        let partition = self.config.partitions.name(flight.partition);
+        let id: WorkStreamKey = stream_key(key, &partition);
+        let read = match self.container.latest_committed().read(&id).await {
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                tracing::error!(%error, "the document of a stream cannot be read");
+                telemetry::unreadable();
+                self.refuse_stream(flight, key);
+                return Ok(());
+            }
+            read => read?,
+        };
+        let done = read.map_or(0, |stored| stored.document.done);
+        let is_over = |pending: &Pending| {
+            pending
+                .report()
+                .is_some_and(|report| report.claim.key == *key && report.claim.sequence <= done)
+        };
+        let over = take_if(&mut flight.entries, is_over);
+        if over.is_empty() {
+            telemetry::order_violation();
+            tracing::error!(
+                stream = key.stream(),
+                done,
+                "the store has refused to complete a message out of order"
+            );
+            let number = flight.entries.iter().position(|pending| {
+                pending
+                    .report()
+                    .is_some_and(|report| report.claim.key == *key)
+            });
+            if let Some(number) = number {
+                let reason = WorkError::OutOfOrder {
+                    stream: key.stream().to_owned(),
+                    message_id: flight.entries[number].message_id().to_owned(),
+                };
+                self.refuse(flight, number, reason);
+            }
+        }
+        if let Some(owned) = &mut self.state().partition(flight.partition).owned {
+            owned.streams.learn_done(key, done);
+        }
+        for pending in over {
+            let outcome = outcome(&pending, 0);
+            pending.settle(Ok(outcome));
+        }
+        Ok(())
+    }
+
+    /// A new message that exists is a duplicate. A claimed message that does not exist was deleted.
+    async fn refused_message(
+        &self,
+        flight: &mut Flight<'_>,
+        number: usize,
+    ) -> Result<(), WorkError> {
+        if let Some(report) = flight.entries[number].report() {
+            let reason = report.claim.not_owner();
+            self.refuse(flight, number, reason);
+            return Ok(());
+        }
+        let refused = flight.entries.remove(number);
+        telemetry::duplicate();
+        refused.settle(Ok(Settlement::Duplicate));
+        self.drop_duplicates(flight).await
+    }
+
+    /// Finds further duplicates with one query: a sender that starts over sends many of them, and
+    /// the batch reports one per request.
+    async fn drop_duplicates(&self, flight: &mut Flight<'_>) -> Result<(), WorkError> {
+        let new = flight.entries.iter().filter(|one| one.report().is_none());
+        let ids: Vec<&str> = new.map(Pending::message_id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let partition = self.config.partitions.name(flight.partition);
+        let query = Query::<WorkMessage>::in_partition(partition)
+            .filter(WorkMessage::MESSAGE_ID.is_in(ids));
+        let rows = self.container.query(query).row_by_row().all().await?;
+        // An unreadable message exists too.
+        let name = |row: Result<Stored<WorkMessage>, Unreadable>| match row {
+            Ok(Stored { document, .. }) => {
+                let key = StreamKey::new(document.lane, &document.stream);
+                Some((key, document.message_id))
+            }
+            Err(unreadable) => message_of(&unreadable),
+        };
+        let there: HashSet<(StreamKey, String)> = rows.into_iter().filter_map(name).collect();
+        let is_there = |pending: &Pending| {
+            pending.report().is_none()
+                && there.contains(&(pending.key(), pending.message_id().to_owned()))
+        };
+        for duplicate in take_if(&mut flight.entries, is_there) {
+            telemetry::duplicate();
+            duplicate.settle(Ok(Settlement::Duplicate));
+        }
+        Ok(())
+    }
+
+    /// Refuses an entry. A refused report also refuses the later ones of its stream.
+    fn refuse(&self, flight: &mut Flight<'_>, number: usize, reason: WorkError) {
+        let refused = flight.entries.remove(number);
+        let key = refused.report().map(|report| report.claim.key.clone());
+        refused.settle(Err(reason));
+        if let Some(key) = key {
+            self.roll_back(flight.partition, &key, &mut flight.entries);
+            self.news.notify_waiters();
+        }
+    }
+}
+
+/// Returns `true` if the operation would be refused again. Other errors are temporary: the service,
+/// the container or the permission is missing.
+fn is_final(error: &Error) -> bool {
+    let of_one = error.operation_index().is_some() && is_lost_race(error);
+    of_one || matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::TooLarge)
+}
+
+fn partition_of(plan: &Plan) -> Option<WorkPartitionKey> {
+    use cdb_model::PartitionKeyValue;
+    match plan.batch.partition_key().values() {
+        [PartitionKeyValue::String(name)] => Some(WorkPartitionKey::new(name.clone())),
+        _ => None,
+    }
+}
+
+fn take_if(entries: &mut Vec<Pending>, wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
+    entries.extract_if(.., |pending| wanted(pending)).collect()
+}
+
+fn outcome(pending: &Pending, sequence: u64) -> Settlement {
+    let Some(report) = pending.report() else {
+        return Settlement::Stored { sequence };
+    };
+    let (outcome, named) = match report.change {
+        Change::End => (Settlement::Done, Some("done")),
+        Change::Progress => (Settlement::Progressed, None),
+        Change::Retry => {
+            let due_at = report.message.due_at;
+            (Settlement::Retrying { due_at }, Some("failed"))
+        }
+        Change::SetAside => (Settlement::SetAside, Some("set_aside")),
+    };
+    if let Some(named) = named {
+        telemetry::ended(named);
+    }
+    outcome
+}

@@ -1,0 +1,261 @@
+//! The shared state of a coordinator's handles, and its queue of entries.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use futures::StreamExt as _;
+use futures::stream;
+use tokio::sync::{Mutex as Gate, Notify};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::claim::Claim;
+use super::config::WorkConfig;
+use super::documents::Work;
+use super::error::WorkError;
+use super::plan::Heads;
+use super::poller::Poller;
+use super::queue::{Pending, extract};
+use super::state::State;
+use super::stream_order::StreamKey;
+use super::telemetry;
+use cdb_coordination::LeaseProvider;
+
+/// The most concurrent batches. More would wait for each other in the service.
+const AT_A_TIME: usize = 16;
+
+/// The shared state.
+pub(super) struct Inner {
+    pub(super) container: ContainerClient<Work>,
+    pub(super) config: WorkConfig,
+    pub(super) slots: Arc<dyn LeaseProvider>,
+    /// Unique in the container: a restarted coordinator has a new id.
+    pub(super) id: Arc<str>,
+    state: Mutex<State>,
+    /// One lock per partition, held while writing, with the known heads of its streams.
+    pub(super) gates: Vec<Gate<Heads>>,
+    pub(super) poller: Gate<Poller>,
+    /// Set after partitions were taken over: all their messages must be found.
+    pub(super) sweep_wanted: AtomicBool,
+    /// Notifies that another message can be claimed.
+    pub(super) news: Notify,
+    pub(super) stop: CancellationToken,
+    /// For claims that return themselves on drop.
+    pub(super) this: Weak<Inner>,
+}
+
+impl Inner {
+    pub(super) fn new(
+        container: ContainerClient<Work>,
+        slots: Arc<dyn LeaseProvider>,
+        config: WorkConfig,
+    ) -> Arc<Self> {
+        let count = config.partitions.count();
+        let id = format!("{}-{}", config.name, uuid::Uuid::new_v4());
+        Arc::new_cyclic(|this| Self {
+            container,
+            slots,
+            id: id.into(),
+            state: Mutex::new(State::new(count)),
+            gates: (0..count).map(|_| Gate::default()).collect(),
+            poller: Gate::default(),
+            sweep_wanted: AtomicBool::new(false),
+            news: Notify::new(),
+            stop: CancellationToken::new(),
+            this: this.clone(),
+            config,
+        })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the entries at these places. Entries that cannot be written now are withdrawn with
+    /// the error, which is returned.
+    pub(super) async fn write_now(&self, places: Vec<(u16, u64)>) -> Option<WorkError> {
+        let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
+        let written = partitions.into_iter().map(|partition| {
+            let places = &places;
+            async move {
+                let error = self.flush_partition(partition).await.err()?;
+                let own = places.iter().filter(|(at, _)| *at == partition);
+                self.withdraw(partition, own.map(|(_, number)| *number).collect(), &error)
+                    .await;
+                Some(error)
+            }
+        });
+        let errors: Vec<Option<WorkError>> = stream::iter(written)
+            .buffer_unordered(AT_A_TIME)
+            .collect()
+            .await;
+        errors.into_iter().flatten().next()
+    }
+
+    /// Writes the entries at these places and all entries queued with them. Entries that cannot be
+    /// written now stay queued.
+    pub(super) async fn write_or_keep(&self, places: &[(u16, u64)]) -> Result<(), WorkError> {
+        let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
+        let written = partitions.into_iter().map(|at| self.flush_partition(at));
+        let results: Vec<Result<(), WorkError>> = stream::iter(written)
+            .buffer_unordered(AT_A_TIME)
+            .collect()
+            .await;
+        results.into_iter().collect()
+    }
+
+    /// Removes entries that no strategy will write any more, and logs them.
+    pub(super) fn abandon(&self, places: &[(u16, u64)]) {
+        let mut lost = Vec::new();
+        for &(partition, number) in places {
+            let mut state = self.state();
+            let queue = &mut state.partition(partition).queue;
+            let found = extract(queue, |pending| pending.number == number);
+            lost.extend(found.into_iter().map(|pending| (partition, pending)));
+        }
+        let ids: Vec<String> = lost
+            .iter()
+            .map(|(_, pending)| pending.message_id().to_owned())
+            .collect();
+        report_lost(&ids);
+        self.settle_void(lost, &WorkError::Unflushed);
+    }
+
+    /// Removes entries from the queue, and the later reports of their streams.
+    pub(super) async fn withdraw(
+        &self,
+        partition: u16,
+        numbers: BTreeSet<u64>,
+        reason: &WorkError,
+    ) {
+        let gate = self.gates.get(usize::from(partition));
+        let Some(gate) = gate else { return };
+        // No batch is in flight while the lock is held.
+        let _held = gate.lock().await;
+        let taken = extract(&mut self.state().partition(partition).queue, |pending| {
+            numbers.contains(&pending.number)
+        });
+        self.settle_void(
+            taken.into_iter().map(|pending| (partition, pending)),
+            reason,
+        );
+    }
+
+    /// Settles entries with an error. The streams of reports continue from what is stored.
+    fn settle_void(&self, entries: impl IntoIterator<Item = (u16, Pending)>, reason: &WorkError) {
+        for (partition, pending) in entries {
+            let key = pending.report().map(|report| report.claim.key.clone());
+            pending.settle(Err(reason.clone()));
+            if let Some(key) = key {
+                self.roll_back(partition, &key, &mut Vec::new());
+            }
+        }
+    }
+
+    /// Refuses the reports of a stream, queued and in flight: the stream continues from what is
+    /// stored.
+    pub(super) fn roll_back(&self, partition: u16, key: &StreamKey, flight: &mut Vec<Pending>) {
+        let of_stream = |pending: &Pending| {
+            pending
+                .report()
+                .is_some_and(|report| report.claim.key == *key)
+        };
+        let mut void: Vec<Pending> = flight
+            .extract_if(.., |pending| of_stream(pending))
+            .collect();
+        let mut state = self.state();
+        let held = state.partition(partition);
+        void.extend(extract(&mut held.queue, of_stream));
+        if let Some(owned) = &mut held.owned {
+            owned.streams.roll_back(key);
+        }
+        drop(state);
+        for pending in void {
+            let reason = WorkError::AfterFailure {
+                stream: key.stream().to_owned(),
+                message_id: pending.message_id().to_owned(),
+            };
+            pending.settle(Err(reason));
+        }
+        self.news.notify_waiters();
+    }
+
+    pub(super) fn give_back(&self, claim: &Claim) {
+        let mut state = self.state();
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let good = owned.filter(|owned| owned.fence == claim.fence);
+        let given = good.is_some_and(|owned| {
+            owned
+                .streams
+                .give_back(&claim.key, claim.sequence, claim.epoch)
+        });
+        drop(state);
+        if given {
+            self.news.notify_waiters();
+        }
+    }
+
+    /// When the next known message is due, by this process's clock.
+    pub(super) fn next_due_at(&self, now: Instant) -> Instant {
+        let service = self.container.now();
+        let mut state = self.state();
+        let due = state
+            .owned()
+            .filter(|(_, owned)| !owned.draining && owned.until > service)
+            .filter_map(|(_, owned)| owned.streams.next_at())
+            .min();
+        due.map_or(now + Duration::from_secs(3600), |due| {
+            now + due.since(service).max(Duration::from_millis(1))
+        })
+    }
+
+    /// The places of all queued entries.
+    pub(super) fn queued(&self) -> Vec<(u16, u64)> {
+        let state = self.state();
+        let indexed = (0..).zip(&state.partitions);
+        indexed
+            .flat_map(|(index, partition)| {
+                let numbers = partition.queue.iter().map(|pending| pending.number);
+                numbers.map(move |number| (index, number))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Inner {
+    /// Receipts report lost entries to their holders; this logs them.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let queued = state.partitions.iter().flat_map(|held| &held.queue);
+        let lost: Vec<String> = queued
+            .map(|pending| pending.message_id().to_owned())
+            .collect();
+        report_lost(&lost);
+    }
+}
+
+/// Logs messages whose strategy or coordinator was dropped before they were written.
+fn report_lost(message_ids: &[String]) {
+    if !message_ids.is_empty() {
+        telemetry::unflushed(message_ids.len());
+        tracing::error!(
+            count = message_ids.len(),
+            ?message_ids,
+            "entries were lost before they were written"
+        );
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkCoordinator")
+            .field("id", &self.id)
+            .field("container", &self.container)
+            .finish_non_exhaustive()
+    }
+}

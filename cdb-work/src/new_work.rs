@@ -1,0 +1,86 @@
+//! New messages.
+
+use cdb_model::Timestamp;
+
+use super::documents::Lane;
+use super::status::WorkStatus;
+use super::stream_order::StreamKey;
+
+/// A message to store.
+///
+/// ```
+/// use cdb_work::{NewWork, WorkStatus};
+///
+/// let message = NewWork::inbox("order-7", "paid-1") // the stream, and the id that detects a duplicate
+///     .with_body("paid", r#"{"cents": 9900}"#)
+///     .needing(WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE);
+/// # drop(message);
+/// ```
+#[derive(Clone, Debug)]
+pub struct NewWork {
+    pub(super) lane: Lane,
+    pub(super) stream: String,
+    pub(super) message_id: String,
+    pub(super) kind: String,
+    pub(super) body: String,
+    pub(super) needs: WorkStatus,
+    pub(super) due_at: Option<Timestamp>,
+}
+
+impl NewWork {
+    /// A received message. `message_id` is the sender's and unique within the stream: a duplicate
+    /// is dropped. Completed when its receiver is done.
+    pub fn inbox(stream: impl Into<String>, message_id: impl Into<String>) -> Self {
+        Self::new(Lane::Inbox, stream.into(), message_id.into())
+    }
+
+    /// A message to others. `message_id` is unique within the stream. Completed when it is
+    /// published.
+    pub fn outbox(stream: impl Into<String>, message_id: impl Into<String>) -> Self {
+        Self::new(Lane::Outbox, stream.into(), message_id.into())
+    }
+
+    fn new(lane: Lane, stream: String, message_id: String) -> Self {
+        Self {
+            lane,
+            stream,
+            message_id,
+            kind: String::new(),
+            body: String::new(),
+            needs: match lane {
+                Lane::Inbox => WorkStatus::RECEIVER_DONE,
+                Lane::Outbox => WorkStatus::PUBLISHED,
+            },
+            due_at: None,
+        }
+    }
+
+    /// Sets the kind and the content, usually JSON text.
+    #[must_use]
+    pub fn with_body(mut self, kind: impl Into<String>, body: impl Into<String>) -> Self {
+        self.kind = kind.into();
+        self.body = body.into();
+        self
+    }
+
+    /// Sets the stages that complete the message, instead of the default of its lane. An empty set
+    /// changes nothing.
+    #[must_use]
+    pub fn needing(mut self, stages: WorkStatus) -> Self {
+        if !stages.is_empty() {
+            self.needs = stages;
+        }
+        self
+    }
+
+    /// Sets the earliest time to claim the message. Later messages of its stream wait too.
+    #[must_use]
+    pub fn not_before(mut self, time: Timestamp) -> Self {
+        self.due_at = Some(time);
+        self
+    }
+
+    pub(super) fn key(&self) -> StreamKey {
+        StreamKey::new(self.lane, &self.stream)
+    }
+}

@@ -1,0 +1,312 @@
+//! Takes, renews and releases virtual partitions.
+//!
+//! The slots say which partitions this coordinator should hold. A conditional patch decides which
+//! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
+//! never depend on the time of a lease.
+
+use std::collections::HashMap;
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+
+use cdb_client::Error;
+use cdb_model::{PartitionKey, Patch, Query, Timestamp};
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::config::WorkConfig;
+use super::documents::{WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey};
+use super::error::WorkError;
+use super::forget::Rounds;
+use super::inner::Inner;
+use super::queue::extract;
+use super::state::Owned;
+use super::telemetry;
+use super::unreadable::report;
+use cdb_coordination::Rows;
+
+/// The partition of the settings.
+const SETTINGS: &str = "work-settings";
+
+/// Maintains the partitions until the coordinator is dropped.
+pub(super) async fn run(inner: Weak<Inner>, config: WorkConfig, stop: CancellationToken) {
+    let mut forgetting = Rounds::new(config.forget);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(config.upkeep) => {}
+        }
+        let Some(inner) = inner.upgrade() else { return };
+        if let Err(error) = inner.upkeep().await {
+            tracing::warn!(%error, "maintaining the partitions failed");
+        }
+        forgetting.step(&inner).await;
+    }
+}
+
+/// A partition that can be taken.
+enum Free {
+    /// It was never held.
+    New(u16),
+    /// The fence of its last holder.
+    Former(u16, u64),
+}
+
+impl Inner {
+    /// Checks the number of partitions against the container, or writes it first.
+    pub(super) async fn agree_on_settings(&self) -> Result<(), WorkError> {
+        let configured = self.config.partitions.count();
+        let latest = self.container.latest_committed();
+        let key = WorkSettingsKey::new(SETTINGS);
+        let mut read = latest.read(&key).await?;
+        if read.is_none() {
+            let settings = WorkSettings {
+                partition: SETTINGS.to_owned(),
+                partitions: configured,
+            };
+            match self.container.create(&settings).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_conflict() || error.is_ambiguous() => {}
+                Err(error) => return Err(error.into()),
+            }
+            read = latest.read(&key).await?;
+        }
+        match read {
+            Some(stored) if stored.document.partitions == configured => Ok(()),
+            Some(stored) => Err(WorkError::OtherPartitions {
+                stored: stored.document.partitions,
+                configured,
+            }),
+            // The creation failed, and no other coordinator has created the settings.
+            None => Box::pin(self.agree_on_settings()).await,
+        }
+    }
+
+    /// Releases unwanted partitions, renews leases that expire soon, and takes free partitions.
+    /// Sends nothing if there is nothing to do.
+    pub(super) async fn upkeep(&self) -> Result<(), WorkError> {
+        let slots = self.slots.slots().await;
+        let all = self.config.partitions.all();
+        let wanted: Vec<u16> = all
+            .filter(|&index| u8::try_from(index).is_ok_and(|slot| slots.contains(slot)))
+            .collect();
+        let mut unwanted = Vec::new();
+        let mut held = Vec::new();
+        for (index, owned) in self.state().owned() {
+            owned.draining = !wanted.contains(&index);
+            if owned.draining {
+                unwanted.push(index);
+            }
+            held.push(index);
+        }
+        telemetry::partitions(held.len(), wanted.len());
+        join_all(unwanted.into_iter().map(|index| self.release(index, false))).await;
+        self.renew_leases().await;
+        let missing: Vec<u16> = wanted
+            .into_iter()
+            .filter(|index| !held.contains(index))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let free = self.find_free(&missing).await?;
+        join_all(free.into_iter().map(|free| self.take(free))).await;
+        Ok(())
+    }
+
+    async fn find_free(&self, missing: &[u16]) -> Result<Vec<Free>, WorkError> {
+        let names = missing.iter().map(|&at| self.config.partitions.name(at));
+        let query = Query::<WorkPartition>::across_partitions()
+            .filter(WorkPartition::PARTITION.is_in(names));
+        let rows = self.container.query(query).row_by_row().all().await?;
+        let found = Rows::apart(rows);
+        found.unreadable.iter().for_each(report);
+        // The holder of an unreadable partition is unknown.
+        let unreadable = found
+            .unreadable
+            .iter()
+            .filter_map(|one| one.location.as_ref());
+        let unreadable: Vec<&PartitionKey> = unreadable.map(|at| &at.partition_key).collect();
+        let rows = found.rows.into_iter();
+        let stored: HashMap<String, WorkPartition> = rows
+            .map(|row| (row.document.partition.clone(), row.document))
+            .collect();
+        let now = self.container.now();
+        let free = missing.iter().filter_map(|&index| {
+            let name = self.config.partitions.name(index);
+            if unreadable.contains(&&PartitionKey::from(name.as_str())) {
+                return None;
+            }
+            let Some(lease) = stored.get(&name) else {
+                return Some(Free::New(index));
+            };
+            let is_free = lease.owner.is_none()
+                || lease.until <= now
+                || lease.owner.as_deref() == Some(&*self.id);
+            is_free.then_some(Free::Former(index, lease.fence))
+        });
+        Ok(free.collect())
+    }
+
+    async fn take(&self, free: Free) {
+        let until = self.container.now() + self.config.lease;
+        let (index, fence) = match free {
+            Free::New(index) => (index, 1),
+            Free::Former(index, fence) => (index, fence + 1),
+        };
+        let won = match free {
+            Free::New(index) => {
+                let lease = WorkPartition {
+                    partition: self.config.partitions.name(index),
+                    owner: Some(self.id.to_string()),
+                    fence,
+                    until,
+                    token: String::new(),
+                };
+                self.container.create(&lease).await.map(drop)
+            }
+            Free::Former(index, former) => {
+                let patch = Patch::<WorkPartition>::new()
+                    .set(WorkPartition::OWNER, Some(self.id.to_string()))
+                    .set(WorkPartition::FENCE, fence)
+                    .set(WorkPartition::UNTIL, until)
+                    .set(WorkPartition::TOKEN, String::new())
+                    .when(WorkPartition::FENCE.eq(former));
+                self.container
+                    .patch(&self.lease_key(index), &patch)
+                    .await
+                    .map(drop)
+            }
+        };
+        let won = match won {
+            Err(error) if error.is_ambiguous() => self.is_held(index, fence).await,
+            other => other.map(|()| true),
+        };
+        match won {
+            Ok(true) => self.adopt(index, fence, until),
+            Ok(false) => {}
+            // Another coordinator was faster, or the next round tries again.
+            Err(error) => tracing::debug!(index, %error, "a partition was not taken"),
+        }
+    }
+
+    async fn is_held(&self, index: u16, fence: u64) -> Result<bool, Error> {
+        let latest = self.container.latest_committed();
+        let read = latest.read(&self.lease_key(index)).await?;
+        Ok(read.is_some_and(|stored| {
+            stored.document.fence == fence && stored.document.owner.as_deref() == Some(&*self.id)
+        }))
+    }
+
+    fn adopt(&self, index: u16, fence: u64, until: Timestamp) {
+        telemetry::lease("claimed");
+        tracing::debug!(index, fence, "a partition was taken");
+        self.state().partition(index).owned = Some(Owned {
+            fence,
+            until,
+            ..Owned::default()
+        });
+        self.sweep_wanted.store(true, Ordering::Release);
+        self.news.notify_waiters();
+    }
+
+    /// Renews leases in their last third. Writes to a partition renew its lease too.
+    async fn renew_leases(&self) {
+        let now = self.container.now();
+        let mut due = Vec::new();
+        for (index, owned) in self.state().owned() {
+            let left = owned.until.since(now);
+            if left < self.config.lease / 3 {
+                due.push((index, owned.fence, left));
+            }
+        }
+        let renewed = due.into_iter().map(|(index, fence, left)| async move {
+            telemetry::lease_left(left);
+            let until = now + self.config.lease;
+            let patch = Patch::<WorkPartition>::new()
+                .set(WorkPartition::UNTIL, until)
+                .when(WorkPartition::FENCE.eq(fence));
+            match self.container.patch(&self.lease_key(index), &patch).await {
+                Ok(_) => {
+                    telemetry::lease("renewed");
+                    let mut state = self.state();
+                    let owned = state.partition(index).owned.as_mut();
+                    if let Some(owned) = owned.filter(|owned| owned.fence == fence) {
+                        owned.until = owned.until.max(until);
+                    }
+                }
+                Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+                    self.lose(index);
+                }
+                Err(error) => {
+                    tracing::warn!(index, %error, "the lease of a partition was not renewed");
+                }
+            }
+        });
+        join_all(renewed).await;
+    }
+
+    /// Another coordinator holds the partition. Refuses claimed and reported messages here.
+    pub(super) fn lose(&self, index: u16) {
+        let mut state = self.state();
+        let held = state.partition(index);
+        if held.owned.take().is_none() {
+            return;
+        }
+        let void = extract(&mut held.queue, |pending| pending.report().is_some());
+        drop(state);
+        telemetry::lease("lost");
+        tracing::warn!(index, "another coordinator has taken a partition");
+        for pending in void {
+            let reason = pending.report().map(|report| report.claim.not_owner());
+            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
+        }
+        self.news.notify_waiters();
+    }
+
+    /// Releases every partition. Later reports are refused.
+    pub(super) async fn release_all(&self) {
+        let held: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
+        join_all(held.into_iter().map(|index| self.release(index, true))).await;
+    }
+
+    /// Releases a partition when no message of it is claimed, or by `force`.
+    async fn release(&self, index: u16, force: bool) {
+        let gate = self.gates.get(usize::from(index));
+        let Some(gate) = gate else { return };
+        // No batch is in flight while the lock is held.
+        let _held = gate.lock().await;
+        let fence = {
+            let mut state = self.state();
+            let held = state.partition(index);
+            let Some(owned) = &mut held.owned else { return };
+            owned.draining = true;
+            let at_rest = owned.streams.is_at_rest()
+                && held.queue.iter().all(|pending| pending.report().is_none());
+            if !at_rest && !force {
+                return;
+            }
+            owned.fence
+        };
+        let patch = Patch::<WorkPartition>::new()
+            .set(WorkPartition::OWNER, None)
+            .set(WorkPartition::UNTIL, Timestamp::default())
+            .when(WorkPartition::FENCE.eq(fence));
+        match self.container.patch(&self.lease_key(index), &patch).await {
+            Ok(_) => {
+                telemetry::lease("released");
+                self.state().partition(index).owned = None;
+            }
+            Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+                self.lose(index);
+            }
+            // The lease stays until it expires.
+            Err(error) => {
+                tracing::debug!(index, %error, "a partition was not released; its lease expires");
+            }
+        }
+    }
+
+    fn lease_key(&self, index: u16) -> WorkPartitionKey {
+        WorkPartitionKey::new(self.config.partitions.name(index))
+    }
+}

@@ -1,0 +1,230 @@
+//! When entries are written: at once, at the end of a scope, or at intervals.
+//!
+//! A strategy only triggers flushes. Entries wait in the queues of the coordinator, and a flush of
+//! any strategy also writes earlier entries. So strategies can be mixed, and the order does not
+//! depend on them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use super::entry::{WorkEntry, WorkReport};
+use super::error::WorkError;
+use super::exchange::Accepted;
+use super::inner::Inner;
+use super::new_work::NewWork;
+use super::settlement::{Receipt, Settlement};
+
+/// Accepts entries and triggers their writes. See [`Immediate`], [`Scoped`] and
+/// [`Interval`](super::Interval).
+///
+/// ```
+/// use cdb_work::{FlushStrategy, NewWork, WorkError};
+///
+/// /// Works with every strategy.
+/// async fn announce(strategy: &dyn FlushStrategy, order: &str) -> Result<(), WorkError> {
+///     let receipt = strategy.store(NewWork::outbox(order, "announced")).await;
+///     receipt.settled().await.map(drop) // the message is stored
+/// }
+/// ```
+#[async_trait]
+pub trait FlushStrategy: Send + Sync {
+    /// Accepts an entry. Its receipt resolves when it is written.
+    async fn submit(&self, entry: WorkEntry) -> Receipt;
+
+    /// Writes all entries that were submitted before.
+    ///
+    /// # Errors
+    /// When the service cannot be reached. Receipts have the outcome of each entry.
+    async fn flush(&self) -> Result<(), WorkError>;
+
+    /// Accepts a new message.
+    async fn store(&self, new: NewWork) -> Receipt {
+        self.submit(new.into()).await
+    }
+
+    /// Accepts a report.
+    async fn report(&self, report: WorkReport) -> Receipt {
+        self.submit(report.into()).await
+    }
+}
+
+/// Writes every entry at once: the least delay, the most requests.
+///
+/// ```
+/// use cdb_work::{Immediate, NewWork};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let now: Immediate = work.immediate();
+/// now.store(NewWork::inbox("order-7", "paid-1")).await?; // the message is stored
+/// # assert_eq!(work.claim(1, std::time::Duration::from_secs(60)).await.len(), 1);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Immediate {
+    inner: Arc<Inner>,
+}
+
+impl Immediate {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self { inner }
+    }
+
+    /// Stores a message.
+    ///
+    /// # Errors
+    /// When it was not stored, or may not have been.
+    pub async fn store(&self, new: NewWork) -> Result<Settlement, WorkError> {
+        self.submit(new.into()).await.settled().await
+    }
+
+    /// Writes a report.
+    ///
+    /// # Errors
+    /// When it was not written, or may not have been.
+    pub async fn report(&self, report: WorkReport) -> Result<Settlement, WorkError> {
+        self.submit(report.into()).await.settled().await
+    }
+}
+
+#[async_trait]
+impl FlushStrategy for Immediate {
+    async fn submit(&self, entry: WorkEntry) -> Receipt {
+        let taken = self.inner.accept(entry);
+        self.inner
+            .write_now(taken.place.into_iter().collect())
+            .await;
+        taken.receipt
+    }
+
+    async fn flush(&self) -> Result<(), WorkError> {
+        Ok(())
+    }
+}
+
+/// Writes on commit: one request per virtual partition for all submitted entries.
+///
+/// When dropped without a commit, it writes in the background. Without a Tokio runtime the entries
+/// are lost, which the log and their receipts report.
+///
+/// ```
+/// use cdb_work::{FlushStrategy as _, NewWork};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let scope = work.scoped();
+/// for number in 0..10 {
+///     scope.store(NewWork::inbox("order-7", format!("event-{number}"))).await;
+/// }
+/// scope.commit().await?; // ten messages, one batch
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Scoped {
+    open: OpenEntries,
+}
+
+impl Scoped {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self {
+            open: OpenEntries::new(inner),
+        }
+    }
+
+    /// Writes all submitted entries.
+    ///
+    /// # Errors
+    /// When the service cannot be reached. Unwritten entries are withdrawn with this error, and the
+    /// claims of their reports are void.
+    pub async fn commit(self) -> Result<(), WorkError> {
+        self.flush().await
+    }
+}
+
+#[async_trait]
+impl FlushStrategy for Scoped {
+    async fn submit(&self, entry: WorkEntry) -> Receipt {
+        self.open.submit(entry).0
+    }
+
+    async fn flush(&self) -> Result<(), WorkError> {
+        let mut opened = self.open.take();
+        let error = self.open.inner.write_now(opened.places.clone()).await;
+        // Written or withdrawn.
+        opened.places.clear();
+        error.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Scoped {
+    fn drop(&mut self) {
+        let places = std::mem::take(&mut self.open.take().places);
+        if places.is_empty() {
+            return;
+        }
+        let inner = self.open.inner.clone();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(async move {
+                    if let Some(error) = inner.write_now(places).await {
+                        tracing::error!(%error, "the entries of a dropped scope were not written");
+                    }
+                });
+            }
+            Err(_) => inner.abandon(&places),
+        }
+    }
+}
+
+/// The submitted entries of a strategy that are not yet written.
+#[derive(Debug)]
+pub(super) struct OpenEntries {
+    pub(super) inner: Arc<Inner>,
+    places: Mutex<BTreeSet<(u16, u64)>>,
+}
+
+/// Entries that are being written. Those left in `places` are open again on drop, also when the
+/// flush is cancelled.
+#[derive(Debug)]
+pub(super) struct Opened<'a> {
+    entries: &'a OpenEntries,
+    pub(super) places: Vec<(u16, u64)>,
+}
+
+impl OpenEntries {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self {
+            inner,
+            places: Mutex::default(),
+        }
+    }
+
+    /// Queues an entry. Returns how many are open.
+    pub(super) fn submit(&self, entry: WorkEntry) -> (Receipt, usize) {
+        let Accepted { place, receipt } = self.inner.accept(entry);
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.extend(place);
+        (receipt, places.len())
+    }
+
+    pub(super) fn take(&self) -> Opened<'_> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        Opened {
+            entries: self,
+            places: std::mem::take(&mut *places).into_iter().collect(),
+        }
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        let mut places = self
+            .entries
+            .places
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        places.extend(self.places.drain(..));
+    }
+}

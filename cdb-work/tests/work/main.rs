@@ -1,0 +1,18 @@
+//! The work coordinator on an embedded emulator: order, completion, hand-over, lost entries.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../cdb-coordination/tests/backend/mod.rs"]
+mod backend;
+mod events;
+mod faults;
+mod handover;
+mod metrics;
+mod order;
+#[path = "../../../cdb-coordination/tests/recorded/mod.rs"]
+mod recorded;
+#[path = "../../../cdb-coordination/tests/skewed/mod.rs"]
+mod skewed;
+mod strategies;
+mod test_env;
+mod unreadable;

@@ -1,0 +1,356 @@
+//! Streams: messages are handled one after the other, each once, also with failures.
+
+use cdb_model::Query;
+use cdb_work::{Exhausted, FlushStrategy, NewWork, Settlement, WorkBatch, WorkError, WorkStatus};
+
+use crate::test_env::{Applied, TestEnv, applied, config, message, next, nothing};
+
+#[tokio::test(start_paused = true)]
+async fn one_call_stores_completes_and_claims() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let mut batch = WorkBatch {
+        claim: 10,
+        ..WorkBatch::default()
+    };
+    batch
+        .entries
+        .extend((1..=3).map(|n| message("a", n).into()));
+    batch.entries.push(message("b", 1).into());
+    let done = work.process(batch).await;
+    let stored: Vec<_> = done.settled.into_iter().map(Result::unwrap).collect();
+    let at = |sequence| Settlement::Stored { sequence };
+    assert_eq!(stored, [at(1), at(2), at(3), at(1)]);
+    assert_eq!(done.claimed.len(), 2, "the first of each stream");
+    let mut batch = WorkBatch {
+        claim: 10,
+        ..WorkBatch::default()
+    };
+    batch.entries.extend(
+        done.claimed
+            .into_iter()
+            .map(|claimed| applied(claimed).into()),
+    );
+    let done = work.process(batch).await;
+    assert!(
+        done.settled
+            .iter()
+            .all(|settled| matches!(settled, Ok(Settlement::Done)))
+    );
+    assert_eq!(done.claimed.len(), 1);
+    assert_eq!(done.claimed[0].message().message_id, "2");
+    assert_eq!(env.applied().await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_is_dropped_also_after_the_completion_of_the_message() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let now = work.immediate();
+    let sequence = |n| Settlement::Stored { sequence: n };
+    assert_eq!(now.store(message("a", 1)).await.unwrap(), sequence(1));
+    assert_eq!(
+        now.store(message("a", 1)).await.unwrap(),
+        Settlement::Duplicate
+    );
+    now.report(next(&work).await.done()).await.unwrap();
+    let other = env.open_share(config(), 7, 8).await;
+    let from_elsewhere = other.immediate();
+    assert_eq!(
+        from_elsewhere.store(message("a", 1)).await.unwrap(),
+        Settlement::Duplicate
+    );
+    assert_eq!(
+        from_elsewhere.store(message("a", 2)).await.unwrap(),
+        sequence(2)
+    );
+    // The same id in another stream is another message.
+    assert_eq!(now.store(message("b", 1)).await.unwrap(), sequence(1));
+    let both = [next(&work).await, next(&work).await];
+    assert!(
+        both.iter()
+            .any(|claimed| claimed.message().message_id == "2")
+    );
+    nothing(&work).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn duplicates_among_new_messages_leave_no_gap() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let mut batch = WorkBatch::default();
+    for number in [1, 2, 2, 1, 3] {
+        batch.entries.push(message("a", number).into());
+    }
+    let settled = work.process(batch).await.settled;
+    let kinds: Vec<Option<u64>> = settled
+        .into_iter()
+        .map(|settled| match settled.unwrap() {
+            Settlement::Stored { sequence } => Some(sequence),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kinds, [Some(1), Some(2), None, None, Some(3)]);
+    for expected in ["1", "2", "3"] {
+        let claimed = next(&work).await;
+        assert_eq!(claimed.message().message_id, expected);
+        work.immediate().report(claimed.done()).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_message_continues_with_its_remaining_stages() {
+    const INVOICED: WorkStatus = WorkStatus::user::<0>();
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let now = work.immediate();
+    let needs = WorkStatus::PUBLISHED | WorkStatus::PROJECTION_DONE | INVOICED;
+    now.store(NewWork::outbox("a", "1").needing(needs))
+        .await
+        .unwrap();
+    now.store(NewWork::outbox("a", "2")).await.unwrap();
+    let claimed = next(&work).await;
+    assert_eq!(claimed.left(), needs);
+    let passed = now
+        .report(claimed.reached(WorkStatus::PUBLISHED | INVOICED))
+        .await;
+    assert_eq!(passed.unwrap(), Settlement::Progressed);
+    let failed = now
+        .report(claimed.failed("the view does not exist"))
+        .await
+        .unwrap();
+    assert!(matches!(failed, Settlement::Retrying { .. }), "{failed:?}");
+    drop((work, now));
+    // Another coordinator takes over after the lease of the first, which was not shut down.
+    let work = env.open(config()).await;
+    let claimed = next(&work).await;
+    assert_eq!(claimed.message().message_id, "1", "the second waits");
+    assert_eq!(claimed.left(), WorkStatus::PROJECTION_DONE);
+    assert_eq!(claimed.message().attempts, 1);
+    assert_eq!(
+        claimed.message().last_failure.as_deref(),
+        Some("the view does not exist")
+    );
+    let now = work.immediate();
+    now.report(claimed.reached(WorkStatus::PROJECTION_DONE))
+        .await
+        .unwrap();
+    assert_eq!(next(&work).await.message().message_id, "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decides() {
+    let env = TestEnv::start().await;
+    let mut settings = config();
+    settings.retry.most_attempts = 2;
+    let work = env.open(settings).await;
+    let now = work.immediate();
+    for n in 1..=3 {
+        now.store(message("a", n)).await.unwrap();
+    }
+    let fail = async || {
+        let claimed = next(&work).await;
+        assert_eq!(claimed.message().message_id, "1");
+        now.report(claimed.failed("no")).await.unwrap()
+    };
+    fail().await;
+    assert_eq!(fail().await, Settlement::SetAside);
+    nothing(&work).await;
+    let aside = work.set_aside(10).await.unwrap();
+    assert_eq!(aside.len(), 1);
+    assert_eq!(aside[0].last_failure.as_deref(), Some("no"));
+    work.redrive(&aside[0]).await.unwrap();
+    let again = work.redrive(&aside[0]).await.unwrap_err();
+    assert!(matches!(again, WorkError::NotSetAside { .. }), "{again}");
+    fail().await;
+    fail().await;
+    let aside = work.set_aside(10).await.unwrap();
+    work.discard(&aside[0]).await.unwrap();
+    assert!(work.set_aside(10).await.unwrap().is_empty());
+    for expected in ["2", "3"] {
+        let claimed = next(&work).await;
+        assert_eq!(claimed.message().message_id, expected);
+        now.report(claimed.done()).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_may_be_skipped_instead() {
+    let env = TestEnv::start().await;
+    let mut settings = config();
+    settings.retry.most_attempts = 1;
+    settings.retry.exhausted = Exhausted::SkipMessage;
+    let work = env.open(settings).await;
+    let now = work.immediate();
+    now.store(message("a", 1)).await.unwrap();
+    now.store(message("a", 2)).await.unwrap();
+    now.report(next(&work).await.failed("no")).await.unwrap();
+    assert_eq!(next(&work).await.message().message_id, "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_effect_refuses_its_report_and_the_later_ones() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let scope = work.scoped();
+    for n in 1..=2 {
+        scope.store(message("a", n)).await;
+    }
+    scope.flush().await.unwrap();
+    let first = next(&work).await;
+    let mut effects = first.effects::<crate::test_env::Shop>();
+    let twice = Applied {
+        partition: first.message().partition.clone(),
+        unique: "one".to_owned(),
+        stream: String::new(),
+        message_id: String::new(),
+    };
+    effects.create(&twice).unwrap();
+    effects.create(&twice).unwrap();
+    let first = scope
+        .report(first.done().with_effects(&effects).unwrap())
+        .await;
+    let second = scope.report(next(&work).await.done()).await;
+    scope.commit().await.unwrap();
+    let first = first.settled().await.unwrap_err();
+    assert!(matches!(first, WorkError::EffectRefused { .. }), "{first}");
+    let second = second.settled().await.unwrap_err();
+    assert!(matches!(second, WorkError::AfterFailure { .. }), "{second}");
+    assert!(env.applied().await.is_empty());
+    assert_eq!(next(&work).await.message().message_id, "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_claimed_again_after_its_claim_was_dropped() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    work.immediate().store(message("a", 1)).await.unwrap();
+    drop(next(&work).await);
+    let report = next(&work).await.done();
+    nothing(&work).await;
+    drop(report);
+    next(&work).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_cannot_be_stored_is_refused_alone() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let mut batch = WorkBatch::default();
+    batch.entries.push(message("a", 1).into());
+    batch.entries.push(
+        message("a", 2)
+            .with_body("big", "x".repeat(3_000_000))
+            .into(),
+    );
+    batch.entries.push(message(&"s".repeat(2000), 1).into());
+    batch.entries.push(message("a", 3).into());
+    let settled = work.process(batch).await.settled;
+    assert!(matches!(settled[0], Ok(Settlement::Stored { sequence: 1 })));
+    assert!(
+        matches!(settled[1], Err(WorkError::Unfit(_))),
+        "{settled:?}"
+    );
+    assert!(
+        matches!(settled[2], Err(WorkError::Unfit(_))),
+        "{settled:?}"
+    );
+    assert!(matches!(settled[3], Ok(Settlement::Stored { sequence: 2 })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_not_claimed_before_its_time_and_its_stream_waits() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let now = work.immediate();
+    let later = env.shop.now() + std::time::Duration::from_millis(400);
+    now.store(message("a", 1).not_before(later)).await.unwrap();
+    now.store(message("a", 2)).await.unwrap();
+    nothing(&work).await;
+    let claimed = next(&work).await;
+    assert_eq!(claimed.message().message_id, "1");
+    assert!(env.shop.now() >= later);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_streams_are_deleted_and_can_start_again() {
+    let env = TestEnv::start().await;
+    let mut settings = config();
+    settings.remember = std::time::Duration::ZERO;
+    let work = env.open(settings).await;
+    let now = work.immediate();
+    now.store(message("a", 1)).await.unwrap();
+    now.report(next(&work).await.done()).await.unwrap();
+    now.store(message("b", 1)).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    assert_eq!(
+        work.forget_streams(std::time::Duration::ZERO)
+            .await
+            .unwrap(),
+        1
+    );
+    let streams = env.shop.view::<cdb_work::Work>();
+    let left = streams.query(Query::<cdb_work::WorkStream>::across_partitions().count());
+    assert_eq!(left.first().await.unwrap(), Some(1));
+    let stored = now.store(message("a", 2)).await.unwrap();
+    assert_eq!(stored, Settlement::Stored { sequence: 1 });
+    let both = [next(&work).await, next(&work).await];
+    assert!(both.iter().any(|one| one.message().stream == "a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_deletes_idle_streams_by_itself() {
+    let env = TestEnv::start().await;
+    let mut settings = config();
+    settings.remember = std::time::Duration::ZERO;
+    settings.forget = std::time::Duration::from_millis(50);
+    let work = env.open(settings).await;
+    let now = work.immediate();
+    now.store(message("open", 1)).await.unwrap();
+    let open = next(&work).await;
+    for stream in 0..120 {
+        now.store(message(&stream.to_string(), 1)).await.unwrap();
+        now.report(next(&work).await.done()).await.unwrap();
+    }
+    let streams = env.shop.view::<cdb_work::Work>();
+    let mut left = Vec::new();
+    for _ in 0..300 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let query = Query::<cdb_work::WorkStream>::across_partitions();
+        left = streams.query(query).all().await.unwrap();
+        if left.len() == 1 {
+            break;
+        }
+    }
+    let names: Vec<&str> = left.iter().map(|row| &*row.document.stream).collect();
+    assert_eq!(names, ["open"]);
+    now.report(open.done()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_query_of_the_coordinator_scans() {
+    use cdb_model::{Container, Timestamp};
+    use cdb_work::{Work, WorkMessage, WorkStream};
+    let definition = Work::definition();
+    let policy = definition.indexing_policy();
+    let names = ["work-000", "work-001"];
+    let waiting = Query::<WorkMessage>::across_partitions()
+        .filter(WorkMessage::WAITING_SINCE.ge(Timestamp::default()))
+        .filter(WorkMessage::PARTITION.is_in(names))
+        .order_by(WorkMessage::BY_WAITING.asc());
+    let streams = Query::<WorkStream>::across_partitions()
+        .filter(WorkStream::PARTITION.is_in(names))
+        .filter(WorkStream::STREAM.is_in(["a"]));
+    let duplicates =
+        Query::<WorkMessage>::in_partition("work-000").filter(WorkMessage::MESSAGE_ID.is_in(["1"]));
+    for explained in [
+        waiting.explain(policy, "type"),
+        streams.explain(policy, "type"),
+        duplicates.explain(policy, "type"),
+    ] {
+        assert!(
+            explained.is_served() && explained.leftover.is_empty(),
+            "{explained}"
+        );
+    }
+}

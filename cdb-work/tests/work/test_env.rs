@@ -1,0 +1,183 @@
+//! A container with coordinators, and documents that are written together with reports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{
+    Bootstrap, ContainerClient, DatabaseClient, FeedStart, RetryConfig, SimulatedTime,
+};
+use cdb_coordination::InMemoryLeaseProvider;
+use cdb_emulator::Emulator;
+use cdb_model::{Container, Document, Patch};
+use cdb_work::{ClaimedWork, NewWork, Partitions, Work, WorkConfig, WorkCoordinator, WorkReport};
+use serde::{Deserialize, Serialize};
+
+use crate::backend::Backend;
+use crate::skewed::Skewed;
+
+/// The effect of one message, under an id of its own, so a second effect is a second document.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "applied", id = "{partition}:applied:{unique}")]
+pub(crate) struct Applied {
+    #[document(partition_key)]
+    pub(crate) partition: String,
+    pub(crate) unique: String,
+    pub(crate) stream: String,
+    pub(crate) message_id: String,
+}
+
+/// How many messages of a stream were applied.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "tally", id = "{partition}:tally:{stream}")]
+pub(crate) struct Tally {
+    #[document(partition_key)]
+    pub(crate) partition: String,
+    pub(crate) stream: String,
+    #[document(index)]
+    pub(crate) last: u64,
+    pub(crate) count: u64,
+}
+
+#[derive(Container, Clone, Debug)]
+pub(crate) enum Shop {
+    #[container(extends)]
+    Work(Work),
+    Applied(Applied),
+    Tally(Tally),
+}
+
+pub(crate) struct TestEnv {
+    backend: Backend,
+    pub(crate) shop: ContainerClient<Shop>,
+}
+
+pub(crate) fn config() -> WorkConfig {
+    let mut config = WorkConfig::default();
+    config.partitions = Partitions::new(4).unwrap();
+    config.lease = Duration::from_secs(2);
+    config.upkeep = Duration::from_millis(100);
+    config.longest_pause = Duration::from_millis(50);
+    config.sweep = Duration::from_millis(300);
+    config.retry.first = Duration::from_millis(20);
+    config
+}
+
+impl TestEnv {
+    pub(crate) async fn start() -> Self {
+        let backend = Backend::start(1, Some(SimulatedTime::new())).await;
+        let shop = Self::database(&backend)
+            .bootstrap::<Shop>("work", Bootstrap::CreateIfMissing)
+            .await
+            .unwrap();
+        Self { backend, shop }
+    }
+
+    /// The emulator, which injects faults and counts requests; `None` on an account.
+    pub(crate) fn emulator(&self) -> Option<&Emulator> {
+        self.backend.emulator.as_ref()
+    }
+
+    fn database(backend: &Backend) -> DatabaseClient {
+        let retry = RetryConfig::default()
+            .with_deadline(Duration::from_secs(2))
+            .with_delays(Duration::from_millis(2), Duration::from_millis(50));
+        let client = backend.builder().retry(retry).build().unwrap();
+        client.database(&backend.database)
+    }
+
+    /// Opens a coordinator with a clock that is ten seconds ahead or behind.
+    pub(crate) async fn open_skewed(&self, config: WorkConfig, ahead: bool) -> WorkCoordinator {
+        let network = Skewed::new(self.backend.time.clone(), ahead);
+        let client = self.backend.builder().transport(network);
+        let database = client.build().unwrap().database(&self.backend.database);
+        let slots = Arc::new(InMemoryLeaseProvider::all());
+        let work = WorkCoordinator::open(database.container("work"), slots, config);
+        work.await.unwrap()
+    }
+
+    /// The container with other document types.
+    pub(crate) fn spoiler<C: Container>(&self) -> ContainerClient<C> {
+        Self::database(&self.backend).container("work")
+    }
+
+    pub(crate) async fn open(&self, config: WorkConfig) -> WorkCoordinator {
+        self.open_share(config, 0, 1).await
+    }
+
+    /// Opens a coordinator with a new client, as in another process.
+    pub(crate) async fn open_share(
+        &self,
+        config: WorkConfig,
+        index: u32,
+        of: u32,
+    ) -> WorkCoordinator {
+        let container = Self::database(&self.backend).container("work");
+        let slots = Arc::new(InMemoryLeaseProvider::share(index, of));
+        WorkCoordinator::open(container, slots, config)
+            .await
+            .unwrap()
+    }
+
+    /// All effects, in the order of the commits.
+    pub(crate) async fn applied(&self) -> Vec<Applied> {
+        let mut feed = self.shop.change_feed(FeedStart::Beginning);
+        let mut all = Vec::new();
+        loop {
+            let changes = feed.next_changes().await.unwrap();
+            if changes.is_empty() {
+                return all;
+            }
+            all.extend(
+                changes
+                    .into_iter()
+                    .filter_map(|change| match change.document {
+                        Shop::Applied(applied) => Some(applied),
+                        Shop::Work(_) | Shop::Tally(_) => None,
+                    }),
+            );
+        }
+    }
+}
+
+pub(crate) fn message(stream: &str, number: usize) -> NewWork {
+    NewWork::inbox(stream, number.to_string()).with_body("count", format!("{{\"n\":{number}}}"))
+}
+
+/// The report that completes a message, with its effect.
+pub(crate) fn applied(claimed: ClaimedWork) -> WorkReport {
+    let message = claimed.message().clone();
+    let mut effects = claimed.effects::<Shop>();
+    effects
+        .create(&Applied {
+            partition: message.partition,
+            unique: uuid::Uuid::new_v4().to_string(),
+            stream: message.stream,
+            message_id: message.message_id,
+        })
+        .unwrap();
+    claimed.done().with_effects(&effects).unwrap()
+}
+
+/// The same report, refused by the store unless the message follows the one applied before it.
+pub(crate) fn applied_in_order(claimed: ClaimedWork) -> WorkReport {
+    let number: u64 = claimed.message().message_id.parse().unwrap();
+    let key = TallyKey::new(&*claimed.message().partition, &*claimed.message().stream);
+    let patch = Patch::<Tally>::new()
+        .set(Tally::LAST, number)
+        .incr(Tally::COUNT, 1)
+        .when(Tally::LAST.eq(number - 1));
+    let mut effects = claimed.effects::<Shop>();
+    effects.patch(&key, &patch).unwrap();
+    applied(claimed).with_effects(&effects).unwrap()
+}
+
+/// Claims the next message.
+pub(crate) async fn next(work: &WorkCoordinator) -> ClaimedWork {
+    let mut claimed = work.claim(1, Duration::from_secs(5)).await;
+    claimed.pop().expect("a message is claimed")
+}
+
+pub(crate) async fn nothing(work: &WorkCoordinator) {
+    let claimed = work.claim(1, Duration::from_millis(150)).await;
+    assert!(claimed.is_empty(), "{claimed:?}");
+}
