@@ -30,6 +30,14 @@ pub struct WorkConfig {
     /// How long a partition is leased, 15 s by default. After that, other coordinators take over
     /// the messages of a killed one.
     pub lease: Duration,
+    /// How long a message may be claimed, 5 minutes by default. After that the attempt counts as failed
+    /// and its report is refused. [`ClaimedWork::renew`](super::ClaimedWork::renew) starts the time
+    /// again.
+    pub claim_timeout: Duration,
+    /// How long the streams of a partition pause at a hand-over to another coordinator, 5 s by
+    /// default. If a message is claimed for longer, the other streams of the partition continue here
+    /// until it has ended.
+    pub drain: Duration,
     /// The interval of renewing leases and taking free partitions, 1 s by default.
     pub upkeep: Duration,
     /// The longest wait between two searches without messages, 1 s by default. The first wait is 20
@@ -57,6 +65,8 @@ impl Default for WorkConfig {
             name: "work".to_owned(),
             partitions: Partitions::default(),
             lease: Duration::from_secs(15),
+            claim_timeout: Duration::from_secs(300),
+            drain: Duration::from_secs(5),
             upkeep: Duration::from_secs(1),
             longest_pause: Duration::from_secs(1),
             sweep: Duration::from_secs(10),
@@ -83,8 +93,8 @@ impl WorkConfig {
 /// use cdb_work::{Exhausted, WorkConfig};
 ///
 /// let mut config = WorkConfig::default();
-/// assert_eq!(config.retry.most_attempts, 10);
-/// config.retry.most_attempts = 3;
+/// assert_eq!(config.retry.max_attempts, 10);
+/// config.retry.max_attempts = 3;
 /// config.retry.exhausted = Exhausted::SkipMessage;
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -94,8 +104,9 @@ pub struct WorkRetry {
     pub first: Duration,
     /// The longest delay, 5 minutes by default.
     pub longest: Duration,
-    /// How often a message is tried, 10 by default.
-    pub most_attempts: u32,
+    /// How often a message is tried, 10 by default. An attempt counts as failed without a report too:
+    /// its handler panicked, its claim was dropped or timed out, or its process ended.
+    pub max_attempts: u32,
     /// What happens to the message after the last attempt.
     pub exhausted: Exhausted,
 }
@@ -105,7 +116,7 @@ impl Default for WorkRetry {
         Self {
             first: Duration::from_secs(1),
             longest: Duration::from_secs(300),
-            most_attempts: 10,
+            max_attempts: 10,
             exhausted: Exhausted::HoldStream,
         }
     }
@@ -135,7 +146,7 @@ impl WorkRetry {
     /// Decides what happens after a failure. The jitter derives from the message id, so messages
     /// that failed together are not retried together.
     pub(super) fn judge(&self, message: &WorkMessage, now: Timestamp) -> Verdict {
-        if message.attempts >= self.most_attempts {
+        if message.attempts >= self.max_attempts {
             return match self.exhausted {
                 Exhausted::HoldStream => Verdict::SetAside { now },
                 Exhausted::SkipMessage => Verdict::Skip,

@@ -8,7 +8,7 @@ use cdb_client::ContainerClient;
 use tokio::time::Instant;
 
 use super::config::WorkConfig;
-use super::documents::Work;
+use super::documents::{Lane, Work};
 use super::entry::{ClaimedWork, WorkEntry};
 use super::error::WorkError;
 use super::exchange::Accepted;
@@ -47,6 +47,9 @@ pub struct WorkCoordinator {
     pub(super) inner: Arc<Inner>,
 }
 
+/// The wait after the start of an attempt could not be stored.
+const UNSTARTED_PAUSE: Duration = Duration::from_millis(100);
+
 /// The input of [`WorkCoordinator::process`].
 ///
 /// ```
@@ -55,7 +58,7 @@ pub struct WorkCoordinator {
 /// # setup::with_work(async |work| {
 ///
 /// let entries = ["order-7", "order-8"].map(|order| NewWork::inbox(order, "paid-1").into());
-/// let done = work.process(WorkBatch { entries: entries.into(), claim: 10 }).await;
+/// let done = work.process(WorkBatch { entries: entries.into(), claim: 10, lane: None }).await;
 /// assert_eq!(done.claimed.len(), 2); // one message of each stream
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
@@ -65,6 +68,8 @@ pub struct WorkBatch {
     pub entries: Vec<WorkEntry>,
     /// How many messages to claim.
     pub claim: usize,
+    /// The lane of the claimed messages; both by default.
+    pub lane: Option<Lane>,
 }
 
 /// The output of [`WorkCoordinator::process`].
@@ -75,7 +80,7 @@ pub struct WorkBatch {
 /// # setup::with_work(async |work| {
 ///
 /// let entries = vec![NewWork::inbox("order-7", "paid-1").into()];
-/// let done: Processed = work.process(WorkBatch { entries, claim: 0 }).await;
+/// let done: Processed = work.process(WorkBatch { entries, ..WorkBatch::default() }).await;
 /// assert!(matches!(done.settled[..], [Ok(Settlement::Stored { sequence: 1 })]));
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
@@ -151,7 +156,7 @@ impl WorkCoordinator {
         }
         let claimed = match batch.claim {
             0 => Vec::new(),
-            most => self.claim(most, Duration::ZERO).await,
+            most => self.claim_from(batch.lane, most, Duration::ZERO).await,
         };
         Processed { settled, claimed }
     }
@@ -159,6 +164,18 @@ impl WorkCoordinator {
     /// Claims up to `most` messages, each the next one of its stream, longest waiting first. Waits
     /// up to `wait` for the first one.
     pub async fn claim(&self, most: usize, wait: Duration) -> Vec<ClaimedWork> {
+        self.claim_from(None, most, wait).await
+    }
+
+    /// Claims up to `most` messages of one lane, or of both. Two workers can share a coordinator:
+    /// one handles the inbox, the other publishes the outbox.
+    pub async fn claim_from(
+        &self,
+        lane: impl Into<Option<Lane>>,
+        most: usize,
+        wait: Duration,
+    ) -> Vec<ClaimedWork> {
+        let lane = lane.into();
         let inner = &self.inner;
         let deadline = Instant::now() + wait;
         loop {
@@ -166,19 +183,27 @@ impl WorkCoordinator {
             tokio::pin!(news);
             // Count notifications from here on, also those before the wait.
             news.as_mut().enable();
-            let claimed = inner.hand_out(most);
+            let handed_out = inner.hand_out(lane, most);
+            let is_unstarted = !handed_out.is_empty();
+            let claimed = inner.start(handed_out).await;
             if !claimed.is_empty() || inner.stop.is_cancelled() {
                 return claimed;
             }
             let searched = inner.search().await;
-            if searched.found_some {
+            if searched.found_some && !is_unstarted {
                 continue;
             }
             let now = Instant::now();
             if now >= deadline {
                 return Vec::new();
             }
-            let next = searched.again_at.min(inner.next_due_at(now)).min(deadline);
+            let next = if is_unstarted {
+                // The store refuses writes: do not try again at once.
+                now + UNSTARTED_PAUSE
+            } else {
+                searched.again_at.min(inner.next_due_at(lane, now))
+            };
+            let next = next.min(deadline);
             tokio::select! {
                 () = &mut news => {}
                 () = inner.stop.cancelled() => {}

@@ -288,6 +288,11 @@ pub struct WorkMessage {
     pub needs: WorkStatus,
     /// How many attempts failed.
     pub attempts: u32,
+    /// The fence under which an attempt was started that has no stored outcome. Written before a
+    /// message is handed out that failed before or was taken over from another coordinator. Under
+    /// another fence it tells that the process of the attempt ended without a report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_under: Option<u64>,
     /// The reason of the last failure.
     #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
 
 use super::claim::Claim;
+use super::delivery::Delivery;
 use super::documents::{Work, WorkMessage};
 use super::inner::Inner;
 use super::new_work::NewWork;
@@ -14,8 +15,8 @@ use super::status::WorkStatus;
 
 /// A claimed message. Until it is completed, no later message of its stream is claimed.
 ///
-/// A message is claimed again when the claim is dropped without a report, or the report is dropped
-/// without being submitted.
+/// When the claim is dropped without a report, or the report without being submitted, the attempt
+/// counts as failed. [`release`](Self::release) returns a message without counting an attempt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,14 +38,17 @@ use super::status::WorkStatus;
 #[derive(Debug)]
 pub struct ClaimedWork {
     pub(super) message: Arc<WorkMessage>,
+    pub(super) delivery: Delivery,
     pub(super) held: HeldClaim,
 }
 
-/// Returns a claim when it is dropped, unless its report was submitted.
+/// Ends a claim when it is dropped, unless its report was submitted.
 #[derive(Debug)]
 pub(super) struct HeldClaim {
     pub(super) claim: Claim,
     pub(super) home: Weak<Inner>,
+    /// Whether the message was handed out, so that dropping the claim is a failed attempt.
+    pub(super) is_delivered: bool,
 }
 
 impl HeldClaim {
@@ -58,7 +62,7 @@ impl HeldClaim {
 impl Drop for HeldClaim {
     fn drop(&mut self) {
         if let Some(inner) = self.home.upgrade() {
-            inner.give_back(&self.claim);
+            inner.drop_claim(&self.claim, self.is_delivered);
         }
     }
 }
@@ -67,6 +71,23 @@ impl ClaimedWork {
     /// The stored message.
     pub fn message(&self) -> &WorkMessage {
         &self.message
+    }
+
+    /// How the message came here: new, retried, or taken over from another coordinator.
+    pub fn delivery(&self) -> Delivery {
+        self.delivery
+    }
+
+    /// Starts the claim's time-out ([`WorkConfig::claim_timeout`](super::WorkConfig::claim_timeout))
+    /// again. Returns `false` when the claim is no longer held: stop, the report would be refused.
+    pub fn renew(&self) -> bool {
+        let inner = self.held.home.upgrade();
+        inner.is_some_and(|inner| inner.renew(&self.held.claim))
+    }
+
+    /// Returns the message, to be claimed again at once. Counts no attempt.
+    pub fn release(mut self) {
+        self.held.is_delivered = false;
     }
 
     /// The stages that the message still needs, without those of earlier reports.
@@ -182,7 +203,7 @@ impl WorkReport {
 /// let claimed = work.claim(10, std::time::Duration::from_secs(60)).await;
 /// let ends = claimed.into_iter().map(|message| WorkEntry::Report(message.done()));
 /// let news = WorkEntry::Store(NewWork::outbox("order-7", "announced"));
-/// let batch = WorkBatch { entries: ends.chain([news]).collect(), claim: 0 };
+/// let batch = WorkBatch { entries: ends.chain([news]).collect(), ..WorkBatch::default() };
 /// let done = work.process(batch).await;
 /// assert_eq!(done.settled.into_iter().filter_map(Result::ok).count(), 2);
 /// # work.shutdown().await?; Ok(()) }).unwrap();

@@ -1,13 +1,19 @@
 //! Accepts entries and hands out messages.
 
+use cdb_model::Timestamp;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
+use super::attempt::{HandOut, OWNER_LOST};
 use super::claim::Claim;
+use super::documents::Lane;
 use super::entry::{ClaimedWork, HeldClaim, Reported, WorkEntry, WorkReport};
 use super::inner::Inner;
 use super::new_work::NewWork;
 use super::queue::{NotedReport, PendingKind};
 use super::settlement::Receipt;
+use super::state::State;
+use super::stream_order::{Next, Taken};
 use super::telemetry;
 
 /// An accepted entry.
@@ -81,7 +87,9 @@ impl Inner {
         }
     }
 
-    pub(super) fn hand_out(&self, most: usize) -> Vec<ClaimedWork> {
+    /// Takes up to `most` messages of a lane, or of all, to hand out.
+    pub(super) fn hand_out(&self, lane: Option<Lane>, most: usize) -> Vec<HandOut> {
+        self.fail_timed_out();
         let now = self.container.now();
         let mut claimed = Vec::new();
         let mut state = self.state();
@@ -89,30 +97,35 @@ impl Inner {
         let first = state.turn;
         for offset in 0..count {
             let index = (first + offset) % count;
-            let Some(owned) = &mut state.partitions[index].owned else {
-                continue;
-            };
-            // After the lease another coordinator may hold the partition, and the fence would
-            // refuse the report.
-            if owned.draining || owned.until <= now {
-                continue;
-            }
             while claimed.len() < most
-                && let Some((key, message, epoch)) = owned.streams.take(now)
+                && let Some((claim, taken)) = self.take_from(&mut state, index, lane, now)
             {
-                telemetry::claimed(&message, now);
-                let claim = Claim {
-                    owner: self.id.clone(),
-                    partition: u16::try_from(index).unwrap_or(u16::MAX),
-                    fence: owned.fence,
-                    epoch,
-                    key,
-                    sequence: message.sequence,
-                    message_id: message.message_id.clone(),
-                };
-                let home = self.this.clone();
-                let held = HeldClaim { claim, home };
-                claimed.push(ClaimedWork { message, held });
+                match taken.next {
+                    Next::FailEarlierAttempt => {
+                        self.fail_attempt(&mut state, &claim, OWNER_LOST.to_owned());
+                    }
+                    Next::HandOut {
+                        delivery,
+                        store_start,
+                    } => {
+                        telemetry::claimed(&taken.message, now);
+                        let held = HeldClaim {
+                            claim,
+                            home: self.this.clone(),
+                            is_delivered: false,
+                        };
+                        let message = taken.message;
+                        let claimed_work = ClaimedWork {
+                            message,
+                            delivery,
+                            held,
+                        };
+                        claimed.push(HandOut {
+                            claimed: claimed_work,
+                            store_start,
+                        });
+                    }
+                }
             }
             if claimed.len() == most {
                 state.turn = index + 1;
@@ -120,5 +133,29 @@ impl Inner {
             }
         }
         claimed
+    }
+
+    fn take_from(
+        &self,
+        state: &mut State,
+        index: usize,
+        lane: Option<Lane>,
+        now: Timestamp,
+    ) -> Option<(Claim, Taken)> {
+        let owned = state.partitions[index].owned.as_mut()?;
+        // After the lease another coordinator may hold the partition, and the fence would refuse
+        // the report.
+        if owned.draining || owned.until <= now {
+            return None;
+        }
+        let since = Instant::now();
+        let times = (since, since + self.config.claim_timeout);
+        let most = self.config.retry.max_attempts;
+        let taken = owned.streams.take(lane, now, times, most)?;
+        let place = (u16::try_from(index).unwrap_or(u16::MAX), owned.fence);
+        let message = &taken.message;
+        let at = (message.sequence, taken.epoch);
+        let claim = self.claim(place, taken.key.clone(), at, message.message_id.clone());
+        Some((claim, taken))
     }
 }

@@ -389,12 +389,28 @@ impl Inner {
     /// Refuses an entry. A refused report also refuses the later ones of its stream.
     fn refuse(&self, flight: &mut Flight<'_>, number: usize, reason: WorkError) {
         let refused = flight.entries.remove(number);
-        let key = refused.report().map(|report| report.claim.key.clone());
+        let claim = refused.report().map(|report| report.claim.clone());
+        let failure = failure_of(&reason);
         refused.settle(Err(reason));
-        if let Some(key) = key {
-            self.roll_back(flight.partition, &key, &mut flight.entries);
-            self.news.notify_waiters();
+        match (claim, failure) {
+            (Some(claim), Some(failure)) => {
+                self.fail_refused(&claim, failure, &mut flight.entries);
+            }
+            (Some(claim), None) => {
+                self.roll_back(flight.partition, &claim.key, &mut flight.entries);
+            }
+            (None, _) => {}
         }
+    }
+}
+
+/// The failure of an attempt whose report was refused for good; `None` if the attempt is not at
+/// fault.
+fn failure_of(reason: &WorkError) -> Option<String> {
+    match reason {
+        WorkError::EffectRefused { source, .. } => Some(format!("{reason}: {source}")),
+        WorkError::Unfit(_) | WorkError::Service(_) => Some(reason.to_string()),
+        _ => None,
     }
 }
 
@@ -423,7 +439,7 @@ fn outcome(pending: &Pending, sequence: u64) -> Settlement {
     };
     let (outcome, named) = match report.change {
         Change::End => (Settlement::Done, Some("done")),
-        Change::Progress => (Settlement::Progressed, None),
+        Change::Start | Change::Progress => (Settlement::Progressed, None),
         Change::Retry => {
             let due_at = report.message.due_at;
             (Settlement::Retrying { due_at }, Some("failed"))

@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::claim::Claim;
 use super::config::WorkConfig;
-use super::documents::Work;
+use super::documents::{Lane, Work};
 use super::error::WorkError;
 use super::plan::Heads;
 use super::poller::Poller;
 use super::queue::{Pending, extract};
 use super::state::State;
-use super::stream_order::StreamKey;
+use super::stream_order::{StreamKey, Streams};
 use super::telemetry;
 use cdb_coordination::LeaseProvider;
 
@@ -174,6 +174,12 @@ impl Inner {
             owned.streams.roll_back(key);
         }
         drop(state);
+        Self::refuse_later(key, void);
+        self.news.notify_waiters();
+    }
+
+    /// Refuses reports that follow a refused report of their stream.
+    pub(super) fn refuse_later(key: &StreamKey, void: Vec<Pending>) {
         for pending in void {
             let reason = WorkError::AfterFailure {
                 stream: key.stream().to_owned(),
@@ -181,32 +187,37 @@ impl Inner {
             };
             pending.settle(Err(reason));
         }
-        self.news.notify_waiters();
     }
 
     pub(super) fn give_back(&self, claim: &Claim) {
-        let mut state = self.state();
-        let owned = state.partition(claim.partition).owned.as_mut();
-        let good = owned.filter(|owned| owned.fence == claim.fence);
-        let given = good.is_some_and(|owned| {
-            owned
-                .streams
-                .give_back(&claim.key, claim.sequence, claim.epoch)
+        let given = self.with_streams(claim, |streams| {
+            streams.give_back(&claim.key, claim.sequence, claim.epoch)
         });
-        drop(state);
         if given {
             self.news.notify_waiters();
         }
     }
 
-    /// When the next known message is due, by this process's clock.
-    pub(super) fn next_due_at(&self, now: Instant) -> Instant {
+    /// Changes the streams of a claim, if the partition is held under its fence.
+    pub(super) fn with_streams(
+        &self,
+        claim: &Claim,
+        change: impl FnOnce(&mut Streams) -> bool,
+    ) -> bool {
+        let mut state = self.state();
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let good = owned.filter(|owned| owned.fence == claim.fence);
+        good.is_some_and(|owned| change(&mut owned.streams))
+    }
+
+    /// When the next known message of a lane, or of any, is due, by this process's clock.
+    pub(super) fn next_due_at(&self, lane: Option<Lane>, now: Instant) -> Instant {
         let service = self.container.now();
         let mut state = self.state();
         let due = state
             .owned()
             .filter(|(_, owned)| !owned.draining && owned.until > service)
-            .filter_map(|(_, owned)| owned.streams.next_at())
+            .filter_map(|(_, owned)| owned.streams.next_at(lane))
             .min();
         due.map_or(now + Duration::from_secs(3600), |due| {
             now + due.since(service).max(Duration::from_millis(1))
@@ -231,8 +242,14 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.stop.cancel();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let own: BTreeSet<u64> = state
+            .own_entries
+            .iter()
+            .map(|(_, number)| *number)
+            .collect();
         let queued = state.partitions.iter().flat_map(|held| &held.queue);
         let lost: Vec<String> = queued
+            .filter(|pending| !own.contains(&pending.number))
             .map(|pending| pending.message_id().to_owned())
             .collect();
         report_lost(&lost);

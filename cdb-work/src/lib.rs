@@ -22,9 +22,11 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod attempt;
 mod claim;
 mod config;
 mod coordinator;
+mod delivery;
 mod documents;
 mod entry;
 mod error;
@@ -52,6 +54,7 @@ mod unreadable;
 
 pub use config::{Exhausted, WorkConfig, WorkRetry};
 pub use coordinator::{Processed, WorkBatch, WorkCoordinator};
+pub use delivery::Delivery;
 pub use documents::{Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartition, WorkStream};
 pub use entry::{ClaimedWork, WorkEntry, WorkReport};
 pub use error::WorkError;

@@ -49,6 +49,7 @@ impl WorkCoordinator {
             .set(WorkMessage::WAITING_SINCE, Some(now))
             .set(WorkMessage::DUE_AT, now)
             .set(WorkMessage::ATTEMPTS, 0)
+            .set(WorkMessage::STARTED_UNDER, None)
             .set(WorkMessage::DEAD_SINCE, None)
             .when(is_set_aside(message));
         let patched = container.patch(&message_key(message), &patch).await;

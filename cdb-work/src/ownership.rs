@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use cdb_client::Error;
 use cdb_model::{PartitionKey, Patch, Query, Timestamp};
 use futures::future::join_all;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::config::WorkConfig;
@@ -20,6 +21,7 @@ use super::forget::Rounds;
 use super::inner::Inner;
 use super::queue::extract;
 use super::state::Owned;
+use super::stream_order::Streams;
 use super::telemetry;
 use super::unreadable::report;
 use cdb_coordination::Rows;
@@ -48,7 +50,11 @@ enum Free {
     /// It was never held.
     New(u16),
     /// The fence of its last holder.
-    Former(u16, u64),
+    Former {
+        index: u16,
+        fence: u64,
+        was_released: bool,
+    },
 }
 
 impl Inner {
@@ -91,13 +97,19 @@ impl Inner {
             .collect();
         let mut unwanted = Vec::new();
         let mut held = Vec::new();
+        let (now, limits) = (
+            Instant::now(),
+            (self.config.drain, self.config.claim_timeout),
+        );
         for (index, owned) in self.state().owned() {
-            owned.draining = !wanted.contains(&index);
+            owned.drain(wanted.contains(&index), now, limits);
             if owned.draining {
                 unwanted.push(index);
             }
             held.push(index);
         }
+        self.fail_timed_out();
+        self.write_own_entries().await;
         telemetry::partitions(held.len(), wanted.len());
         join_all(unwanted.into_iter().map(|index| self.release(index, false))).await;
         self.renew_leases().await;
@@ -142,19 +154,28 @@ impl Inner {
             let is_free = lease.owner.is_none()
                 || lease.until <= now
                 || lease.owner.as_deref() == Some(&*self.id);
-            is_free.then_some(Free::Former(index, lease.fence))
+            is_free.then_some(Free::Former {
+                index,
+                fence: lease.fence,
+                was_released: lease.owner.is_none(),
+            })
         });
         Ok(free.collect())
     }
 
     async fn take(&self, free: Free) {
-        let until = self.container.now() + self.config.lease;
-        let (index, fence) = match free {
-            Free::New(index) => (index, 1),
-            Free::Former(index, fence) => (index, fence + 1),
+        let now = self.container.now();
+        let until = now + self.config.lease;
+        let (index, fence, taken_over_at) = match free {
+            Free::New(index) => (index, 1, None),
+            Free::Former {
+                index,
+                fence,
+                was_released,
+            } => (index, fence + 1, (!was_released).then_some(now)),
         };
         let won = match free {
-            Free::New(index) => {
+            Free::New(_) => {
                 let lease = WorkPartition {
                     partition: self.config.partitions.name(index),
                     owner: Some(self.id.to_string()),
@@ -164,7 +185,7 @@ impl Inner {
                 };
                 self.container.create(&lease).await.map(drop)
             }
-            Free::Former(index, former) => {
+            Free::Former { fence: former, .. } => {
                 let patch = Patch::<WorkPartition>::new()
                     .set(WorkPartition::OWNER, Some(self.id.to_string()))
                     .set(WorkPartition::FENCE, fence)
@@ -182,7 +203,7 @@ impl Inner {
             other => other.map(|()| true),
         };
         match won {
-            Ok(true) => self.adopt(index, fence, until),
+            Ok(true) => self.adopt(index, until, Streams::new(fence, taken_over_at)),
             Ok(false) => {}
             // Another coordinator was faster, or the next round tries again.
             Err(error) => tracing::debug!(index, %error, "a partition was not taken"),
@@ -197,12 +218,14 @@ impl Inner {
         }))
     }
 
-    fn adopt(&self, index: u16, fence: u64, until: Timestamp) {
+    fn adopt(&self, index: u16, until: Timestamp, streams: Streams) {
         telemetry::lease("claimed");
+        let fence = streams.fence();
         tracing::debug!(index, fence, "a partition was taken");
         self.state().partition(index).owned = Some(Owned {
             fence,
             until,
+            streams,
             ..Owned::default()
         });
         self.sweep_wanted.store(true, Ordering::Release);

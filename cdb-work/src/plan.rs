@@ -271,6 +271,7 @@ fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessa
         status: WorkStatus::STORED,
         needs: new.needs,
         attempts: 0,
+        started_under: None,
         last_failure: None,
         kind: new.kind.clone(),
         body: new.body.clone(),
@@ -286,6 +287,9 @@ fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
     let patch = Patch::new().set(WorkMessage::STATUS, message.status);
     match report.change {
         Change::Progress => patch,
+        Change::Start => patch
+            .set(WorkMessage::ATTEMPTS, message.attempts)
+            .set(WorkMessage::STARTED_UNDER, Some(report.claim.fence)),
         Change::End => patch
             .set(WorkMessage::WAITING_SINCE, None)
             .set(WorkMessage::BODY, String::new())
@@ -294,10 +298,12 @@ fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
             .set(WorkMessage::TTL, Some(remember)),
         Change::Retry => patch
             .set(WorkMessage::ATTEMPTS, message.attempts)
+            .set(WorkMessage::STARTED_UNDER, None)
             .set(WorkMessage::LAST_FAILURE, message.last_failure.clone())
             .set(WorkMessage::DUE_AT, message.due_at),
         Change::SetAside => patch
             .set(WorkMessage::ATTEMPTS, message.attempts)
+            .set(WorkMessage::STARTED_UNDER, None)
             .set(WorkMessage::LAST_FAILURE, message.last_failure.clone())
             .set(WorkMessage::WAITING_SINCE, None)
             .set(WorkMessage::DEAD_SINCE, message.dead_since),

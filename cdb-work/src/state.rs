@@ -1,9 +1,11 @@
 //! The state and the queue of each virtual partition. All changes are synchronous.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use cdb_model::Timestamp;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::queue::{Pending, PendingKind};
 use super::settlement::Receipt;
@@ -16,6 +18,8 @@ pub(super) struct State {
     newest_entry: u64,
     /// The partition where the next claim begins, so that all partitions take turns.
     pub(super) turn: usize,
+    /// Entries that belong to no strategy: the coordinator writes them.
+    pub(super) own_entries: BTreeSet<(u16, u64)>,
 }
 
 /// One virtual partition.
@@ -30,10 +34,33 @@ pub(super) struct PartitionState {
 pub(super) struct Owned {
     pub(super) fence: u64,
     pub(super) until: Timestamp,
-    /// Another coordinator should hold it: no more messages are claimed, and it is released when
-    /// all claims have ended.
+    /// No more messages are claimed, and the partition is released when all claims have ended.
     pub(super) draining: bool,
+    /// Since when another coordinator should hold it.
+    pub(super) unwanted_since: Option<Instant>,
     pub(super) streams: Streams,
+}
+
+impl Owned {
+    /// Drains the partition if another coordinator should hold it. While a message is claimed for
+    /// longer than `pause`, the other streams continue, but not for longer than `most`.
+    pub(super) fn drain(
+        &mut self,
+        is_wanted: bool,
+        now: Instant,
+        (pause, most): (Duration, Duration),
+    ) {
+        if is_wanted {
+            self.unwanted_since = None;
+            self.draining = false;
+            return;
+        }
+        let since = *self.unwanted_since.get_or_insert(now);
+        let is_slow = now
+            .checked_sub(pause)
+            .is_some_and(|time| self.streams.has_claim_before(time));
+        self.draining = !is_slow || now.saturating_duration_since(since) > most;
+    }
 }
 
 impl State {
@@ -42,6 +69,7 @@ impl State {
             partitions: (0..partitions).map(|_| PartitionState::default()).collect(),
             newest_entry: 0,
             turn: 0,
+            own_entries: BTreeSet::new(),
         }
     }
 

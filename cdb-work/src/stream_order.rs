@@ -7,12 +7,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use cdb_model::Timestamp;
+use tokio::time::Instant;
 
+use super::delivery::Delivery;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 
 /// How many idle streams are remembered per partition, so that their next message needs no read.
 const REMEMBERED: usize = 4096;
+
+/// How many reports of a stream may be unwritten. So the store knows to within this number which
+/// messages of a stream were handed out.
+const MOST_UNWRITTEN: u64 = 100;
 
 /// A stream in one lane.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +47,8 @@ impl StreamKey {
 /// The effect of a report on the stored message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
+    /// An attempt is started.
+    Start,
     /// The message is completed.
     End,
     /// The message has passed stages.
@@ -59,16 +67,43 @@ pub(super) enum Verdict {
     Skip,
 }
 
+/// A message to hand out.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) key: StreamKey,
+    pub(super) message: Arc<WorkMessage>,
+    pub(super) epoch: u64,
+    pub(super) next: Next,
+}
+
+/// What precedes the hand-out of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing, or the stored start of the attempt.
+    HandOut {
+        delivery: Delivery,
+        store_start: bool,
+    },
+    /// The failure of the attempt that a former owner started.
+    FailEarlierAttempt,
+}
+
 /// The streams of one virtual partition.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     known: HashMap<StreamKey, Stream>,
-    /// Streams with a message to claim, by the time from which it can be claimed.
-    available: BTreeSet<(Timestamp, StreamKey)>,
+    /// Streams with a message to claim, by the time from which it can be claimed, in each lane.
+    available: BTreeMap<Lane, BTreeSet<(Timestamp, StreamKey)>>,
     /// How many messages are in memory.
     held: usize,
     /// How many streams have unknown progress.
     unknown: usize,
+    /// The fence of the partition.
+    fence: u64,
+    /// When the partition was taken from an owner that had not released it.
+    taken_over_at: Option<Timestamp>,
+    /// No claim ends earlier.
+    first_timeout: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -80,20 +115,47 @@ struct Stream {
     /// The known messages after `done`.
     waiting: BTreeMap<u64, Arc<WorkMessage>>,
     /// The claimed message.
-    out: Option<u64>,
+    out: Option<Out>,
+    /// The last message that was handed out here.
+    handed_out: u64,
+    /// The last message that a former owner may have handed out.
+    former_to: u64,
+    /// The message whose attempt at a former owner failed.
+    failed_before: Option<u64>,
     /// Claims of an earlier epoch are void.
     epoch: u64,
     available_at: Option<Timestamp>,
+}
+
+/// A claimed message.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    sequence: u64,
+    since: Instant,
+    until: Instant,
 }
 
 impl Stream {
     /// When the next message can be claimed; `None` while a message is claimed or the next one is
     /// unknown.
     fn next_at(&self) -> Option<Timestamp> {
-        self.done?;
+        let unwritten = self.reported - self.done?;
         let head = self.waiting.get(&(self.reported + 1))?;
-        let free = self.out.is_none() && head.dead_since.is_none();
+        let free = self.out.is_none() && head.dead_since.is_none() && unwritten < MOST_UNWRITTEN;
         free.then(|| head.due_at.max(head.waiting_since.unwrap_or_default()))
+    }
+
+    /// Whether a former owner may have handed out this message, without a stored trace.
+    fn may_be_former(&self, message: &WorkMessage, taken_over_at: Option<Timestamp>) -> bool {
+        let is_first = message.attempts == 0 && message.sequence > self.handed_out;
+        let was_due = |at| message.due_at <= at && message.waiting_since.is_some_and(|t| t <= at);
+        is_first && message.sequence <= self.former_to && taken_over_at.is_some_and(was_due)
+    }
+
+    /// Sets the first known progress.
+    fn start_at(&mut self, done: u64) {
+        self.done = Some(done);
+        self.former_to = done + MOST_UNWRITTEN;
     }
 
     /// Whether the stream can continue only with news from the store.
@@ -108,6 +170,20 @@ impl Stream {
 }
 
 impl Streams {
+    /// The streams of a partition that was taken with a fence.
+    pub(super) fn new(fence: u64, taken_over_at: Option<Timestamp>) -> Self {
+        Self {
+            fence,
+            taken_over_at,
+            ..Self::default()
+        }
+    }
+
+    /// The fence of the partition.
+    pub(super) fn fence(&self) -> u64 {
+        self.fence
+    }
+
     /// Adds a message that was found. `starts_here` tells that no message of the stream is
     /// completed.
     pub(super) fn learn(&mut self, message: WorkMessage, starts_here: bool) {
@@ -117,7 +193,7 @@ impl Streams {
             Stream::default()
         });
         if starts_here && stream.done.is_none() {
-            stream.done = Some(0);
+            stream.start_at(0);
             self.unknown -= 1;
         }
         if stream.done.is_some_and(|done| message.sequence <= done) {
@@ -142,15 +218,17 @@ impl Streams {
             return false;
         }
         if stream.done.is_none() || stream.reported < done {
-            if stream.out.is_some_and(|out| out <= done) {
+            if stream.out.is_some_and(|out| out.sequence <= done) {
                 stream.out = None;
                 stream.epoch += 1;
             }
             stream.reported = stream.reported.max(done);
         }
-        if stream.done.replace(done).is_none() {
+        if stream.done.is_none() {
+            stream.start_at(done);
             self.unknown -= 1;
         }
+        stream.done = Some(done);
         let rest = stream.waiting.split_off(&(done + 1));
         self.held -= stream.waiting.len();
         stream.waiting = rest;
@@ -182,24 +260,120 @@ impl Streams {
         stuck.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Claims the message that has waited longest. Returns it with the epoch of the claim.
-    pub(super) fn take(&mut self, now: Timestamp) -> Option<(StreamKey, Arc<WorkMessage>, u64)> {
-        let (at, key) = self.available.first()?.clone();
+    /// Claims the message that has waited longest, in one lane or in all.
+    pub(super) fn take(
+        &mut self,
+        lane: Option<Lane>,
+        now: Timestamp,
+        (since, until): (Instant, Instant),
+        max_attempts: u32,
+    ) -> Option<Taken> {
+        let (at, key) = self.first(lane)?.clone();
         if at > now {
             return None;
         }
         let stream = self.known.get_mut(&key)?;
         let sequence = stream.reported + 1;
+        let former = stream.may_be_former(stream.waiting.get(&sequence)?, self.taken_over_at);
+        let message = Arc::make_mut(stream.waiting.get_mut(&sequence)?);
+        let is_new = sequence > stream.handed_out;
+        let next = if is_new
+            && message
+                .started_under
+                .is_some_and(|under| under != self.fence)
+        {
+            stream.failed_before = Some(sequence);
+            Next::FailEarlierAttempt
+        } else {
+            if former {
+                // One attempt is left, because the former owner may not have handed it out.
+                message.attempts = 1.min(max_attempts.saturating_sub(1));
+            }
+            let is_started = message.started_under == Some(self.fence);
+            let delivery = if former || (is_new && stream.failed_before == Some(sequence)) {
+                Delivery::TakenOver
+            } else if message.attempts > 0 {
+                Delivery::Retried
+            } else {
+                Delivery::New
+            };
+            stream.handed_out = sequence;
+            Next::HandOut {
+                delivery,
+                store_start: delivery != Delivery::New && !is_started,
+            }
+        };
         let message = stream.waiting.get(&sequence)?.clone();
-        stream.out = Some(sequence);
+        stream.out = Some(Out {
+            sequence,
+            since,
+            until,
+        });
+        let first = self.first_timeout.get_or_insert(until);
+        *first = until.min(*first);
         let epoch = stream.epoch;
         self.refresh(&key);
-        Some((key, message, epoch))
+        Some(Taken {
+            key,
+            message,
+            epoch,
+            next,
+        })
     }
 
-    /// When the next message can be claimed.
-    pub(super) fn next_at(&self) -> Option<Timestamp> {
-        self.available.first().map(|(at, _)| *at)
+    fn first(&self, lane: Option<Lane>) -> Option<&(Timestamp, StreamKey)> {
+        let lanes = self.available.iter();
+        let wanted = lanes.filter(|(at, _)| lane.is_none_or(|lane| lane == **at));
+        wanted.filter_map(|(_, streams)| streams.first()).min()
+    }
+
+    /// When the next message of a lane, or of any, can be claimed.
+    pub(super) fn next_at(&self, lane: Option<Lane>) -> Option<Timestamp> {
+        self.first(lane).map(|(at, _)| *at)
+    }
+
+    /// Notes that the start of an attempt is stored. Returns `false` when the claim is void.
+    pub(super) fn started(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> bool {
+        let fence = self.fence;
+        let claimed = self.claimed(key, sequence, epoch);
+        let message = claimed.and_then(|stream| stream.waiting.get_mut(&sequence));
+        let noted = message.map(|message| Arc::make_mut(message).started_under = Some(fence));
+        noted.is_some()
+    }
+
+    /// Lets a claim last until `until`. Returns `false` when the claim is void.
+    pub(super) fn renew(
+        &mut self,
+        (key, sequence, epoch): (&StreamKey, u64, u64),
+        until: Instant,
+    ) -> bool {
+        let out = self.claimed(key, sequence, epoch);
+        let out = out.and_then(|stream| stream.out.as_mut());
+        out.map(|out| out.until = until).is_some()
+    }
+
+    /// The claims that have timed out: stream, sequence number and epoch.
+    pub(super) fn timed_out(&mut self, now: Instant) -> Vec<(StreamKey, u64, u64)> {
+        if self.first_timeout.is_none_or(|first| first > now) {
+            return Vec::new();
+        }
+        let out =
+            |(key, stream): (&StreamKey, &Stream)| Some((key.clone(), stream.epoch, stream.out?));
+        let (over, running): (Vec<_>, Vec<_>) = self
+            .known
+            .iter()
+            .filter_map(out)
+            .partition(|(_, _, out)| out.until <= now);
+        self.first_timeout = running.into_iter().map(|(_, _, out)| out.until).min();
+        let over = over.into_iter();
+        over.map(|(key, epoch, out)| (key, out.sequence, epoch))
+            .collect()
+    }
+
+    /// Whether a message was claimed before `time`, and still is.
+    pub(super) fn has_claim_before(&self, time: Instant) -> bool {
+        let out = |stream: &Stream| stream.out.is_some_and(|out| out.since < time);
+        self.known.values().any(out)
     }
 
     /// Reports that a message has passed stages, `None` for all. Returns `None` when the claim is
@@ -232,12 +406,49 @@ impl Streams {
         reason: String,
         judge: impl FnOnce(&WorkMessage) -> Verdict,
     ) -> Option<(Change, Arc<WorkMessage>)> {
-        let stream = self.claimed(key, sequence, epoch)?;
+        self.claimed(key, sequence, epoch)?;
+        self.fail(key, sequence, reason, judge)
+    }
+
+    /// Returns a claim. Returns `true` if the claim was valid.
+    pub(super) fn give_back(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> bool {
+        let held = self.claimed(key, sequence, epoch).map(|stream| {
+            stream.out = None;
+            stream.epoch += 1;
+        });
+        self.refresh(key);
+        held.is_some()
+    }
+
+    /// Notes that the store has refused the report of a message for good: the attempt failed. The
+    /// later reports of the stream are void.
+    pub(super) fn refused(
+        &mut self,
+        key: &StreamKey,
+        sequence: u64,
+        reason: String,
+        judge: impl FnOnce(&WorkMessage) -> Verdict,
+    ) -> Option<(Change, Arc<WorkMessage>)> {
+        let stream = self.known.get_mut(key)?;
+        stream.reported = sequence - 1;
+        self.fail(key, sequence, reason, judge)
+    }
+
+    fn fail(
+        &mut self,
+        key: &StreamKey,
+        sequence: u64,
+        reason: String,
+        judge: impl FnOnce(&WorkMessage) -> Verdict,
+    ) -> Option<(Change, Arc<WorkMessage>)> {
+        let stream = self.known.get_mut(key)?;
+        stream.out = None;
+        stream.epoch += 1;
         let shared = stream.waiting.get_mut(&sequence)?;
         let message = Arc::make_mut(shared);
         message.attempts += 1;
+        message.started_under = None;
         message.last_failure = Some(reason);
-        stream.out = None;
         let change = match judge(message) {
             Verdict::Retry { due_at } => {
                 message.due_at = due_at;
@@ -257,16 +468,6 @@ impl Streams {
         let message = shared.clone();
         self.refresh(key);
         Some((change, message))
-    }
-
-    /// Returns a claim. Returns `true` if the claim was valid.
-    pub(super) fn give_back(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> bool {
-        let held = self.claimed(key, sequence, epoch).map(|stream| {
-            stream.out = None;
-            stream.epoch += 1;
-        });
-        self.refresh(key);
-        held.is_some()
     }
 
     /// Discards the reports that are not stored: the stream continues from what is stored.
@@ -293,7 +494,8 @@ impl Streams {
 
     fn claimed(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> Option<&mut Stream> {
         let stream = self.known.get_mut(key)?;
-        (stream.out == Some(sequence) && stream.epoch == epoch).then_some(stream)
+        let is_out = stream.out.is_some_and(|out| out.sequence == sequence);
+        (is_out && stream.epoch == epoch).then_some(stream)
     }
 
     /// Updates the position of a stream among the available ones.
@@ -305,11 +507,12 @@ impl Streams {
         if at == stream.available_at {
             return;
         }
+        let available = self.available.entry(key.lane).or_default();
         if let Some(before) = stream.available_at.take() {
-            self.available.remove(&(before, key.clone()));
+            available.remove(&(before, key.clone()));
         }
         if let Some(at) = at {
-            self.available.insert((at, key.clone()));
+            available.insert((at, key.clone()));
         }
         stream.available_at = at;
     }

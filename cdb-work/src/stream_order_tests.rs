@@ -1,5 +1,7 @@
 //! Tests of the order of streams.
 
+use std::time::Duration;
+
 use super::*;
 
 fn at(millis: u64) -> Timestamp {
@@ -19,6 +21,7 @@ fn message(stream: &str, sequence: u64) -> WorkMessage {
         status: WorkStatus::STORED,
         needs: WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE,
         attempts: 0,
+        started_under: None,
         last_failure: None,
         kind: String::new(),
         body: String::new(),
@@ -31,15 +34,30 @@ fn key(stream: &str) -> StreamKey {
     StreamKey::new(Lane::Inbox, stream)
 }
 
+fn take_at(streams: &mut Streams, time: Timestamp) -> Option<Taken> {
+    let since = Instant::now();
+    let until = since + Duration::from_secs(300);
+    streams.take(None, time, (since, until), 10)
+}
+
 fn take(streams: &mut Streams) -> Option<u64> {
-    streams
-        .take(at(1000))
-        .map(|(_, message, _)| message.sequence)
+    take_at(streams, at(1000)).map(|taken| taken.message.sequence)
 }
 
 fn end(streams: &mut Streams, sequence: u64) -> Option<Change> {
     let noted = streams.reached((&key("s"), sequence, 0), None);
     noted.map(|(change, _)| change)
+}
+
+fn fail(streams: &mut Streams, sequence: u64, verdict: Verdict) -> Option<Change> {
+    let epoch = streams.known[&key("s")].epoch;
+    let noted = streams.failed((&key("s"), sequence, epoch), "no".to_owned(), |_| verdict);
+    noted.map(|(change, _)| change)
+}
+
+/// The streams of an owner that took the partition at 500 from another one.
+fn taken_over() -> Streams {
+    Streams::new(7, Some(at(500)))
 }
 
 #[test]
@@ -85,8 +103,8 @@ fn streams_do_not_wait_for_each_other_and_the_oldest_message_comes_first() {
     let mut other = message("t", 1);
     other.waiting_since = Some(at(0));
     streams.learn(other, true);
-    let order: Vec<String> = std::iter::from_fn(|| streams.take(at(1000)))
-        .map(|(key, _, _)| key.stream().to_owned())
+    let order: Vec<String> = std::iter::from_fn(|| take_at(&mut streams, at(1000)))
+        .map(|taken| taken.key.stream().to_owned())
         .collect();
     assert_eq!(order, ["t", "s"]);
 }
@@ -107,10 +125,15 @@ fn a_failed_message_is_retried_when_it_is_due_and_keeps_its_stages() {
     let noted = streams.failed((&claim, 1, 0), "no".to_owned(), judge);
     assert_eq!(noted.unwrap().0, Change::Retry);
     assert_eq!(take(&mut streams), None, "the second waits with the first");
-    assert_eq!(streams.next_at(), Some(at(5000)));
-    let (_, again, _) = streams.take(at(5000)).unwrap();
-    assert_eq!(again.sequence, 1);
-    assert!(again.status.contains(WorkStatus::RECEIVER_DONE));
+    assert_eq!(streams.next_at(None), Some(at(5000)));
+    let again = take_at(&mut streams, at(5000)).unwrap();
+    assert_eq!(again.message.sequence, 1);
+    let is_stored = Next::HandOut {
+        delivery: Delivery::Retried,
+        store_start: true,
+    };
+    assert_eq!(again.next, is_stored);
+    assert!(again.message.status.contains(WorkStatus::RECEIVER_DONE));
 }
 
 #[test]
@@ -119,13 +142,13 @@ fn a_message_set_aside_holds_its_stream_until_an_operator_decides() {
     streams.learn(message("s", 1), true);
     streams.learn(message("s", 2), false);
     take(&mut streams);
-    let aside = |_: &WorkMessage| Verdict::SetAside { now: at(9) };
-    streams.failed((&key("s"), 1, 0), "no".to_owned(), aside);
+    let aside = Verdict::SetAside { now: at(9) };
+    assert_eq!(fail(&mut streams, 1, aside), Some(Change::SetAside));
     assert_eq!(take(&mut streams), None);
     assert_eq!(streams.stuck(), [key("s")]);
     streams.learn(message("s", 1), false);
     assert_eq!(take(&mut streams), Some(1), "redriven");
-    streams.failed((&key("s"), 1, 0), "no".to_owned(), aside);
+    assert_eq!(fail(&mut streams, 1, aside), Some(Change::SetAside));
     streams.learn_done(&key("s"), 1);
     assert_eq!(take(&mut streams), Some(2), "discarded");
 }
@@ -154,12 +177,143 @@ fn a_message_with_an_unwritten_report_is_claimed_again_and_old_claims_are_void()
     assert_eq!(take(&mut streams), Some(2));
     streams.roll_back(&key("s"));
     assert_eq!(end(&mut streams, 2), None, "the claim is void");
-    let (_, again, epoch) = streams.take(at(1000)).unwrap();
-    assert_eq!((again.sequence, epoch), (1, 1));
+    let again = take_at(&mut streams, at(1000)).unwrap();
+    assert_eq!((again.message.sequence, again.epoch), (1, 1));
     assert!(streams.give_back(&key("s"), 1, 1));
     assert!(
         !streams.give_back(&key("s"), 1, 1),
         "the claim was returned already"
     );
     assert_eq!(take(&mut streams), Some(1));
+}
+
+fn is_handed_out(taken: &Taken, expected: Delivery) -> bool {
+    let store_start = expected != Delivery::New;
+    taken.next
+        == Next::HandOut {
+            delivery: expected,
+            store_start,
+        }
+}
+
+#[test]
+fn messages_that_a_former_owner_may_have_handed_out_count_an_attempt_once() {
+    let mut streams = taken_over();
+    for sequence in 1..=2 {
+        streams.learn(message("s", sequence), sequence == 1);
+    }
+    let first = take_at(&mut streams, at(1000)).unwrap();
+    assert!(is_handed_out(&first, Delivery::TakenOver), "{first:?}");
+    assert_eq!(first.message.attempts, 1);
+    assert!(streams.give_back(&key("s"), 1, 0));
+    let again = take_at(&mut streams, at(1000)).unwrap();
+    assert_eq!(again.message.attempts, 1, "counted once");
+    let mut later = message("t", 1);
+    later.waiting_since = Some(at(600));
+    streams.learn(later, true);
+    let new = take_at(&mut streams, at(1000)).unwrap();
+    assert!(is_handed_out(&new, Delivery::New), "{new:?}");
+}
+
+#[test]
+fn an_attempt_of_a_former_owner_fails_before_the_message_is_handed_out_again() {
+    let mut streams = taken_over();
+    let mut started = message("s", 1);
+    started.started_under = Some(6);
+    started.attempts = 1;
+    streams.learn(started, true);
+    let taken = take_at(&mut streams, at(1000)).unwrap();
+    assert_eq!(taken.next, Next::FailEarlierAttempt);
+    let later = Verdict::Retry { due_at: at(2000) };
+    assert_eq!(fail(&mut streams, 1, later), Some(Change::Retry));
+    assert_eq!(take(&mut streams), None, "it waits");
+    let again = take_at(&mut streams, at(2000)).unwrap();
+    assert!(is_handed_out(&again, Delivery::TakenOver), "{again:?}");
+    assert_eq!(again.message.attempts, 2);
+}
+
+#[test]
+fn a_stored_start_is_not_stored_again_after_a_rolled_back_report() {
+    let mut streams = taken_over();
+    streams.learn(message("s", 1), true);
+    take(&mut streams);
+    assert!(streams.started(&key("s"), 1, 0));
+    assert_eq!(end(&mut streams, 1), Some(Change::End));
+    streams.roll_back(&key("s"));
+    let again = take_at(&mut streams, at(1000)).unwrap();
+    let is_stored = Next::HandOut {
+        delivery: Delivery::Retried,
+        store_start: false,
+    };
+    assert_eq!(again.next, is_stored);
+}
+
+#[test]
+fn a_stream_with_too_many_unwritten_reports_waits_until_they_are_written() {
+    let mut streams = Streams::default();
+    for sequence in 1..=MOST_UNWRITTEN + 1 {
+        streams.learn(message("s", sequence), sequence == 1);
+    }
+    for sequence in 1..=MOST_UNWRITTEN {
+        assert_eq!(
+            take_at(&mut streams, at(5000)).unwrap().message.sequence,
+            sequence
+        );
+        end(&mut streams, sequence);
+    }
+    assert!(take_at(&mut streams, at(5000)).is_none());
+    streams.learn_done(&key("s"), 1);
+    assert!(take_at(&mut streams, at(5000)).is_some());
+}
+
+#[test]
+fn a_claim_times_out_unless_it_is_renewed() {
+    let mut streams = Streams::default();
+    streams.learn(message("s", 1), true);
+    let taken = take_at(&mut streams, at(1000)).unwrap();
+    let place = (&taken.key, 1, taken.epoch);
+    let in_five_minutes = Instant::now() + Duration::from_secs(301);
+    assert!(streams.renew(place, in_five_minutes + Duration::from_secs(1)));
+    assert!(streams.timed_out(in_five_minutes).is_empty());
+    let later = in_five_minutes + Duration::from_secs(2);
+    assert_eq!(streams.timed_out(later), [(key("s"), 1, taken.epoch)]);
+}
+
+#[test]
+fn a_refused_report_fails_its_message_and_keeps_the_reports_before_it() {
+    let mut streams = Streams::default();
+    for sequence in 1..=3 {
+        streams.learn(message("s", sequence), sequence == 1);
+    }
+    for sequence in 1..=3 {
+        assert_eq!(take(&mut streams), Some(sequence));
+        end(&mut streams, sequence);
+    }
+    let retry = |_: &WorkMessage| Verdict::Retry { due_at: at(2000) };
+    let noted = streams.refused(&key("s"), 2, "refused".to_owned(), retry);
+    assert_eq!(noted.unwrap().1.attempts, 1);
+    assert_eq!(take(&mut streams), None, "message 2 waits, and 3 behind it");
+    assert_eq!(take_at(&mut streams, at(2000)).unwrap().message.sequence, 2);
+}
+
+#[test]
+fn a_lane_is_claimed_alone() {
+    let mut streams = Streams::default();
+    let mut outbox = message("s", 1);
+    outbox.lane = Lane::Outbox;
+    outbox.waiting_since = Some(at(0));
+    streams.learn(outbox, true);
+    streams.learn(message("s", 1), true);
+    let since = Instant::now();
+    let inbox = streams.take(Some(Lane::Inbox), at(1000), (since, since), 10);
+    assert_eq!(inbox.unwrap().message.lane, Lane::Inbox);
+    assert!(
+        streams
+            .take(Some(Lane::Inbox), at(1000), (since, since), 10)
+            .is_none()
+    );
+    assert_eq!(
+        take_at(&mut streams, at(1000)).unwrap().message.lane,
+        Lane::Outbox
+    );
 }

@@ -54,6 +54,11 @@ pub(super) fn ended(outcome: &'static str) {
     counter!("cdb.work.ended", "outcome" => outcome).increment(1);
 }
 
+/// A claim ended because its message was not reported in time.
+pub(super) fn claim_timeout() {
+    counter!("cdb.work.claim.timeouts").increment(1);
+}
+
 /// The store refused to complete a message before its turn. Always zero, unless this crate has a
 /// bug or another program has changed a document.
 pub(super) fn order_violation() {

@@ -56,6 +56,7 @@ pub(super) fn partial(unreadable: &Unreadable) -> Option<WorkMessage> {
         status: field(&document, "status").unwrap_or(WorkStatus::STORED),
         needs: field(&document, "needs").unwrap_or(WorkStatus::STORED),
         attempts: field(&document, "attempts").unwrap_or_default(),
+        started_under: None,
         last_failure: Some(unreadable.to_string()),
         kind: field(&document, "kind").unwrap_or_default(),
         body: unreadable.json.clone(),

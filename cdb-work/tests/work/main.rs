@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod attempts;
 #[path = "../../../cdb-coordination/tests/backend/mod.rs"]
 mod backend;
 mod events;

@@ -142,7 +142,7 @@ async fn a_failed_message_continues_with_its_remaining_stages() {
 async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decides() {
     let env = TestEnv::start().await;
     let mut settings = config();
-    settings.retry.most_attempts = 2;
+    settings.retry.max_attempts = 2;
     let work = env.open(settings).await;
     let now = work.immediate();
     for n in 1..=3 {
@@ -178,7 +178,7 @@ async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decid
 async fn a_message_may_be_skipped_instead() {
     let env = TestEnv::start().await;
     let mut settings = config();
-    settings.retry.most_attempts = 1;
+    settings.retry.max_attempts = 1;
     settings.retry.exhausted = Exhausted::SkipMessage;
     let work = env.open(settings).await;
     let now = work.immediate();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_client::{
     Bootstrap, ContainerClient, DatabaseClient, FeedStart, RetryConfig, SimulatedTime,
 };
-use cdb_coordination::InMemoryLeaseProvider;
+use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{ClaimedWork, NewWork, Partitions, Work, WorkConfig, WorkCoordinator, WorkReport};
@@ -95,11 +95,6 @@ impl TestEnv {
         work.await.unwrap()
     }
 
-    /// The container with other document types.
-    pub(crate) fn spoiler<C: Container>(&self) -> ContainerClient<C> {
-        Self::database(&self.backend).container("work")
-    }
-
     pub(crate) async fn open(&self, config: WorkConfig) -> WorkCoordinator {
         self.open_share(config, 0, 1).await
     }
@@ -111,11 +106,24 @@ impl TestEnv {
         index: u32,
         of: u32,
     ) -> WorkCoordinator {
-        let container = Self::database(&self.backend).container("work");
         let slots = Arc::new(InMemoryLeaseProvider::share(index, of));
-        WorkCoordinator::open(container, slots, config)
-            .await
-            .unwrap()
+        self.open_with(config, slots).await
+    }
+
+    /// Opens a coordinator with these slots and a new client.
+    pub(crate) async fn open_with(
+        &self,
+        config: WorkConfig,
+        slots: Arc<dyn LeaseProvider>,
+    ) -> WorkCoordinator {
+        let container = Self::database(&self.backend).container("work");
+        let work = WorkCoordinator::open(container, slots, config);
+        work.await.unwrap()
+    }
+
+    /// A client of the container, as in another process.
+    pub(crate) fn container<C: Container>(&self) -> ContainerClient<C> {
+        Self::database(&self.backend).container("work")
     }
 
     /// All effects, in the order of the commits.

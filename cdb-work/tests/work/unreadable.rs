@@ -87,7 +87,7 @@ async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
     for (stream, number) in [("a", 1), ("a", 2), ("b", 1)] {
         now.store(message(stream, number)).await.unwrap();
     }
-    spoil_message(&env.spoiler(), "a", "1").await;
+    spoil_message(&env.container(), "a", "1").await;
     let work = env.open(together()).await;
     let claimed = next(&work).await;
     assert_eq!(claimed.message().stream, "b");
@@ -119,7 +119,7 @@ async fn a_duplicate_of_an_unreadable_message_is_detected() {
     for number in 1..=2 {
         now.store(message("a", number)).await.unwrap();
     }
-    spoil_message(&env.spoiler(), "a", "2").await;
+    spoil_message(&env.container(), "a", "2").await;
     let scope = sender.scoped();
     let mut receipts = Vec::new();
     for number in 1..=3 {
@@ -141,7 +141,7 @@ async fn an_unreadable_stream_refuses_its_own_entries_alone() {
     for stream in ["a", "b"] {
         first.immediate().store(message(stream, 1)).await.unwrap();
     }
-    spoil_stream(&env.spoiler(), "a").await;
+    spoil_stream(&env.container(), "a").await;
     let second = env.open_share(together(), 255, 256).await;
     let scope = second.scoped();
     let refused = scope.store(message("a", 2)).await;
@@ -167,7 +167,7 @@ async fn a_feed_skips_unreadable_events() {
         .store(NewWork::inbox("a", "1"))
         .await
         .unwrap();
-    let spoiler = env.spoiler();
+    let spoiler = env.container();
     spoil_message(&spoiler, "a", "1").await;
     let key = RawEventKey::new(PARTITION, "a", 1_u64);
     let patch = Patch::<RawEvent>::new().set(RawEvent::BODY, torn());

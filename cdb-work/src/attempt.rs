@@ -1,0 +1,229 @@
+//! The attempts at a message: started, failed without a report, renewed.
+//!
+//! The first hand-out of a message costs no write. If its process ends, the next owner of the
+//! partition finds the message among those that the former owner may have handed out. From then on,
+//! and after every failure, the start of an attempt is stored before the message is handed out. An
+//! owner that finds a start under an older fence counts that attempt as failed. So a message that
+//! ends its process each time runs out of attempts too.
+
+use tokio::time::Instant;
+
+use super::claim::Claim;
+use super::entry::ClaimedWork;
+use super::inner::Inner;
+use super::queue::{NotedReport, Pending, PendingKind, extract};
+use super::settlement::Receipt;
+use super::state::State;
+use super::stream_order::{Change, StreamKey};
+use super::telemetry;
+
+/// The failure of an attempt whose process has ended or lost the partition.
+pub(super) const OWNER_LOST: &str =
+    "the coordinator that handled the message lost its partition before it reported a result";
+
+/// The failure of an attempt whose claim was dropped.
+const DROPPED: &str =
+    "the claim was dropped without a report; its handler panicked or was cancelled";
+
+/// A message to hand out, and whether the start of the attempt is stored first.
+pub(super) struct HandOut {
+    pub(super) claimed: ClaimedWork,
+    pub(super) store_start: bool,
+}
+
+impl Inner {
+    /// Stores the starts of attempts, and returns the messages that can be handed out.
+    pub(super) async fn start(&self, handed_out: Vec<HandOut>) -> Vec<ClaimedWork> {
+        let mut places = Vec::new();
+        let mut starting = Vec::with_capacity(handed_out.len());
+        for HandOut {
+            claimed,
+            store_start,
+        } in handed_out
+        {
+            let receipt = store_start.then(|| {
+                let (place, receipt) = self.push_start(&claimed);
+                places.push(place);
+                receipt
+            });
+            starting.push((claimed, receipt));
+        }
+        self.write_own_entries().await;
+        if !places.is_empty() {
+            self.write_now(places).await;
+        }
+        let mut started = Vec::with_capacity(starting.len());
+        for (mut claimed, receipt) in starting {
+            if self.is_started(&claimed, receipt).await {
+                claimed.held.is_delivered = true;
+                started.push(claimed);
+            }
+        }
+        started
+    }
+
+    fn push_start(&self, claimed: &ClaimedWork) -> ((u16, u64), Receipt) {
+        let claim = claimed.held.claim.clone();
+        let partition = claim.partition;
+        let noted = NotedReport {
+            claim,
+            change: Change::Start,
+            message: claimed.message.clone(),
+            effects: None,
+        };
+        let kind = PendingKind::Report(Box::new(noted));
+        let (number, receipt) = self.state().push(partition, kind);
+        ((partition, number), receipt)
+    }
+
+    async fn is_started(&self, claimed: &ClaimedWork, receipt: Option<Receipt>) -> bool {
+        let Some(receipt) = receipt else { return true };
+        if let Err(error) = receipt.settled().await {
+            tracing::debug!(%error, "the start of an attempt was not stored");
+            return false;
+        }
+        let claim = &claimed.held.claim;
+        self.with_streams(claim, |streams| {
+            streams.started(&claim.key, claim.sequence, claim.epoch)
+        })
+    }
+
+    /// Lets a claim last for another time-out. Returns `false` when it is no longer held.
+    pub(super) fn renew(&self, claim: &Claim) -> bool {
+        let until = Instant::now() + self.config.claim_timeout;
+        let place = (&claim.key, claim.sequence, claim.epoch);
+        self.with_streams(claim, |streams| streams.renew(place, until))
+    }
+
+    /// Counts the attempt of a dropped claim as failed. A claim that was not handed out, or is
+    /// dropped after the shutdown, is returned.
+    pub(super) fn drop_claim(&self, claim: &Claim, is_delivered: bool) {
+        if is_delivered && !self.stop.is_cancelled() {
+            let mut state = self.state();
+            self.fail_attempt(&mut state, claim, DROPPED.to_owned());
+            drop(state);
+            self.news.notify_waiters();
+        } else {
+            self.give_back(claim);
+        }
+    }
+
+    /// Notes the failure of an attempt without a report, unless the claim is void.
+    pub(super) fn fail_attempt(&self, state: &mut State, claim: &Claim, reason: String) {
+        let now = self.container.now();
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let noted = owned
+            .filter(|owned| owned.fence == claim.fence)
+            .and_then(|owned| {
+                let place = (&claim.key, claim.sequence, claim.epoch);
+                let judge = |message: &_| self.config.retry.judge(message, now);
+                owned.streams.failed(place, reason, judge)
+            });
+        if let Some((change, message)) = noted {
+            push_own(state, claim.clone(), change, message);
+        }
+    }
+
+    /// Counts the attempts of claims that have timed out as failed.
+    pub(super) fn fail_timed_out(&self) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let mut over = Vec::new();
+        for (partition, owned) in state.owned() {
+            let fence = owned.fence;
+            let timed_out = owned.streams.timed_out(now).into_iter();
+            over.extend(timed_out.map(|place| (partition, fence, place)));
+        }
+        if over.is_empty() {
+            return;
+        }
+        for (partition, fence, (key, sequence, epoch)) in over {
+            let reason = format!(
+                "no report within {:?}; renew the claim of a longer task",
+                self.config.claim_timeout
+            );
+            let claim = self.claim((partition, fence), key, (sequence, epoch), String::new());
+            telemetry::claim_timeout();
+            self.fail_attempt(&mut state, &claim, reason);
+        }
+        drop(state);
+        self.news.notify_waiters();
+    }
+
+    pub(super) fn claim(
+        &self,
+        (partition, fence): (u16, u64),
+        key: StreamKey,
+        (sequence, epoch): (u64, u64),
+        message_id: String,
+    ) -> Claim {
+        Claim {
+            owner: self.id.clone(),
+            partition,
+            fence,
+            epoch,
+            key,
+            sequence,
+            message_id,
+        }
+    }
+
+    /// The store has refused a report for good. Counts the attempt as failed, and refuses the later
+    /// reports of its stream, queued and in flight.
+    pub(super) fn fail_refused(&self, claim: &Claim, reason: String, flight: &mut Vec<Pending>) {
+        let is_later = |pending: &Pending| {
+            let report = pending.report();
+            report.is_some_and(|report| {
+                report.claim.key == claim.key && report.claim.sequence >= claim.sequence
+            })
+        };
+        let now = self.container.now();
+        let mut void: Vec<Pending> = flight.extract_if(.., |pending| is_later(pending)).collect();
+        let mut state = self.state();
+        let held = state.partition(claim.partition);
+        void.extend(extract(&mut held.queue, is_later));
+        let noted = held.owned.as_mut().and_then(|owned| {
+            let judge = |message: &_| self.config.retry.judge(message, now);
+            let streams = &mut owned.streams;
+            streams.refused(&claim.key, claim.sequence, reason, judge)
+        });
+        if let Some((change, message)) = noted {
+            push_own(&mut state, claim.clone(), change, message);
+        }
+        drop(state);
+        Self::refuse_later(&claim.key, void);
+        self.news.notify_waiters();
+    }
+
+    /// Writes the entries that belong to no strategy. Entries that cannot be written are written
+    /// later.
+    pub(super) async fn write_own_entries(&self) {
+        let places = std::mem::take(&mut self.state().own_entries);
+        if places.is_empty() {
+            return;
+        }
+        let all: Vec<(u16, u64)> = places.iter().copied().collect();
+        if let Err(error) = self.write_or_keep(&all).await {
+            tracing::warn!(%error, "failed attempts were not stored; they are stored later");
+            self.state().own_entries.extend(places);
+        }
+    }
+}
+
+/// Queues a report without a strategy.
+fn push_own(
+    state: &mut State,
+    claim: Claim,
+    change: Change,
+    message: std::sync::Arc<super::documents::WorkMessage>,
+) {
+    let partition = claim.partition;
+    let noted = NotedReport {
+        claim,
+        change,
+        message,
+        effects: None,
+    };
+    let (number, _unheard) = state.push(partition, PendingKind::Report(Box::new(noted)));
+    state.own_entries.insert((partition, number));
+}

@@ -1,0 +1,334 @@
+//! Attempts without a report: dropped claims, ended processes, time-outs, refused effects.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use cdb_client::async_trait;
+use cdb_coordination::{LeaseProvider, SlotSet};
+use cdb_model::{Query, Timestamp};
+use cdb_work::{
+    Delivery, FlushStrategy, Lane, NewWork, Work, WorkBatch, WorkConfig, WorkError, WorkMessage,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::test_env::{Applied, Shop, TestEnv, applied, config, message, next, nothing};
+
+fn three_attempts() -> WorkConfig {
+    let mut settings = config();
+    settings.retry.max_attempts = 3;
+    settings
+}
+
+async fn stored(env: &TestEnv, stream: &str) -> WorkMessage {
+    let messages = env.container::<Work>();
+    let query = Query::<WorkMessage>::across_partitions().filter(WorkMessage::MESSAGE_ID.eq("1"));
+    let found = messages.query(query).all().await.unwrap();
+    let mut found = found.into_iter().map(|row| row.document);
+    found.find(|message| message.stream == stream).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_claims_are_dropped_is_retried_with_waits_and_then_set_aside() {
+    let env = TestEnv::start().await;
+    let work = env.open(three_attempts()).await;
+    for number in 1..=2 {
+        work.immediate().store(message("a", number)).await.unwrap();
+    }
+    let mut times = Vec::new();
+    for attempt in 0..3 {
+        let claimed = next(&work).await;
+        times.push(Instant::now());
+        assert_eq!(claimed.message().attempts, attempt);
+        let expected = [Delivery::New, Delivery::Retried, Delivery::Retried];
+        assert_eq!(
+            claimed.delivery(),
+            expected[usize::try_from(attempt).unwrap()]
+        );
+        // As when its handler panics.
+        drop(claimed);
+    }
+    let waits: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits[0] >= Duration::from_millis(15), "{waits:?}");
+    assert!(waits[1] >= Duration::from_millis(30), "{waits:?}");
+    nothing(&work).await;
+    let aside = work.set_aside(10).await.unwrap();
+    let reason = aside[0].last_failure.as_deref().unwrap();
+    assert!(reason.contains("dropped without a report"), "{reason}");
+    work.redrive(&aside[0]).await.unwrap();
+    let claimed = next(&work).await;
+    assert_eq!(claimed.message().message_id, "1");
+    work.immediate().report(claimed.done()).await.unwrap();
+    assert_eq!(next(&work).await.message().message_id, "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failures_of_dropped_claims_survive_the_process() {
+    let env = TestEnv::start().await;
+    let work = env.open(three_attempts()).await;
+    work.immediate().store(message("a", 1)).await.unwrap();
+    drop(next(&work).await);
+    work.shutdown().await.unwrap();
+    let work = env.open(three_attempts()).await;
+    let claimed = next(&work).await;
+    assert_eq!(claimed.message().attempts, 1);
+    assert_eq!(claimed.delivery(), Delivery::Retried);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_message_is_claimed_again_at_once_and_costs_no_attempt() {
+    let env = TestEnv::start().await;
+    let work = env.open(three_attempts()).await;
+    work.immediate().store(message("a", 1)).await.unwrap();
+    for _ in 0..5 {
+        let claimed = next(&work).await;
+        assert_eq!(claimed.message().attempts, 0);
+        claimed.release();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_ends_its_process_is_set_aside_after_its_last_attempt() {
+    let env = TestEnv::start().await;
+    let mut work = env.open(three_attempts()).await;
+    work.immediate().store(message("killer", 1)).await.unwrap();
+    let mut kills = 0;
+    loop {
+        work.immediate()
+            .store(message("other", kills + 1))
+            .await
+            .unwrap();
+        let mut is_killed = false;
+        loop {
+            let Some(claimed) = work.claim(1, Duration::from_secs(4)).await.pop() else {
+                break;
+            };
+            if claimed.message().stream == "killer" {
+                is_killed = true;
+                // As after SIGKILL: the coordinator ends before the claim.
+                drop(std::mem::replace(
+                    &mut work,
+                    env.open(three_attempts()).await,
+                ));
+                drop(claimed);
+                break;
+            }
+            work.immediate().report(applied(claimed)).await.unwrap();
+        }
+        if !is_killed {
+            break;
+        }
+        kills += 1;
+    }
+    assert_eq!(kills, 3);
+    let aside = work.set_aside(10).await.unwrap();
+    assert_eq!((&*aside[0].stream, aside[0].attempts), ("killer", 3));
+    let reason = aside[0].last_failure.as_deref().unwrap();
+    assert!(reason.contains("lost its partition"), "{reason}");
+    assert_eq!(env.applied().await.len(), 4, "the other stream continues");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_behind_unwritten_reports_that_ends_its_process_runs_out_of_attempts_too() {
+    let env = TestEnv::start().await;
+    // Renews no lease, so that it ends when the test stops using it.
+    let mut settings = three_attempts();
+    settings.lease = Duration::from_millis(400);
+    settings.upkeep = Duration::from_secs(3600);
+    let mut work = env.open(settings.clone()).await;
+    for number in 1..=3 {
+        work.immediate().store(message("a", number)).await.unwrap();
+    }
+    let mut kills = 0;
+    let mut ended = Vec::new();
+    loop {
+        let scope = work.scoped();
+        let mut last = None;
+        while let Some(claimed) = work.claim(1, Duration::from_millis(300)).await.pop() {
+            if claimed.message().message_id == "3" {
+                last = Some(claimed);
+                break;
+            }
+            ended.push(scope.report(claimed.done()).await);
+        }
+        let Some(last) = last else { break };
+        kills += 1;
+        // The process ends before the reports of the first two messages are written.
+        std::mem::forget((scope, last));
+        tokio::time::sleep(settings.lease).await;
+        work = env.open(settings.clone()).await;
+    }
+    assert_eq!(kills, 3);
+    assert_eq!(work.set_aside(10).await.unwrap()[0].message_id, "3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_waited_at_a_former_owner_says_so() {
+    let env = TestEnv::start().await;
+    let first = env.open(config()).await;
+    first.immediate().store(message("a", 1)).await.unwrap();
+    let held = next(&first).await;
+    drop(first);
+    let second = env.open(config()).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(second.partitions().len(), 4);
+    second.immediate().store(message("b", 1)).await.unwrap();
+    let both = [next(&second).await, next(&second).await];
+    let of = |stream: &str| {
+        both.iter()
+            .find(|one| one.message().stream == stream)
+            .unwrap()
+    };
+    assert_eq!(of("a").delivery(), Delivery::TakenOver);
+    assert_eq!(of("b").delivery(), Delivery::New);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_a_shut_down_coordinator_is_new() {
+    let env = TestEnv::start().await;
+    let first = env.open(config()).await;
+    first.immediate().store(message("a", 1)).await.unwrap();
+    first.shutdown().await.unwrap();
+    let second = env.open(config()).await;
+    assert_eq!(next(&second).await.delivery(), Delivery::New);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_effects_are_always_refused_is_set_aside() {
+    let env = TestEnv::start().await;
+    let work = env.open(three_attempts()).await;
+    let now = work.immediate();
+    for number in 1..=2 {
+        now.store(message("a", number)).await.unwrap();
+    }
+    for _ in 0..3 {
+        let claimed = next(&work).await;
+        let mut effects = claimed.effects::<Shop>();
+        let twice = Applied {
+            partition: claimed.message().partition.clone(),
+            unique: "one".to_owned(),
+            stream: String::new(),
+            message_id: String::new(),
+        };
+        effects.create(&twice).unwrap();
+        effects.create(&twice).unwrap();
+        let report = claimed.done().with_effects(&effects).unwrap();
+        let refused = now.report(report).await.unwrap_err();
+        assert!(matches!(refused, WorkError::EffectRefused { .. }));
+    }
+    nothing(&work).await;
+    let aside = work.set_aside(10).await.unwrap();
+    assert_eq!((&*aside[0].message_id, aside[0].attempts), ("1", 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_handler_holds_its_stream_until_the_claim_times_out() {
+    let env = TestEnv::start().await;
+    let mut settings = config();
+    settings.claim_timeout = Duration::from_secs(3);
+    let work = env.open(settings).await;
+    let now = work.immediate();
+    now.store(message("a", 1)).await.unwrap();
+    let begun = Instant::now();
+    let hung = next(&work).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(hung.renew());
+    nothing(&work).await;
+    let again = next(&work).await;
+    assert!(begun.elapsed() >= Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(6));
+    assert_eq!(again.message().attempts, 1);
+    assert!(!hung.renew(), "another attempt has begun");
+    let refused = now.report(hung.done()).await.unwrap_err();
+    assert!(matches!(refused, WorkError::NotOwner { .. }), "{refused}");
+    now.report(again.done()).await.unwrap();
+}
+
+/// Slots that a test changes.
+struct Slots(Mutex<SlotSet>);
+
+#[async_trait]
+impl LeaseProvider for Slots {
+    async fn slots(&self) -> SlotSet {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_message_stops_no_other_stream_of_its_partition_during_a_hand_over() {
+    let env = TestEnv::start().await;
+    let mut settings = config();
+    settings.partitions = cdb_work::Partitions::new(1).unwrap();
+    settings.drain = Duration::from_secs(1);
+    settings.claim_timeout = Duration::from_secs(20);
+    let slots = std::sync::Arc::new(Slots(Mutex::new(SlotSet::ALL)));
+    let first = env.open_with(settings.clone(), slots.clone()).await;
+    let now = first.immediate();
+    now.store(message("slow", 1)).await.unwrap();
+    let slow = next(&first).await;
+    *slots.0.lock().unwrap() = SlotSet::NONE;
+    let second = env.open(settings).await;
+    let begun = Instant::now();
+    for number in 1..=20 {
+        now.store(message("fast", number)).await.unwrap();
+        let claimed = next(&first).await;
+        assert_eq!(claimed.message().stream, "fast");
+        now.report(applied(claimed)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(second.partitions().is_empty());
+    now.report(applied(slow)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(second.partitions(), [0]);
+    assert_eq!(env.applied().await.len(), 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inbox_worker_and_an_outbox_publisher_share_a_coordinator() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let now = work.immediate();
+    now.store(message("a", 1)).await.unwrap();
+    now.store(NewWork::outbox("a", "1")).await.unwrap();
+    for lane in [Lane::Outbox, Lane::Inbox] {
+        let claimed = work.claim_from(lane, 10, Duration::from_secs(1)).await;
+        let lanes: Vec<Lane> = claimed.iter().map(|one| one.message().lane).collect();
+        assert_eq!(lanes, [lane]);
+        claimed.into_iter().for_each(cdb_work::ClaimedWork::release);
+        let batch = WorkBatch {
+            claim: 10,
+            lane: Some(lane),
+            ..WorkBatch::default()
+        };
+        let claimed = work.process(batch).await.claimed;
+        assert_eq!(claimed.len(), 1);
+        assert_eq!(claimed[0].message().lane, lane);
+        claimed.into_iter().for_each(cdb_work::ClaimedWork::release);
+    }
+}
+
+#[test]
+fn messages_are_read_as_older_releases_wrote_them_and_look_the_same_until_they_fail() {
+    let older = r#"{"partition":"work-000","lane":"inbox","stream":"a","messageId":"1","sequence":1,
+        "waitingSince":7,"dueAt":7,"status":1,"needs":8,"attempts":2,"kind":"","body":"","token":"t"}"#;
+    let read: WorkMessage = serde_json::from_str(older).unwrap();
+    assert_eq!((read.attempts, read.started_under), (2, None));
+    assert_eq!(read.due_at, Timestamp::from_millis(7));
+    let written = serde_json::to_value(&read).unwrap();
+    assert_eq!(written, serde_json::from_str::<Value>(older).unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_start_of_a_first_attempt_is_not_written() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    work.immediate().store(message("a", 1)).await.unwrap();
+    let claimed = next(&work).await;
+    assert_eq!(stored(&env, "a").await.started_under, None);
+    work.immediate().report(claimed.failed("no")).await.unwrap();
+    let again = next(&work).await;
+    let fence = Some(again.fencing_token());
+    assert_eq!(stored(&env, "a").await.started_under, fence);
+}
