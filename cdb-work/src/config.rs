@@ -143,14 +143,19 @@ pub enum Exhausted {
 }
 
 impl WorkRetry {
+    /// Decides what happens after the last attempt.
+    pub(super) fn exhausted(&self, now: Timestamp) -> Verdict {
+        match self.exhausted {
+            Exhausted::HoldStream => Verdict::SetAside { now },
+            Exhausted::SkipMessage => Verdict::Skip,
+        }
+    }
+
     /// Decides what happens after a failure. The jitter derives from the message id, so messages
     /// that failed together are not retried together.
     pub(super) fn judge(&self, message: &WorkMessage, now: Timestamp) -> Verdict {
         if message.attempts >= self.max_attempts {
-            return match self.exhausted {
-                Exhausted::HoldStream => Verdict::SetAside { now },
-                Exhausted::SkipMessage => Verdict::Skip,
-            };
+            return self.exhausted(now);
         }
         let doublings = message.attempts.saturating_sub(1).min(20);
         let wait = self.first.saturating_mul(1 << doublings).min(self.longest);

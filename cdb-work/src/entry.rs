@@ -130,6 +130,12 @@ impl ClaimedWork {
     pub fn failed(self, reason: impl Into<String>) -> WorkReport {
         WorkReport::last(self.held, Reported::Failed(reason.into()))
     }
+
+    /// Reports a failure that every attempt would repeat: the message is set aside or skipped at
+    /// once, as after its last attempt.
+    pub fn rejected(self, reason: impl Into<String>) -> WorkReport {
+        WorkReport::last(self.held, Reported::Rejected(reason.into()))
+    }
 }
 
 /// The result of a claimed message.
@@ -163,6 +169,7 @@ pub(super) enum Reported {
     Done,
     Reached(WorkStatus),
     Failed(String),
+    Rejected(String),
 }
 
 impl WorkReport {

@@ -60,6 +60,10 @@ impl Inner {
                 Reported::Failed(reason) => owned.streams.failed(place, reason, |message| {
                     self.config.retry.judge(message, now)
                 }),
+                Reported::Rejected(reason) => {
+                    let exhausted = |_: &_| self.config.retry.exhausted(now);
+                    owned.streams.failed(place, reason, exhausted)
+                }
             }
         });
         let Some((change, message)) = noted else {

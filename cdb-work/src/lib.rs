@@ -23,6 +23,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attempt;
+mod bridge;
 mod claim;
 mod config;
 mod coordinator;
@@ -34,6 +35,7 @@ mod event_store;
 mod exchange;
 mod flush;
 mod forget;
+mod handlers;
 mod inner;
 mod interval;
 mod new_work;
@@ -43,6 +45,7 @@ mod partitions;
 mod plan;
 mod poll;
 mod poller;
+mod processor;
 mod queue;
 mod settlement;
 mod state;
@@ -52,6 +55,7 @@ mod stream_order;
 mod telemetry;
 mod unreadable;
 
+pub use bridge::Broker;
 pub use config::{Exhausted, WorkConfig, WorkRetry};
 pub use coordinator::{Processed, WorkBatch, WorkCoordinator};
 pub use delivery::Delivery;
@@ -59,9 +63,11 @@ pub use documents::{Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartit
 pub use entry::{ClaimedWork, WorkEntry, WorkReport};
 pub use error::WorkError;
 pub use event_store::{EventFeed, EventStore, NewEvent};
+pub use handlers::{Completed, WorkContext, WorkFailure, WorkHandlers};
 pub use interval::{Interval, IntervalConfig};
 pub use new_work::NewWork;
 pub use partitions::Partitions;
+pub use processor::{RunConfig, WorkRun};
 pub use settlement::{Receipt, Settlement};
 pub use status::WorkStatus;
 pub use strategy::{FlushStrategy, Immediate, Scoped};

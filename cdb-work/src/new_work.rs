@@ -1,5 +1,6 @@
 //! New messages.
 
+use cdb_coordination::Message;
 use cdb_model::Timestamp;
 
 use super::documents::Lane;
@@ -61,6 +62,14 @@ impl NewWork {
         self.kind = kind.into();
         self.body = body.into();
         self
+    }
+
+    /// Sets kind and content from a typed message: its [`TYPE`](Message::TYPE) and its JSON.
+    ///
+    /// # Errors
+    /// When the message cannot be serialized.
+    pub fn with_message<M: Message>(self, message: &M) -> Result<Self, serde_json::Error> {
+        Ok(self.with_body(M::TYPE, serde_json::to_string(message)?))
     }
 
     /// Sets the stages that complete the message, instead of the default of its lane. An empty set

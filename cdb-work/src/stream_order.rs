@@ -122,6 +122,8 @@ struct Stream {
     former_to: u64,
     /// The message whose attempt at a former owner failed.
     failed_before: Option<u64>,
+    /// Since when the message waited that was set aside.
+    waited_since: Option<Timestamp>,
     /// Claims of an earlier epoch are void.
     epoch: u64,
     available_at: Option<Timestamp>,
@@ -143,6 +145,11 @@ impl Stream {
         let head = self.waiting.get(&(self.reported + 1))?;
         let free = self.out.is_none() && head.dead_since.is_none() && unwritten < MOST_UNWRITTEN;
         free.then(|| head.due_at.max(head.waiting_since.unwrap_or_default()))
+    }
+
+    fn has_claim(&self, sequence: u64, epoch: u64) -> bool {
+        let is_out = self.out.is_some_and(|out| out.sequence == sequence);
+        is_out && self.epoch == epoch
     }
 
     /// Whether a former owner may have handed out this message, without a stored trace.
@@ -199,9 +206,13 @@ impl Streams {
         if stream.done.is_some_and(|done| message.sequence <= done) {
             return;
         }
-        // The known message is newer, unless an operator has redriven it.
+        // The known message is newer, unless an operator has redriven it, which changes the time
+        // since which it waits.
         let known = stream.waiting.get(&message.sequence);
-        if known.is_none_or(|known| known.dead_since.is_some()) {
+        let is_redriven = |known: &Arc<WorkMessage>| {
+            known.dead_since.is_some() && message.waiting_since != stream.waited_since
+        };
+        if known.is_none_or(is_redriven) {
             let before = stream.waiting.insert(message.sequence, Arc::new(message));
             self.held += usize::from(before.is_none());
         }
@@ -352,6 +363,13 @@ impl Streams {
         out.map(|out| out.until = until).is_some()
     }
 
+    /// Whether a claim is held.
+    pub(super) fn holds(&self, key: &StreamKey, sequence: u64, epoch: u64) -> bool {
+        self.known
+            .get(key)
+            .is_some_and(|stream| stream.has_claim(sequence, epoch))
+    }
+
     /// The claims that have timed out: stream, sequence number and epoch.
     pub(super) fn timed_out(&mut self, now: Instant) -> Vec<(StreamKey, u64, u64)> {
         if self.first_timeout.is_none_or(|first| first > now) {
@@ -456,7 +474,7 @@ impl Streams {
             }
             Verdict::SetAside { now } => {
                 message.dead_since = Some(now);
-                message.waiting_since = None;
+                stream.waited_since = message.waiting_since.take();
                 Change::SetAside
             }
             Verdict::Skip => {
@@ -476,6 +494,7 @@ impl Streams {
             stream.out = None;
             stream.epoch += 1;
             stream.reported = stream.done.unwrap_or_default();
+            stream.waited_since = None;
         }
         self.refresh(key);
     }
@@ -494,8 +513,7 @@ impl Streams {
 
     fn claimed(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> Option<&mut Stream> {
         let stream = self.known.get_mut(key)?;
-        let is_out = stream.out.is_some_and(|out| out.sequence == sequence);
-        (is_out && stream.epoch == epoch).then_some(stream)
+        stream.has_claim(sequence, epoch).then_some(stream)
     }
 
     /// Updates the position of a stream among the available ones.

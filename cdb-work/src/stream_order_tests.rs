@@ -147,6 +147,14 @@ fn a_message_set_aside_holds_its_stream_until_an_operator_decides() {
     assert_eq!(take(&mut streams), None);
     assert_eq!(streams.stuck(), [key("s")]);
     streams.learn(message("s", 1), false);
+    assert_eq!(
+        take(&mut streams),
+        None,
+        "found before the report was stored"
+    );
+    let mut redriven = message("s", 1);
+    redriven.waiting_since = Some(at(10));
+    streams.learn(redriven, false);
     assert_eq!(take(&mut streams), Some(1), "redriven");
     assert_eq!(fail(&mut streams, 1, aside), Some(Change::SetAside));
     streams.learn_done(&key("s"), 1);

@@ -94,6 +94,16 @@ impl Failed {
             is_final: true,
         }
     }
+
+    /// The reason.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Whether no attempt can succeed.
+    pub fn is_permanent(&self) -> bool {
+        self.is_final
+    }
 }
 
 impl<E: std::error::Error> From<E> for Failed {

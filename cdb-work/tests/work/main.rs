@@ -10,6 +10,7 @@ mod faults;
 mod handover;
 mod metrics;
 mod order;
+mod processor;
 #[path = "../../../cdb-coordination/tests/recorded/mod.rs"]
 mod recorded;
 #[path = "../../../cdb-coordination/tests/skewed/mod.rs"]
