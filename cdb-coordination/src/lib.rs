@@ -26,7 +26,7 @@ pub use membership::{
     FailedMember, MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView,
     Standing,
 };
-pub use message::{Address, Message, MessageDocument, MessageId, Side};
+pub use message::{Address, Message, MessageContext, MessageDocument, MessageId, Side};
 pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
 pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,

@@ -246,6 +246,55 @@ async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_inherits_trace_context_and_scope_from_the_message_being_handled() {
+    let env = TestEnv::new().await;
+    let (received, mut contexts) = tokio::sync::mpsc::unbounded_channel();
+    let handler = move |note: Received<Note>, mut batch: OutboxBatch<House>| {
+        let received = received.clone();
+        async move {
+            received
+                .send(note.context.clone())
+                .expect("the test goes on");
+            if note.message.number == 1 {
+                batch.send(
+                    "b",
+                    &Note {
+                        number: 2,
+                        ..note.message
+                    },
+                )?;
+            }
+            Ok(batch)
+        }
+    };
+    let messaging = env.silent().on(handler).start();
+    let mut batch = messaging.batch("a");
+    let headers = &mut batch.context().headers;
+    headers.insert("traceparent".to_owned(), "00-1-2-01".to_owned());
+    headers.insert("content-type".to_owned(), "text/plain".to_owned());
+    batch
+        .context()
+        .scope
+        .insert("tenant".to_owned(), "acme".to_owned());
+    let note = Note {
+        from: "a".to_owned(),
+        number: 1,
+    };
+    batch.send("a", &note).expect("it is small");
+    messaging.commit(batch).await.expect("a commit");
+    let first = contexts.recv().await.expect("the first");
+    let second = contexts.recv().await.expect("the second");
+    assert_eq!(first.headers.len(), 2);
+    assert_eq!(
+        second.headers.into_keys().collect::<Vec<_>>(),
+        ["traceparent"]
+    );
+    assert_eq!(second.scope, first.scope);
+    assert_eq!(second.scope["tenant"], "acme");
+    messaging.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_partition_can_send_to_itself() {
     let env = TestEnv::new().await;
     let messaging = env.messaging().start();

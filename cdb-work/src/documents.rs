@@ -8,7 +8,7 @@ use cdb_model::{Container, Document, IdPart, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::status::WorkStatus;
-use cdb_coordination::{MemberDocument, MemberRecord};
+use cdb_coordination::{MemberDocument, MemberRecord, MessageContext};
 
 /// The document types of a work coordinator. To write documents of your own together with the
 /// completion of a message, extend this container:
@@ -299,6 +299,9 @@ pub struct WorkMessage {
     pub last_failure: Option<String>,
     /// The kind of the message, for its handler.
     pub kind: String,
+    /// Headers and scope. Boxed to keep the container's enum small.
+    #[serde(default, skip_serializing_if = "has_no_context")]
+    pub context: Box<MessageContext>,
     /// The content. Text, because the service stores numbers as doubles.
     #[document(unindexed)]
     pub body: String,
@@ -309,6 +312,22 @@ pub struct WorkMessage {
     #[document(ttl)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
+}
+
+/// The header with the name of the handler.
+pub(super) const HANDLER: &str = "handler";
+
+impl WorkMessage {
+    /// The name of the handler ([`NewWork::for_handler`](super::NewWork::for_handler)): the header
+    /// `handler`.
+    pub fn handler(&self) -> Option<&str> {
+        self.context.headers.get(HANDLER).map(String::as_str)
+    }
+}
+
+#[expect(clippy::borrowed_box, reason = "the signature that serde needs")]
+fn has_no_context(context: &Box<MessageContext>) -> bool {
+    context.is_empty()
 }
 
 /// The version of an event stream.

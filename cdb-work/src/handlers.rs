@@ -221,6 +221,7 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 #[derive(Default)]
 pub struct WorkHandlers {
     by_kind: HashMap<&'static str, Box<dyn Handle>>,
+    by_name: HashMap<String, Box<dyn Handle>>,
     otherwise: Option<Box<dyn Handle>>,
     on_completion: Option<CompletionHook>,
     on_failure: Option<FailureHook>,
@@ -247,6 +248,18 @@ impl WorkHandlers {
             marker: PhantomData,
         };
         self.by_kind.insert(M::TYPE, Box::new(typed));
+        self
+    }
+
+    /// Registers a handler by name, for messages with
+    /// [`NewWork::for_handler`](super::NewWork::for_handler).
+    #[must_use]
+    pub fn on_handler<F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+    {
+        self.by_name.insert(name.into(), Box::new(Untyped(handler)));
         self
     }
 
@@ -278,13 +291,19 @@ impl WorkHandlers {
 
     /// Runs the handler of a message. A panic counts as a temporary failure.
     pub(super) async fn handle(&self, context: WorkContext) -> Result<Completed, Failed> {
-        let kind = context.message.kind.as_str();
-        let Some(handler) = self.by_kind.get(kind).or(self.otherwise.as_ref()) else {
+        let message = context.message.clone();
+        let registered = match message.handler() {
+            Some(name) => self.by_name.get(name),
+            None => self.by_kind.get(&*message.kind),
+        };
+        let Some(handler) = registered.or(self.otherwise.as_ref()) else {
             return Err(Failed::permanently(format!(
-                "there is no handler for messages of kind `{kind}`; register one and redrive the message"
+                "there is no handler `{}`; register one and redrive the message",
+                message.handler().unwrap_or(&message.kind)
             )));
         };
-        AssertUnwindSafe(handler.handle(context))
+        // New messages inherit the trace context and the scope.
+        AssertUnwindSafe(message.context.run(handler.handle(context)))
             .catch_unwind()
             .await
             .unwrap_or_else(|panic| {

@@ -1,9 +1,9 @@
 //! New messages.
 
-use cdb_coordination::Message;
+use cdb_coordination::{Message, MessageContext};
 use cdb_model::Timestamp;
 
-use super::documents::Lane;
+use super::documents::{HANDLER, Lane};
 use super::status::WorkStatus;
 use super::stream_order::StreamKey;
 
@@ -24,6 +24,7 @@ pub struct NewWork {
     pub(super) message_id: String,
     pub(super) kind: String,
     pub(super) body: String,
+    pub(super) context: MessageContext,
     pub(super) needs: WorkStatus,
     pub(super) due_at: Option<Timestamp>,
 }
@@ -48,6 +49,7 @@ impl NewWork {
             message_id,
             kind: String::new(),
             body: String::new(),
+            context: MessageContext::current(),
             needs: match lane {
                 Lane::Inbox => WorkStatus::RECEIVER_DONE,
                 Lane::Outbox => WorkStatus::PUBLISHED,
@@ -70,6 +72,37 @@ impl NewWork {
     /// When the message cannot be serialized.
     pub fn with_message<M: Message>(self, message: &M) -> Result<Self, serde_json::Error> {
         Ok(self.with_body(M::TYPE, serde_json::to_string(message)?))
+    }
+
+    /// Adds a header. Trace headers are inherited from the message that is being handled.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.context.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds for whom the message is handled, for example `tenant` or `user`. The scope is inherited
+    /// from the message that is being handled.
+    #[must_use]
+    pub fn with_scope(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.context.scope.insert(name.into(), value.into());
+        self
+    }
+
+    /// Names the handler of the message, see
+    /// [`WorkHandlers::on_handler`](super::WorkHandlers::on_handler).
+    #[must_use]
+    pub fn for_handler(self, handler: impl Into<String>) -> Self {
+        self.with_header(HANDLER, handler)
+    }
+
+    /// Names the handler of the message, and detects duplicates per message and handler: several
+    /// handlers may each get the message once. The stored id is `id@handler`.
+    #[must_use]
+    pub fn once_per_handler(mut self, handler: impl Into<String>) -> Self {
+        let handler = handler.into();
+        self.message_id = format!("{}@{handler}", self.message_id);
+        self.for_handler(handler)
     }
 
     /// Sets the stages that complete the message, instead of the default of its lane. An empty set

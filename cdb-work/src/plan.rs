@@ -274,6 +274,7 @@ fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessa
         started_under: None,
         last_failure: None,
         kind: new.kind.clone(),
+        context: Box::new(new.context.clone()),
         body: new.body.clone(),
         token: context.token.clone(),
         ttl: None,

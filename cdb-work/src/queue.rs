@@ -87,7 +87,9 @@ impl Pending {
 
     fn bytes(&self) -> usize {
         match &self.kind {
-            PendingKind::Store(new) => new.body.len() + new.stream.len() + 500,
+            PendingKind::Store(new) => {
+                new.body.len() + new.stream.len() + new.context.size_bytes() + 500
+            }
             PendingKind::Report(report) => {
                 500 + report.effects.as_ref().map_or(0, Batch::size_bytes)
             }

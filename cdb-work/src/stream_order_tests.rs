@@ -24,6 +24,7 @@ fn message(stream: &str, sequence: u64) -> WorkMessage {
         started_under: None,
         last_failure: None,
         kind: String::new(),
+        context: Box::default(),
         body: String::new(),
         token: String::new(),
         ttl: None,

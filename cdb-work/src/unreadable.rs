@@ -59,6 +59,7 @@ pub(super) fn partial(unreadable: &Unreadable) -> Option<WorkMessage> {
         started_under: None,
         last_failure: Some(unreadable.to_string()),
         kind: field(&document, "kind").unwrap_or_default(),
+        context: field(&document, "context").unwrap_or_default(),
         body: unreadable.json.clone(),
         token: String::new(),
         ttl: None,

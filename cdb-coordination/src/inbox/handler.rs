@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use cdb_model::{Container, Timestamp};
 use futures::FutureExt as _;
 
-use crate::message::{Address, Envelope, Message, MessageId};
+use crate::message::{Address, Envelope, Message, MessageContext, MessageId};
 use crate::outbox::OutboxBatch;
 
 /// A received message.
@@ -52,6 +52,8 @@ pub struct Received<M> {
     pub sent_at: Timestamp,
     /// The number of this attempt, from 1.
     pub attempt: u32,
+    /// Headers and scope. Messages that the handler sends inherit the trace context and the scope.
+    pub context: MessageContext,
 }
 
 /// The result of a handler: the batch with its effect, or the failure.
@@ -142,6 +144,7 @@ where
             from: envelope.from.clone(),
             sent_at: envelope.sent_at,
             attempt,
+            context: envelope.context.clone(),
         };
         (self.handler)(received, batch).await
     }
@@ -194,7 +197,12 @@ impl<C: Container> Handlers<C> {
                 envelope.message_type
             )));
         };
-        AssertUnwindSafe(handler.handle(envelope, attempt, batch))
+        let running = async {
+            // The batch begins with the context of the message.
+            let batch = batch.with_context(MessageContext::current());
+            handler.handle(envelope, attempt, batch).await
+        };
+        AssertUnwindSafe(envelope.context.run(running))
             .catch_unwind()
             .await
             .unwrap_or_else(|panic| {

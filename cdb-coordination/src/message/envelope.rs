@@ -6,6 +6,8 @@ use cdb_model::{PartitionKey, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::context::MessageContext;
+
 /// A type that can be sent as a message. Its name tells the receiver how to read the payload.
 ///
 /// ```
@@ -90,6 +92,8 @@ pub(crate) struct Envelope {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) payload: Option<String>,
     pub(crate) sent_at: Timestamp,
+    #[serde(default, skip_serializing_if = "MessageContext::is_empty")]
+    pub(crate) context: MessageContext,
 }
 
 impl Envelope {

@@ -1,6 +1,7 @@
 //! Messages between partitions as they are stored: the documents that outbox and inbox share.
 
 mod content;
+mod context;
 mod document;
 mod envelope;
 mod lifetimes;
@@ -8,6 +9,7 @@ mod partition_fields;
 
 pub use content::Side;
 pub(crate) use content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
+pub use context::MessageContext;
 pub use document::MessageDocument;
 pub(crate) use document::MessageDocumentKey;
 pub(crate) use document::fingerprint;

@@ -3,7 +3,7 @@
 use cdb_model::{Batch, Container, PartitionKey};
 use serde::ser::Error as _;
 
-use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message};
+use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message, MessageContext};
 
 /// An uncommitted change with its messages. Created by
 /// [`Messaging::batch`](crate::Messaging::batch), or passed to a message handler.
@@ -27,6 +27,7 @@ pub struct OutboxBatch<C> {
     changes: Batch<C>,
     home: Address,
     unsent: Vec<Unsent>,
+    context: MessageContext,
 }
 
 /// A message without a number.
@@ -35,6 +36,7 @@ pub(crate) struct Unsent {
     pub(crate) to: Address,
     pub(crate) message_type: String,
     pub(crate) payload: String,
+    pub(crate) context: MessageContext,
 }
 
 impl<C: Container> OutboxBatch<C> {
@@ -43,7 +45,19 @@ impl<C: Container> OutboxBatch<C> {
             changes: Batch::new(&home.partition),
             home,
             unsent: Vec::new(),
+            context: MessageContext::current(),
         }
+    }
+
+    /// Headers and scope of the messages that are sent from now on. In a handler they begin with
+    /// the trace context and the scope of the received message.
+    pub fn context(&mut self) -> &mut MessageContext {
+        &mut self.context
+    }
+
+    pub(crate) fn with_context(mut self, context: MessageContext) -> Self {
+        self.context = context;
+        self
     }
 
     /// The change. It shares the limits of a batch with the messages: one operation for each
@@ -85,11 +99,11 @@ impl<C: Container> OutboxBatch<C> {
         message: &M,
     ) -> Result<(), serde_json::Error> {
         let payload = serde_json::to_string(message)?;
-        if payload.len() > MAX_MESSAGE_BYTES {
+        let bytes = payload.len() + self.context.size_bytes();
+        if bytes > MAX_MESSAGE_BYTES {
             return Err(serde_json::Error::custom(format!(
-                "message `{}` has {} bytes of {MAX_MESSAGE_BYTES} allowed; store the contents in a document and send its key",
-                M::TYPE,
-                payload.len()
+                "message `{}` has {bytes} bytes of {MAX_MESSAGE_BYTES} allowed; store the contents in a document and send its key",
+                M::TYPE
             )));
         }
         self.unsent.push(Unsent {
@@ -99,6 +113,7 @@ impl<C: Container> OutboxBatch<C> {
             },
             message_type: M::TYPE.to_owned(),
             payload,
+            context: self.context.clone(),
         });
         Ok(())
     }
@@ -109,6 +124,7 @@ impl<C: Container> OutboxBatch<C> {
             to: envelope.to.clone(),
             message_type: envelope.message_type.clone(),
             payload: envelope.payload.clone().unwrap_or_default(),
+            context: envelope.context.clone(),
         });
     }
 

@@ -135,6 +135,7 @@ where
                 message_type: unsent.message_type.clone(),
                 payload: Some(unsent.payload.clone()),
                 sent_at: now,
+                context: unsent.context.clone(),
             });
             known.stream.next += 1;
         }

@@ -17,7 +17,8 @@ use super::error::OutboxError;
 use super::retry::{Tries, shortened};
 use super::route::arriving;
 use crate::message::{
-    Address, Content, Dead, Envelope, MessageDocument, MessageId, Outgoing, Side, fingerprint,
+    Address, Content, Dead, Envelope, MessageContext, MessageDocument, MessageId, Outgoing, Side,
+    fingerprint,
 };
 use crate::messaging::Inner;
 use crate::telemetry;
@@ -155,6 +156,7 @@ impl<'a> Partial<'a> {
             message_type: message_type.unwrap_or_else(|| UNKNOWN.to_owned()),
             payload: Some(self.json.to_owned()),
             sent_at: self.read("/mail/letter/sentAt").unwrap_or(now),
+            context: self.read("/mail/letter/context").unwrap_or_default(),
         }
     }
 
@@ -180,6 +182,7 @@ impl<'a> Partial<'a> {
             message_type: UNKNOWN.to_owned(),
             payload: None,
             sent_at: now,
+            context: MessageContext::default(),
         };
         let document = match side {
             Side::Inbox => MessageDocument::incoming(arriving(envelope), now),

@@ -238,7 +238,11 @@ impl Broker for InProcess {
     type Delivery = u64;
 
     async fn publish(&self, message: &WorkMessage) -> Result<(), Failed> {
-        if self.refusals.fetch_add(1, Ordering::SeqCst) % 3 == 0 {
+        if self
+            .refusals
+            .fetch_add(1, Ordering::SeqCst)
+            .is_multiple_of(3)
+        {
             return Err(Failed::temporarily("the broker is busy"));
         }
         self.published
@@ -321,4 +325,62 @@ async fn a_bridge_publishes_the_outbox_and_stores_what_a_broker_delivers() {
     let expected: Vec<String> = (1..=10).map(|n| format!("answer-{n}")).collect();
     assert_eq!(*broker.published.lock().unwrap(), expected);
     assert!(broker.incoming.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_inherits_trace_context_and_scope_from_the_message_being_handled() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let sender = work.clone();
+    let handlers = WorkHandlers::new().otherwise(move |context: WorkContext| {
+        let sender = sender.clone();
+        async move {
+            assert_eq!(
+                context.message().context.headers["content-type"],
+                "text/plain"
+            );
+            let answer = NewWork::outbox("a", "answer").with_header("reply-to", "1");
+            sender.immediate().store(answer).await?;
+            Ok(context.done())
+        }
+    });
+    let run = work.run(RunConfig::default().with_lane(Lane::Inbox), handlers);
+    let request = message("a", 1)
+        .with_header("traceparent", "00-1-2-01")
+        .with_header("content-type", "text/plain")
+        .with_scope("tenant", "acme");
+    work.immediate().store(request).await.unwrap();
+    let claimed = work
+        .claim_from(Lane::Outbox, 1, Duration::from_secs(60))
+        .await;
+    let context = &claimed[0].message().context;
+    let headers: Vec<(&str, &str)> = context.headers.iter().map(|(n, v)| (&**n, &**v)).collect();
+    assert_eq!(headers, [("reply-to", "1"), ("traceparent", "00-1-2-01")]);
+    assert_eq!(context.scope["tenant"], "acme");
+    run.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_handlers_get_a_message_once_each() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let (done, mut completed) = mpsc::unbounded_channel();
+    let handlers = WorkHandlers::new()
+        .on_handler("projection", async |work: WorkContext| Ok(work.done()))
+        .otherwise(async |work: WorkContext| Ok(work.done()))
+        .on_completion(move |message| done.send(message.clone()).unwrap());
+    let mut stored = Vec::new();
+    for handler in ["projection", "invoice", "projection"] {
+        let new = message("a", 1).once_per_handler(handler);
+        stored.push(work.immediate().store(new).await.unwrap());
+    }
+    assert_eq!(stored[1], Settlement::Stored { sequence: 2 });
+    assert_eq!(stored[2], Settlement::Duplicate);
+    let run = work.run(RunConfig::default(), handlers);
+    let both = [told(&mut completed).await, told(&mut completed).await];
+    let ids: Vec<&str> = both.iter().map(|message| &*message.message_id).collect();
+    assert_eq!(ids, ["1@projection", "1@invoice"]);
+    assert_eq!(both[1].handler(), Some("invoice"));
+    run.stop().await.unwrap();
+    assert!(completed.try_recv().is_err(), "the duplicate is dropped");
 }
