@@ -5,6 +5,10 @@
 //! and after every failure, the start of an attempt is stored before the message is handed out. An
 //! owner that finds a start under an older fence counts that attempt as failed. So a message that
 //! ends its process each time runs out of attempts too.
+//!
+//! Such a message is a suspect: it may have ended the process, or another message did. A coordinator
+//! hands out one suspect at a time, until its result is stored. So a message that ends processes
+//! costs the others two attempts at most.
 
 use tokio::time::Instant;
 
@@ -16,10 +20,6 @@ use super::settlement::Receipt;
 use super::state::State;
 use super::stream_order::{Change, StreamKey};
 use super::telemetry;
-
-/// The failure of an attempt whose process has ended or lost the partition.
-pub(super) const OWNER_LOST: &str =
-    "the coordinator that handled the message lost its partition before it reported a result";
 
 /// The failure of an attempt whose claim was dropped.
 const DROPPED: &str =

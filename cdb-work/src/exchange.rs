@@ -4,7 +4,7 @@ use cdb_model::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::attempt::{HandOut, OWNER_LOST};
+use super::attempt::HandOut;
 use super::claim::Claim;
 use super::documents::Lane;
 use super::entry::{ClaimedWork, HeldClaim, Reported, WorkEntry, WorkReport};
@@ -13,7 +13,7 @@ use super::new_work::NewWork;
 use super::queue::{NotedReport, PendingKind};
 use super::settlement::Receipt;
 use super::state::State;
-use super::stream_order::{Next, Taken};
+use super::stream_order::{Next, OWNER_LOST, Selection, Taken};
 use super::telemetry;
 
 /// An accepted entry.
@@ -99,10 +99,11 @@ impl Inner {
         let mut state = self.state();
         let count = state.partitions.len();
         let first = state.turn;
+        let mut selection = state.selection(lane);
         for offset in 0..count {
             let index = (first + offset) % count;
             while claimed.len() < most
-                && let Some((claim, taken)) = self.take_from(&mut state, index, lane, now)
+                && let Some((claim, taken)) = self.take_from(&mut state, index, selection, now)
             {
                 match taken.next {
                     Next::FailEarlierAttempt => {
@@ -113,6 +114,7 @@ impl Inner {
                         store_start,
                     } => {
                         telemetry::claimed(&taken.message, now);
+                        selection.suspects &= !taken.is_suspect;
                         let held = HeldClaim {
                             claim,
                             home: self.this.clone(),
@@ -143,7 +145,7 @@ impl Inner {
         &self,
         state: &mut State,
         index: usize,
-        lane: Option<Lane>,
+        selection: Selection,
         now: Timestamp,
     ) -> Option<(Claim, Taken)> {
         let owned = state.partitions[index].owned.as_mut()?;
@@ -155,7 +157,7 @@ impl Inner {
         let since = Instant::now();
         let times = (since, since + self.config.claim_timeout);
         let most = self.config.retry.max_attempts;
-        let taken = owned.streams.take(lane, now, times, most)?;
+        let taken = owned.streams.take(selection, now, times, most)?;
         let place = (u16::try_from(index).unwrap_or(u16::MAX), owned.fence);
         let message = &taken.message;
         let at = (message.sequence, taken.epoch);

@@ -214,10 +214,11 @@ impl Inner {
     pub(super) fn next_due_at(&self, lane: Option<Lane>, now: Instant) -> Instant {
         let service = self.container.now();
         let mut state = self.state();
+        let selection = state.selection(lane);
         let due = state
             .owned()
             .filter(|(_, owned)| !owned.draining && owned.until > service)
-            .filter_map(|(_, owned)| owned.streams.next_at(lane))
+            .filter_map(|(_, owned)| owned.streams.next_at(selection))
             .min();
         due.map_or(now + Duration::from_secs(3600), |due| {
             now + due.since(service).max(Duration::from_millis(1))

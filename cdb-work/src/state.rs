@@ -7,9 +7,10 @@ use cdb_model::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::documents::Lane;
 use super::queue::{Pending, PendingKind};
 use super::settlement::Receipt;
-use super::stream_order::Streams;
+use super::stream_order::{Selection, Streams};
 
 /// The synchronous state of a coordinator.
 #[derive(Debug)]
@@ -95,6 +96,17 @@ impl State {
             let index = u16::try_from(index).unwrap_or(u16::MAX);
             partition.owned.as_mut().map(|owned| (index, owned))
         })
+    }
+
+    /// The messages that can be handed out now.
+    pub(super) fn selection(&mut self, lane: Option<Lane>) -> Selection {
+        let in_hand = self
+            .owned()
+            .any(|(_, owned)| owned.streams.has_suspect_in_hand());
+        Selection {
+            lane,
+            suspects: !in_hand,
+        }
     }
 
     /// How many messages are in memory.

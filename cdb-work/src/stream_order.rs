@@ -20,6 +20,11 @@ const REMEMBERED: usize = 4096;
 /// messages of a stream were handed out.
 const MOST_UNWRITTEN: u64 = 100;
 
+/// The failure of an attempt whose process has ended or lost the partition. Stored: it marks
+/// suspects.
+pub(super) const OWNER_LOST: &str =
+    "the coordinator that handled the message lost its partition before it reported a result";
+
 /// A stream in one lane.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct StreamKey {
@@ -74,6 +79,17 @@ pub(super) struct Taken {
     pub(super) message: Arc<WorkMessage>,
     pub(super) epoch: u64,
     pub(super) next: Next,
+    /// Whether the message may have ended its last process.
+    pub(super) is_suspect: bool,
+}
+
+/// The messages that can be handed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection {
+    /// Those of one lane, or of both.
+    pub(super) lane: Option<Lane>,
+    /// Also a message that may have ended its last process.
+    pub(super) suspects: bool,
 }
 
 /// What precedes the hand-out of a message.
@@ -94,6 +110,10 @@ pub(super) struct Streams {
     known: HashMap<StreamKey, Stream>,
     /// Streams with a message to claim, by the time from which it can be claimed, in each lane.
     available: BTreeMap<Lane, BTreeSet<(Timestamp, StreamKey)>>,
+    /// Those among them whose message may have ended its last process.
+    suspects: BTreeSet<(Timestamp, StreamKey)>,
+    /// The last handed out of these messages.
+    suspect: Option<(StreamKey, u64)>,
     /// How many messages are in memory.
     held: usize,
     /// How many streams have unknown progress.
@@ -127,6 +147,7 @@ struct Stream {
     /// Claims of an earlier epoch are void.
     epoch: u64,
     available_at: Option<Timestamp>,
+    is_suspect: bool,
 }
 
 /// A claimed message.
@@ -271,15 +292,15 @@ impl Streams {
         stuck.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Claims the message that has waited longest, in one lane or in all.
+    /// Claims the message of a selection that has waited longest.
     pub(super) fn take(
         &mut self,
-        lane: Option<Lane>,
+        selection: Selection,
         now: Timestamp,
         (since, until): (Instant, Instant),
         max_attempts: u32,
     ) -> Option<Taken> {
-        let (at, key) = self.first(lane)?.clone();
+        let (at, key) = self.first(selection)?.clone();
         if at > now {
             return None;
         }
@@ -322,25 +343,46 @@ impl Streams {
         });
         let first = self.first_timeout.get_or_insert(until);
         *first = until.min(*first);
-        let epoch = stream.epoch;
+        let (epoch, is_suspect) = (stream.epoch, is_suspect(&message));
+        if is_suspect {
+            self.suspect = Some((key.clone(), sequence));
+        }
         self.refresh(&key);
         Some(Taken {
             key,
             message,
             epoch,
             next,
+            is_suspect,
         })
     }
 
-    fn first(&self, lane: Option<Lane>) -> Option<&(Timestamp, StreamKey)> {
-        let lanes = self.available.iter();
-        let wanted = lanes.filter(|(at, _)| lane.is_none_or(|lane| lane == **at));
-        wanted.filter_map(|(_, streams)| streams.first()).min()
+    fn first(&self, Selection { lane, suspects }: Selection) -> Option<&(Timestamp, StreamKey)> {
+        let is_wanted = |at: Lane| lane.is_none_or(|lane| lane == at);
+        let lanes = self.available.iter().filter(|(at, _)| is_wanted(**at));
+        let first = lanes.filter_map(|(_, streams)| streams.first()).min();
+        let suspect = self
+            .suspects
+            .iter()
+            .find(|(_, key)| suspects && is_wanted(key.lane));
+        first.into_iter().chain(suspect).min()
     }
 
-    /// When the next message of a lane, or of any, can be claimed.
-    pub(super) fn next_at(&self, lane: Option<Lane>) -> Option<Timestamp> {
-        self.first(lane).map(|(at, _)| *at)
+    /// When the next message of a selection can be claimed.
+    pub(super) fn next_at(&self, selection: Selection) -> Option<Timestamp> {
+        self.first(selection).map(|(at, _)| *at)
+    }
+
+    /// Whether a message that may have ended its last process is claimed, or reported as completed
+    /// and not stored.
+    pub(super) fn has_suspect_in_hand(&self) -> bool {
+        let Some((key, sequence)) = &self.suspect else {
+            return false;
+        };
+        self.known.get(key).is_some_and(|stream| {
+            let is_out = stream.out.is_some_and(|out| out.sequence == *sequence);
+            is_out || (stream.reported >= *sequence && stream.waiting.contains_key(sequence))
+        })
     }
 
     /// Notes that the start of an attempt is stored. Returns `false` when the claim is void.
@@ -522,18 +564,33 @@ impl Streams {
             return;
         };
         let at = stream.next_at();
-        if at == stream.available_at {
+        let head = stream.waiting.get(&(stream.reported + 1));
+        let is_suspect = head.is_some_and(|head| is_suspect(head));
+        if (at, is_suspect) == (stream.available_at, stream.is_suspect) {
             return;
         }
-        let available = self.available.entry(key.lane).or_default();
         if let Some(before) = stream.available_at.take() {
-            available.remove(&(before, key.clone()));
+            let place = (before, key.clone());
+            self.suspects.remove(&place);
+            if let Some(streams) = self.available.get_mut(&key.lane) {
+                streams.remove(&place);
+            }
         }
         if let Some(at) = at {
-            available.insert((at, key.clone()));
+            let streams = if is_suspect {
+                &mut self.suspects
+            } else {
+                self.available.entry(key.lane).or_default()
+            };
+            streams.insert((at, key.clone()));
         }
-        stream.available_at = at;
+        (stream.available_at, stream.is_suspect) = (at, is_suspect);
     }
+}
+
+/// Whether a message may have ended its last process.
+fn is_suspect(message: &WorkMessage) -> bool {
+    message.attempts > 0 && message.last_failure.as_deref() == Some(OWNER_LOST)
 }
 
 #[cfg(test)]

@@ -35,10 +35,15 @@ fn key(stream: &str) -> StreamKey {
     StreamKey::new(Lane::Inbox, stream)
 }
 
+const ALL: Selection = Selection {
+    lane: None,
+    suspects: true,
+};
+
 fn take_at(streams: &mut Streams, time: Timestamp) -> Option<Taken> {
     let since = Instant::now();
     let until = since + Duration::from_secs(300);
-    streams.take(None, time, (since, until), 10)
+    streams.take(ALL, time, (since, until), 10)
 }
 
 fn take(streams: &mut Streams) -> Option<u64> {
@@ -126,7 +131,7 @@ fn a_failed_message_is_retried_when_it_is_due_and_keeps_its_stages() {
     let noted = streams.failed((&claim, 1, 0), "no".to_owned(), judge);
     assert_eq!(noted.unwrap().0, Change::Retry);
     assert_eq!(take(&mut streams), None, "the second waits with the first");
-    assert_eq!(streams.next_at(None), Some(at(5000)));
+    assert_eq!(streams.next_at(ALL), Some(at(5000)));
     let again = take_at(&mut streams, at(5000)).unwrap();
     assert_eq!(again.message.sequence, 1);
     let is_stored = Next::HandOut {
@@ -314,15 +319,44 @@ fn a_lane_is_claimed_alone() {
     streams.learn(outbox, true);
     streams.learn(message("s", 1), true);
     let since = Instant::now();
-    let inbox = streams.take(Some(Lane::Inbox), at(1000), (since, since), 10);
+    let only = Selection {
+        lane: Some(Lane::Inbox),
+        suspects: true,
+    };
+    let inbox = streams.take(only, at(1000), (since, since), 10);
     assert_eq!(inbox.unwrap().message.lane, Lane::Inbox);
-    assert!(
-        streams
-            .take(Some(Lane::Inbox), at(1000), (since, since), 10)
-            .is_none()
-    );
+    assert!(streams.take(only, at(1000), (since, since), 10).is_none());
     assert_eq!(
         take_at(&mut streams, at(1000)).unwrap().message.lane,
         Lane::Outbox
     );
+}
+
+#[test]
+fn one_suspect_is_handed_out_at_a_time_until_its_result_is_stored() {
+    let mut streams = taken_over();
+    for stream in ["s", "t"] {
+        let mut suspect = message(stream, 1);
+        suspect.attempts = 2;
+        suspect.last_failure = Some(OWNER_LOST.to_owned());
+        streams.learn(suspect, true);
+    }
+    streams.learn(message("u", 1), true);
+    let others = Selection {
+        suspects: false,
+        ..ALL
+    };
+    let first = take_at(&mut streams, at(1000)).unwrap();
+    assert!(first.is_suspect && streams.has_suspect_in_hand());
+    let since = Instant::now();
+    let other = streams.take(others, at(1000), (since, since), 10);
+    assert_eq!(other.unwrap().key, key("u"));
+    assert!(streams.take(others, at(1000), (since, since), 10).is_none());
+    assert_eq!(streams.next_at(others), None);
+    let place = (&first.key, 1, first.epoch);
+    assert_eq!(streams.reached(place, None).unwrap().0, Change::End);
+    assert!(streams.has_suspect_in_hand(), "the result is not stored");
+    streams.learn_done(&first.key, 1);
+    assert!(!streams.has_suspect_in_hand());
+    assert!(take_at(&mut streams, at(1000)).unwrap().is_suspect);
 }

@@ -11,6 +11,7 @@ mod handover;
 mod metrics;
 mod order;
 mod processor;
+mod rebalancing;
 #[path = "../../../cdb-coordination/tests/recorded/mod.rs"]
 mod recorded;
 #[path = "../../../cdb-coordination/tests/skewed/mod.rs"]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{
-    Bootstrap, ContainerClient, DatabaseClient, FeedStart, RetryConfig, SimulatedTime,
+    Bootstrap, ContainerClient, DatabaseClient, FeedStart, RetryConfig, SimulatedTime, Transport,
 };
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_emulator::Emulator;
@@ -77,11 +77,29 @@ impl TestEnv {
         self.backend.emulator.as_ref()
     }
 
-    fn database(backend: &Backend) -> DatabaseClient {
-        let retry = RetryConfig::default()
+    /// The simulated network; `None` on an account.
+    pub(crate) fn time(&self) -> Option<&SimulatedTime> {
+        self.backend.time.as_ref()
+    }
+
+    /// The container, through a client with this network.
+    pub(crate) fn over<C: Container>(
+        &self,
+        network: impl Transport + 'static,
+    ) -> ContainerClient<C> {
+        let builder = self.backend.builder().transport(network);
+        let client = builder.retry(Self::retry()).build().unwrap();
+        client.database(&self.backend.database).container("work")
+    }
+
+    fn retry() -> RetryConfig {
+        RetryConfig::default()
             .with_deadline(Duration::from_secs(2))
-            .with_delays(Duration::from_millis(2), Duration::from_millis(50));
-        let client = backend.builder().retry(retry).build().unwrap();
+            .with_delays(Duration::from_millis(2), Duration::from_millis(50))
+    }
+
+    fn database(backend: &Backend) -> DatabaseClient {
+        let client = backend.builder().retry(Self::retry()).build().unwrap();
         client.database(&backend.database)
     }
 
