@@ -21,6 +21,7 @@ chapters! {
     Leases: "../docs/leases.md",
     Messaging: "../docs/messaging.md",
     OrderedWork: "../docs/work.md",
+    WorkHandlers: "../docs/work-handlers.md",
     Membership: "../docs/membership.md",
     DeriveDocument: "../cdb-derive/docs/document.md",
     DeriveContainer: "../cdb-derive/docs/container.md",

@@ -46,7 +46,8 @@ pub struct WorkConfig {
     /// The interval of searches for late messages, 10 s by default. A message is late when its
     /// request takes over a second longer than that of a later message.
     pub sweep: Duration,
-    /// How many messages are held in memory, 5,000 by default.
+    /// How many messages are held in memory, 5,000 by default, without those of a lane that this
+    /// process does not claim.
     pub most_held: usize,
     /// How long a completed message is remembered, 7 days by default. A later duplicate counts as a
     /// new message.

@@ -75,6 +75,8 @@ pub enum Lane {
 }
 
 impl Lane {
+    pub(super) const BOTH: [Self; 2] = [Self::Inbox, Self::Outbox];
+
     /// The stored text.
     pub fn as_str(self) -> &'static str {
         match self {

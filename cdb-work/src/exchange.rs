@@ -97,6 +97,9 @@ impl Inner {
         let now = self.container.now();
         let mut claimed = Vec::new();
         let mut state = self.state();
+        let lanes = Lane::BOTH.into_iter();
+        let claimed_lanes = lanes.filter(|of| lane.is_none_or(|lane| lane == *of));
+        state.claimed_lanes.extend(claimed_lanes);
         let count = state.partitions.len();
         let first = state.turn;
         let mut selection = state.selection(lane);

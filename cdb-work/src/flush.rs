@@ -13,7 +13,7 @@ use cdb_client::{ContainerClient, Error, ErrorKind};
 use cdb_model::{BatchError, Query, Stored, Unreadable};
 use tokio::time::Instant;
 
-use super::documents::{Work, WorkMessage, WorkPartitionKey, WorkStreamKey};
+use super::documents::{Lane, Work, WorkMessage, WorkPartitionKey, WorkStreamKey};
 use super::error::WorkError;
 use super::inner::Inner;
 use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
@@ -182,6 +182,11 @@ impl Inner {
         heads.extend(plan.heads);
         telemetry::stored(plan.stored.len());
         let mut state = self.state();
+        let most = self.config.most_held;
+        let full: Vec<Lane> = Lane::BOTH
+            .into_iter()
+            .filter(|lane| !state.may_hold(*lane, most))
+            .collect();
         let held = state.partition(flight.partition);
         if let Some(owned) = &mut held.owned {
             if let Some((fence, until)) = plan.lease
@@ -196,7 +201,9 @@ impl Inner {
         let mut sequences = vec![0; flight.entries.len()];
         for (number, message) in plan.stored {
             sequences[number] = message.sequence;
-            if let Some(owned) = &mut held.owned {
+            if let Some(owned) = &mut held.owned
+                && !full.contains(&message.lane)
+            {
                 // Message 1 was stored together with its stream, so no message is completed before
                 // it.
                 let starts_here = message.sequence == 1;

@@ -21,7 +21,7 @@ use super::plan::Heads;
 use super::poller::Poller;
 use super::queue::{Pending, extract};
 use super::state::State;
-use super::stream_order::{StreamKey, Streams};
+use super::stream_order::{Change, StreamKey, Streams};
 use super::telemetry;
 use cdb_coordination::LeaseProvider;
 
@@ -148,7 +148,11 @@ impl Inner {
     /// Settles entries with an error. The streams of reports continue from what is stored.
     fn settle_void(&self, entries: impl IntoIterator<Item = (u16, Pending)>, reason: &WorkError) {
         for (partition, pending) in entries {
-            let key = pending.report().map(|report| report.claim.key.clone());
+            // The claim of an attempt that was not started returns itself.
+            let results = pending
+                .report()
+                .filter(|report| report.change != Change::Start);
+            let key = results.map(|report| report.claim.key.clone());
             pending.settle(Err(reason.clone()));
             if let Some(key) = key {
                 self.roll_back(partition, &key, &mut Vec::new());

@@ -105,7 +105,7 @@ impl Inner {
     async fn search_once(&self, poller: &mut Poller) -> Result<bool, WorkError> {
         let held = {
             let mut state = self.state();
-            if state.held() >= self.config.most_held {
+            if state.held_to_claim() >= self.config.most_held {
                 return Ok(false);
             }
             let held = state.owned().filter(|(_, owned)| !owned.draining);
@@ -125,7 +125,7 @@ impl Inner {
         if was_sweep && is_last {
             poller.next_sweep = Some(now + self.config.sweep);
         }
-        let before = self.state().held();
+        let before = self.state().held_to_claim();
         self.set_unreadable_aside(&waiting.unreadable).await;
         self.learn(&held, waiting.rows, was_sweep);
         let resolved = if was_sweep || self.has_unknown_streams() {
@@ -133,7 +133,7 @@ impl Inner {
         } else {
             false
         };
-        Ok(!is_last || resolved || self.state().held() > before)
+        Ok(!is_last || resolved || self.state().held_to_claim() > before)
     }
 
     async fn read_waiting(
@@ -161,6 +161,9 @@ impl Inner {
         let mut state = self.state();
         for row in rows {
             let message = row.document;
+            if !state.may_hold(message.lane, self.config.most_held) {
+                continue;
+            }
             let index = self.config.partitions.index_of(&message.partition);
             if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
                 // Message 1 of a stream waits, so no message of the stream is completed.

@@ -19,6 +19,8 @@ pub(super) struct State {
     newest_entry: u64,
     /// The partition where the next claim begins, so that all partitions take turns.
     pub(super) turn: usize,
+    /// The lanes whose messages were claimed here.
+    pub(super) claimed_lanes: BTreeSet<Lane>,
     /// Entries that belong to no strategy: the coordinator writes them.
     pub(super) own_entries: BTreeSet<(u16, u64)>,
 }
@@ -70,6 +72,7 @@ impl State {
             partitions: (0..partitions).map(|_| PartitionState::default()).collect(),
             newest_entry: 0,
             turn: 0,
+            claimed_lanes: BTreeSet::new(),
             own_entries: BTreeSet::new(),
         }
     }
@@ -109,13 +112,23 @@ impl State {
         }
     }
 
-    /// How many messages are in memory.
-    pub(super) fn held(&self) -> usize {
+    /// How many messages of the claimed lanes are in memory.
+    pub(super) fn held_to_claim(&self) -> usize {
+        self.claimed_lanes.iter().map(|lane| self.held(*lane)).sum()
+    }
+
+    /// Whether a message of a lane is held in memory. A lane that this process does not claim must
+    /// not fill the memory.
+    pub(super) fn may_hold(&self, lane: Lane, most: usize) -> bool {
+        self.claimed_lanes.contains(&lane) || self.held(lane) < most
+    }
+
+    fn held(&self, lane: Lane) -> usize {
         let owned = self
             .partitions
             .iter()
             .flat_map(|partition| &partition.owned);
-        owned.map(|owned| owned.streams.held()).sum()
+        owned.map(|owned| owned.streams.held(lane)).sum()
     }
 
     pub(super) fn push(&mut self, partition: u16, kind: PendingKind) -> (u64, Receipt) {

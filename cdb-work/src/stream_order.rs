@@ -114,8 +114,8 @@ pub(super) struct Streams {
     suspects: BTreeSet<(Timestamp, StreamKey)>,
     /// The last handed out of these messages.
     suspect: Option<(StreamKey, u64)>,
-    /// How many messages are in memory.
-    held: usize,
+    /// How many messages of each lane are in memory.
+    held: BTreeMap<Lane, usize>,
     /// How many streams have unknown progress.
     unknown: usize,
     /// The fence of the partition.
@@ -235,7 +235,7 @@ impl Streams {
         };
         if known.is_none_or(is_redriven) {
             let before = stream.waiting.insert(message.sequence, Arc::new(message));
-            self.held += usize::from(before.is_none());
+            *self.held.entry(key.lane).or_default() += usize::from(before.is_none());
         }
         self.refresh(&key);
     }
@@ -262,7 +262,7 @@ impl Streams {
         }
         stream.done = Some(done);
         let rest = stream.waiting.split_off(&(done + 1));
-        self.held -= stream.waiting.len();
+        *self.held.entry(key.lane).or_default() -= stream.waiting.len();
         stream.waiting = rest;
         self.refresh(key);
         if self.known.len() > REMEMBERED {
@@ -541,9 +541,9 @@ impl Streams {
         self.refresh(key);
     }
 
-    /// How many messages are in memory.
-    pub(super) fn held(&self) -> usize {
-        self.held
+    /// How many messages of a lane are in memory.
+    pub(super) fn held(&self, lane: Lane) -> usize {
+        self.held.get(&lane).copied().unwrap_or_default()
     }
 
     /// Whether no message is claimed and all reports are stored.

@@ -87,7 +87,7 @@ fn a_later_message_waits_for_the_earlier_one_in_any_order_of_arrival() {
     assert!(!streams.is_at_rest(), "no report is stored");
     streams.learn_done(&key("s"), 3);
     assert!(streams.is_at_rest());
-    assert_eq!(streams.held(), 0);
+    assert_eq!(streams.held(Lane::Inbox), 0);
 }
 
 #[test]

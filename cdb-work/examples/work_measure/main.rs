@@ -1,7 +1,7 @@
 //! Measures the guarantees of the work coordinator:
 //!
 //! ```text
-//! cargo measure-work order   # 1,000 streams of 100 messages, 4 processes, kills, pauses, 5 % faults
+//! cargo measure-work order   # 1,000 streams of 100 messages, 8 processes, kills, pauses, 5 % faults, bad messages
 //! cargo measure-work order --streams 50 --messages 20 --kills 2 --pauses 1
 //! cargo measure-work flush   # requests of the strategies at 1,000 messages per second
 //! ```

@@ -1,14 +1,15 @@
 //! Measures order and completion with killed and paused processes, and a store with faults.
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::{Emulator, Fault};
-use cdb_model::{BulkBatch, Query};
-use cdb_work::Partitions;
+use cdb_model::{BulkBatch, Query, Timestamp};
+use cdb_work::{Partitions, Work, WorkMessage};
 
-use crate::worker::{Measured, Tally, Violation};
+use crate::worker::{KILLER, MAX_ATTEMPTS, Measured, POISON, Tally, Violation};
 use crate::{Failure, Options};
 
 /// How long a process is killed or paused: longer than its leases.
@@ -30,9 +31,9 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     let plan = Plan {
         streams: options.number("streams", 1000)?,
         messages: options.number("messages", 100)?,
-        workers: options.number("workers", 4)?,
+        workers: options.number("workers", 8)?,
         kills: options.number("kills", 12)?,
-        pauses: options.number("pauses", 2)?,
+        pauses: options.number("pauses", 4)?,
         every: Duration::from_secs(options.number("every", 2)?),
         patience: Duration::from_secs(options.number("patience", 1800)?),
     };
@@ -54,14 +55,16 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     for index in 0..plan.workers {
         workers.push(spawn(&emulator, &plan, index)?);
     }
-    disturb(&emulator, &plan, &mut workers).await?;
+    let mut ended = disturb(&emulator, &plan, &mut workers).await?;
     let expected = plan.streams * plan.messages;
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
+        ended += restart_ended(&emulator, &plan, &mut workers)?;
         let applied = container.query(Query::<Tally>::across_partitions().sum(Tally::COUNT));
         let applied = applied.first().await?.unwrap_or_default();
         eprintln!("{applied} of {expected} after {:?}", started.elapsed());
-        if applied >= expected || started.elapsed() > plan.patience {
+        let is_finished = applied >= expected && set_aside(&container).await?.len() >= 2;
+        if is_finished || started.elapsed() > plan.patience {
             break;
         }
     }
@@ -72,7 +75,34 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         worker.kill()?;
         worker.wait()?;
     }
+    check_set_aside(&container, ended).await?;
     report(&container, &plan, elapsed, requests.data_requests()).await
+}
+
+/// The messages that were set aside: stream and attempts.
+async fn set_aside(
+    container: &ContainerClient<Measured>,
+) -> Result<BTreeMap<String, u32>, Failure> {
+    let dead = Query::<WorkMessage>::across_partitions()
+        .filter(WorkMessage::DEAD_SINCE.gt(Timestamp::default()));
+    let work = container.view::<Work>();
+    let found = work.query(dead).all().await?;
+    let found = found.into_iter().map(|row| row.document);
+    Ok(found
+        .map(|message| (message.stream, message.attempts))
+        .collect())
+}
+
+/// The bad messages, and no others, were set aside after their attempts.
+async fn check_set_aside(container: &ContainerClient<Measured>, ended: u32) -> Result<(), Failure> {
+    let aside = set_aside(container).await?;
+    println!("{ended} processes ended by themselves; set aside, with attempts: {aside:?}");
+    let expected = [KILLER, POISON].map(|stream| (stream.to_owned(), MAX_ATTEMPTS));
+    if aside == BTreeMap::from(expected) && ended <= MAX_ATTEMPTS {
+        Ok(())
+    } else {
+        Err("other messages than the bad ones were set aside, or too late".into())
+    }
 }
 
 async fn create_tallies(
@@ -105,12 +135,27 @@ fn spawn(emulator: &Emulator, plan: &Plan, index: u64) -> Result<Child, Failure>
     Ok(command.spawn()?)
 }
 
-/// Kills and pauses one worker after the other.
-async fn disturb(emulator: &Emulator, plan: &Plan, workers: &mut [Child]) -> Result<(), Failure> {
+/// Starts the workers again that a message has ended. Returns how many.
+fn restart_ended(emulator: &Emulator, plan: &Plan, workers: &mut [Child]) -> Result<u32, Failure> {
+    let mut ended = 0;
+    for (index, worker) in (0..).zip(workers) {
+        if worker.try_wait()?.is_some() {
+            eprintln!("worker {index} was ended by a message");
+            *worker = spawn(emulator, plan, index)?;
+            ended += 1;
+        }
+    }
+    Ok(ended)
+}
+
+/// Kills and pauses one worker after the other. Returns how many were ended by a message.
+async fn disturb(emulator: &Emulator, plan: &Plan, workers: &mut [Child]) -> Result<u32, Failure> {
+    let mut ended = 0;
     let mut pauses = plan.pauses;
     let count = plan.kills + plan.pauses;
     for number in 0..count {
         tokio::time::sleep(plan.every).await;
+        ended += restart_ended(emulator, plan, workers)?;
         let index = number % plan.workers;
         let worker = &mut workers[usize::try_from(index)?];
         let every = count / plan.pauses.max(1);
@@ -128,7 +173,7 @@ async fn disturb(emulator: &Emulator, plan: &Plan, workers: &mut [Child]) -> Res
             *worker = spawn(emulator, plan, index)?;
         }
     }
-    Ok(())
+    Ok(ended)
 }
 
 fn signal(signal: &str, worker: &Child) -> Result<(), Failure> {

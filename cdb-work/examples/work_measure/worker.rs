@@ -6,15 +6,15 @@
 //! applied. So a refusal is an attempt to break the order or to apply a message twice.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{Membership, MembershipConfig};
+use cdb_coordination::{Failed, Membership, MembershipConfig};
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{
-    ClaimedWork, FlushStrategy, IntervalConfig, NewWork, Partitions, Receipt, Work, WorkConfig,
-    WorkCoordinator, WorkError, WorkMember, WorkReport,
+    Completed, FlushStrategy as _, IntervalConfig, NewWork, Partitions, RunConfig, Work,
+    WorkConfig, WorkContext, WorkCoordinator, WorkError, WorkHandlers, WorkMember,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -67,6 +67,15 @@ pub(crate) enum Measured {
 /// How many messages of a stream are sent together.
 const BURST: usize = 10;
 
+/// The stream and the kind of a message that ends its process.
+pub(crate) const KILLER: &str = "killer";
+
+/// The stream and the kind of a message whose handler always fails.
+pub(crate) const POISON: &str = "poison";
+
+/// How often a message is tried.
+pub(crate) const MAX_ATTEMPTS: u32 = 5;
+
 fn name_of(stream: u64) -> String {
     format!("stream-{stream}")
 }
@@ -78,18 +87,41 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         .build()?;
     let container: ContainerClient<Measured> = client.database("measure").container("work");
     let work = coordinator(&container, index).await?;
-    let (to_judge, receipts) = mpsc::unbounded_channel();
-    tokio::spawn(judge(container, receipts));
+    let (to_judge, told) = mpsc::unbounded_channel();
+    tokio::spawn(judge(container, told));
     tokio::spawn(store_all(work.clone(), Share::of(options, index)?));
-    let ends = work.interval(IntervalConfig::every(Duration::from_millis(200)));
-    let mut seen = HashMap::new();
-    loop {
-        for claimed in work.claim(500, Duration::from_secs(1)).await {
-            check_handed_out(&mut seen, &claimed, &to_judge);
-            let receipt = ends.report(applied(claimed)?).await;
-            to_judge.send(Told::Receipt(receipt))?;
-        }
-    }
+    let config = RunConfig::default()
+        .with_concurrency(500)
+        .with_flush(IntervalConfig::every(Duration::from_millis(200)));
+    let _run = work.run(config, handlers(to_judge));
+    // Until the process is killed.
+    std::future::pending().await
+}
+
+fn handlers(to_judge: mpsc::UnboundedSender<String>) -> WorkHandlers {
+    let (seen, refused) = (Arc::new(Mutex::new(HashMap::new())), to_judge.clone());
+    WorkHandlers::new()
+        .otherwise(move |work| {
+            let (seen, to_judge) = (seen.clone(), to_judge.clone());
+            async move {
+                match &*work.message().kind {
+                    KILLER => std::process::abort(),
+                    POISON => Err(Failed::temporarily("it never succeeds")),
+                    _ => {
+                        check_handed_out(&seen, &work, &to_judge);
+                        applied(&work)
+                    }
+                }
+            }
+        })
+        .on_failure(move |failure| {
+            if let Err(error @ (WorkError::EffectRefused { .. } | WorkError::OutOfOrder { .. })) =
+                &failure.settled
+            {
+                // The judge runs as long as the process.
+                let _told = refused.send(error.to_string());
+            }
+        })
 }
 
 async fn coordinator(
@@ -104,6 +136,8 @@ async fn coordinator(
     config.lease = Duration::from_secs(5);
     config.upkeep = Duration::from_millis(500);
     config.sweep = Duration::from_secs(3);
+    config.retry.max_attempts = MAX_ATTEMPTS;
+    config.retry.longest = Duration::from_secs(4);
     let slots = Arc::new(membership);
     loop {
         // Every request may fail, also the first ones.
@@ -135,6 +169,10 @@ impl Share {
 /// Stores the messages of every stream in bursts. A burst starts when the one before it is stored,
 /// so the sender keeps the order.
 async fn store_all(work: WorkCoordinator, share: Share) {
+    for kind in [KILLER, POISON] {
+        let bad = NewWork::inbox(kind, "1").with_body(kind, "");
+        while work.immediate().store(bad.clone()).await.is_err() {}
+    }
     for first in (1..=share.messages).step_by(BURST) {
         let last = share.messages.min(first + BURST as u64 - 1);
         let mut left: Vec<(u64, u64)> = Vec::new();
@@ -171,59 +209,44 @@ async fn store_round(work: &WorkCoordinator, from: &[(u64, u64)], last: u64) -> 
     left
 }
 
-fn applied(claimed: ClaimedWork) -> Result<WorkReport, Failure> {
-    let message = claimed.message();
+fn applied(work: &WorkContext) -> Result<Completed, Failed> {
+    let message = work.message();
     let number: u64 = message.message_id.parse()?;
     let key = TallyKey::new(&*message.partition, &*message.stream);
     let patch = Patch::<Tally>::new()
         .set(Tally::LAST, number)
         .incr(Tally::COUNT, 1)
         .when(Tally::LAST.eq(number - 1));
-    let mut effects = claimed.effects::<Measured>();
+    let mut effects = work.effects::<Measured>();
     effects.patch(&key, &patch)?;
-    Ok(claimed.done().with_effects(&effects)?)
+    Ok(work.done().with_effects(&effects)?)
 }
 
-/// The input of the judge.
-enum Told {
-    Receipt(Receipt),
-    Violation(String),
-}
+/// The last message of each stream under each fence.
+type Seen = Mutex<HashMap<(String, u64), u64>>;
 
-/// Checks the order under one fence: a message may be claimed again after an unwritten report, but
-/// no message may be left out.
-fn check_handed_out(
-    seen: &mut HashMap<(String, u64), u64>,
-    claimed: &ClaimedWork,
-    to_judge: &mpsc::UnboundedSender<Told>,
-) {
-    let message = claimed.message();
+/// Checks the order under one fence: a message may be handed out again after an unwritten report,
+/// but no message may be left out.
+fn check_handed_out(seen: &Seen, work: &WorkContext, to_judge: &mpsc::UnboundedSender<String>) {
+    let message = work.message();
     let number: u64 = message.message_id.parse().unwrap_or_default();
-    let place = (message.stream.clone(), claimed.fencing_token());
+    let place = (message.stream.clone(), work.fencing_token());
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     let gap = seen.get(&place).is_some_and(|last| number > last + 1);
     if gap || number != message.sequence {
         let what = format!(
-            "{} claimed {number} at {}",
+            "{} handed out {number} at {}",
             message.stream, message.sequence
         );
         // The judge runs as long as the process.
-        let _told = to_judge.send(Told::Violation(what));
+        let _told = to_judge.send(what);
     }
     seen.insert(place, number);
 }
 
 /// Stores violations, with retries.
-async fn judge(container: ContainerClient<Measured>, mut told: mpsc::UnboundedReceiver<Told>) {
-    while let Some(told) = told.recv().await {
-        let what = match told {
-            Told::Violation(what) => what,
-            Told::Receipt(receipt) => match receipt.settled().await {
-                Err(error @ (WorkError::EffectRefused { .. } | WorkError::OutOfOrder { .. })) => {
-                    error.to_string()
-                }
-                _ => continue,
-            },
-        };
+async fn judge(container: ContainerClient<Measured>, mut told: mpsc::UnboundedReceiver<String>) {
+    while let Some(what) = told.recv().await {
         let violation = Violation {
             partition: "violations".to_owned(),
             unique: uuid::Uuid::new_v4().to_string(),

@@ -1,6 +1,6 @@
 //! Attempts without a report: dropped claims, ended processes, time-outs, refused effects.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::async_trait;
@@ -262,7 +262,7 @@ async fn a_slow_message_stops_no_other_stream_of_its_partition_during_a_hand_ove
     settings.partitions = cdb_work::Partitions::new(1).unwrap();
     settings.drain = Duration::from_secs(1);
     settings.claim_timeout = Duration::from_secs(20);
-    let slots = std::sync::Arc::new(Slots(Mutex::new(SlotSet::ALL)));
+    let slots = Arc::new(Slots(Mutex::new(SlotSet::ALL)));
     let first = env.open_with(settings.clone(), slots.clone()).await;
     let now = first.immediate();
     now.store(message("slow", 1)).await.unwrap();
@@ -306,6 +306,41 @@ async fn an_inbox_worker_and_an_outbox_publisher_share_a_coordinator() {
         assert_eq!(claimed.len(), 1);
         assert_eq!(claimed[0].message().lane, lane);
         claimed.into_iter().for_each(cdb_work::ClaimedWork::release);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outbox_that_no_worker_claims_does_not_stop_the_inbox() {
+    let env = TestEnv::start().await;
+    let mut settings = config();
+    settings.most_held = 5;
+    let work = env.open(settings).await;
+    let sender = env
+        .open_with(config(), Arc::new(Slots(Mutex::new(SlotSet::NONE))))
+        .await;
+    for stream in 0..20 {
+        let new = NewWork::outbox(stream.to_string(), "1");
+        sender.immediate().store(new).await.unwrap();
+    }
+    let none = work
+        .claim_from(Lane::Inbox, 1, Duration::from_secs(1))
+        .await;
+    assert!(none.is_empty());
+    sender.immediate().store(message("a", 1)).await.unwrap();
+    let claimed = work
+        .claim_from(Lane::Inbox, 1, Duration::from_secs(5))
+        .await;
+    assert_eq!(claimed[0].message().stream, "a");
+    let mut published = 0;
+    while published < 20 {
+        let claimed = work
+            .claim_from(Lane::Outbox, 20, Duration::from_secs(5))
+            .await;
+        assert!(!claimed.is_empty(), "{published} of 20 are found later");
+        published += claimed.len();
+        for one in claimed {
+            work.immediate().report(one.done()).await.unwrap();
+        }
     }
 }
 
