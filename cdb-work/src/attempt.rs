@@ -18,7 +18,7 @@ use super::inner::Inner;
 use super::queue::{NotedReport, Pending, PendingKind, extract};
 use super::settlement::Receipt;
 use super::state::State;
-use super::stream_order::{Change, StreamKey};
+use super::stream::{Change, StreamKey};
 use super::telemetry;
 
 /// The failure of an attempt whose claim was dropped.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::WorkError;
-use super::stream_order::StreamKey;
+use super::stream::StreamKey;
 
 /// The claim that a report refers to.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use cdb_model::Timestamp;
 
 use super::documents::WorkMessage;
 use super::partitions::Partitions;
-use super::stream_order::Verdict;
+use super::stream::Verdict;
 use cdb_coordination::name_hash;
 
 /// The configuration of a [`WorkCoordinator`](super::WorkCoordinator).

@@ -13,7 +13,7 @@ use super::new_work::NewWork;
 use super::queue::{NotedReport, PendingKind};
 use super::settlement::Receipt;
 use super::state::State;
-use super::stream_order::{Next, OWNER_LOST, Selection, Taken};
+use super::stream::{Next, OWNER_LOST, Selection, Taken};
 use super::telemetry;
 
 /// An accepted entry.

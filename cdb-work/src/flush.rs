@@ -19,7 +19,7 @@ use super::inner::Inner;
 use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
 use super::queue::{Pending, put_back, take_batch};
 use super::settlement::Settlement;
-use super::stream_order::{Change, StreamKey};
+use super::stream::{Change, StreamKey};
 use super::telemetry;
 use super::unreadable::{message_of, stream_of};
 use cdb_coordination::{execute_once, is_lost_race};

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::documents::{Work, WorkPartition, WorkPartitionKey, WorkStream};
 use super::error::WorkError;
 use super::inner::Inner;
-use super::stream_order::StreamKey;
+use super::stream::StreamKey;
 use super::unreadable::report;
 use cdb_coordination::Rows;
 

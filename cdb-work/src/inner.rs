@@ -21,7 +21,8 @@ use super::plan::Heads;
 use super::poller::Poller;
 use super::queue::{Pending, extract};
 use super::state::State;
-use super::stream_order::{Change, StreamKey, Streams};
+use super::stream::{Change, StreamKey};
+use super::stream_order::Streams;
 use super::telemetry;
 use cdb_coordination::LeaseProvider;
 

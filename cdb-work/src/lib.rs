@@ -51,6 +51,7 @@ mod settlement;
 mod state;
 mod status;
 mod strategy;
+mod stream;
 mod stream_order;
 mod telemetry;
 mod unreadable;

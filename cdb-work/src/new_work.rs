@@ -5,7 +5,7 @@ use cdb_model::Timestamp;
 
 use super::documents::{HANDLER, Lane};
 use super::status::WorkStatus;
-use super::stream_order::StreamKey;
+use super::stream::StreamKey;
 
 /// A message to store.
 ///

@@ -13,7 +13,7 @@ use super::documents::{Work, WorkMessage, WorkStream};
 use super::error::WorkError;
 use super::plan::{message_key, stream_key};
 use super::status::WorkStatus;
-use super::stream_order::StreamKey;
+use super::stream::StreamKey;
 use super::unreadable::partial;
 
 impl WorkCoordinator {

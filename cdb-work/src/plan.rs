@@ -16,7 +16,7 @@ use super::documents::{
 use super::new_work::NewWork;
 use super::queue::{NotedReport, Pending, PendingKind};
 use super::status::WorkStatus;
-use super::stream_order::{Change, StreamKey};
+use super::stream::{Change, StreamKey};
 
 /// The next sequence number of each known stream. An unknown stream counts as new; if it exists,
 /// the store refuses.

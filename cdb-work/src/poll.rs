@@ -17,7 +17,7 @@ use super::error::WorkError;
 use super::inner::Inner;
 use super::poller::{FIRST_PAUSE, Poller};
 use super::state::{Owned, State};
-use super::stream_order::StreamKey;
+use super::stream::StreamKey;
 use super::unreadable::report;
 use cdb_coordination::Rows;
 

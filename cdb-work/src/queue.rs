@@ -15,7 +15,7 @@ use super::documents::{Work, WorkMessage};
 use super::error::WorkError;
 use super::new_work::NewWork;
 use super::settlement::Settlement;
-use super::stream_order::{Change, StreamKey};
+use super::stream::{Change, StreamKey};
 
 /// The most bytes of bodies in one batch. Well below the service's 2 MB, because escaping enlarges
 /// text.

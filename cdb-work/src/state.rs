@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use super::documents::Lane;
 use super::queue::{Pending, PendingKind};
 use super::settlement::Receipt;
-use super::stream_order::{Selection, Streams};
+use super::stream::Selection;
+use super::stream_order::Streams;
 
 /// The synchronous state of a coordinator.
 #[derive(Debug)]

@@ -12,97 +12,10 @@ use tokio::time::Instant;
 use super::delivery::Delivery;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
+use super::stream::{Change, Next, Out, Selection, Stream, StreamKey, Taken, Verdict, is_suspect};
 
 /// How many idle streams are remembered per partition, so that their next message needs no read.
 const REMEMBERED: usize = 4096;
-
-/// How many reports of a stream may be unwritten. So the store knows to within this number which
-/// messages of a stream were handed out.
-const MOST_UNWRITTEN: u64 = 100;
-
-/// The failure of an attempt whose process has ended or lost the partition. Stored: it marks
-/// suspects.
-pub(super) const OWNER_LOST: &str =
-    "the coordinator that handled the message lost its partition before it reported a result";
-
-/// A stream in one lane.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct StreamKey {
-    lane: Lane,
-    stream: Arc<str>,
-}
-
-impl StreamKey {
-    pub(super) fn new(lane: Lane, stream: &str) -> Self {
-        Self {
-            lane,
-            stream: stream.into(),
-        }
-    }
-
-    pub(super) fn lane(&self) -> Lane {
-        self.lane
-    }
-
-    pub(super) fn stream(&self) -> &str {
-        &self.stream
-    }
-}
-
-/// The effect of a report on the stored message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// An attempt is started.
-    Start,
-    /// The message is completed.
-    End,
-    /// The message has passed stages.
-    Progress,
-    /// The message failed and is retried.
-    Retry,
-    /// The message failed too often and holds its stream.
-    SetAside,
-}
-
-/// The decision after a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Retry { due_at: Timestamp },
-    SetAside { now: Timestamp },
-    Skip,
-}
-
-/// A message to hand out.
-#[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) key: StreamKey,
-    pub(super) message: Arc<WorkMessage>,
-    pub(super) epoch: u64,
-    pub(super) next: Next,
-    /// Whether the message may have ended its last process.
-    pub(super) is_suspect: bool,
-}
-
-/// The messages that can be handed out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Selection {
-    /// Those of one lane, or of both.
-    pub(super) lane: Option<Lane>,
-    /// Also a message that may have ended its last process.
-    pub(super) suspects: bool,
-}
-
-/// What precedes the hand-out of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Nothing, or the stored start of the attempt.
-    HandOut {
-        delivery: Delivery,
-        store_start: bool,
-    },
-    /// The failure of the attempt that a former owner started.
-    FailEarlierAttempt,
-}
 
 /// The streams of one virtual partition.
 #[derive(Debug, Default)]
@@ -124,77 +37,6 @@ pub(super) struct Streams {
     taken_over_at: Option<Timestamp>,
     /// No claim ends earlier.
     first_timeout: Option<Instant>,
-}
-
-#[derive(Debug, Default)]
-struct Stream {
-    /// The last message stored as completed; `None` until the stream's document was read.
-    done: Option<u64>,
-    /// The last message reported as completed.
-    reported: u64,
-    /// The known messages after `done`.
-    waiting: BTreeMap<u64, Arc<WorkMessage>>,
-    /// The claimed message.
-    out: Option<Out>,
-    /// The last message that was handed out here.
-    handed_out: u64,
-    /// The last message that a former owner may have handed out.
-    former_to: u64,
-    /// The message whose attempt at a former owner failed.
-    failed_before: Option<u64>,
-    /// Since when the message waited that was set aside.
-    waited_since: Option<Timestamp>,
-    /// Claims of an earlier epoch are void.
-    epoch: u64,
-    available_at: Option<Timestamp>,
-    is_suspect: bool,
-}
-
-/// A claimed message.
-#[derive(Clone, Copy, Debug)]
-struct Out {
-    sequence: u64,
-    since: Instant,
-    until: Instant,
-}
-
-impl Stream {
-    /// When the next message can be claimed; `None` while a message is claimed or the next one is
-    /// unknown.
-    fn next_at(&self) -> Option<Timestamp> {
-        let unwritten = self.reported - self.done?;
-        let head = self.waiting.get(&(self.reported + 1))?;
-        let free = self.out.is_none() && head.dead_since.is_none() && unwritten < MOST_UNWRITTEN;
-        free.then(|| head.due_at.max(head.waiting_since.unwrap_or_default()))
-    }
-
-    fn has_claim(&self, sequence: u64, epoch: u64) -> bool {
-        let is_out = self.out.is_some_and(|out| out.sequence == sequence);
-        is_out && self.epoch == epoch
-    }
-
-    /// Whether a former owner may have handed out this message, without a stored trace.
-    fn may_be_former(&self, message: &WorkMessage, taken_over_at: Option<Timestamp>) -> bool {
-        let is_first = message.attempts == 0 && message.sequence > self.handed_out;
-        let was_due = |at| message.due_at <= at && message.waiting_since.is_some_and(|t| t <= at);
-        is_first && message.sequence <= self.former_to && taken_over_at.is_some_and(was_due)
-    }
-
-    /// Sets the first known progress.
-    fn start_at(&mut self, done: u64) {
-        self.done = Some(done);
-        self.former_to = done + MOST_UNWRITTEN;
-    }
-
-    /// Whether the stream can continue only with news from the store.
-    fn is_stuck(&self) -> bool {
-        if self.waiting.is_empty() || self.out.is_some() {
-            return false;
-        }
-        let Some(done) = self.done else { return true };
-        let next = self.waiting.get(&(self.reported + 1));
-        done == self.reported && next.is_none_or(|next| next.dead_since.is_some())
-    }
 }
 
 impl Streams {
@@ -586,11 +428,6 @@ impl Streams {
         }
         (stream.available_at, stream.is_suspect) = (at, is_suspect);
     }
-}
-
-/// Whether a message may have ended its last process.
-fn is_suspect(message: &WorkMessage) -> bool {
-    message.attempts > 0 && message.last_failure.as_deref() == Some(OWNER_LOST)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::stream::{MOST_UNWRITTEN, OWNER_LOST};
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::documents::{Work, WorkMessage, WorkMessageKey, WorkStreamKey};
 use super::inner::Inner;
 use super::status::WorkStatus;
-use super::stream_order::StreamKey;
+use super::stream::StreamKey;
 use super::telemetry;
 
 /// Logs an unreadable document.
