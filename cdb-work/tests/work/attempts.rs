@@ -367,3 +367,30 @@ async fn the_start_of_a_first_attempt_is_not_written() {
     let fence = Some(again.fencing_token());
     assert_eq!(stored(&env, "a").await.started_under, fence);
 }
+
+/// A message as releases without attempts at hand-out and without context read it.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OlderMessage {
+    stream: String,
+    attempts: u32,
+    body: String,
+}
+
+#[tokio::test(start_paused = true)]
+async fn older_releases_read_messages_with_a_started_attempt_and_a_context() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let new = message("a", 1).with_scope("tenant", "acme");
+    work.immediate().store(new).await.unwrap();
+    drop(next(&work).await);
+    let _started = next(&work).await;
+    let stored = serde_json::to_string(&stored(&env, "a").await).unwrap();
+    assert!(
+        stored.contains("startedUnder") && stored.contains("acme"),
+        "{stored}"
+    );
+    let older: OlderMessage = serde_json::from_str(&stored).unwrap();
+    assert_eq!((&*older.stream, older.attempts), ("a", 1));
+    assert!(!older.body.is_empty());
+}
