@@ -8,7 +8,7 @@ use cdb_emulator::{Effect, Emulator, Failover, Fault as ServiceFault, Latency, R
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::faults::{Fault, FaultKind, Sickness};
+use crate::faults::{Fault, FaultKind, Sickness, Weather};
 use crate::network::{Link, Network};
 use crate::node::{Node, NodeConfig};
 use crate::random::Random;
@@ -28,6 +28,7 @@ pub(crate) struct Profile {
     pub(crate) nodes: usize,
     pub(crate) partitions: u32,
     pub(crate) node: NodeConfig,
+    pub(crate) weather: Weather,
 }
 
 /// The nodes and their service.
@@ -56,6 +57,7 @@ impl Profile {
         Self {
             nodes,
             partitions: [1, 1, 2, 4, 8][random.below(5)],
+            weather: [Weather::Calm, Weather::Storm][random.below(2)],
             node: NodeConfig {
                 members: nodes > 1 && random.chance(60),
                 // Short, so that much is purged while the faults last.

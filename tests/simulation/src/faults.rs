@@ -9,8 +9,41 @@ use crate::random::Random;
 /// The first fault comes after the cluster has started.
 const FIRST: Duration = Duration::from_secs(120);
 
-/// The longest time between two faults. Half of all faults follow the one before within minutes.
-const PAUSE: Duration = Duration::from_secs(6 * 3600);
+/// How close together faults are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// Hours pass between most faults.
+    Calm,
+    /// A fault every half minute, under load.
+    Storm,
+}
+
+impl Weather {
+    /// Returns the longest time between two faults. Half of all faults follow the one before much
+    /// sooner.
+    fn pause(self) -> Duration {
+        match self {
+            Self::Calm => Duration::from_secs(6 * 3600),
+            Self::Storm => Duration::from_secs(90),
+        }
+    }
+
+    /// Returns the longest time that a fault lasts.
+    fn lasting(self) -> Duration {
+        match self {
+            Self::Calm => Duration::from_secs(300),
+            Self::Storm => Duration::from_secs(60),
+        }
+    }
+
+    /// Returns the longest time between two waves of orchestrations.
+    pub(crate) fn wave(self) -> Duration {
+        match self {
+            Self::Calm => Duration::from_secs(3600),
+            Self::Storm => Duration::from_secs(20),
+        }
+    }
+}
 
 /// A fault and its time since the start.
 #[derive(Clone, Debug)]
@@ -62,14 +95,15 @@ pub(crate) enum Sickness {
 
 impl Fault {
     /// Draws the faults of a run.
-    pub(crate) fn draw(seed: u64, nodes: usize, days: Duration) -> Vec<Self> {
+    pub(crate) fn draw(seed: u64, nodes: usize, weather: Weather, time: Duration) -> Vec<Self> {
         let mut random = Random::new(seed, "faults");
         let mut at = FIRST;
         let mut faults = Vec::new();
-        while at < days {
-            let kind = FaultKind::draw(&mut random, nodes);
+        while at < time {
+            let kind = FaultKind::draw(&mut random, nodes, weather.lasting());
             faults.push(Self { at, kind });
-            let most = if random.chance(50) { PAUSE / 60 } else { PAUSE };
+            let pause = weather.pause();
+            let most = if random.chance(50) { pause / 60 } else { pause };
             at += random.duration(Duration::from_secs(1)..most);
         }
         faults
@@ -77,14 +111,14 @@ impl Fault {
 }
 
 impl FaultKind {
-    fn draw(random: &mut Random, nodes: usize) -> Self {
+    fn draw(random: &mut Random, nodes: usize, longest: Duration) -> Self {
         let seconds = Duration::from_secs;
         let node = random.below(nodes);
-        let lasting = random.duration(seconds(1)..seconds(300));
+        let lasting = random.duration(seconds(1)..longest);
         match random.below(14) {
             0..=3 => Self::Kill {
                 node,
-                down: random.duration(seconds(1)..seconds(1800)),
+                down: random.duration(seconds(1)..longest * 6),
                 clock_ahead: i64::try_from(random.below(60_000)).unwrap_or(0) - 30_000,
             },
             4 | 5 => Self::Pause { node, lasting },

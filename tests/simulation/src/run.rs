@@ -89,7 +89,7 @@ async fn simulate(config: &RunConfig) -> Result<Outcome, String> {
     let cluster = Cluster::start(config.seed, profile, config.trace).await?;
     let network = cluster.network.clone();
     let caller = connect(&client(&network, &network.connect(CLIENTS))).await?;
-    let drawn = Fault::draw(config.seed, profile.nodes, config.time).into_iter();
+    let drawn = Fault::draw(config.seed, profile.nodes, profile.weather, config.time).into_iter();
     let kept = drawn
         .enumerate()
         .filter(|(number, _)| !config.without.contains(number));
@@ -106,6 +106,7 @@ async fn simulate(config: &RunConfig) -> Result<Outcome, String> {
         only: config.only,
         until: Instant::now() + config.time,
         retention: profile.node.retention,
+        weather: profile.weather,
     };
     let seen = caller.work(&plan).await;
     suffering.await.map_err(|error| error.to_string())?;

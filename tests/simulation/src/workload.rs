@@ -14,6 +14,7 @@ use duroxide::{Client, OrchestrationStatus};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::faults::Weather;
 use crate::orchestrations::TICK;
 use crate::random::Random;
 
@@ -62,6 +63,7 @@ pub(crate) struct WorkPlan {
     pub(crate) until: Instant,
     /// How long the nodes keep replaced executions.
     pub(crate) retention: Duration,
+    pub(crate) weather: Weather,
 }
 
 /// What the clients of a run have seen.
@@ -88,10 +90,11 @@ impl Caller {
             only,
             until,
             retention,
+            weather,
         } = *plan;
         let selected = |workload| only.is_none_or(|only| only == workload);
         let time = until.saturating_duration_since(Instant::now());
-        let waves = when(selected(Workload::Waves), self.waves(seed, until));
+        let waves = when(selected(Workload::Waves), self.waves(seed, weather, until));
         let eternal = when(
             selected(Workload::Eternal) && time >= TICK,
             self.eternal(until, retention),
@@ -107,9 +110,9 @@ impl Caller {
     }
 
     /// Starts waves of orchestrations, one of each kind, and follows each to its end.
-    async fn waves(&self, seed: u64, until: Instant) -> Seen {
+    async fn waves(&self, seed: u64, weather: Weather, until: Instant) -> Seen {
         let mut random = Random::new(seed, "waves");
-        let pause = Duration::from_secs([60, 600, 3600, 7200][random.below(4)]);
+        let pause = weather.wave();
         let (mut result, mut following, mut number) = (Seen::default(), JoinSet::new(), 0);
         while Instant::now() < until {
             for _ in KINDS {
