@@ -48,6 +48,50 @@ pub(crate) fn slots_of_member<'a, M: AsRef<str>>(
     })
 }
 
+/// Returns the parts below `count` that `member` serves when the parts are divided evenly, in
+/// ascending order; none if `member` is not in `members`.
+pub(crate) fn balanced_parts<M: AsRef<str>>(members: &[M], member: &str, count: u32) -> Vec<u32> {
+    let division = balanced_division(members, count);
+    let parts = (0..count).zip(division);
+    parts
+        .filter(|(_, owner)| *owner == member)
+        .map(|(part, _)| part)
+        .collect()
+}
+
+/// Returns the member that serves each part below `count`; nothing without members.
+///
+/// Every member serves `count / members` parts, rounded down or up. The largest weight of all pairs
+/// of a member and a part is assigned first, then the next largest, and so on; full members and
+/// assigned parts are skipped. A member that joins or leaves moves little more than its own parts.
+/// Takes time and memory in proportion to the number of pairs.
+fn balanced_division<M: AsRef<str>>(members: &[M], count: u32) -> Vec<&str> {
+    let mut names: Vec<&str> = members.iter().map(AsRef::as_ref).collect();
+    names.sort_unstable();
+    names.dedup();
+    let Ok(of @ 1..) = u32::try_from(names.len()) else {
+        return Vec::new();
+    };
+    let pairs = names.iter().enumerate().flat_map(|(index, name)| {
+        let hash = name_hash(name);
+        (0..count).map(move |part| (weight(hash, part), index, part))
+    });
+    let mut pairs: Vec<(u64, usize, u32)> = pairs.collect();
+    pairs.sort_unstable();
+    let (least, mut larger_shares) = (count / of, count % of);
+    let mut sizes = vec![0; names.len()];
+    let mut division = vec![None; count as usize];
+    for (_, index, part) in pairs.into_iter().rev() {
+        let takes_rest = sizes[index] == least && larger_shares > 0;
+        if division[part as usize].is_none() && (sizes[index] < least || takes_rest) {
+            division[part as usize] = Some(names[index]);
+            sizes[index] += 1;
+            larger_shares -= u32::from(takes_rest);
+        }
+    }
+    division.into_iter().flatten().collect()
+}
+
 /// The FNV-1a hash of a name, 64 bits. The same in all versions.
 pub fn name_hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -117,6 +161,62 @@ mod tests {
             assert!(moved > 0.0 && moved <= most, "{moved} of {mean}");
         }
     }
+
+    const COUNTS: [u32; 9] = [1, 2, 7, 32, 33, 64, 100, 256, 1000];
+
+    #[test]
+    fn balanced_shares_differ_by_at_most_one_part() {
+        for of in 1_u32..=64 {
+            let members = members(of as usize);
+            for count in COUNTS {
+                let division = balanced_division(&members, count);
+                assert_eq!(division.len(), count as usize);
+                for member in &members {
+                    let size = division.iter().filter(|owner| *owner == member).count();
+                    let even = count / of..=count.div_ceil(of);
+                    assert!(
+                        even.contains(&u32::try_from(size).expect("few")),
+                        "{size} of {count} / {of}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_member_that_joins_moves_little_more_than_its_balanced_share() {
+        let (mut all_moved, mut all_shares) = (0, 0);
+        for count in COUNTS {
+            let after = members(64);
+            let mut before = balanced_division(&after[..1], count);
+            for of in 2..=64 {
+                let division = balanced_division(&after[..of], count);
+                let moved = before.iter().zip(&division);
+                let moved = moved.filter(|(was, is)| was != is).count();
+                let share = (count as usize).div_ceil(of);
+                assert!(moved <= 4 * share + 4, "{moved} of {count} to member {of}");
+                before = division;
+                all_moved += moved;
+                all_shares += share;
+            }
+        }
+        assert!(
+            2 * all_moved <= 3 * all_shares,
+            "{all_moved} of {all_shares}"
+        );
+    }
+
+    #[test]
+    fn balanced_shares_are_the_same_in_all_versions_and_orders() {
+        let members = ["c", "a", "b"];
+        assert_eq!(balanced_parts(&members, "a", 12), STORED_SHARE);
+        assert!(balanced_parts(&members, "stranger", 12).is_empty());
+        let reversed = ["b", "a", "c"];
+        assert_eq!(balanced_parts(&reversed, "a", 12), STORED_SHARE);
+    }
+
+    /// The share of `a`. Members of different versions must compute the same one.
+    const STORED_SHARE: [u32; 4] = [2, 3, 5, 11];
 
     #[test]
     fn the_division_does_not_depend_on_the_order_of_the_members() {

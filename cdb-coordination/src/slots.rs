@@ -109,6 +109,19 @@ impl fmt::Debug for SlotSet {
 pub trait LeaseProvider: Send + Sync {
     /// The slots to look for. Called before every poll, so the answer must be cheap.
     async fn slots(&self) -> SlotSet;
+
+    /// The parts below `count` that this runtime serves, in ascending order, for work that is
+    /// divided into another number of parts than 256.
+    ///
+    /// By default part `n` belongs to slot `n % 256`. [`Membership`](crate::Membership) and
+    /// [`InMemoryLeaseProvider`] divide the parts evenly.
+    async fn parts(&self, count: u32) -> Vec<u32> {
+        let slots = self.slots().await;
+        let slot = |part: u32| u8::try_from(part % 256).unwrap_or_default();
+        (0..count)
+            .filter(|&part| slots.contains(slot(part)))
+            .collect()
+    }
 }
 
 /// A fixed share of the slots, for one runtime or for a fixed number of runtimes.
@@ -126,14 +139,14 @@ pub trait LeaseProvider: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct InMemoryLeaseProvider {
     slots: SlotSet,
+    index: u32,
+    total: u32,
 }
 
 impl InMemoryLeaseProvider {
     /// All slots, for a single runtime.
     pub fn all() -> Self {
-        Self {
-            slots: SlotSet::ALL,
-        }
+        Self::share(0, 1)
     }
 
     /// The slots of runtime `index`, counted from zero, out of `total`.
@@ -145,6 +158,8 @@ impl InMemoryLeaseProvider {
             slots: (0..=u8::MAX)
                 .filter(|&slot| u32::from(slot) % total == index % total)
                 .collect(),
+            index: index % total,
+            total,
         }
     }
 }
@@ -153,6 +168,13 @@ impl InMemoryLeaseProvider {
 impl LeaseProvider for InMemoryLeaseProvider {
     async fn slots(&self) -> SlotSet {
         self.slots.clone()
+    }
+
+    async fn parts(&self, count: u32) -> Vec<u32> {
+        let parts = 0..count;
+        parts
+            .filter(|part| part % self.total == self.index)
+            .collect()
     }
 }
 
@@ -171,6 +193,28 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..=u8::MAX).collect::<Vec<_>>());
         assert!(InMemoryLeaseProvider::share(0, 1).slots().await.is_all());
+    }
+
+    /// A provider from before `parts`.
+    struct SlotsOnly(SlotSet);
+
+    #[async_trait]
+    impl LeaseProvider for SlotsOnly {
+        async fn slots(&self) -> SlotSet {
+            self.0.clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn parts_are_divided_evenly_or_follow_the_slots() {
+        for index in 0..3 {
+            let provider = InMemoryLeaseProvider::share(index, 3);
+            assert!((333..=334).contains(&provider.parts(1000).await.len()));
+            let slots: Vec<u32> = provider.slots().await.iter().map(u32::from).collect();
+            assert_eq!(provider.parts(256).await, slots);
+        }
+        let only = SlotsOnly([3, 200].into_iter().collect());
+        assert_eq!(only.parts(300).await, [3, 200, 259]);
     }
 
     #[test]

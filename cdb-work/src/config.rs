@@ -17,7 +17,7 @@ use cdb_coordination::name_hash;
 ///
 /// let mut config = WorkConfig::default();
 /// config.lease = Duration::from_secs(5); // others take over from a killed process after this time
-/// config.partitions = Partitions::new(64).expect("1 to 256"); // the first coordinator decides, for all time
+/// config.partitions = Partitions::new(64).expect("1 to 4,096"); // the first coordinator decides, for all time
 /// assert_eq!(config.partitions.count(), 64);
 /// ```
 #[derive(Clone, Debug)]
@@ -27,6 +27,9 @@ pub struct WorkConfig {
     pub name: String,
     /// The number of virtual partitions. The first coordinator of a container decides.
     pub partitions: Partitions,
+    /// The most partitions that this coordinator holds, no limit by default. Other coordinators
+    /// adopt the rest of its share after up to two times [`lease`](Self::lease).
+    pub max_partitions: u16,
     /// How long a partition is leased, 15 s by default. After that, other coordinators take over
     /// the messages of a killed one.
     pub lease: Duration,
@@ -65,6 +68,7 @@ impl Default for WorkConfig {
         Self {
             name: "work".to_owned(),
             partitions: Partitions::default(),
+            max_partitions: u16::MAX,
             lease: Duration::from_secs(15),
             claim_timeout: Duration::from_secs(300),
             drain: Duration::from_secs(5),

@@ -94,8 +94,9 @@ pub struct Processed {
 }
 
 impl WorkCoordinator {
-    /// Opens a coordinator for the virtual partitions of the given slots. Partition `n` belongs to
-    /// slot `n`.
+    /// Opens a coordinator for the virtual partitions that `slots` provides
+    /// ([`LeaseProvider::parts`]). The coordinator also adopts partitions that stay free for two
+    /// times [`WorkConfig::lease`].
     ///
     /// ```
     /// use std::sync::Arc;

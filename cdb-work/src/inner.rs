@@ -20,6 +20,7 @@ use super::error::WorkError;
 use super::plan::Heads;
 use super::poller::Poller;
 use super::queue::{Pending, extract};
+use super::share::Share;
 use super::state::State;
 use super::stream::{Change, StreamKey};
 use super::stream_order::Streams;
@@ -37,6 +38,7 @@ pub(super) struct Inner {
     /// Unique in the container: a restarted coordinator has a new id.
     pub(super) id: Arc<str>,
     state: Mutex<State>,
+    share: Mutex<Share>,
     /// One lock per partition, held while writing, with the known heads of its streams.
     pub(super) gates: Vec<Gate<Heads>>,
     pub(super) poller: Gate<Poller>,
@@ -62,6 +64,7 @@ impl Inner {
             slots,
             id: id.into(),
             state: Mutex::new(State::new(count)),
+            share: Mutex::default(),
             gates: (0..count).map(|_| Gate::default()).collect(),
             poller: Gate::default(),
             sweep_wanted: AtomicBool::new(false),
@@ -74,6 +77,10 @@ impl Inner {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn share(&self) -> MutexGuard<'_, Share> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes the entries at these places. Entries that cannot be written now are withdrawn with

@@ -48,6 +48,7 @@ mod poller;
 mod processor;
 mod queue;
 mod settlement;
+mod share;
 mod state;
 mod status;
 mod strategy;

@@ -1,16 +1,16 @@
 //! Takes, renews and releases virtual partitions.
 //!
-//! The slots say which partitions this coordinator should hold. A conditional patch decides which
+//! The share (`share.rs`) says which partitions this coordinator should hold. A conditional patch decides which
 //! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
 //! never depend on the time of a lease.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
 use cdb_client::Error;
 use cdb_model::{PartitionKey, Patch, Query, Timestamp};
-use futures::future::join_all;
+use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,12 @@ use super::stream_order::Streams;
 use super::telemetry;
 use super::unreadable::report;
 use cdb_coordination::Rows;
+
+/// The most concurrent requests about partitions.
+const AT_A_TIME: usize = 64;
+
+/// The most partitions that a search for free ones names. It reads all partitions otherwise.
+const NAMED: usize = 256;
 
 /// The partition of the settings.
 const SETTINGS: &str = "work-settings";
@@ -46,7 +52,7 @@ pub(super) async fn run(inner: Weak<Inner>, config: WorkConfig, stop: Cancellati
 }
 
 /// A partition that can be taken.
-enum Free {
+pub(super) enum Free {
     /// It was never held.
     New(u16),
     /// The fence of its last holder.
@@ -55,6 +61,23 @@ enum Free {
         fence: u64,
         was_released: bool,
     },
+}
+
+impl Free {
+    /// The partition.
+    pub(super) fn index(&self) -> u16 {
+        match self {
+            Self::New(index) | Self::Former { index, .. } => *index,
+        }
+    }
+
+    /// The fence of the last holder; 0 if the partition was never held.
+    pub(super) fn fence(&self) -> u64 {
+        match self {
+            Self::New(_) => 0,
+            Self::Former { fence, .. } => *fence,
+        }
+    }
 }
 
 impl Inner {
@@ -90,45 +113,47 @@ impl Inner {
     /// Releases unwanted partitions, renews leases that expire soon, and takes free partitions.
     /// Sends nothing if there is nothing to do.
     pub(super) async fn upkeep(&self) -> Result<(), WorkError> {
-        let slots = self.slots.slots().await;
-        let all = self.config.partitions.all();
-        let wanted: Vec<u16> = all
-            .filter(|&index| u8::try_from(index).is_ok_and(|slot| slots.contains(slot)))
-            .collect();
+        let wanted = self.wanted().await;
         let mut unwanted = Vec::new();
-        let mut held = Vec::new();
+        let mut missing = wanted.clone();
         let (now, limits) = (
             Instant::now(),
             (self.config.drain, self.config.claim_timeout),
         );
         for (index, owned) in self.state().owned() {
-            owned.drain(wanted.contains(&index), now, limits);
+            owned.drain(missing.remove(&index), now, limits);
             if owned.draining {
                 unwanted.push(index);
             }
-            held.push(index);
         }
         self.fail_timed_out();
         self.write_own_entries().await;
-        telemetry::partitions(held.len(), wanted.len());
-        join_all(unwanted.into_iter().map(|index| self.release(index, false))).await;
+        telemetry::partitions(self.state().owned().count(), wanted.len());
+        let released = stream::iter(unwanted);
+        released
+            .for_each_concurrent(AT_A_TIME, |index| self.release(index, false))
+            .await;
         self.renew_leases().await;
-        let missing: Vec<u16> = wanted
-            .into_iter()
-            .filter(|index| !held.contains(index))
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let free = self.find_free(&missing).await?;
-        join_all(free.into_iter().map(|free| self.take(free))).await;
+        let missing: Vec<u16> = missing.into_iter().collect();
+        let mut free = match missing.is_empty() {
+            true => Vec::new(),
+            false => self.find_free(&missing).await?,
+        };
+        free.extend(self.find_orphans(&wanted).await?);
+        let taken = stream::iter(free);
+        taken
+            .for_each_concurrent(AT_A_TIME, |free| self.take(free))
+            .await;
         Ok(())
     }
 
-    async fn find_free(&self, missing: &[u16]) -> Result<Vec<Free>, WorkError> {
-        let names = missing.iter().map(|&at| self.config.partitions.name(at));
-        let query = Query::<WorkPartition>::across_partitions()
-            .filter(WorkPartition::PARTITION.is_in(names));
+    /// Returns those of the partitions that no other coordinator holds.
+    pub(super) async fn find_free(&self, missing: &[u16]) -> Result<Vec<Free>, WorkError> {
+        let mut query = Query::<WorkPartition>::across_partitions();
+        if missing.len() <= NAMED {
+            let names = missing.iter().map(|&at| self.config.partitions.name(at));
+            query = query.filter(WorkPartition::PARTITION.is_in(names));
+        }
         let rows = self.container.query(query).row_by_row().all().await?;
         let found = Rows::apart(rows);
         found.unreadable.iter().for_each(report);
@@ -137,7 +162,7 @@ impl Inner {
             .unreadable
             .iter()
             .filter_map(|one| one.location.as_ref());
-        let unreadable: Vec<&PartitionKey> = unreadable.map(|at| &at.partition_key).collect();
+        let unreadable: HashSet<&PartitionKey> = unreadable.map(|at| &at.partition_key).collect();
         let rows = found.rows.into_iter();
         let stored: HashMap<String, WorkPartition> = rows
             .map(|row| (row.document.partition.clone(), row.document))
@@ -145,7 +170,7 @@ impl Inner {
         let now = self.container.now();
         let free = missing.iter().filter_map(|&index| {
             let name = self.config.partitions.name(index);
-            if unreadable.contains(&&PartitionKey::from(name.as_str())) {
+            if unreadable.contains(&PartitionKey::from(name.as_str())) {
                 return None;
             }
             let Some(lease) = stored.get(&name) else {
@@ -242,7 +267,7 @@ impl Inner {
                 due.push((index, owned.fence, left));
             }
         }
-        let renewed = due.into_iter().map(|(index, fence, left)| async move {
+        let renew = |(index, fence, left)| async move {
             telemetry::lease_left(left);
             let until = now + self.config.lease;
             let patch = Patch::<WorkPartition>::new()
@@ -264,8 +289,10 @@ impl Inner {
                     tracing::warn!(index, %error, "the lease of a partition was not renewed");
                 }
             }
-        });
-        join_all(renewed).await;
+        };
+        stream::iter(due)
+            .for_each_concurrent(AT_A_TIME, renew)
+            .await;
     }
 
     /// Another coordinator holds the partition. Refuses claimed and reported messages here.
@@ -289,7 +316,9 @@ impl Inner {
     /// Releases every partition. Later reports are refused.
     pub(super) async fn release_all(&self) {
         let held: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
-        join_all(held.into_iter().map(|index| self.release(index, true))).await;
+        stream::iter(held)
+            .for_each_concurrent(AT_A_TIME, |index| self.release(index, true))
+            .await;
     }
 
     /// Releases a partition when no message of it is claimed, or by `force`.

@@ -7,13 +7,14 @@ use std::num::NonZeroU16;
 
 use cdb_coordination::name_hash;
 
-/// The maximum: members divide 256 slots.
-const MOST: u16 = 256;
+/// The maximum. A query names up to this number of partitions, and the service allows 6,000 values
+/// in `IN`.
+const MOST: u16 = 4096;
 
-/// The number of virtual partitions: 1 to 256, 32 by default.
+/// The number of virtual partitions: 1 to 4,096, 32 by default.
 ///
-/// More partitions spread over more processes and need more requests per flush. The number of a
-/// container cannot change.
+/// More partitions spread over more processes and need more requests: per flush, and to renew
+/// leases. The number of a container cannot change.
 ///
 /// ```
 /// use cdb_work::Partitions;
@@ -32,7 +33,7 @@ impl Default for Partitions {
 }
 
 impl Partitions {
-    /// Returns `None` outside of 1 to 256.
+    /// Returns `None` outside of 1 to 4,096.
     pub fn new(count: u16) -> Option<Self> {
         NonZeroU16::new(count)
             .filter(|count| count.get() <= MOST)
@@ -99,13 +100,13 @@ mod tests {
 
     #[test]
     fn a_name_parses_to_its_partition_and_other_names_do_not() {
-        let partitions = Partitions::new(12).unwrap();
+        let partitions = Partitions::new(1200).unwrap();
         for index in partitions.all() {
             assert_eq!(partitions.index_of(&partitions.name(index)), Some(index));
         }
-        for foreign in ["work-012", "work-", "order-1", "work"] {
+        for foreign in ["work-1200", "work-", "order-1", "work"] {
             assert_eq!(partitions.index_of(foreign), None);
         }
-        assert_eq!((Partitions::new(0), Partitions::new(257)), (None, None));
+        assert_eq!((Partitions::new(0), Partitions::new(4097)), (None, None));
     }
 }

@@ -142,9 +142,12 @@ impl Inner {
         from: Timestamp,
         poller: &Poller,
     ) -> Result<Rows<Stored<WorkMessage>>, WorkError> {
-        let query = Query::<WorkMessage>::across_partitions()
-            .filter(WorkMessage::WAITING_SINCE.ge(from))
-            .filter(WorkMessage::PARTITION.is_in(held.names(self)))
+        let mut query =
+            Query::<WorkMessage>::across_partitions().filter(WorkMessage::WAITING_SINCE.ge(from));
+        if held.0.len() < usize::from(self.config.partitions.count()) {
+            query = query.filter(WorkMessage::PARTITION.is_in(held.names(self)));
+        }
+        let query = query
             .order_by(WorkMessage::BY_WAITING.asc())
             .top(poller.page);
         let found = if poller.sweeping.is_some() {

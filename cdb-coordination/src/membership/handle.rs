@@ -1,7 +1,7 @@
 //! The handle of a member.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
@@ -52,8 +52,16 @@ pub struct Membership {
     views: watch::Receiver<MembershipView>,
     failed: broadcast::Receiver<FailedMember>,
     stop: CancellationToken,
+    parts: Mutex<Option<Parts>>,
     /// Dropping the handle leaves the group.
     _leave_on_drop: DropGuard,
+}
+
+/// The last computed parts, because they are asked for every second and change with the view only.
+struct Parts {
+    view: MembershipView,
+    count: u32,
+    parts: Vec<u32>,
 }
 
 impl Membership {
@@ -82,6 +90,7 @@ impl Membership {
             incarnation,
             views,
             failed,
+            parts: Mutex::new(None),
             _leave_on_drop: stop.clone().drop_guard(),
             stop,
         }
@@ -125,6 +134,24 @@ impl Membership {
 impl LeaseProvider for Membership {
     async fn slots(&self) -> SlotSet {
         self.views.borrow().slots().clone()
+    }
+
+    async fn parts(&self, count: u32) -> Vec<u32> {
+        let view = self.view();
+        let mut last = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.as_ref()
+            && last.count == count
+            && last.view == view
+        {
+            return last.parts.clone();
+        }
+        let parts = view.share(count);
+        *last = Some(Parts {
+            view,
+            count,
+            parts: parts.clone(),
+        });
+        parts
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::rendezvous::slots_of_member;
+use crate::rendezvous::balanced_parts;
 use crate::slots::SlotSet;
 
 /// The status of a process in its group.
@@ -93,10 +93,10 @@ impl MembershipView {
     }
 
     /// The share of this process in work with `count` parts: the numbers of its parts, in ascending
-    /// order.
+    /// order. The shares of the members differ by at most one part. Computed at each call.
     pub fn share(&self, count: u32) -> Vec<u32> {
         match self.standing {
-            Standing::Member => slots_of_member(&self.members, &self.member, count).collect(),
+            Standing::Member => balanced_parts(&self.members, &self.member, count),
             Standing::Joining | Standing::Unheard => (0..count).collect(),
             Standing::Replaced | Standing::Left => Vec::new(),
         }
@@ -113,13 +113,13 @@ mod tests {
         let members = ["me".to_owned(), "you".to_owned()];
         let served = |standing| {
             let view = MembershipView::new(standing, &me, &members);
-            assert_eq!(view.share(256).len(), view.slots().len() as usize);
-            view.slots().len()
+            (view.slots().len(), view.share(1000).len())
         };
-        assert!((1..256).contains(&served(Standing::Member)));
-        assert_eq!(served(Standing::Joining), 256);
-        assert_eq!(served(Standing::Unheard), 256);
-        assert_eq!(served(Standing::Replaced), 0);
-        assert_eq!(served(Standing::Left), 0);
+        let (slots, parts) = served(Standing::Member);
+        assert!((1..256).contains(&slots) && parts == 500);
+        assert_eq!(served(Standing::Joining), (256, 1000));
+        assert_eq!(served(Standing::Unheard), (256, 1000));
+        assert_eq!(served(Standing::Replaced), (0, 0));
+        assert_eq!(served(Standing::Left), (0, 0));
     }
 }

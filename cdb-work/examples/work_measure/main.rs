@@ -4,12 +4,14 @@
 //! cargo measure-work order   # 1,000 streams of 100 messages, 8 processes, kills, pauses, 5 % faults, bad messages
 //! cargo measure-work order --streams 50 --messages 20 --kills 2 --pauses 1
 //! cargo measure-work flush   # requests of the strategies at 1,000 messages per second
+//! cargo measure-work partitions --count 1000   # the cost of idle partitions
 //! ```
 //!
 //! The first command starts its processes with `worker`.
 
 mod flush;
 mod order;
+mod partitions;
 mod worker;
 
 use std::collections::HashMap;
@@ -53,6 +55,7 @@ async fn main() -> Result<(), Failure> {
         "order" => order::run(&options).await,
         "worker" => worker::run(&options).await,
         "flush" => flush::run(&options).await,
-        other => Err(format!("`{other}` is neither `order` nor `flush`").into()),
+        "partitions" => partitions::run(&options).await,
+        other => Err(format!("`{other}` is none of `order`, `flush` and `partitions`").into()),
     }
 }

@@ -14,6 +14,7 @@ mod processor;
 mod rebalancing;
 #[path = "../../../cdb-coordination/tests/recorded/mod.rs"]
 mod recorded;
+mod shares;
 #[path = "../../../cdb-coordination/tests/skewed/mod.rs"]
 mod skewed;
 mod strategies;
