@@ -22,6 +22,7 @@ chapters! {
     Messaging: "../docs/messaging.md",
     OrderedWork: "../docs/work.md",
     WorkHandlers: "../docs/work-handlers.md",
+    EventStore: "../docs/event-store.md",
     Membership: "../docs/membership.md",
     DeriveDocument: "../cdb-derive/docs/document.md",
     DeriveContainer: "../cdb-derive/docs/container.md",

@@ -44,6 +44,8 @@ pub enum Work {
     EventHead(EventHead),
     /// An event.
     Event(StreamEvent),
+    /// The snapshot of an event stream.
+    Snapshot(EventSnapshot),
 }
 
 /// The direction of a message. Each stream has one order per lane.
@@ -378,11 +380,49 @@ pub struct StreamEvent {
     pub version: u64,
     /// The kind of the event.
     pub kind: String,
+    /// Headers and scope. Boxed to keep the container's enum small.
+    #[serde(default, skip_serializing_if = "has_no_context")]
+    pub context: Box<MessageContext>,
     /// The content. Text, because the service stores numbers as doubles.
     #[document(unindexed)]
     pub body: String,
     /// When the event was appended, in the service's time as the writer knew it.
     pub recorded_at: Timestamp,
+    /// The id of the message that was stored together with the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
     /// The token of the append. After a lost answer it tells whether the append took place.
     pub token: String,
+}
+
+/// The state of an event stream at a version, so that older events need not be read.
+///
+/// ```
+/// use cdb_work::NewEvent;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let events = work.events();
+/// events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;
+/// events.save_snapshot("order-7", 1, r#"{"state": "placed"}"#).await?;
+/// let snapshot = events.snapshot("order-7").await?.expect("it was saved");
+/// let later = events.read("order-7", snapshot.version, 100).await?;
+/// assert_eq!((&*snapshot.body, later.len()), (r#"{"state": "placed"}"#, 0));
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "event_snapshot", id = "{partition}:event-snapshot:{stream}")]
+pub struct EventSnapshot {
+    /// The virtual partition of the stream.
+    #[document(partition_key)]
+    pub partition: String,
+    /// The stream's name.
+    pub stream: String,
+    /// The version of the last event in the snapshot.
+    #[document(index)]
+    pub version: u64,
+    /// The content. Text, because the service stores numbers as doubles.
+    #[document(unindexed)]
+    pub body: String,
 }

@@ -86,6 +86,16 @@ pub enum WorkError {
         /// The expected version.
         expected: u64,
     },
+    /// Events that a read begins with were deleted.
+    #[error(
+        "events of stream `{stream}` up to version {up_to} were deleted; read the snapshot, then the events after its version"
+    )]
+    EventsDeleted {
+        /// The stream's name.
+        stream: String,
+        /// The version of the last deleted event.
+        up_to: u64,
+    },
     /// The container was set up with another number of virtual partitions.
     #[error(
         "the container has {stored} virtual partitions and this coordinator was given {configured}; configure {stored}"

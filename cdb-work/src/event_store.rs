@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 use cdb_client::{ChangeFeed, ContainerClient, FeedCursor, FeedStart};
 use cdb_model::{Batch, BatchError, Patch, Query, Stored};
 
-use super::documents::{EventHead, EventHeadKey, StreamEvent, StreamEventKey, Work};
+use super::documents::{
+    EventHeadKey, EventSnapshot, EventSnapshotKey, StreamEvent, StreamEventKey, Work,
+};
 use super::error::WorkError;
 use super::partitions::Partitions;
+use super::plan::advance_event_head;
 use super::unreadable::report;
-use cdb_coordination::Rows;
-use cdb_coordination::{execute_once, is_lost_race};
+use cdb_coordination::{MessageContext, Rows, execute_once, is_lost_race};
 
 /// Appends and reads events. Cheap to clone.
 ///
@@ -50,6 +52,7 @@ pub struct EventStore {
 pub struct NewEvent {
     kind: String,
     body: String,
+    context: MessageContext,
 }
 
 impl NewEvent {
@@ -58,9 +61,24 @@ impl NewEvent {
         Self {
             kind: kind.into(),
             body: body.into(),
+            context: MessageContext::current(),
         }
     }
+
+    /// Adds a header. Trace headers and the scope are inherited from the message that is being
+    /// handled.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.context.headers.insert(name.into(), value.into());
+        self
+    }
 }
+
+/// How often an append with an automatic version is tried while other writers append.
+const TRIES: u32 = 20;
+
+/// The number of events that one batch deletes.
+const DELETED_AT_ONCE: u32 = 100;
 
 impl EventStore {
     pub(super) fn new(container: ContainerClient<Work>, partitions: Partitions) -> Self {
@@ -104,6 +122,28 @@ impl EventStore {
         }
     }
 
+    /// Appends all events or none to a stream, after whatever is its newest event. Returns the
+    /// version of the last event. Another writer may have appended events that the caller has not
+    /// read: use [`append`](Self::append) when the new events depend on the earlier ones.
+    ///
+    /// # Errors
+    /// As for [`append`](Self::append); a version conflict only when twenty other writers were
+    /// faster.
+    pub async fn append_next(&self, stream: &str, events: Vec<NewEvent>) -> Result<u64, WorkError> {
+        let latest = self.container.latest_committed();
+        let key = EventHeadKey::new(self.partition_of(stream), stream);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let head = latest.read(&key).await?;
+            let version = head.map_or(0, |stored| stored.document.version);
+            match self.append(stream, version, events.clone()).await {
+                Err(WorkError::VersionConflict { .. }) if tries < TRIES => {}
+                other => return other,
+            }
+        }
+    }
+
     /// Returns the append as a batch for
     /// [`WorkReport::with_effects`](super::WorkReport::with_effects). The report is refused if the
     /// stream has another version.
@@ -139,35 +179,25 @@ impl EventStore {
                 stream: stream.to_owned(),
                 version: append.version,
                 kind: event.kind,
+                context: Box::new(event.context),
                 body: event.body,
                 recorded_at,
+                message_id: None,
                 token: append.token.clone(),
             })?;
         }
         if append.version == expected {
             return Ok(append);
         }
-        if expected == 0 {
-            append.batch.create(&EventHead {
-                partition,
-                stream: stream.to_owned(),
-                version: append.version,
-            })?;
-        } else {
-            let patch = Patch::<EventHead>::new()
-                .set(EventHead::VERSION, append.version)
-                .when(EventHead::VERSION.eq(expected));
-            append
-                .batch
-                .patch(&EventHeadKey::new(partition, stream), &patch)?;
-        }
+        let of = (partition.as_str(), stream);
+        advance_event_head(&mut append.batch, of, expected, append.version)?;
         Ok(append)
     }
 
     /// Reads up to `most` events of a stream after version `after`, in order.
     ///
     /// # Errors
-    /// When the read fails.
+    /// [`WorkError::EventsDeleted`] when the next event was deleted, or when the read fails.
     pub async fn read(
         &self,
         stream: &str,
@@ -180,7 +210,96 @@ impl EventStore {
             .order_by(StreamEvent::BY_VERSION.asc())
             .top(most);
         let rows = self.container.query(query).all().await?;
-        Ok(rows.into_iter().map(|row| row.document).collect())
+        match rows.first() {
+            // The newest event is never deleted, so a deletion always shows as a gap.
+            Some(first) if first.document.version != after + 1 => Err(WorkError::EventsDeleted {
+                stream: stream.to_owned(),
+                up_to: first.document.version - 1,
+            }),
+            _ => Ok(rows.into_iter().map(|row| row.document).collect()),
+        }
+    }
+
+    /// Deletes the oldest events of a stream, up to and including `version`, but never the newest
+    /// event. Copy the events elsewhere before, if they are to be archived. Returns the number of
+    /// deleted events. After an error, the events that remain have no gaps; call again.
+    ///
+    /// A feed that has not reached the events skips them.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub async fn delete_up_to(&self, stream: &str, version: u64) -> Result<u64, WorkError> {
+        let partition = self.partition_of(stream);
+        let newest = self.version(stream).await?;
+        let last = version.min(newest.saturating_sub(1));
+        let mut deleted = 0;
+        loop {
+            let query = Query::<StreamEvent>::in_partition(partition.as_str())
+                .filter(StreamEvent::STREAM.eq(stream))
+                .filter(StreamEvent::VERSION.le(last))
+                .order_by(StreamEvent::BY_VERSION.asc())
+                .top(DELETED_AT_ONCE);
+            let rows = self.container.latest_committed().query(query).all().await?;
+            let Some(first) = rows.first() else {
+                return Ok(deleted);
+            };
+            let mut batch = Batch::new(partition.as_str());
+            for row in &rows {
+                let version = row.document.version;
+                batch.delete(&StreamEventKey::new(&*partition, stream, version))?;
+            }
+            let first = StreamEventKey::new(&*partition, stream, first.document.version);
+            let first = &first;
+            let took_place = |latest: ContainerClient<Work>| async move {
+                Ok(latest.read(first).await?.is_none())
+            };
+            execute_once(&self.container, &batch, took_place).await?;
+            deleted += rows.len() as u64;
+        }
+    }
+
+    /// Saves the state of a stream at `version`. An older snapshot is replaced, and a newer one
+    /// stays.
+    ///
+    /// # Errors
+    /// When the snapshot is too large for a document, or a request fails.
+    pub async fn save_snapshot(
+        &self,
+        stream: &str,
+        version: u64,
+        body: impl Into<String>,
+    ) -> Result<(), WorkError> {
+        let partition = self.partition_of(stream);
+        let snapshot = EventSnapshot {
+            partition: partition.clone(),
+            stream: stream.to_owned(),
+            version,
+            body: body.into(),
+        };
+        let key = EventSnapshotKey::new(partition, stream);
+        let replace = Patch::<EventSnapshot>::new()
+            .set(EventSnapshot::VERSION, version)
+            .set(EventSnapshot::BODY, snapshot.body.clone())
+            .when(EventSnapshot::VERSION.lt(version));
+        match self.container.create(&snapshot).await {
+            Err(error) if error.is_conflict() => {}
+            created => return Ok(created.map(drop)?),
+        }
+        match self.container.patch(&key, &replace).await {
+            // The stored snapshot is as new or newer.
+            Err(error) if error.is_precondition_failed() => Ok(()),
+            replaced => Ok(replaced.map(drop)?),
+        }
+    }
+
+    /// Returns the newest snapshot of a stream.
+    ///
+    /// # Errors
+    /// When the read fails.
+    pub async fn snapshot(&self, stream: &str) -> Result<Option<EventSnapshot>, WorkError> {
+        let key = EventSnapshotKey::new(self.partition_of(stream), stream);
+        let read = self.container.read(&key).await?;
+        Ok(read.map(|stored| stored.document))
     }
 
     /// Returns the version of a stream's newest event; 0 without events.
@@ -194,7 +313,7 @@ impl EventStore {
     }
 
     /// Follows the events of all streams by the change feed: in order within a stream, each at
-    /// least once.
+    /// least once, without an order between streams. `docs/event-store.md` has the reasons.
     pub fn follow(&self, start: FeedStart) -> EventFeed {
         EventFeed {
             feed: self.container.change_feed(start),

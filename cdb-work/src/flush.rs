@@ -13,7 +13,7 @@ use cdb_client::{ContainerClient, Error, ErrorKind};
 use cdb_model::{BatchError, Query, Stored, Unreadable};
 use tokio::time::Instant;
 
-use super::documents::{Lane, Work, WorkMessage, WorkPartitionKey, WorkStreamKey};
+use super::documents::{EventHeadKey, Lane, Work, WorkMessage, WorkPartitionKey, WorkStreamKey};
 use super::error::WorkError;
 use super::inner::Inner;
 use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
@@ -72,9 +72,7 @@ impl Inner {
                 return Ok(());
             }
             most = self.write(&mut flight, &mut heads).await?;
-            if heads.len() > KNOWN_HEADS {
-                heads.clear();
-            }
+            heads.limit(KNOWN_HEADS);
         }
     }
 
@@ -179,7 +177,7 @@ impl Inner {
 
     /// Takes over the results of a plan that was written.
     fn apply(&self, flight: &mut Flight<'_>, plan: Plan, heads: &mut Heads) {
-        heads.extend(plan.heads);
+        heads.apply(&plan);
         telemetry::stored(plan.stored.len());
         let mut state = self.state();
         let most = self.config.most_held;
@@ -238,6 +236,9 @@ impl Inner {
             Some(Origin::Next(_)) if is_lost_race(&error) => {
                 self.learn_heads(flight, plan, heads).await?;
             }
+            Some(Origin::EventHead(_)) if is_lost_race(&error) => {
+                self.learn_versions(flight.partition, plan, heads).await?;
+            }
             Some(Origin::Done(key)) if is_lost_race(&error) => {
                 let key = key.clone();
                 self.check_done(flight, &key).await?;
@@ -251,7 +252,7 @@ impl Inner {
                 let reason = WorkError::EffectRefused { message_id, source };
                 self.refuse(flight, number, reason);
             }
-            Some(&Origin::Message(number)) if is_final(&error) => {
+            Some(&(Origin::Message(number) | Origin::Event(number))) if is_final(&error) => {
                 self.refuse(flight, number, error.into());
             }
             _ if !is_final(&error) => return Err(error.into()),
@@ -271,15 +272,32 @@ impl Inner {
         let partition = self.config.partitions.name(flight.partition);
         let keys: Vec<StreamKey> = plan.heads.keys().cloned().collect();
         // A stream that is not found is new, or was forgotten.
-        heads.retain(|key, _| !plan.heads.contains_key(key));
+        heads.streams.retain(|key, _| !plan.heads.contains_key(key));
         let streams = self.read_streams(&[partition], &keys).await?;
         for stored in streams.rows {
             let stream = stored.document;
             let key = StreamKey::new(stream.lane, &stream.stream);
-            heads.insert(key, stream.next);
+            heads.streams.insert(key, stream.next);
         }
         for key in streams.unreadable.iter().filter_map(stream_of) {
             self.refuse_stream(flight, &key);
+        }
+        Ok(())
+    }
+
+    /// Reads the versions of the event streams of a plan.
+    async fn learn_versions(
+        &self,
+        partition: u16,
+        plan: &Plan,
+        heads: &mut Heads,
+    ) -> Result<(), WorkError> {
+        let partition = self.config.partitions.name(partition);
+        let latest = &self.container.latest_committed();
+        for stream in plan.events.keys() {
+            let read = latest.read(&EventHeadKey::new(&*partition, stream)).await?;
+            let version = read.map_or(0, |stored| stored.document.version);
+            heads.events.insert(stream.clone(), version);
         }
         Ok(())
     }

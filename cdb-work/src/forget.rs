@@ -103,7 +103,7 @@ impl Inner {
         let mut state = self.state();
         for row in &rows {
             let key = StreamKey::new(row.document.lane, &row.document.stream);
-            heads.remove(&key);
+            heads.streams.remove(&key);
             if let Some(owned) = &mut state.partition(partition).owned {
                 owned.streams.forget(&key);
             }

@@ -61,7 +61,9 @@ pub use bridge::Broker;
 pub use config::{Exhausted, WorkConfig, WorkRetry};
 pub use coordinator::{Processed, WorkBatch, WorkCoordinator};
 pub use delivery::Delivery;
-pub use documents::{Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartition, WorkStream};
+pub use documents::{
+    EventSnapshot, Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartition, WorkStream,
+};
 pub use entry::{ClaimedWork, WorkEntry, WorkReport};
 pub use error::WorkError;
 pub use event_store::{EventFeed, EventStore, NewEvent};

@@ -27,6 +27,7 @@ pub struct NewWork {
     pub(super) context: MessageContext,
     pub(super) needs: WorkStatus,
     pub(super) due_at: Option<Timestamp>,
+    pub(super) is_event: bool,
 }
 
 impl NewWork {
@@ -55,6 +56,7 @@ impl NewWork {
                 Lane::Outbox => WorkStatus::PUBLISHED,
             },
             due_at: None,
+            is_event: false,
         }
     }
 
@@ -112,6 +114,15 @@ impl NewWork {
         if !stages.is_empty() {
             self.needs = stages;
         }
+        self
+    }
+
+    /// Stores the message as an event of its stream too, in the same batch and with the next
+    /// version: kind, content, headers and scope. The message gets the stage
+    /// [`EVENT_STORED`](WorkStatus::EVENT_STORED). A duplicate message stores no event.
+    #[must_use]
+    pub fn as_event(mut self) -> Self {
+        self.is_event = true;
         self
     }
 

@@ -11,16 +11,41 @@ use std::collections::{BTreeMap, HashMap};
 use cdb_model::{Batch, BatchError, OperationIndex, Patch, Timestamp};
 
 use super::documents::{
-    Work, WorkMessage, WorkMessageKey, WorkPartition, WorkPartitionKey, WorkStream, WorkStreamKey,
+    EventHead, EventHeadKey, StreamEvent, Work, WorkMessage, WorkMessageKey, WorkPartition,
+    WorkPartitionKey, WorkStream, WorkStreamKey,
 };
 use super::new_work::NewWork;
 use super::queue::{NotedReport, Pending, PendingKind};
 use super::status::WorkStatus;
 use super::stream::{Change, StreamKey};
 
-/// The next sequence number of each known stream. An unknown stream counts as new; if it exists,
-/// the store refuses.
-pub(super) type Heads = HashMap<StreamKey, u64>;
+/// What is known of streams. An unknown stream counts as new; if it exists, the store refuses.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    /// The next sequence number of each stream of messages.
+    pub(super) streams: HashMap<StreamKey, u64>,
+    /// The version of each stream of events.
+    pub(super) events: HashMap<String, u64>,
+}
+
+impl Heads {
+    /// Forgets everything when more than `most` streams are known.
+    pub(super) fn limit(&mut self, most: usize) {
+        if self.streams.len() + self.events.len() > most {
+            *self = Self::default();
+        }
+    }
+
+    /// Takes over the results of a plan that was written.
+    pub(super) fn apply(&mut self, plan: &Plan) {
+        let streams = plan.heads.iter();
+        self.streams
+            .extend(streams.map(|(key, next)| (key.clone(), *next)));
+        let events = plan.events.iter();
+        self.events
+            .extend(events.map(|(stream, version)| (stream.clone(), *version)));
+    }
+}
 
 /// The context of a plan.
 #[derive(Debug)]
@@ -46,6 +71,8 @@ pub(super) struct Plan {
     pub(super) stored: Vec<(usize, WorkMessage)>,
     /// The next sequence numbers after the batch.
     pub(super) heads: BTreeMap<StreamKey, u64>,
+    /// The versions of the event streams after the batch.
+    pub(super) events: BTreeMap<String, u64>,
     /// The last completed messages after the batch.
     pub(super) done: BTreeMap<StreamKey, u64>,
     origins: Vec<Origin>,
@@ -60,8 +87,12 @@ pub(super) enum Origin {
     Next(StreamKey),
     /// The completion of messages.
     Done(StreamKey),
+    /// The version of the event stream with this name.
+    EventHead(String),
     /// The message of the entry with this number.
     Message(usize),
+    /// The event of the entry with this number.
+    Event(usize),
     /// A document of the user, written with the report of this number.
     Effect(usize),
 }
@@ -87,6 +118,7 @@ impl Plan {
             lease: None,
             stored: Vec::new(),
             heads: BTreeMap::new(),
+            events: BTreeMap::new(),
             done: BTreeMap::new(),
             origins: Vec::new(),
         };
@@ -102,12 +134,19 @@ impl Plan {
                 error,
             })?;
         let mut next: HashMap<StreamKey, u64> = HashMap::new();
+        let mut versions: HashMap<&str, u64> = HashMap::new();
         for (number, pending) in entries.iter().enumerate() {
             let added = match &pending.kind {
                 PendingKind::Store(new) => {
                     let at = next.entry(new.key()).or_insert_with(|| first(heads, new));
                     *at += 1;
-                    plan.store(number, message(new, *at - 1, context))
+                    let version = versions.entry(&new.stream).or_insert_with(|| {
+                        let known = heads.events.get(&new.stream).copied();
+                        known.unwrap_or_default()
+                    });
+                    *version += u64::from(new.is_event);
+                    let event = new.is_event.then_some(*version);
+                    plan.store(number, message(new, *at - 1, context), event)
                 }
                 PendingKind::Report(report) => plan.report(number, report, context),
             };
@@ -156,10 +195,16 @@ impl Plan {
         context: &PlanContext<'_>,
     ) -> Result<(), (StreamKey, BatchError)> {
         let mut added: BTreeMap<StreamKey, u64> = BTreeMap::new();
+        let mut events: BTreeMap<StreamKey, u64> = BTreeMap::new();
         let mut ended: BTreeMap<StreamKey, (u64, u64)> = BTreeMap::new();
         for pending in entries {
             match &pending.kind {
-                PendingKind::Store(new) => *added.entry(new.key()).or_default() += 1,
+                PendingKind::Store(new) => {
+                    *added.entry(new.key()).or_default() += 1;
+                    if new.is_event {
+                        *events.entry(new.key()).or_default() += 1;
+                    }
+                }
                 PendingKind::Report(report) if report.change == Change::End => {
                     let sequence = report.claim.sequence;
                     let range = ended.entry(report.claim.key.clone());
@@ -169,8 +214,18 @@ impl Plan {
             }
         }
         for (key, count) in added {
-            self.advance_next(&key, heads.get(&key).copied(), count, context)
+            self.advance_next(&key, heads.streams.get(&key).copied(), count, context)
                 .map_err(|error| (key, error))?;
+        }
+        // Both lanes of a stream have one stream of events.
+        let mut versions: BTreeMap<&str, (&StreamKey, u64)> = BTreeMap::new();
+        for (key, count) in &events {
+            versions.entry(key.stream()).or_insert((key, 0)).1 += count;
+        }
+        for (stream, (key, count)) in versions {
+            let known = heads.events.get(stream).copied().unwrap_or_default();
+            self.advance_version(stream, (known, known + count), context)
+                .map_err(|error| (key.clone(), error))?;
         }
         for (key, range) in ended {
             self.advance_done(&key, range, context)
@@ -209,6 +264,17 @@ impl Plan {
         self.push(Origin::Next(key.clone()), operation)
     }
 
+    fn advance_version(
+        &mut self,
+        stream: &str,
+        (from, to): (u64, u64),
+        context: &PlanContext<'_>,
+    ) -> Result<(), BatchError> {
+        let added = advance_event_head(&mut self.batch, (context.partition, stream), from, to);
+        self.events.insert(stream.to_owned(), to);
+        self.push(Origin::EventHead(stream.to_owned()), added)
+    }
+
     fn advance_done(
         &mut self,
         key: &StreamKey,
@@ -226,10 +292,23 @@ impl Plan {
         self.push(Origin::Done(key.clone()), operation)
     }
 
-    fn store(&mut self, number: usize, message: WorkMessage) -> Result<(), BatchError> {
+    /// Stores a message, and its event with the given version.
+    fn store(
+        &mut self,
+        number: usize,
+        mut message: WorkMessage,
+        event: Option<u64>,
+    ) -> Result<(), BatchError> {
+        if event.is_some() {
+            message.status |= WorkStatus::EVENT_STORED;
+        }
+        let event = event.map(|version| event_of(&message, version));
         let added = self.batch.create(&message);
         self.stored.push((number, message));
-        self.push(Origin::Message(number), added)
+        self.push(Origin::Message(number), added)?;
+        let Some(event) = event else { return Ok(()) };
+        let added = self.batch.create(&event);
+        self.push(Origin::Event(number), added)
     }
 
     fn report(
@@ -255,7 +334,7 @@ impl Plan {
 
 /// The sequence number of the first new message of a stream.
 fn first(heads: &Heads, new: &NewWork) -> u64 {
-    heads.get(&new.key()).copied().unwrap_or(1)
+    heads.streams.get(&new.key()).copied().unwrap_or(1)
 }
 
 fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessage {
@@ -279,6 +358,41 @@ fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessa
         token: context.token.clone(),
         ttl: None,
     }
+}
+
+/// The event of a message that is one.
+fn event_of(message: &WorkMessage, version: u64) -> StreamEvent {
+    StreamEvent {
+        partition: message.partition.clone(),
+        stream: message.stream.clone(),
+        version,
+        kind: message.kind.clone(),
+        context: message.context.clone(),
+        body: message.body.clone(),
+        recorded_at: message.waiting_since.unwrap_or_default(),
+        message_id: Some(message.message_id.clone()),
+        token: message.token.clone(),
+    }
+}
+
+/// Advances the version of an event stream from `from` to `to`, if it is `from`.
+pub(super) fn advance_event_head(
+    batch: &mut Batch<Work>,
+    (partition, stream): (&str, &str),
+    from: u64,
+    to: u64,
+) -> Result<OperationIndex, BatchError> {
+    if from == 0 {
+        return batch.create(&EventHead {
+            partition: partition.to_owned(),
+            stream: stream.to_owned(),
+            version: to,
+        });
+    }
+    let patch = Patch::<EventHead>::new()
+        .set(EventHead::VERSION, to)
+        .when(EventHead::VERSION.eq(from));
+    batch.patch(&EventHeadKey::new(partition, stream), &patch)
 }
 
 /// The changes of a report to its message. A completed message stays without its content, so that a

@@ -88,7 +88,8 @@ impl Pending {
     fn bytes(&self) -> usize {
         match &self.kind {
             PendingKind::Store(new) => {
-                new.body.len() + new.stream.len() + new.context.size_bytes() + 500
+                let once = new.body.len() + new.stream.len() + new.context.size_bytes() + 500;
+                once * (1 + usize::from(new.is_event))
             }
             PendingKind::Report(report) => {
                 500 + report.effects.as_ref().map_or(0, Batch::size_bytes)
@@ -97,8 +98,11 @@ impl Pending {
     }
 
     fn operations(&self) -> usize {
-        let effects = self.report().and_then(|report| report.effects.as_ref());
-        1 + effects.map_or(0, Batch::len)
+        match &self.kind {
+            // The event and, at most, the version of its stream.
+            PendingKind::Store(new) => 1 + 2 * usize::from(new.is_event),
+            PendingKind::Report(report) => 1 + report.effects.as_ref().map_or(0, Batch::len),
+        }
     }
 }
 

@@ -27,7 +27,8 @@ impl WorkStatus {
     pub const NONE: Self = Self(0);
     /// The message is stored. Every stored message has this stage.
     pub const STORED: Self = Self(1);
-    /// The event of the message is in the event store.
+    /// The event of the message is in the event store, see
+    /// [`NewWork::as_event`](super::NewWork::as_event).
     pub const EVENT_STORED: Self = Self(1 << 1);
     /// The message is published.
     pub const PUBLISHED: Self = Self(1 << 2);

@@ -1,10 +1,11 @@
 //! The event store: versions, streams, order.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use cdb_client::FeedStart;
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_work::{NewEvent, WorkError};
+use cdb_work::{FlushStrategy as _, Lane, NewEvent, NewWork, Settlement, WorkError, WorkStatus};
 
 use crate::test_env::{TestEnv, config, message, next};
 
@@ -101,4 +102,109 @@ async fn a_feed_shows_the_events_of_each_stream_in_order() {
     let later = resumed.next_events().await.unwrap();
     assert_eq!(later.len(), 1);
     assert_eq!(later[0].document.kind, "later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_message_and_its_event_are_stored_together_and_once() {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
+        return;
+    };
+    let work = env.open(config()).await;
+    let store = work.events();
+    // The coordinator does not know that the stream of events exists.
+    store.append("a", 0, events(&["placed"])).await.unwrap();
+    let paid = NewWork::inbox("a", "paid-1").with_body("paid", "{}");
+    let paid = paid.with_header("user", "ada").as_event();
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
+    work.immediate().store(paid.clone()).await.unwrap();
+    let again = work.immediate().store(paid).await.unwrap();
+    assert_eq!(again, Settlement::Duplicate);
+    work.immediate().store(message("a", 2)).await.unwrap();
+    let announced = NewWork::outbox("a", "announced").with_body("announced", "{}");
+    work.immediate().store(announced.as_event()).await.unwrap();
+    let read = store.read("a", 0, 10).await.unwrap();
+    let kinds: Vec<_> = read
+        .iter()
+        .map(|event| (event.version, &*event.kind))
+        .collect();
+    assert_eq!(kinds, [(1, "placed"), (2, "paid"), (3, "announced")]);
+    assert_eq!(read[1].context.headers["user"], "ada");
+    assert_eq!(read[1].message_id.as_deref(), Some("paid-1"));
+    assert_eq!(store.version("a").await.unwrap(), 3);
+    let mut claimed = work
+        .claim_from(Lane::Inbox, 2, Duration::from_secs(5))
+        .await;
+    let first = claimed.remove(0);
+    assert!(first.message().status.contains(WorkStatus::EVENT_STORED));
+    work.immediate().report(first.done()).await.unwrap();
+    let second = next(&work).await;
+    assert!(!second.message().status.contains(WorkStatus::EVENT_STORED));
+}
+
+#[tokio::test(start_paused = true)]
+async fn coordinators_that_store_events_of_one_stream_leave_no_gap() {
+    let env = TestEnv::start().await;
+    let works = [env.open(config()).await, env.open(config()).await];
+    let store = works[0].events();
+    for n in 0..30 {
+        let new = message("a", n).as_event();
+        works[n % 2].immediate().store(new).await.unwrap();
+        if n % 5 == 0 {
+            store.append_next("a", events(&["extra"])).await.unwrap();
+        }
+    }
+    let scope = works[1].scoped();
+    for n in 30..100 {
+        scope.store(message("a", n).as_event()).await;
+    }
+    scope.commit().await.unwrap();
+    let read = store.read("a", 0, 1000).await.unwrap();
+    let versions: Vec<u64> = read.iter().map(|event| event.version).collect();
+    assert_eq!(versions, (1..=106).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_appends_with_automatic_versions_all_take_place() {
+    let env = TestEnv::start().await;
+    let store = env.open(config()).await.events();
+    let appends = (0..10).map(|_| store.append_next("a", events(&["x", "y"])));
+    let mut versions: Vec<u64> = futures::future::try_join_all(appends).await.unwrap();
+    versions.sort_unstable();
+    assert_eq!(versions, (1..=10).map(|n| 2 * n).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_events_are_reported_to_readers_and_the_newest_stays() {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
+        return;
+    };
+    let store = env.open(config()).await.events();
+    for round in 0..3 {
+        store
+            .append("a", round * 90, events(&["x"; 90]))
+            .await
+            .unwrap();
+    }
+    store.append("b", 0, events(&["other"])).await.unwrap();
+    store.save_snapshot("a", 250, "new").await.unwrap();
+    store.save_snapshot("a", 200, "old").await.unwrap();
+    let snapshot = store.snapshot("a").await.unwrap().unwrap();
+    assert_eq!((snapshot.version, &*snapshot.body), (250, "new"));
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
+    assert_eq!(
+        store.delete_up_to("a", snapshot.version).await.unwrap(),
+        250
+    );
+    let refused = store.read("a", 249, 10).await.unwrap_err();
+    assert!(
+        matches!(refused, WorkError::EventsDeleted { up_to: 250, .. }),
+        "{refused}"
+    );
+    assert_eq!(store.read("a", 250, 100).await.unwrap().len(), 20);
+    assert_eq!(store.delete_up_to("a", u64::MAX).await.unwrap(), 19);
+    assert_eq!(store.read("a", 269, 10).await.unwrap().len(), 1);
+    assert_eq!(store.append("a", 270, events(&["y"])).await.unwrap(), 271);
+    assert_eq!(store.read("b", 0, 10).await.unwrap().len(), 1);
 }
