@@ -112,6 +112,21 @@ pub struct WorkSettings {
     pub partition: String,
     /// The number of virtual partitions. A change would move streams to other partitions.
     pub partitions: u16,
+    /// The version of the stored form; 1 in containers from before this field. A coordinator refuses
+    /// a higher one than [`FORM`].
+    #[serde(default = "first_form")]
+    pub form: u32,
+    /// The crate and version that wrote this document.
+    #[serde(default)]
+    pub written_by: String,
+}
+
+/// The version of the stored form. It grows when an older coordinator would misread or damage what
+/// this version writes. Optional fields and new document types do not change it.
+pub(super) const FORM: u32 = 1;
+
+fn first_form() -> u32 {
+    1
 }
 
 /// A record of [`Membership`](cdb_coordination::Membership), for coordinators that share slots by

@@ -106,6 +106,18 @@ pub enum WorkError {
         /// The configured number.
         configured: u16,
     },
+    /// A newer version has written the container in a form that this version does not know.
+    #[error(
+        "the container has stored form {stored}, written by {written_by}; this version supports up to {supported}: use that version or a newer one"
+    )]
+    NewerForm {
+        /// The form of the container.
+        stored: u32,
+        /// The newest form that this version supports.
+        supported: u32,
+        /// The crate and version that wrote the form.
+        written_by: String,
+    },
     /// The message to redrive or discard is not set aside.
     #[error("message `{message_id}` is not set aside")]
     NotSetAside {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::config::WorkConfig;
-use super::documents::{WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey};
+use super::documents::{FORM, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey};
 use super::error::WorkError;
 use super::forget::Rounds;
 use super::inner::Inner;
@@ -81,7 +81,7 @@ impl Free {
 }
 
 impl Inner {
-    /// Checks the number of partitions against the container, or writes it first.
+    /// Checks the stored form and the number of partitions, or writes them into a new container.
     pub(super) async fn agree_on_settings(&self) -> Result<(), WorkError> {
         let configured = self.config.partitions.count();
         let latest = self.container.latest_committed();
@@ -91,6 +91,8 @@ impl Inner {
             let settings = WorkSettings {
                 partition: SETTINGS.to_owned(),
                 partitions: configured,
+                form: FORM,
+                written_by: concat!("cdb-work ", env!("CARGO_PKG_VERSION")).to_owned(),
             };
             match self.container.create(&settings).await {
                 Ok(_) => return Ok(()),
@@ -100,6 +102,11 @@ impl Inner {
             read = latest.read(&key).await?;
         }
         match read {
+            Some(stored) if stored.document.form > FORM => Err(WorkError::NewerForm {
+                stored: stored.document.form,
+                supported: FORM,
+                written_by: stored.document.written_by,
+            }),
             Some(stored) if stored.document.partitions == configured => Ok(()),
             Some(stored) => Err(WorkError::OtherPartitions {
                 stored: stored.document.partitions,

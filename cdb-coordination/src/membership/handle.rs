@@ -52,13 +52,13 @@ pub struct Membership {
     views: watch::Receiver<MembershipView>,
     failed: broadcast::Receiver<FailedMember>,
     stop: CancellationToken,
-    parts: Mutex<Option<Parts>>,
+    parts: Mutex<Option<CachedShare>>,
     /// Dropping the handle leaves the group.
     _leave_on_drop: DropGuard,
 }
 
 /// The last computed parts, because they are asked for every second and change with the view only.
-struct Parts {
+struct CachedShare {
     view: MembershipView,
     count: u32,
     parts: Vec<u32>,
@@ -146,7 +146,7 @@ impl LeaseProvider for Membership {
             return last.parts.clone();
         }
         let parts = view.share(count);
-        *last = Some(Parts {
+        *last = Some(CachedShare {
             view,
             count,
             parts: parts.clone(),

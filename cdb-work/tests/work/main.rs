@@ -20,3 +20,4 @@ mod skewed;
 mod strategies;
 mod test_env;
 mod unreadable;
+mod upgrade;

@@ -1,0 +1,257 @@
+//! Containers of other versions: from before the form number, and with a newer form.
+
+use cdb_client::ContainerClient;
+use cdb_model::{Container, Document, Query, Timestamp};
+use cdb_work::{Lane, NewEvent, NewWork, Settlement, Work, WorkConfig, WorkCoordinator, WorkError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::test_env::{TestEnv, config, message, next};
+
+/// The stored form before the form number, field for field.
+#[derive(Container, Serialize, Deserialize)]
+#[container(partition_key = "/partition", default_ttl = "per_document")]
+#[serde(untagged)]
+enum Before {
+    Settings(Settings),
+    Partition(Partition),
+    Stream(Stream),
+    Message(Message),
+    Head(Head),
+    Event(Event),
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "work_settings", id = "{partition}:settings")]
+struct Settings {
+    #[document(partition_key)]
+    partition: String,
+    partitions: u16,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "work_partition", id = "{partition}:partition")]
+struct Partition {
+    #[document(partition_key)]
+    partition: String,
+    owner: Option<String>,
+    fence: u64,
+    until: Timestamp,
+    token: String,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "work_stream", id = "{partition}:stream:{lane}:{stream}")]
+struct Stream {
+    #[document(partition_key)]
+    partition: String,
+    lane: Lane,
+    stream: String,
+    next: u64,
+    done: u64,
+    touched: Timestamp,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[document(
+    type = "work_message",
+    id = "{partition}:message:{lane}:{stream}:{message_id}"
+)]
+struct Message {
+    #[document(partition_key)]
+    partition: String,
+    lane: Lane,
+    stream: String,
+    message_id: String,
+    sequence: u64,
+    waiting_since: Option<Timestamp>,
+    due_at: Timestamp,
+    status: u32,
+    needs: u32,
+    attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_failure: Option<String>,
+    kind: String,
+    body: String,
+    token: String,
+    #[document(ttl)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<u32>,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "event_head", id = "{partition}:event-head:{stream}")]
+struct Head {
+    #[document(partition_key)]
+    partition: String,
+    stream: String,
+    version: u64,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "event", id = "{partition}:event:{stream}:{version}")]
+struct Event {
+    #[document(partition_key)]
+    partition: String,
+    stream: String,
+    version: u64,
+    kind: String,
+    body: String,
+    recorded_at: Timestamp,
+    token: String,
+}
+
+const PARTITION: &str = "work-000";
+
+fn read<D: for<'a> Deserialize<'a>>(stored: Value) -> D {
+    serde_json::from_value(stored).unwrap()
+}
+
+/// What a coordinator of the earlier version left when it was killed.
+async fn leave(container: &ContainerClient<Before>) {
+    let settings: Settings = read(json!({"partition": "work-settings", "partitions": 1}));
+    container.create(&settings).await.unwrap();
+    let held: Partition = read(json!({
+        "partition": PARTITION, "owner": "work-before", "fence": 7, "until": 1000, "token": "t"
+    }));
+    container.create(&held).await.unwrap();
+    let stream: Stream = read(json!({
+        "partition": PARTITION, "lane": "inbox", "stream": "a", "next": 4, "done": 1, "touched": 1000
+    }));
+    container.create(&stream).await.unwrap();
+    for (sequence, is_done) in [(1, true), (2, false), (3, false)] {
+        let waiting = if is_done { Value::Null } else { json!(1000) };
+        let mut stored = json!({
+            "partition": PARTITION, "lane": "inbox", "stream": "a",
+            "messageId": sequence.to_string(), "sequence": sequence, "waitingSince": waiting,
+            "dueAt": 1000, "status": 1, "needs": 8, "attempts": 0, "kind": "count", "body": "{}",
+            "token": "t"
+        });
+        if is_done {
+            stored["ttl"] = json!(604_800);
+        } else {
+            stored["attempts"] = json!(1);
+            stored["lastFailure"] = json!("out of stock");
+        }
+        let stored: Message = read(stored);
+        container.create(&stored).await.unwrap();
+    }
+    let head: Head = read(json!({"partition": PARTITION, "stream": "a", "version": 1}));
+    container.create(&head).await.unwrap();
+    let event: Event = read(json!({
+        "partition": PARTITION, "stream": "a", "version": 1, "kind": "placed", "body": "{}",
+        "recordedAt": 1000, "token": "t"
+    }));
+    container.create(&event).await.unwrap();
+}
+
+fn one_partition() -> WorkConfig {
+    let mut settings = config();
+    settings.partitions = cdb_work::Partitions::new(1).unwrap();
+    settings
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_from_before_the_form_number_continues_where_it_stopped() {
+    let env = TestEnv::start().await;
+    let before = env.container::<Before>();
+    leave(&before).await;
+    let work = env.open(one_partition()).await;
+    let now = work.immediate();
+    let duplicate = now.store(message("a", 1)).await.unwrap();
+    assert_eq!(duplicate, Settlement::Duplicate);
+    let stored = now
+        .store(NewWork::inbox("a", "4").as_event())
+        .await
+        .unwrap();
+    assert_eq!(stored, Settlement::Stored { sequence: 4 });
+    for id in ["2", "3", "4"] {
+        let claimed = next(&work).await;
+        assert_eq!(claimed.message().message_id, id);
+        assert!(claimed.fencing_token() > 7);
+        now.report(claimed.done()).await.unwrap();
+    }
+    let events = work.events();
+    events
+        .append("a", 2, vec![NewEvent::new("ended", "")])
+        .await
+        .unwrap();
+    let history = events.read("a", 0, 10).await.unwrap();
+    assert_eq!((history.len(), &*history[0].kind), (3, "placed"));
+    work.shutdown().await.unwrap();
+    assert_readable(&before).await;
+}
+
+/// The earlier version reads what this version has written.
+async fn assert_readable(before: &ContainerClient<Before>) {
+    let messages = before.query(Query::<Message>::across_partitions()).all();
+    assert_eq!(messages.await.unwrap().len(), 4);
+    let events = before.query(Query::<Event>::across_partitions()).all();
+    assert_eq!(events.await.unwrap().len(), 3);
+    let streams = before
+        .query(Query::<Stream>::across_partitions())
+        .all()
+        .await;
+    assert_eq!(streams.unwrap()[0].document.done, 4);
+    let held = before
+        .query(Query::<Partition>::across_partitions())
+        .all()
+        .await;
+    assert_eq!(held.unwrap()[0].document.owner, None);
+}
+
+#[derive(Container)]
+#[container(partition_key = "/partition")]
+enum Newer {
+    Settings(NewerSettings),
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "work_settings", id = "{partition}:settings")]
+struct NewerSettings {
+    #[document(partition_key)]
+    partition: String,
+    partitions: u16,
+    form: u32,
+    written_by: String,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_with_a_newer_form_is_refused_before_anything_is_written() {
+    let env = TestEnv::start().await;
+    let settings = NewerSettings {
+        partition: "work-settings".to_owned(),
+        partitions: 4,
+        form: 2,
+        written_by: "cdb-work 9.0.0".to_owned(),
+    };
+    env.container::<Newer>().create(&settings).await.unwrap();
+    let slots = std::sync::Arc::new(cdb_coordination::InMemoryLeaseProvider::all());
+    let container = env.container::<Work>();
+    let refused = WorkCoordinator::open(container.clone(), slots, config()).await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(refused, WorkError::NewerForm { stored: 2, .. }),
+        "{refused}"
+    );
+    assert!(
+        refused.to_string().contains("written by cdb-work 9.0.0"),
+        "{refused}"
+    );
+    let held = Query::<cdb_work::WorkPartition>::across_partitions();
+    assert!(container.query(held).all().await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_container_has_the_form_number() {
+    let env = TestEnv::start().await;
+    let _work = env.open(config()).await;
+    let written = env.container::<Newer>();
+    let key = NewerSettingsKey::new("work-settings");
+    let settings = written.read(&key).await.unwrap().unwrap().document;
+    assert_eq!((settings.form, settings.partitions), (1, 4));
+    assert!(settings.written_by.starts_with("cdb-work "));
+}
