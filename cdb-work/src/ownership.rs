@@ -142,10 +142,10 @@ impl Inner {
             .await;
         self.renew_leases().await;
         let missing: Vec<u16> = missing.into_iter().collect();
-        let mut free = match missing.is_empty() {
-            true => Vec::new(),
-            false => self.find_free(&missing).await?,
-        };
+        let mut free = Vec::new();
+        if !missing.is_empty() {
+            free = self.find_free(&missing).await?;
+        }
         free.extend(self.find_orphans(&wanted).await?);
         let taken = stream::iter(free);
         taken

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{Address, Envelope};
 use crate::outbox::Tries;
 
-/// The five kinds of content.
+/// The six kinds of content.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(crate) enum Content {
@@ -15,6 +15,7 @@ pub(crate) enum Content {
     Incoming(Incoming),
     Seen(Seen),
     Dead(Dead),
+    Answer(Answer),
 }
 
 impl Content {
@@ -26,6 +27,7 @@ impl Content {
             Self::Incoming(_) => "in",
             Self::Seen(_) => "seen",
             Self::Dead(_) => "dead",
+            Self::Answer(_) => "answer",
         }
     }
 }
@@ -166,6 +168,14 @@ pub(crate) struct Dead {
     /// Whether the payload is a whole document that could not be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unreadable: bool,
+}
+
+/// The answer to a request from outside, in the partition that the request has changed.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) request: String,
+    /// JSON as text, because the service stores numbers as doubles.
+    pub(crate) result: String,
 }
 
 impl Dead {

@@ -16,7 +16,7 @@ use cdb_model::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
+use super::content::{Answer, Content, Dead, Incoming, Outgoing, Seen, Stream};
 use super::envelope::Address;
 use super::partition_fields::PartitionFields;
 
@@ -146,6 +146,13 @@ impl<C: Container> MessageDocument<C> {
         document
     }
 
+    pub(crate) fn answer(partition: PartitionKey, content: Answer, ttl: u32) -> Self {
+        let slot = fingerprint(&[&content.request]);
+        let mut document = Self::new(partition, slot, Content::Answer(content));
+        document.ttl = Some(ttl);
+        document
+    }
+
     /// The document as the service stores it, with the version `etag`.
     pub(crate) fn stored(self, etag: cdb_model::ETag, now: Timestamp) -> Option<Stored<Self>> {
         let id = self.key().to_id().ok()?;
@@ -229,6 +236,10 @@ impl<C> MessageDocumentKey<C> {
 
     pub(crate) fn incoming(stream: &str, number: u64) -> Self {
         Self::new("in", format!("{stream}-{number}"))
+    }
+
+    pub(crate) fn answer(request: &str) -> Self {
+        Self::new("answer", fingerprint(&[request]))
     }
 
     pub(crate) fn dead(slot: &str) -> Self {

@@ -47,6 +47,11 @@ impl Lifetimes {
     pub(crate) fn seen_ttl(self) -> u32 {
         seconds(self.retention * 4)
     }
+
+    /// The time to live of the answer to a request in seconds.
+    pub(crate) fn answer_ttl(self) -> u32 {
+        seconds(self.retention)
+    }
 }
 
 /// Rounds up, because a longer life does no harm.

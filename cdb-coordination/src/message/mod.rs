@@ -8,7 +8,7 @@ mod lifetimes;
 mod partition_fields;
 
 pub use content::Side;
-pub(crate) use content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
+pub(crate) use content::{Answer, Content, Dead, Incoming, Outgoing, Seen, Stream};
 pub use context::MessageContext;
 pub use document::MessageDocument;
 pub(crate) use document::MessageDocumentKey;

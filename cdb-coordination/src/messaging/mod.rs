@@ -3,6 +3,7 @@
 mod builder;
 mod config;
 mod inner;
+mod once;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,9 @@ pub enum OutboxError {
         "other commits to the same partitions were faster at every attempt; commit the batch again"
     )]
     Contended,
+    /// The answer to a request cannot be serialized, or the stored answer has another type.
+    #[error("the answer to a request cannot be converted: {0}")]
+    Answer(#[from] serde_json::Error),
     /// Another process has redriven or discarded the dead letter.
     #[error("the dead letter is gone; another process has redriven or discarded it")]
     Gone,

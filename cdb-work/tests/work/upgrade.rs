@@ -9,21 +9,20 @@ use serde_json::{Value, json};
 use crate::test_env::{TestEnv, config, message, next};
 
 /// The stored form before the form number, field for field.
-#[derive(Container, Serialize, Deserialize)]
+#[derive(Container)]
 #[container(partition_key = "/partition", default_ttl = "per_document")]
-#[serde(untagged)]
 enum Before {
-    Settings(Settings),
-    Partition(Partition),
-    Stream(Stream),
-    Message(Message),
-    Head(Head),
-    Event(Event),
+    Settings(OldSettings),
+    Partition(OldPartition),
+    Stream(OldStream),
+    Message(OldMessage),
+    Head(OldHead),
+    Event(OldEvent),
 }
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "work_settings", id = "{partition}:settings")]
-struct Settings {
+struct OldSettings {
     #[document(partition_key)]
     partition: String,
     partitions: u16,
@@ -31,7 +30,7 @@ struct Settings {
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "work_partition", id = "{partition}:partition")]
-struct Partition {
+struct OldPartition {
     #[document(partition_key)]
     partition: String,
     owner: Option<String>,
@@ -42,7 +41,7 @@ struct Partition {
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "work_stream", id = "{partition}:stream:{lane}:{stream}")]
-struct Stream {
+struct OldStream {
     #[document(partition_key)]
     partition: String,
     lane: Lane,
@@ -58,7 +57,7 @@ struct Stream {
     type = "work_message",
     id = "{partition}:message:{lane}:{stream}:{message_id}"
 )]
-struct Message {
+struct OldMessage {
     #[document(partition_key)]
     partition: String,
     lane: Lane,
@@ -82,7 +81,7 @@ struct Message {
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "event_head", id = "{partition}:event-head:{stream}")]
-struct Head {
+struct OldHead {
     #[document(partition_key)]
     partition: String,
     stream: String,
@@ -92,7 +91,7 @@ struct Head {
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "event", id = "{partition}:event:{stream}:{version}")]
-struct Event {
+struct OldEvent {
     #[document(partition_key)]
     partition: String,
     stream: String,
@@ -111,13 +110,13 @@ fn read<D: for<'a> Deserialize<'a>>(stored: Value) -> D {
 
 /// What a coordinator of the earlier version left when it was killed.
 async fn leave(container: &ContainerClient<Before>) {
-    let settings: Settings = read(json!({"partition": "work-settings", "partitions": 1}));
+    let settings: OldSettings = read(json!({"partition": "work-settings", "partitions": 1}));
     container.create(&settings).await.unwrap();
-    let held: Partition = read(json!({
+    let held: OldPartition = read(json!({
         "partition": PARTITION, "owner": "work-before", "fence": 7, "until": 1000, "token": "t"
     }));
     container.create(&held).await.unwrap();
-    let stream: Stream = read(json!({
+    let stream: OldStream = read(json!({
         "partition": PARTITION, "lane": "inbox", "stream": "a", "next": 4, "done": 1, "touched": 1000
     }));
     container.create(&stream).await.unwrap();
@@ -135,12 +134,12 @@ async fn leave(container: &ContainerClient<Before>) {
             stored["attempts"] = json!(1);
             stored["lastFailure"] = json!("out of stock");
         }
-        let stored: Message = read(stored);
+        let stored: OldMessage = read(stored);
         container.create(&stored).await.unwrap();
     }
-    let head: Head = read(json!({"partition": PARTITION, "stream": "a", "version": 1}));
-    container.create(&head).await.unwrap();
-    let event: Event = read(json!({
+    let newest: OldHead = read(json!({"partition": PARTITION, "stream": "a", "version": 1}));
+    container.create(&newest).await.unwrap();
+    let event: OldEvent = read(json!({
         "partition": PARTITION, "stream": "a", "version": 1, "kind": "placed", "body": "{}",
         "recordedAt": 1000, "token": "t"
     }));
@@ -186,17 +185,17 @@ async fn a_container_from_before_the_form_number_continues_where_it_stopped() {
 
 /// The earlier version reads what this version has written.
 async fn assert_readable(before: &ContainerClient<Before>) {
-    let messages = before.query(Query::<Message>::across_partitions()).all();
+    let messages = before.query(Query::<OldMessage>::across_partitions()).all();
     assert_eq!(messages.await.unwrap().len(), 4);
-    let events = before.query(Query::<Event>::across_partitions()).all();
+    let events = before.query(Query::<OldEvent>::across_partitions()).all();
     assert_eq!(events.await.unwrap().len(), 3);
     let streams = before
-        .query(Query::<Stream>::across_partitions())
+        .query(Query::<OldStream>::across_partitions())
         .all()
         .await;
     assert_eq!(streams.unwrap()[0].document.done, 4);
     let held = before
-        .query(Query::<Partition>::across_partitions())
+        .query(Query::<OldPartition>::across_partitions())
         .all()
         .await;
     assert_eq!(held.unwrap()[0].document.owner, None);
