@@ -4,7 +4,7 @@
 //! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
 //! never depend on the time of a lease.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +20,7 @@ use super::error::WorkError;
 use super::forget::Rounds;
 use super::inner::Inner;
 use super::queue::extract;
+use super::share::{ADOPTION, Free, Limits};
 use super::state::Owned;
 use super::stream_order::Streams;
 use super::telemetry;
@@ -48,35 +49,6 @@ pub(super) async fn run(inner: Weak<Inner>, config: WorkConfig, stop: Cancellati
             tracing::warn!(%error, "maintaining the partitions failed");
         }
         forgetting.step(&inner).await;
-    }
-}
-
-/// A partition that can be taken.
-pub(super) enum Free {
-    /// It was never held.
-    New(u16),
-    /// The fence of its last holder.
-    Former {
-        index: u16,
-        fence: u64,
-        was_released: bool,
-    },
-}
-
-impl Free {
-    /// The partition.
-    pub(super) fn index(&self) -> u16 {
-        match self {
-            Self::New(index) | Self::Former { index, .. } => *index,
-        }
-    }
-
-    /// The fence of the last holder; 0 if the partition was never held.
-    pub(super) fn fence(&self) -> u64 {
-        match self {
-            Self::New(_) => 0,
-            Self::Former { fence, .. } => *fence,
-        }
     }
 }
 
@@ -152,6 +124,44 @@ impl Inner {
             .for_each_concurrent(AT_A_TIME, |free| self.take(free))
             .await;
         Ok(())
+    }
+
+    /// Returns the partitions that this coordinator should hold.
+    pub(super) async fn wanted(&self) -> BTreeSet<u16> {
+        let parts = self.slots.parts(self.config.partitions.count().into());
+        let own = parts.await.into_iter().map(u16::try_from);
+        let own = own.filter_map(Result::ok).collect();
+        let held = self.state().owned().map(|(index, _)| index).collect();
+        let limits = self.share_limits();
+        self.share().wanted(own, &held, Instant::now(), limits)
+    }
+
+    /// Returns partitions outside of the share that stayed free, to take them too.
+    pub(super) async fn find_orphans(
+        &self,
+        wanted: &BTreeSet<u16>,
+    ) -> Result<Vec<Free>, WorkError> {
+        let (limits, now) = (self.share_limits(), Instant::now());
+        let room = limits.partitions.saturating_sub(wanted.len());
+        let all = self.config.partitions.all();
+        let others: Vec<u16> = all.filter(|index| !wanted.contains(index)).collect();
+        // A coordinator without a share is leaving, or was replaced.
+        let is_serving = self.share().is_serving();
+        let can_adopt = is_serving && room > 0 && !others.is_empty();
+        if !self.share().is_search_due(now, limits) || !can_adopt {
+            return Ok(Vec::new());
+        }
+        let found = self.find_free(&others).await?;
+        let mut share = self.share();
+        Ok(share.adopt(found, &self.id, room, now + limits.lease * ADOPTION))
+    }
+
+    fn share_limits(&self) -> Limits {
+        Limits {
+            partitions: self.config.max_partitions.into(),
+            lease: self.config.lease,
+            upkeep: self.config.upkeep,
+        }
     }
 
     /// Returns those of the partitions that no other coordinator holds.

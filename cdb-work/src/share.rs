@@ -10,15 +10,40 @@ use std::collections::{BTreeMap, BTreeSet};
 use cdb_coordination::name_hash;
 use tokio::time::{Duration, Instant};
 
-use super::error::WorkError;
-use super::inner::Inner;
-use super::ownership::Free;
-
 /// How long a partition stays adopted, in leases. Then its own coordinator can take it.
-const ADOPTION: u32 = 20;
+pub(super) const ADOPTION: u32 = 20;
 
 /// How many intervals of upkeep its own coordinator has for that.
 const RETURN: u32 = 3;
+
+/// A partition that can be taken.
+pub(super) enum Free {
+    /// It was never held.
+    New(u16),
+    /// The fence of its last holder.
+    Former {
+        index: u16,
+        fence: u64,
+        was_released: bool,
+    },
+}
+
+impl Free {
+    /// The partition.
+    pub(super) fn index(&self) -> u16 {
+        match self {
+            Self::New(index) | Self::Former { index, .. } => *index,
+        }
+    }
+
+    /// The fence of the last holder; 0 if the partition was never held.
+    pub(super) fn fence(&self) -> u64 {
+        match self {
+            Self::New(_) => 0,
+            Self::Former { fence, .. } => *fence,
+        }
+    }
+}
 
 /// The share of this coordinator.
 #[derive(Debug, Default)]
@@ -44,7 +69,7 @@ pub(super) struct Limits {
 
 impl Share {
     /// Returns the partitions to hold, of the provider's and the held ones.
-    fn wanted(
+    pub(super) fn wanted(
         &mut self,
         mut own: Vec<u16>,
         held: &BTreeSet<u16>,
@@ -75,8 +100,13 @@ impl Share {
             .collect()
     }
 
+    /// Returns `true` if the provider has assigned partitions to this coordinator.
+    pub(super) fn is_serving(&self) -> bool {
+        !self.own.is_empty()
+    }
+
     /// Returns `true` if free partitions should be searched now.
-    fn is_search_due(&mut self, now: Instant, limits: Limits) -> bool {
+    pub(super) fn is_search_due(&mut self, now: Instant, limits: Limits) -> bool {
         let due = *self.next_search.get_or_insert(now + limits.lease);
         if due > now {
             return false;
@@ -85,9 +115,15 @@ impl Share {
         true
     }
 
-    /// Selects the partitions to adopt, up to `room`: half of those that were free at the last
-    /// search too, so that other coordinators adopt some.
-    fn adopt(&mut self, found: Vec<Free>, coordinator: &str, room: usize) -> Vec<Free> {
+    /// Adopts up to `room` partitions until `end`: half of those that were free at the last search
+    /// too, so that other coordinators adopt some.
+    pub(super) fn adopt(
+        &mut self,
+        found: Vec<Free>,
+        coordinator: &str,
+        room: usize,
+        end: Instant,
+    ) -> Vec<Free> {
         let fences = found.iter().map(|free| (free.index(), free.fence()));
         let fences: BTreeMap<u16, u64> = fences.collect();
         let before = std::mem::replace(&mut self.free, fences);
@@ -100,55 +136,11 @@ impl Share {
         // Coordinators prefer different partitions.
         orphans.sort_by_cached_key(|free| name_hash(&format!("{coordinator} {}", free.index())));
         orphans.truncate(orphans.len().div_ceil(2).min(room));
-        orphans
-    }
-}
-
-impl Inner {
-    /// Returns the partitions that this coordinator should hold.
-    pub(super) async fn wanted(&self) -> BTreeSet<u16> {
-        let parts = self.slots.parts(self.config.partitions.count().into());
-        let own = parts.await.into_iter().map(u16::try_from);
-        let own = own.filter_map(Result::ok).collect();
-        let held = self.state().owned().map(|(index, _)| index).collect();
-        let limits = self.share_limits();
-        self.share().wanted(own, &held, Instant::now(), limits)
-    }
-
-    /// Returns partitions outside of the share that stayed free, to take them too.
-    pub(super) async fn find_orphans(
-        &self,
-        wanted: &BTreeSet<u16>,
-    ) -> Result<Vec<Free>, WorkError> {
-        let (limits, now) = (self.share_limits(), Instant::now());
-        let room = limits.partitions.saturating_sub(wanted.len());
-        let all = self.config.partitions.all();
-        let others: Vec<u16> = all.filter(|index| !wanted.contains(index)).collect();
-        // A coordinator without a share is leaving, or was replaced.
-        let is_serving = !self.share().own.is_empty();
-        let can_adopt = is_serving && room > 0 && !others.is_empty();
-        if !self.share().is_search_due(now, limits) || !can_adopt {
-            return Ok(Vec::new());
-        }
-        let found = self.find_free(&others).await?;
-        let mut share = self.share();
-        let orphans = share.adopt(found, &self.id, room);
-        let end = now + limits.lease * ADOPTION;
         for orphan in &orphans {
-            tracing::info!(
-                index = orphan.index(),
-                "adopting a partition that stayed free"
-            );
-            share.adopted.insert(orphan.index(), end);
+            let index = orphan.index();
+            tracing::info!(index, "adopting a partition that stayed free");
+            self.adopted.insert(index, end);
         }
-        Ok(orphans)
-    }
-
-    fn share_limits(&self) -> Limits {
-        Limits {
-            partitions: self.config.max_partitions.into(),
-            lease: self.config.lease,
-            upkeep: self.config.upkeep,
-        }
+        orphans
     }
 }
