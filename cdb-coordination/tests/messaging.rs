@@ -14,7 +14,7 @@ use cdb_coordination::{
     DeadLetter, Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder,
     MessagingConfig, OutboxBatch, OutboxError, Received, RetryPolicy, Side,
 };
-use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_emulator::{Effect, Fault};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 use skewed::Skewed;
@@ -485,61 +485,4 @@ async fn a_message_takes_eight_requests_from_its_commit_to_its_deletion() {
     send(&messaging, "bob", &note("ann", 2)).await.unwrap();
     quiet(2).await;
     assert_eq!(emulator.requests().data_requests(), 8);
-}
-
-/// Commits a diary and a note under a request id. Returns the answer.
-async fn request(messaging: &Messaging<House>, id: &str, answer: u64) -> Result<u64, OutboxError> {
-    let mut batch = messaging.batch("desk");
-    batch.changes().create(&Diary {
-        place: "desk".to_owned(),
-        lines: Vec::new(),
-    })?;
-    batch.send("zoe", &note("desk", answer))?;
-    messaging.commit_once(batch, id, answer).await
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_repeated_request_gets_the_first_answer_and_takes_effect_once() {
-    let env = TestEnv::new().await;
-    let Some(emulator) = &env.backend.emulator else {
-        return;
-    };
-    let messaging = env.messaging().start();
-    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
-    let answers = futures::future::join_all((1..=5).map(|n| request(&messaging, "r-1", n))).await;
-    let answers: Vec<u64> = answers.into_iter().map(Result::unwrap).collect();
-    assert!(
-        answers.iter().all(|answer| *answer == answers[0]),
-        "{answers:?}"
-    );
-    assert_eq!(request(&messaging, "r-1", 9).await.unwrap(), answers[0]);
-    let lines = env.until_lines("zoe", 1).await;
-    assert_eq!(lines, [format!("desk {}", answers[0])]);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(env.lines("zoe").await, lines, "the note is sent once");
-    // Another request conflicts with the diary, and has no answer.
-    let refused = request(&messaging, "r-2", 1).await.unwrap_err();
-    assert!(
-        matches!(&refused, OutboxError::Failed(error) if error.is_conflict()),
-        "{refused}"
-    );
-    assert_eq!(messaging.answer::<u64>("desk", "r-2").await.unwrap(), None);
-    let other_type = messaging.answer::<String>("desk", "r-1").await.unwrap_err();
-    assert!(matches!(other_type, OutboxError::Answer(_)), "{other_type}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_without_messages_gets_its_answer_after_a_lost_response() {
-    let env = TestEnv::new().await;
-    let Some(emulator) = &env.backend.emulator else {
-        return;
-    };
-    let messaging = env.silent().start();
-    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
-    let batch = messaging.batch("desk");
-    assert_eq!(messaging.commit_once(batch, "r-1", 1).await.unwrap(), 1);
-    let again = messaging.batch("desk");
-    assert_eq!(messaging.commit_once(again, "r-1", 2).await.unwrap(), 1);
-    let elsewhere = messaging.batch("shelf");
-    assert_eq!(messaging.commit_once(elsewhere, "r-1", 3).await.unwrap(), 3);
 }
