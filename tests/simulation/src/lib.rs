@@ -4,6 +4,7 @@
 //! emulator. Replaced are time, randomness, sockets and threads. One process runs one seed on one
 //! thread, and the same seed gives the same run. docs/simulation.md says what it covers.
 
+mod args;
 mod cluster;
 mod command;
 mod faults;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::command::Args;
+use crate::args::Args;
 use crate::run::Outcome;
 use crate::shrink::shrink;
 

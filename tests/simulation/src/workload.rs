@@ -183,6 +183,8 @@ impl Caller {
                 result.problems.push(format!("{name}: it is not cancelled"));
             }
         }
+        // The timers of cancelled executions are consumed when they are due.
+        sleep(TICK).await;
         result
     }
 
