@@ -12,6 +12,7 @@ use crate::faults::{Fault, FaultKind, Sickness, Weather};
 use crate::network::{Link, Network};
 use crate::node::{Node, NodeConfig};
 use crate::random::Random;
+use crate::streams::{Record, STREAMS};
 
 /// The longest time that the only node of a cluster is down.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(60);
@@ -35,9 +36,12 @@ pub(crate) struct Profile {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) network: Arc<Network>,
+    /// The messages of streams that the nodes have handled.
+    pub(crate) record: Record,
     config: NodeConfig,
     slots: Mutex<Vec<Slot>>,
-    ranges: Mutex<Vec<String>>,
+    /// The physical partitions of each container.
+    ranges: Mutex<[(&'static str, Vec<String>); 2]>,
     random: Mutex<Random>,
 }
 
@@ -80,12 +84,13 @@ impl Cluster {
             .seed(seed)
             .start_in_process()
             .map_err(|error| error.to_string())?;
-        let ranges = (0..profile.partitions).map(|number| number.to_string());
+        let ranges: Vec<String> = (0..profile.partitions).map(|it| it.to_string()).collect();
         let cluster = Arc::new(Self {
             network: Network::new(emulator, seed),
+            record: Record::default(),
             config: profile.node,
             slots: Mutex::default(),
-            ranges: Mutex::new(ranges.collect()),
+            ranges: Mutex::new([(CONTAINER, ranges.clone()), (STREAMS, ranges)]),
             random: Mutex::new(Random::new(seed, "cluster")),
         });
         if trace {
@@ -104,7 +109,8 @@ impl Cluster {
     /// Node numbers in traces begin with 1.
     async fn start_node(&self, slot: usize, clock_ahead: i64) -> Result<Node, String> {
         let number = u32::try_from(slot).unwrap_or(0) + 1;
-        Node::start(&self.network, number, self.config, clock_ahead).await
+        let (network, record) = (&self.network, &self.record);
+        Node::start(network, number, self.config, clock_ahead, record).await
     }
 
     /// Waits until no node is killed, paused or cut off.
@@ -151,13 +157,12 @@ impl Cluster {
         let emulator = &self.network.emulator;
         match kind {
             FaultKind::SickPartition { sickness, lasting } => {
-                let ranges = self.ranges.lock().await;
-                let range = &ranges[self.random.lock().await.below(ranges.len())];
-                let fault = ServiceFault::always(sickness.effect());
-                let fault = fault
-                    .in_container((DATABASE, CONTAINER))
-                    .on_partition(range);
-                emulator.inject(fault.lasting(lasting));
+                for (container, ranges) in self.ranges.lock().await.iter() {
+                    let range = &ranges[self.random.lock().await.below(ranges.len())];
+                    let fault = ServiceFault::always(sickness.effect());
+                    let fault = fault.in_container((DATABASE, *container));
+                    emulator.inject(fault.on_partition(range).lasting(lasting));
+                }
             }
             FaultKind::Requests { percent, lasting } => {
                 for fault in ServiceFault::in_five_ways(f64::from(percent) / 100.0) {
@@ -189,15 +194,16 @@ impl Cluster {
     }
 
     async fn split(&self, lasting: Duration) {
-        let mut ranges = self.ranges.lock().await;
-        if ranges.len() >= MOST_PARTITIONS {
-            return;
+        for (container, ranges) in self.ranges.lock().await.iter_mut() {
+            if ranges.len() >= MOST_PARTITIONS {
+                continue;
+            }
+            let parent = self.random.lock().await.below(ranges.len());
+            let parent = ranges.swap_remove(parent);
+            let emulator = &self.network.emulator;
+            let children = emulator.split_slowly((DATABASE, *container), &parent, lasting);
+            ranges.extend(children.expect("the partition exists"));
         }
-        let parent = self.random.lock().await.below(ranges.len());
-        let parent = ranges.swap_remove(parent);
-        let emulator = &self.network.emulator;
-        let children = emulator.split_slowly((DATABASE, CONTAINER), &parent, lasting);
-        ranges.extend(children.expect("the partition exists"));
     }
 
     /// Marks a node as impaired, unless it is impaired already or no healthy node would remain.

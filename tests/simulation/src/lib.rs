@@ -15,6 +15,7 @@ mod random;
 mod run;
 mod seeds;
 mod shrink;
+mod streams;
 mod trace;
 mod virtual_time;
 mod workload;

@@ -1,4 +1,5 @@
-//! A node: a real duroxide runtime on a real provider, which can be killed at any time.
+//! A node: a real duroxide runtime on a real provider, and handlers of ordered work. It can be
+//! killed at any time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
+use crate::streams::{Record, StreamWorker};
 use crate::virtual_time::{elapsed, with_clock_ahead};
 
 /// Dispatchers of each kind in a node.
@@ -30,6 +32,7 @@ pub(crate) struct NodeConfig {
 pub(crate) struct Node {
     transport: NodeTransport,
     runtime: Arc<Runtime>,
+    streams: StreamWorker,
 }
 
 impl fmt::Debug for Node {
@@ -47,11 +50,13 @@ impl Node {
         number: u32,
         config: NodeConfig,
         clock_ahead: i64,
+        record: &Record,
     ) -> Result<Self, String> {
         let transport = network.connect(number);
         let client = with_clock_ahead(clock_ahead, || client(network, &transport));
         let provider = keep_trying(|| open(&client, number, config)).await?;
         let ledger = keep_trying(|| Ledger::on(&client)).await?;
+        let streams = StreamWorker::start(&client, number, record).await?;
         let options = RuntimeOptions {
             orchestration_concurrency: CONCURRENCY as usize,
             worker_concurrency: CONCURRENCY as usize,
@@ -73,6 +78,7 @@ impl Node {
         );
         Ok(Self {
             runtime: runtime.await,
+            streams,
             transport,
         })
     }
@@ -84,6 +90,7 @@ impl Node {
     /// Kills the node: nothing that it still does reaches the service.
     pub(crate) async fn kill(self) {
         self.transport.set(Link::Dead);
+        drop(self.streams);
         self.runtime.shutdown(Some(0)).await;
     }
 }

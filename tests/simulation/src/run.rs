@@ -17,6 +17,7 @@ use tracing::subscriber::NoSubscriber;
 use crate::cluster::{Cluster, Profile};
 use crate::faults::Fault;
 use crate::node::{client, open_for_clients};
+use crate::streams::{Record, StreamClient};
 use crate::virtual_time;
 use crate::workload::{Caller, WorkPlan, Workload};
 
@@ -88,7 +89,8 @@ async fn simulate(config: &RunConfig) -> Result<Outcome, String> {
     let profile = Profile::draw(config.seed, config.time);
     let cluster = Cluster::start(config.seed, profile, config.trace).await?;
     let network = cluster.network.clone();
-    let caller = connect(&client(&network, &network.connect(CLIENTS))).await?;
+    let outside = client(&network, &network.connect(CLIENTS));
+    let caller = connect(&outside, &cluster.record).await?;
     let drawn = Fault::draw(config.seed, profile.nodes, profile.weather, config.time).into_iter();
     let kept = drawn
         .enumerate()
@@ -137,7 +139,7 @@ async fn simulate(config: &RunConfig) -> Result<Outcome, String> {
 }
 
 /// Opens what clients of the cluster need.
-async fn connect(outside: &CosmosClient) -> Result<Caller, String> {
+async fn connect(outside: &CosmosClient, record: &Record) -> Result<Caller, String> {
     let provider = keep_trying(|| open_for_clients(outside)).await?;
     let database = outside.database(DATABASE);
     let documents = keep_trying(|| database.bootstrap::<Durable>(CONTAINER, Bootstrap::Skip));
@@ -145,6 +147,7 @@ async fn connect(outside: &CosmosClient) -> Result<Caller, String> {
         client: Arc::new(Client::new(Arc::new(provider))),
         ledger: keep_trying(|| Ledger::on(outside)).await?,
         documents: documents.await?,
+        streams: StreamClient::connect(outside, record).await?,
     })
 }
 

@@ -17,9 +17,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::faults::Weather;
 use crate::orchestrations::TICK;
 use crate::random::Random;
+use crate::streams::StreamClient;
 
 /// The longest time that due work may wait, while a healthy node lives.
-const BOUND: Duration = Duration::from_secs(1800);
+pub(crate) const BOUND: Duration = Duration::from_secs(1800);
 
 /// The pause between two large orchestrations.
 const LARGE_PAUSE: Duration = Duration::from_secs(6 * 3600);
@@ -44,6 +45,8 @@ pub enum Workload {
     Delays,
     /// Results that no single document can hold.
     Large,
+    /// Streams of messages that must be handled in order.
+    Streams,
 }
 
 /// Access to the cluster from outside.
@@ -52,6 +55,7 @@ pub(crate) struct Caller {
     pub(crate) client: Arc<Client>,
     pub(crate) ledger: Ledger,
     pub(crate) documents: ContainerClient<Durable>,
+    pub(crate) streams: StreamClient,
 }
 
 /// What the clients of a run do.
@@ -101,8 +105,16 @@ impl Caller {
         );
         let delays = when(selected(Workload::Delays), self.delays(seed, until));
         let large = when(selected(Workload::Large), self.large(until));
-        let (mut all, eternal, delays, large) = tokio::join!(waves, eternal, delays, large);
-        for other in [eternal, delays, large] {
+        let streams = when(selected(Workload::Streams), async {
+            let problems = self.streams.work(seed, until).await;
+            Seen {
+                problems,
+                ..Seen::default()
+            }
+        });
+        let (mut all, eternal, delays, large, streams) =
+            tokio::join!(waves, eternal, delays, large, streams);
+        for other in [eternal, delays, large, streams] {
             all.others += other.others;
             all.problems.extend(other.problems);
         }

@@ -1,0 +1,273 @@
+//! Ordered work: every node handles streams of numbered messages, and the clients judge the order
+//! and the effects.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cdb_chaos::{DATABASE, keep_trying};
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+use cdb_coordination::{
+    Failed, InMemoryLeaseProvider, LeaseProvider, Membership, MembershipConfig,
+};
+use cdb_model::{Container, Document, Patch, Query};
+use cdb_work::{
+    Completed, Delivery, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig, WorkContext,
+    WorkCoordinator, WorkError, WorkFailure, WorkHandlers, WorkMember, WorkRun,
+};
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::random::Random;
+use crate::virtual_time::elapsed;
+use crate::workload::BOUND;
+
+/// The container of ordered work.
+pub(crate) const STREAMS: &str = "work";
+
+/// The number of streams.
+const COUNT: usize = 10;
+
+/// The number of virtual partitions.
+const VIRTUAL_PARTITIONS: u16 = 8;
+
+/// The effects of a stream: the number of the last applied message, and how many were applied.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "tally", id = "{partition}:tally:{stream}")]
+pub(crate) struct Tally {
+    #[document(partition_key)]
+    partition: String,
+    stream: String,
+    #[document(index)]
+    last: u64,
+    count: u64,
+}
+
+/// The documents of ordered work, and the effects.
+#[derive(Container, Clone, Debug)]
+pub(crate) enum StreamDocument {
+    #[container(extends)]
+    Work(Work),
+    Tally(Tally),
+}
+
+/// The handled messages of all nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record(Arc<Mutex<Handled>>);
+
+#[derive(Debug, Default)]
+struct Handled {
+    /// The highest number of each stream.
+    last: BTreeMap<String, u64>,
+    problems: Vec<String>,
+}
+
+/// The handlers of a node. Dropping them sends farewells; a killed node's do not arrive.
+#[derive(Debug)]
+pub(crate) struct StreamWorker {
+    _run: WorkRun,
+}
+
+/// The clients of the streams.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamClient {
+    work: WorkCoordinator,
+    documents: ContainerClient<StreamDocument>,
+    record: Record,
+}
+
+impl Record {
+    fn lock(&self) -> MutexGuard<'_, Handled> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a message is handled. The message before it must have been handled.
+    fn note(&self, stream: &str, number: u64) {
+        let mut handled = self.lock();
+        let last = handled.last.entry(stream.to_owned()).or_default();
+        let expected = *last + 1;
+        *last = number.max(*last);
+        if number > expected {
+            let problem = format!("{stream}: message {number} is handled before {expected}");
+            handled.problems.push(problem);
+        }
+    }
+
+    /// Handles a message, with an effect that the store refuses out of order or a second time.
+    async fn handle(self, work: WorkContext) -> Result<Completed, Failed> {
+        let message = work.message();
+        let number: u64 = message.message_id.parse()?;
+        self.note(&message.stream, number);
+        // Some messages take longer than a lease.
+        sleep(Duration::from_secs(number % 20)).await;
+        if number % 7 == 0 && work.delivery() == Delivery::New {
+            return Err(Failed::temporarily("the first attempt fails"));
+        }
+        let patch = Patch::<Tally>::new()
+            .set(Tally::LAST, number)
+            .incr(Tally::COUNT, 1)
+            .when(Tally::LAST.eq(number - 1));
+        let mut effects = work.effects::<StreamDocument>();
+        effects.patch(
+            &TallyKey::new(&*message.partition, &*message.stream),
+            &patch,
+        )?;
+        Ok(work.done().with_effects(&effects)?)
+    }
+
+    /// Notes failures that no fault explains: a refused effect, and a message that is set aside.
+    fn note_failure(&self, failure: &WorkFailure) {
+        if let Err(WorkError::EffectRefused { .. }) | Ok(Settlement::SetAside) = failure.settled {
+            let (stream, id) = (&failure.message.stream, &failure.message.message_id);
+            let problem = format!("{stream}: message {id}: {}", failure.reason);
+            self.lock().problems.push(problem);
+        }
+    }
+
+    fn handlers(&self) -> WorkHandlers {
+        let (handling, failing) = (self.clone(), self.clone());
+        WorkHandlers::new()
+            .otherwise(move |work| handling.clone().handle(work))
+            .on_failure(move |failure| failing.note_failure(failure))
+    }
+}
+
+impl StreamWorker {
+    /// Opens a coordinator for a share of the streams, and handles their messages.
+    pub(crate) async fn start(
+        client: &CosmosClient,
+        number: u32,
+        record: &Record,
+    ) -> Result<Self, String> {
+        let container = open_container(client).await?;
+        let name = format!("node-{number}-{}", elapsed().as_millis());
+        let membership =
+            Membership::start::<WorkMember, Work>(container.view(), MembershipConfig::named(name));
+        let work = open(&container, Arc::new(membership)).await?;
+        Ok(Self {
+            _run: work.run(RunConfig::default(), record.handlers()),
+        })
+    }
+}
+
+impl StreamClient {
+    pub(crate) async fn connect(client: &CosmosClient, record: &Record) -> Result<Self, String> {
+        let documents = open_container(client).await?;
+        // A share without slots: the clients handle no message.
+        let no_slots = Arc::new(InMemoryLeaseProvider::share(256, 257));
+        Ok(Self {
+            work: open(&documents, no_slots).await?,
+            documents,
+            record: record.clone(),
+        })
+    }
+
+    /// Stores messages until `until`, and judges how they are handled. Returns the problems.
+    pub(crate) async fn work(&self, seed: u64, until: Instant) -> Vec<String> {
+        let mut storing = JoinSet::new();
+        for number in 0..COUNT {
+            let (client, stream) = (self.clone(), format!("stream-{number}"));
+            storing.spawn(async move {
+                let stored = client.store(seed, &stream, until).await;
+                (stream, stored)
+            });
+        }
+        let (mut stored, mut problems) = (BTreeMap::new(), Vec::new());
+        while let Some(one) = storing.join_next().await {
+            match one.expect("a client does not panic") {
+                (stream, Ok(count)) => drop(stored.insert(stream, count)),
+                (stream, Err(error)) => problems.push(format!("{stream}: {error}")),
+            }
+        }
+        problems.extend(self.judge(&stored).await);
+        problems.append(&mut self.record.lock().problems);
+        problems
+    }
+
+    /// Stores the messages of a stream one after another. Returns their number.
+    async fn store(&self, seed: u64, stream: &str, until: Instant) -> Result<u64, String> {
+        let partitions = config().partitions;
+        let tally = Tally {
+            partition: partitions.name(partitions.of_stream(stream)),
+            stream: stream.to_owned(),
+            last: 0,
+            count: 0,
+        };
+        keep_trying(|| self.documents.ensure(&tally)).await?;
+        let mut random = Random::new(seed, stream);
+        let time = until.saturating_duration_since(Instant::now());
+        let mut number = 0;
+        while Instant::now() < until {
+            number += 1;
+            let message = NewWork::inbox(stream, number.to_string());
+            let immediate = self.work.immediate();
+            keep_trying(|| immediate.store(message.clone())).await?;
+            let longest = Duration::from_secs([1, 10, 60, 600, 7200][random.below(5)]);
+            let pause = random.duration(Duration::ZERO..longest.min(time / 10));
+            sleep_until(until.min(Instant::now() + pause)).await;
+        }
+        Ok(number)
+    }
+
+    /// Waits until all messages are handled and every effect is written once.
+    async fn judge(&self, stored: &BTreeMap<String, u64>) -> Vec<String> {
+        let deadline = Instant::now() + BOUND;
+        loop {
+            let unfinished = match keep_trying(|| self.tallies()).await {
+                Ok(tallies) => self.unfinished(stored, &tallies),
+                Err(error) => vec![format!("the effects cannot be read: {error}")],
+            };
+            if unfinished.is_empty() || Instant::now() >= deadline {
+                return unfinished;
+            }
+            sleep(Duration::from_secs(5)).await;
+        }
+    }
+
+    /// Returns the streams with missing or repeated messages or effects.
+    fn unfinished(&self, stored: &BTreeMap<String, u64>, tallies: &[Tally]) -> Vec<String> {
+        let handled = self.record.lock();
+        let wrong = stored.iter().filter_map(|(stream, stored)| {
+            let last = handled.last.get(stream).unwrap_or(&0);
+            let tally = tallies.iter().find(|tally| tally.stream == *stream);
+            let (applied, count) = tally.map_or((0, 0), |tally| (tally.last, tally.count));
+            ([*last, applied, count] != [*stored; 3]).then(|| {
+                format!("{stream}: {stored} messages are stored, handled up to {last}, applied up to {applied}, {count} effects")
+            })
+        });
+        wrong.collect()
+    }
+
+    async fn tallies(&self) -> Result<Vec<Tally>, cdb_client::Error> {
+        let tallies = self.documents.query(Query::<Tally>::across_partitions());
+        let found = tallies.all().await?.into_iter();
+        Ok(found.map(|stored| stored.document).collect())
+    }
+}
+
+fn config() -> WorkConfig {
+    let mut config = WorkConfig::default();
+    config.partitions = Partitions::new(VIRTUAL_PARTITIONS).expect("1 to 256");
+    // Idle nodes search less often than by default, which shortens long simulations.
+    config.longest_pause = Duration::from_secs(10);
+    config.sweep = Duration::from_secs(60);
+    // Streams that are idle for an hour are deleted.
+    config.remember = Duration::from_secs(3600);
+    // Kills and refused requests cost attempts, and no message may be set aside.
+    config.retry.max_attempts = 10_000;
+    config.retry.longest = Duration::from_secs(60);
+    config
+}
+
+async fn open_container(client: &CosmosClient) -> Result<ContainerClient<StreamDocument>, String> {
+    let database = client.database(DATABASE);
+    keep_trying(|| database.bootstrap::<StreamDocument>(STREAMS, Bootstrap::CreateIfMissing)).await
+}
+
+async fn open(
+    container: &ContainerClient<StreamDocument>,
+    slots: Arc<dyn LeaseProvider>,
+) -> Result<WorkCoordinator, String> {
+    keep_trying(|| WorkCoordinator::open(container.view(), slots.clone(), config())).await
+}
