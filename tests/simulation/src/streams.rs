@@ -121,7 +121,10 @@ impl Record {
         if let Err(WorkError::EffectRefused { .. }) | Ok(Settlement::SetAside) = failure.settled {
             let (stream, id) = (&failure.message.stream, &failure.message.message_id);
             let problem = format!("{stream}: message {id}: {}", failure.reason);
-            self.lock().problems.push(problem);
+            let problems = &mut self.lock().problems;
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
         }
     }
 
