@@ -101,7 +101,7 @@ impl Record {
         self.note(&message.stream, number);
         // Some messages take longer than a lease.
         sleep(Duration::from_secs(number % 20)).await;
-        if number % 7 == 0 && work.delivery() == Delivery::New {
+        if number.is_multiple_of(7) && work.delivery() == Delivery::New {
             return Err(Failed::temporarily("the first attempt fails"));
         }
         let patch = Patch::<Tally>::new()
