@@ -190,12 +190,19 @@ impl WorkReport {
         mut self,
         effects: &Batch<C>,
     ) -> Result<Self, BatchError> {
-        let known = self.effects.take();
-        let mut all = known.unwrap_or_else(|| Batch::new(effects.partition_key().clone()));
-        all.append(effects)?;
-        self.effects = Some(all);
+        append_effects(&mut self.effects, effects)?;
         Ok(self)
     }
+}
+
+/// Adds documents to the effects of a report.
+pub(super) fn append_effects<C: Extends<Work>>(
+    known: &mut Option<Batch<Work>>,
+    effects: &Batch<C>,
+) -> Result<(), BatchError> {
+    let key = effects.partition_key();
+    let all = known.get_or_insert_with(|| Batch::new(key.clone()));
+    all.append(effects)
 }
 
 /// An entry to write.

@@ -14,7 +14,7 @@ use futures::FutureExt as _;
 use super::claim::Claim;
 use super::delivery::Delivery;
 use super::documents::{Work, WorkMessage};
-use super::entry::ClaimedWork;
+use super::entry::{ClaimedWork, append_effects};
 use super::error::WorkError;
 use super::inner::Inner;
 use super::settlement::Settlement;
@@ -125,10 +125,7 @@ impl Completed {
         mut self,
         effects: &Batch<C>,
     ) -> Result<Self, BatchError> {
-        let known = self.effects.take();
-        let mut all = known.unwrap_or_else(|| Batch::new(effects.partition_key().clone()));
-        all.append(effects)?;
-        self.effects = Some(all);
+        append_effects(&mut self.effects, effects)?;
         Ok(self)
     }
 }

@@ -83,8 +83,8 @@ impl NewWork {
         self
     }
 
-    /// Adds for whom the message is handled, for example `tenant` or `user`. The scope is inherited
-    /// from the message that is being handled.
+    /// Adds an entry of the scope: the `tenant`, `user` or other subject that the message belongs
+    /// to. The scope is inherited from the message that is being handled.
     #[must_use]
     pub fn with_scope(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.context.scope.insert(name.into(), value.into());

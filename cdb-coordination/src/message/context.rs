@@ -37,7 +37,7 @@ pub struct MessageContext {
     /// Metadata of the message, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// For whom the message is handled, for example `tenant` and `user`.
+    /// The tenant, user or other subject that the message belongs to, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scope: BTreeMap<String, String>,
 }

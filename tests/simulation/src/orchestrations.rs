@@ -43,7 +43,7 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
         .build()
 }
 
-/// Books its number and runs a child every hour, for as long as nobody cancels it.
+/// Books its number and runs a child every hour, until it is cancelled.
 async fn run_eternal(ctx: OrchestrationContext, input: String) -> Result<String, String> {
     let tick = number(&input)?;
     ctx.schedule_activity("Book", format!("tick-{tick}:1"))
