@@ -1,0 +1,196 @@
+//! `cdb policy apply`: replaces the live policy.
+
+use std::time::Duration;
+
+use cdb_client::{ContainerChange, DatabaseClient};
+use cdb_model::IndexingPolicy;
+use clap::Args;
+
+use super::comparison::Comparison;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::output::Console;
+
+/// The interval between two reads of the indexing progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
+#[derive(Debug, Args)]
+pub(super) struct ApplyOptions {
+    /// Show the changes and make none
+    #[arg(long)]
+    dry_run: bool,
+    /// Create the container and its database if they are missing
+    #[arg(long)]
+    create: bool,
+    /// Change the default time to live too; the service deletes documents older than that
+    #[arg(long)]
+    time_to_live: bool,
+    /// Add indexes and remove none: the first of two steps while an older program still runs
+    #[arg(long)]
+    add_only: bool,
+    /// Do not wait until the indexes are built
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// A run of `cdb policy apply`.
+pub(super) struct Apply<'a> {
+    pub connection: &'a Connection,
+    pub model: &'a Model,
+    pub options: &'a ApplyOptions,
+}
+
+impl Apply<'_> {
+    pub(super) async fn run(&self, console: &mut Console<'_>) -> Result<Exit, Failure> {
+        let (name, model, options) = (&self.connection.container, self.model, self.options);
+        let database = self.connection.database()?;
+        let created = options.create && !options.dry_run && self.create(&database).await?;
+        let mut comparison = Comparison::with_live(&database, name, model).await?;
+        comparison.created = created && comparison.differences.is_empty();
+        if options.dry_run || comparison.differences.is_empty() {
+            console.answer(&comparison)?;
+            return Ok(comparison.exit(false));
+        }
+        if let Some(item) = comparison
+            .differences
+            .iter()
+            .find(|item| item.breaking && !item.changeable)
+        {
+            return Err(Failure::finding(item.text.clone()));
+        }
+        if !console.json {
+            console.remark(comparison.to_string().trim_end())?;
+        }
+        let live = model.live(&database, name).await?.indexing_policy;
+        database.change_container(name, &self.change(live)).await?;
+        if !options.no_wait {
+            wait_for_index(&database, name, console).await?;
+        }
+        let remaining = Comparison::with_live(&database, name, model).await?;
+        console.answer(&remaining)?;
+        Ok(remaining.exit(options.add_only))
+    }
+
+    /// Creates the container if it is missing. Returns `true` if it was missing.
+    async fn create(&self, database: &DatabaseClient) -> Result<bool, Failure> {
+        let name = &self.connection.container;
+        match self.model.live(database, name).await {
+            Err(error) if error.is_not_found() => {
+                self.model.create(database.clone(), name).await?;
+                Ok(true)
+            }
+            live => Ok(live.map(|_| false)?),
+        }
+    }
+
+    fn change(&self, live: IndexingPolicy) -> ContainerChange {
+        let policy = self.model.definition.indexing_policy.clone();
+        let policy = if self.options.add_only {
+            with_added_indexes(live, policy)
+        } else {
+            policy
+        };
+        let change = ContainerChange::default().with_indexing_policy(policy);
+        if self.options.time_to_live {
+            change.with_default_ttl(self.model.definition.default_ttl)
+        } else {
+            change
+        }
+    }
+}
+
+/// Returns the live policy with the indexes of the model added and none removed.
+fn with_added_indexes(mut live: IndexingPolicy, model: IndexingPolicy) -> IndexingPolicy {
+    live.indexing_mode = model.indexing_mode;
+    let excluded = &mut live.excluded_paths;
+    excluded.retain(|path| {
+        model
+            .included_paths
+            .iter()
+            .all(|included| included.path != path.path)
+    });
+    for path in model.included_paths {
+        if !live.included_paths.contains(&path) {
+            live.included_paths.push(path);
+        }
+    }
+    // The service requires the root in one of the two lists.
+    let has_root = live.included_paths.iter().any(|path| path.path == "/*")
+        || live.excluded_paths.iter().any(|path| path.path == "/*");
+    if !has_root {
+        live.excluded_paths.extend(
+            model
+                .excluded_paths
+                .into_iter()
+                .filter(|path| path.path == "/*"),
+        );
+    }
+    for composite in model.composite_indexes {
+        if !live.composite_indexes.contains(&composite) {
+            live.composite_indexes.push(composite);
+        }
+    }
+    live
+}
+
+/// Reports the indexing progress until the index is complete.
+async fn wait_for_index(
+    database: &DatabaseClient,
+    name: &str,
+    console: &mut Console<'_>,
+) -> Result<(), Failure> {
+    loop {
+        let Some(percent) = database.indexing_progress(name).await? else {
+            console.remark("the service does not report the indexing progress")?;
+            return Ok(());
+        };
+        console.progress(format!("indexing: {percent} %"))?;
+        if percent >= 100 {
+            return Ok(());
+        }
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cdb_model::{Container, Drift};
+    use cdb_provider::documents::Durable;
+
+    use super::*;
+
+    fn policy(text: &str) -> IndexingPolicy {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn add_only_removes_no_index() {
+        let model = Durable::definition().indexing_policy;
+        for live in [
+            r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/*" }], "excludedPaths": [{ "path": "/\"_etag\"/?" }] }"#,
+            r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/old/?" }], "excludedPaths": [{ "path": "/*" }],
+                "compositeIndexes": [[{ "path": "/old" }, { "path": "/older" }]] }"#,
+            r#"{ "indexingMode": "none" }"#,
+        ] {
+            let live = policy(live);
+            let policy = with_added_indexes(live.clone(), model.clone());
+            assert!(
+                live.included_paths
+                    .iter()
+                    .all(|path| policy.included_paths.contains(path))
+            );
+            assert!(
+                live.composite_indexes
+                    .iter()
+                    .all(|index| policy.composite_indexes.contains(index))
+            );
+            let drift = model.drift_of(&policy);
+            assert!(!drift.iter().any(Drift::breaks_queries), "{drift:?}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The comparison of the model with a live container or a policy file.
+
+use std::fmt;
+use std::path::Path;
+
+use cdb_client::{DatabaseClient, Difference};
+use cdb_model::{Drift, IndexingPolicy};
+use serde::Serialize;
+
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+
+/// The differences between the model and a live container or a policy file.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Comparison {
+    pub model: &'static str,
+    /// The container or the file that the model was compared with.
+    pub compared_with: String,
+    pub differences: Vec<Item>,
+    /// The queries that the live policy does not serve.
+    queries: Vec<DegradedQuery>,
+    /// Whether the change builds indexes, which reads every document with spare request units.
+    reindexes: bool,
+    /// The progress of the index towards the live policy, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    indexing_progress: Option<u8>,
+    /// Whether this command created the container.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub created: bool,
+}
+
+/// One difference.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Item {
+    pub text: String,
+    /// Whether the difference makes queries scan or fail, or makes writes fail.
+    pub breaking: bool,
+    /// Whether an existing container can be changed in this respect.
+    pub changeable: bool,
+}
+
+/// A query that the live policy does not serve.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DegradedQuery {
+    query: String,
+    /// Whether the service refuses the query. If not, the query scans documents.
+    refused: bool,
+}
+
+impl Comparison {
+    pub(super) async fn of(
+        connection: &Connection,
+        model: &Model,
+        file: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        if let Some(file) = file {
+            let policy = read_policy(file)?;
+            let drift = model.definition.indexing_policy.drift_of(&policy);
+            let differences: Vec<_> = drift.into_iter().map(Difference::Indexing).collect();
+            let file = file.display().to_string();
+            return Ok(Self::new(model, file, &differences, &policy));
+        }
+        let database = connection.database()?;
+        Self::with_live(&database, &connection.container, model).await
+    }
+
+    pub(super) async fn with_live(
+        database: &DatabaseClient,
+        name: &str,
+        model: &Model,
+    ) -> Result<Self, Failure> {
+        let live = model.live(database, name).await?;
+        let differences = Difference::between(&model.definition, &live);
+        let what = format!("container `{name}` of database `{}`", database.name());
+        let mut comparison = Self::new(model, what, &differences, &live.indexing_policy);
+        comparison.indexing_progress = database.indexing_progress(name).await?;
+        Ok(comparison)
+    }
+
+    fn new(
+        model: &Model,
+        compared_with: String,
+        differences: &[Difference],
+        live: &IndexingPolicy,
+    ) -> Self {
+        let degraded_queries = model.degraded_queries(live).into_iter();
+        Self {
+            model: model.name,
+            compared_with,
+            reindexes: differences.iter().any(builds_an_index),
+            queries: degraded_queries
+                .map(|(query, explanation)| DegradedQuery {
+                    query: query.name.clone(),
+                    refused: !explanation.refused.is_empty(),
+                })
+                .collect(),
+            differences: differences
+                .iter()
+                .map(|difference| Item {
+                    text: difference.to_string(),
+                    breaking: is_breaking(difference),
+                    changeable: is_changeable(difference),
+                })
+                .collect(),
+            indexing_progress: None,
+            created: false,
+        }
+    }
+
+    pub(super) fn exit(&self, breaking_only: bool) -> Exit {
+        let counts = |item: &&Item| item.breaking || !breaking_only;
+        match self.differences.iter().filter(counts).count() {
+            0 => Exit::Ok,
+            _ => Exit::Finding,
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.created {
+            writeln!(f, "{} was created for {}", self.compared_with, self.model)?;
+        } else if self.differences.is_empty() {
+            writeln!(f, "{} matches {}", self.compared_with, self.model)?;
+        } else {
+            writeln!(f, "{} differs from {}:", self.compared_with, self.model)?;
+        }
+        for item in &self.differences {
+            writeln!(
+                f,
+                "  {} {}",
+                if item.breaking { "!" } else { "-" },
+                item.text
+            )?;
+        }
+        for (refused, heading) in [
+            (true, "queries that the service refuses"),
+            (false, "queries that scan documents"),
+        ] {
+            let mut queries = self
+                .queries
+                .iter()
+                .filter(|query| query.refused == refused)
+                .peekable();
+            if queries.peek().is_some() {
+                writeln!(f, "{heading} until the policy is changed and indexed:")?;
+            }
+            for query in queries {
+                writeln!(f, "  {}", query.query)?;
+            }
+        }
+        if self.reindexes {
+            writeln!(
+                f,
+                "the change builds indexes: the service reads every document once with spare request units; reads and writes continue"
+            )?;
+        } else if !self.differences.is_empty() {
+            writeln!(f, "the change builds no index and takes effect at once")?;
+        }
+        match self.indexing_progress {
+            Some(percent) if percent < 100 => writeln!(f, "an earlier change is at {percent} %"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_breaking(difference: &Difference) -> bool {
+    match difference {
+        Difference::Indexing(drift) => drift.breaks_queries(),
+        other => other.is_fatal(),
+    }
+}
+
+fn is_changeable(difference: &Difference) -> bool {
+    matches!(
+        difference,
+        Difference::Indexing(_) | Difference::TimeToLive { .. }
+    )
+}
+
+fn builds_an_index(difference: &Difference) -> bool {
+    let Difference::Indexing(drift) = difference else {
+        return false;
+    };
+    matches!(
+        drift,
+        Drift::Mode { .. }
+            | Drift::MissingPath(_)
+            | Drift::MissingComposite(_)
+            | Drift::SuperfluousExclusion(_)
+    )
+}
+
+fn read_policy(file: &Path) -> Result<IndexingPolicy, Failure> {
+    let name = file.display();
+    let text = std::fs::read(file)
+        .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| Failure::usage(format!("{name} is not an indexing policy: {error}")))
+}

@@ -1,0 +1,113 @@
+//! `cdb policy`: prints the model's indexing policy, compares it with the live policy, and replaces
+//! the live policy.
+
+mod apply;
+mod comparison;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use self::apply::{Apply, ApplyOptions};
+use self::comparison::Comparison;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::format::Format;
+use crate::model::Model;
+use crate::output::Console;
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Print the model's policy, for review or for infrastructure as code
+    Print {
+        /// Output format
+        #[arg(long, value_enum, default_value_t = Format::Json)]
+        format: Format,
+    },
+    /// Show the differences to the live container and the cost of each change; exit code 1 if there
+    /// are any
+    Diff {
+        /// Compare with a policy file in JSON instead of the live container
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Replace the live container's policy online, and wait until the indexes are built
+    Apply(ApplyOptions),
+    /// For CI: exit code 1 if the live container, or a file, differs from the model
+    Check {
+        /// Compare with a policy file in JSON instead of the live container
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Fail only for differences that make queries scan or fail, not for those that only raise
+        /// the cost
+        #[arg(long)]
+        breaking_only: bool,
+    },
+}
+
+pub(crate) async fn run(
+    args: &PolicyArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let connection = &args.connection;
+    match &args.command {
+        PolicyCommand::Print { format } => {
+            if console.json && !format.is_json() {
+                return Err(Failure::usage(
+                    "--json requires --format json or --format arm; the other formats are not JSON",
+                ));
+            }
+            console.text(&format.write(&connection.container, &model.definition))?;
+            Ok(Exit::Ok)
+        }
+        PolicyCommand::Diff { file } => {
+            let comparison = Comparison::of(connection, model, file.as_deref()).await?;
+            console.answer(&comparison)?;
+            Ok(comparison.exit(false))
+        }
+        PolicyCommand::Check {
+            file,
+            breaking_only,
+        } => {
+            let comparison = Comparison::of(connection, model, file.as_deref()).await?;
+            check(&comparison, *breaking_only, console)
+        }
+        PolicyCommand::Apply(options) => {
+            let apply = Apply {
+                connection,
+                model,
+                options,
+            };
+            apply.run(console).await
+        }
+    }
+}
+
+fn check(
+    comparison: &Comparison,
+    breaking_only: bool,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let exit = comparison.exit(breaking_only);
+    let (what, name) = (&comparison.compared_with, &comparison.model);
+    if console.json {
+        console.answer(comparison)?;
+    } else if exit == Exit::Ok {
+        console.text(&format!("{what} matches {name}"))?;
+    } else {
+        console.text(&format!(
+            "{what} does not match {name}; `{} policy apply` changes it\n\n{comparison}",
+            console.program
+        ))?;
+    }
+    Ok(exit)
+}
