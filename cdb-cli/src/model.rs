@@ -10,13 +10,16 @@ use cdb_model::{
 };
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::documents::Durable;
+use serde_json::Value;
 
 use crate::exit::Failure;
+use crate::foreign_documents::{self, Foreign};
 use crate::message_dead_letters::{self, MessageDeadLetters};
 
 /// The results of functions that are generic over the container.
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
+type Searching = Pin<Box<dyn Future<Output = Result<Option<Value>, cdb_client::Error>> + Send>>;
 type OpenMessages = fn(
     &DatabaseClient,
     &str,
@@ -37,6 +40,7 @@ pub(crate) struct Model {
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
     messages: OpenMessages,
+    foreign: fn(DatabaseClient, String, Foreign) -> Searching,
 }
 
 /// A query with the name to show.
@@ -67,6 +71,9 @@ impl Model {
                 })
             },
             messages: message_dead_letters::open::<C>,
+            foreign: |database, name, foreign| {
+                Box::pin(foreign_documents::find::<C>(database, name, foreign))
+            },
             live: |database, name| Box::pin(async move { database.definition::<C>(&name).await }),
         }
     }
@@ -88,22 +95,22 @@ impl Model {
         (query.explain)(policy, self.discriminator)
     }
 
-    /// Returns the queries that `live` serves less well than the model's policy, each with its
-    /// explanation under `live`.
+    /// Returns the queries that the policy `actual` serves less well than `expected`, each with its
+    /// explanation under `actual`.
     pub(crate) fn degraded_queries(
         &self,
-        live: &IndexingPolicy,
+        expected: &IndexingPolicy,
+        actual: &IndexingPolicy,
     ) -> Vec<(&NamedQuery, Explanation)> {
-        let expected = &self.definition.indexing_policy;
         let degraded = self.queries.iter().filter_map(|query| {
-            let (model, live) = (self.explain(query, expected), self.explain(query, live));
-            let scans = live
+            let (expected, actual) = (self.explain(query, expected), self.explain(query, actual));
+            let scans = actual
                 .leftover
                 .iter()
-                .any(|part| !model.leftover.contains(part));
-            let refused = live.refused.len() > model.refused.len();
-            let unserved = model.is_served() && !live.is_served();
-            (scans || refused || unserved).then_some((query, live))
+                .any(|part| !expected.leftover.contains(part));
+            let refused = actual.refused.len() > expected.refused.len();
+            let unserved = expected.is_served() && !actual.is_served();
+            (scans || refused || unserved).then_some((query, actual))
         });
         degraded.collect()
     }
@@ -120,6 +127,16 @@ impl Model {
         name: &str,
     ) -> Result<ContainerDefinition, cdb_client::Error> {
         (self.live)(database.clone(), name.to_owned()).await
+    }
+
+    /// Returns one document of the container that this program does not declare.
+    pub(crate) async fn foreign_document(
+        &self,
+        database: &DatabaseClient,
+        name: &str,
+        foreign: Foreign,
+    ) -> Result<Option<Value>, cdb_client::Error> {
+        (self.foreign)(database.clone(), name.to_owned(), foreign).await
     }
 
     /// Opens the dead letters of outboxes and inboxes in the container with the definition `live`.

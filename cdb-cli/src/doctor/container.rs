@@ -31,7 +31,11 @@ pub(super) fn definition(model: &Model, live: &ContainerDefinition) -> Vec<Findi
             Difference::Indexing(drift) if drift.breaks_queries() => {
                 Finding::problem("policy", says, "run {cdb} policy diff to see the affected queries, and {cdb} policy apply to change the policy online")
             }
-            _ => Finding::warning("policy", says, "run {cdb} policy apply"),
+            _ => Finding::warning(
+                "policy",
+                says,
+                "run {cdb} policy apply; it shows who may need an index before it removes one",
+            ),
         }
     });
     findings.collect()

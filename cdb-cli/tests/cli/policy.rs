@@ -5,7 +5,7 @@ use cdb_client::ContainerChange;
 use cdb_model::{Container, IncludedPath, IndexingPolicy, Query};
 
 use crate::harness::{Account, cdb, run, snapshot};
-use crate::shop::{Order, Orders, Shop, shop};
+use crate::shop::{Order, Orders, Payment, Shop, shop};
 
 /// The service's default policy.
 const DEFAULT: &str = r#"{ "indexingMode": "consistent", "automatic": true, "includedPaths": [{ "path": "/*" }],
@@ -146,12 +146,12 @@ async fn apply_replaces_the_policy_and_waits_for_the_index() {
     assert!(
         added
             .out
-            .contains("`/remark/text/?` is indexed and no query needs it"),
+            .contains("`/remark/text/?` is indexed and no query of the model needs it"),
         "{added:?}"
     );
     assert!(!added.out.contains("missing"), "{added:?}");
     set(&account, drifted()).await;
-    let applied = account.run(&shop(), &["policy", "apply"]).await;
+    let applied = account.run(&shop(), &["policy", "apply", "--yes"]).await;
     assert_eq!(applied.exit, Exit::Ok, "{applied:?}");
     assert!(applied.err.contains("indexing: 100 %"), "{applied:?}");
     // The number of progress lines depends on the machine.
@@ -260,4 +260,54 @@ async fn diff_lists_the_affected_queries_of_the_program() {
             .contains("indexed:\n  Order by status\n  Order by total_cents\n  Order by tags\n  orders to send\n"),
         "{run:?}"
     );
+}
+
+#[tokio::test]
+async fn apply_does_not_remove_indexes_of_another_program_unasked() {
+    let account = Account::empty().await;
+    let container = account.container::<Shop>().await;
+    container
+        .create(&Payment::example())
+        .await
+        .expect("it is created");
+    let before = container_policy(&account).await;
+    let cli = Cli::<Orders>::new();
+    account
+        .run(&cli, &["policy", "apply", "--dry-run"])
+        .await
+        .is("policy-apply-removal-dry-run");
+    account
+        .run(&cli, &["policy", "apply"])
+        .await
+        .is("policy-apply-removal");
+    assert_eq!(container_policy(&account).await, before);
+    account.run(&cli, &["policy", "apply", "--yes"]).await;
+    assert_ne!(container_policy(&account).await, before);
+}
+
+#[tokio::test]
+async fn apply_removes_no_index_without_yes() {
+    let account = start().await;
+    let mut live = Shop::definition().indexing_policy;
+    live.included_paths.push(IncludedPath {
+        path: "/remark/?".to_owned(),
+    });
+    set(&account, live).await;
+    let run = account.run(&shop(), &["policy", "apply"]).await;
+    assert_eq!(run.exit, Exit::Usage, "{run:?}");
+    assert!(
+        run.out.contains("removes these indexes:\n  /remark/?\n"),
+        "{run:?}"
+    );
+    assert!(!run.out.contains("other programs, whose"), "{run:?}");
+    let json = account
+        .run(&shop(), &["policy", "apply", "--dry-run", "--json"])
+        .await;
+    assert!(json.out.contains("\"removal\""), "{json:?}");
+}
+
+/// Returns the live policy.
+async fn container_policy(account: &Account) -> IndexingPolicy {
+    let definition = account.database().definition::<Shop>("duroxide").await;
+    definition.expect("it is read").indexing_policy
 }

@@ -37,6 +37,18 @@ pub(crate) struct Payment {
     ttl: Option<u32>,
 }
 
+impl Payment {
+    pub(crate) fn example() -> Self {
+        Self {
+            customer: "Ada".to_owned(),
+            order: 1,
+            attempt: 1,
+            settled_at: Some(1),
+            ttl: None,
+        }
+    }
+}
+
 #[derive(Container)]
 #[container(partition_key = "/customer")]
 pub(crate) enum Shop {

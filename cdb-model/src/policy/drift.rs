@@ -58,7 +58,7 @@ impl fmt::Display for Drift {
             ),
             Self::SuperfluousPath(path) => write!(
                 f,
-                "`{path}` is indexed and no query needs it; every write pays for it. Removing it takes effect at once"
+                "`{path}` is indexed and no query of the model needs it; every write pays for it. Removing it takes effect at once"
             ),
             Self::MissingExclusion(path) => write!(f, "`{path}` is not excluded"),
             Self::SuperfluousExclusion(path) => {
@@ -70,7 +70,7 @@ impl fmt::Display for Drift {
             ),
             Self::SuperfluousComposite(paths) => write!(
                 f,
-                "the composite index ({paths}) serves no query; every write pays for it. Removing it takes effect at once"
+                "the composite index ({paths}) serves no query of the model; every write pays for it. Removing it takes effect at once"
             ),
         }
     }

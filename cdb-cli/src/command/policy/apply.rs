@@ -7,6 +7,7 @@ use cdb_model::IndexingPolicy;
 use clap::Args;
 
 use super::comparison::Comparison;
+use super::removal::Removal;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
@@ -24,6 +25,10 @@ pub(super) struct ApplyOptions {
     /// Show the changes and make none
     #[arg(long)]
     dry_run: bool,
+    /// Also remove indexes that the model does not need; without it, a change that removes any
+    /// is only shown
+    #[arg(long, conflicts_with_all = ["dry_run", "add_only"])]
+    yes: bool,
     /// Create the container and its database if they are missing
     #[arg(long)]
     create: bool,
@@ -52,28 +57,50 @@ impl Apply<'_> {
         let created = options.create && !options.dry_run && self.create(&database).await?;
         let mut comparison = Comparison::with_live(&database, name, model).await?;
         comparison.created = created && comparison.differences.is_empty();
-        if options.dry_run || comparison.differences.is_empty() {
+        if comparison.differences.is_empty() {
+            console.answer(&comparison)?;
+            return Ok(Exit::Ok);
+        }
+        let live = model.live(&database, name).await?.indexing_policy;
+        let target = self.target(live.clone());
+        comparison.removal = Removal::of(&database, name, model, (&live, &target)).await?;
+        if options.dry_run {
             console.answer(&comparison)?;
             return Ok(comparison.exit(false));
         }
-        if let Some(item) = comparison
-            .differences
-            .iter()
-            .find(|item| item.breaking && !item.changeable)
-        {
-            return Err(Failure::finding(item.text.clone()));
-        }
+        self.check_is_allowed(&comparison, console)?;
         if !console.json {
             console.remark(comparison.to_string().trim_end())?;
         }
-        let live = model.live(&database, name).await?.indexing_policy;
-        database.change_container(name, &self.change(live)).await?;
+        database
+            .change_container(name, &self.change(target))
+            .await?;
         if !options.no_wait {
             wait_for_index(&database, name, console).await?;
         }
         let remaining = Comparison::with_live(&database, name, model).await?;
         console.answer(&remaining)?;
         Ok(remaining.exit(options.add_only))
+    }
+
+    /// Checks that the container can be changed, and that the removal of indexes is confirmed.
+    /// Shows the plan if it is not.
+    fn check_is_allowed(
+        &self,
+        comparison: &Comparison,
+        console: &mut Console<'_>,
+    ) -> Result<(), Failure> {
+        let mut differences = comparison.differences.iter();
+        if let Some(item) = differences.find(|item| item.breaking && !item.changeable) {
+            return Err(Failure::finding(item.text.clone()));
+        }
+        if comparison.removal.is_none() || self.options.yes {
+            return Ok(());
+        }
+        console.answer(comparison)?;
+        Err(Failure::usage(
+            "nothing was changed; pass --add-only to remove no index, or --yes to remove those above. If other programs store documents here, use a command that declares the document types of all",
+        ))
     }
 
     /// Creates the container if it is missing. Returns `true` if it was missing.
@@ -88,13 +115,17 @@ impl Apply<'_> {
         }
     }
 
-    fn change(&self, live: IndexingPolicy) -> ContainerChange {
+    /// Returns the policy that replaces `live`.
+    fn target(&self, live: IndexingPolicy) -> IndexingPolicy {
         let policy = self.model.definition.indexing_policy.clone();
-        let policy = if self.options.add_only {
+        if self.options.add_only {
             with_added_indexes(live, policy)
         } else {
             policy
-        };
+        }
+    }
+
+    fn change(&self, policy: IndexingPolicy) -> ContainerChange {
         let change = ContainerChange::default().with_indexing_policy(policy);
         if self.options.time_to_live {
             change.with_default_ttl(self.model.definition.default_ttl)

@@ -7,6 +7,7 @@ use cdb_client::{DatabaseClient, Difference};
 use cdb_model::{Drift, IndexingPolicy};
 use serde::Serialize;
 
+use super::removal::Removal;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
@@ -26,6 +27,9 @@ pub(super) struct Comparison {
     /// The progress of the index towards the live policy, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     indexing_progress: Option<u8>,
+    /// The indexes that the change removes; of `apply` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removal: Option<Removal>,
     /// Whether this command created the container.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub created: bool,
@@ -87,7 +91,9 @@ impl Comparison {
         differences: &[Difference],
         live: &IndexingPolicy,
     ) -> Self {
-        let degraded_queries = model.degraded_queries(live).into_iter();
+        let degraded_queries = model
+            .degraded_queries(&model.definition.indexing_policy, live)
+            .into_iter();
         Self {
             model: model.name,
             compared_with,
@@ -107,6 +113,7 @@ impl Comparison {
                 })
                 .collect(),
             indexing_progress: None,
+            removal: None,
             created: false,
         }
     }
@@ -160,6 +167,9 @@ impl fmt::Display for Comparison {
             )?;
         } else if !self.differences.is_empty() {
             writeln!(f, "the change builds no index and takes effect at once")?;
+        }
+        if let Some(removal) = &self.removal {
+            write!(f, "{removal}")?;
         }
         match self.indexing_progress {
             Some(percent) if percent < 100 => writeln!(f, "an earlier change is at {percent} %"),

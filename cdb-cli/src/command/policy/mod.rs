@@ -3,6 +3,7 @@
 
 mod apply;
 mod comparison;
+mod removal;
 
 use std::path::PathBuf;
 
