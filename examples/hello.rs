@@ -15,16 +15,7 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let emulator = Emulator::start().await?;
-    // Fail if the named account cannot be used: falling back to the emulator would look like
-    // success.
-    let config = match std::env::var_os("COSMOS_ENDPOINT") {
-        Some(_) => CosmosDBProviderConfig::from_env()?,
-        None => CosmosDBProviderConfig {
-            endpoint: emulator.endpoint(),
-            key: emulator.key().to_owned(),
-            ..CosmosDBProviderConfig::default()
-        },
-    };
+    let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
     let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);
 
     let activities = ActivityRegistry::builder()

@@ -47,16 +47,7 @@ struct Progress {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let emulator = Emulator::start().await?;
-    // Fail if the named account cannot be used: falling back to the emulator would look like
-    // success.
-    let config = match std::env::var_os("COSMOS_ENDPOINT") {
-        Some(_) => CosmosDBProviderConfig::from_env()?,
-        None => CosmosDBProviderConfig {
-            endpoint: emulator.endpoint(),
-            key: emulator.key().to_owned(),
-            ..CosmosDBProviderConfig::default()
-        },
-    };
+    let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
     let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);
     let runtime = Runtime::start_with_store(store.clone(), activities(), orchestrations()).await;
     let routes = Router::new()

@@ -47,7 +47,6 @@ mod dead_letter_id;
 mod dead_letters;
 mod doctor;
 mod exit;
-mod foreign_documents;
 mod format;
 mod message_dead_letters;
 mod model;

@@ -5,21 +5,19 @@ use std::sync::Arc;
 
 use cdb_client::{Bootstrap, DatabaseClient};
 use cdb_model::{
-    Container, ContainerDefinition, DocumentShape, Explanation, IndexingPolicy, Query, QueryForm,
-    Queryable,
+    Container, ContainerDefinition, DocumentShape, Explanation, ForeignDocument, IndexingPolicy,
+    Query, QueryForm, Queryable,
 };
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::documents::Durable;
-use serde_json::Value;
 
 use crate::exit::Failure;
-use crate::foreign_documents::{self, Foreign};
 use crate::message_dead_letters::{self, MessageDeadLetters};
 
 /// The results of functions that are generic over the container.
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
-type Searching = Pin<Box<dyn Future<Output = Result<Option<Value>, cdb_client::Error>> + Send>>;
+type Searching = Pin<Box<dyn Future<Output = Result<Option<String>, cdb_client::Error>> + Send>>;
 type OpenMessages = fn(
     &DatabaseClient,
     &str,
@@ -40,7 +38,7 @@ pub(crate) struct Model {
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
     messages: OpenMessages,
-    foreign: fn(DatabaseClient, String, Foreign) -> Searching,
+    foreign: fn(DatabaseClient, String, ForeignDocument) -> Searching,
 }
 
 /// A query with the name to show.
@@ -72,7 +70,7 @@ impl Model {
             },
             messages: message_dead_letters::open::<C>,
             foreign: |database, name, foreign| {
-                Box::pin(foreign_documents::find::<C>(database, name, foreign))
+                Box::pin(async move { database.container::<C>(&name).query(foreign).first().await })
             },
             live: |database, name| Box::pin(async move { database.definition::<C>(&name).await }),
         }
@@ -129,13 +127,13 @@ impl Model {
         (self.live)(database.clone(), name.to_owned()).await
     }
 
-    /// Returns one document of the container that this program does not declare.
+    /// Returns one document of the container that this program does not declare, as JSON.
     pub(crate) async fn foreign_document(
         &self,
         database: &DatabaseClient,
         name: &str,
-        foreign: Foreign,
-    ) -> Result<Option<Value>, cdb_client::Error> {
+        foreign: ForeignDocument,
+    ) -> Result<Option<String>, cdb_client::Error> {
         (self.foreign)(database.clone(), name.to_owned(), foreign).await
     }
 

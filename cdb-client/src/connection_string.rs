@@ -49,6 +49,9 @@ struct AccountAddress {
     any_certificate: bool,
 }
 
+/// The variables of [`ConnectionString::from_env`].
+const VARIABLES: [&str; 3] = ["COSMOS_CONNECTION_STRING", "COSMOS_ENDPOINT", "COSMOS_KEY"];
+
 impl ConnectionString {
     /// Parses a connection string. The case of names does not matter; unknown settings are ignored.
     /// The .NET setting `DisableServerCertificateValidation` becomes
@@ -69,6 +72,25 @@ impl ConnectionString {
     /// Names the variable that is missing or invalid.
     pub fn from_env() -> Result<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    /// Reads the variables of [`from_env`](Self::from_env), or `default` if none of them is set:
+    /// usually the connection string of an emulator. A partial or invalid account in the
+    /// environment fails, because a fallback to `default` would look like success.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env), and when `default` is not a connection string.
+    pub fn from_env_or(default: &str) -> Result<Self> {
+        Self::from_variables_or(|name| std::env::var(name).ok(), default)
+    }
+
+    fn from_variables_or(variable: impl Fn(&str) -> Option<String>, default: &str) -> Result<Self> {
+        let is_set = |name| variable(name).is_some_and(|value| !value.trim().is_empty());
+        if VARIABLES.into_iter().any(is_set) {
+            Self::from_variables(variable)
+        } else {
+            Self::parse(default)
+        }
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
@@ -423,5 +445,22 @@ mod tests {
         assert!(!shown.contains(KEY), "{shown}");
         let parts = parts("AccountEndpoint=https://me:hunter2@x/;AccountKey=hunter2");
         assert!(!format!("{parts:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn the_default_account_is_used_only_without_variables() {
+        let default = format!("AccountEndpoint=http://localhost:1;AccountKey={KEY};");
+        let account = |variable: fn(&str) -> Option<String>| {
+            let account = ConnectionString::from_variables_or(variable, &default);
+            account.map(|account| account.endpoint().to_owned())
+        };
+        assert_eq!(account(|_| None).unwrap(), "http://localhost:1");
+        assert_eq!(
+            account(|_| Some(" ".to_owned())).unwrap(),
+            "http://localhost:1"
+        );
+        let partial = account(|name| (name == "COSMOS_KEY").then(|| KEY.to_owned()));
+        let error = partial.unwrap_err().to_string();
+        assert!(error.contains("COSMOS_ENDPOINT"), "{error}");
     }
 }

@@ -4,6 +4,7 @@
 //! a signature is valid for 15 minutes around its date, and a retry may come later than that.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{HeaderValue, Method};
@@ -57,6 +58,17 @@ pub trait Credential: fmt::Debug + Send + Sync + 'static {
     /// Called when the service refused this authorization (401). The client retries at most twice;
     /// a credential with another secret or a cached token switches here.
     fn refused(&self, _authorization: &Authorization) {}
+}
+
+#[async_trait]
+impl Credential for Arc<dyn Credential> {
+    async fn authorize(&self, context: &SigningContext<'_>) -> Result<Authorization> {
+        self.as_ref().authorize(context).await
+    }
+
+    fn refused(&self, authorization: &Authorization) {
+        self.as_ref().refused(authorization);
+    }
 }
 
 /// The value of one `Authorization` header. `Debug` does not show it.

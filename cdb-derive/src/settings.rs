@@ -7,9 +7,10 @@
 use darling::FromMeta;
 use darling::ast::NestedMeta;
 use darling::error::Accumulator;
+use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
-use syn::{Attribute, Meta};
+use syn::{Attribute, Ident, Meta};
 
 use crate::diag::{mistake, suggestion};
 
@@ -201,11 +202,30 @@ impl FromMeta for Mark {
 pub(crate) struct CratePath(syn::Path);
 
 impl Setting<CratePath> {
-    /// Returns the path of `cdb_model`, by default `::cdb_model`.
+    /// Returns the path of `cdb_model`: the given one, or that of the crate's dependencies.
     pub(crate) fn path(&self) -> syn::Path {
         self.get()
-            .map_or_else(|| syn::parse_quote!(::cdb_model), |path| path.0.clone())
+            .map_or_else(dependency_path, |path| path.0.clone())
     }
+}
+
+/// Returns the path of `cdb_model` in the crate that uses the derive, from the `Cargo.toml` of that
+/// crate: the dependency `cdb-model`, or `model` of the dependency `cdb-provider`.
+fn dependency_path() -> syn::Path {
+    let dependency = |name: &str| match crate_name(name) {
+        Ok(FoundCrate::Name(name)) => Some(Ident::new(&name, Span::call_site())),
+        // Tests and examples of a crate cannot use `crate`, so the crate has its name as an alias.
+        Ok(FoundCrate::Itself) => Some(Ident::new(&name.replace('-', "_"), Span::call_site())),
+        Err(_) => None,
+    };
+    if let Some(provider) = dependency("cdb-provider")
+        && dependency("cdb-model").is_none()
+    {
+        return syn::parse_quote!(::#provider::model);
+    }
+    let model = dependency("cdb-model");
+    let model = model.unwrap_or_else(|| Ident::new("cdb_model", Span::call_site()));
+    syn::parse_quote!(::#model)
 }
 
 impl FromMeta for CratePath {

@@ -55,6 +55,11 @@ impl Emulator {
         &self.key
     }
 
+    /// Returns the connection string, `AccountEndpoint=…;AccountKey=…;`.
+    pub fn connection_string(&self) -> String {
+        format!("AccountEndpoint={};AccountKey={};", self.endpoint, self.key)
+    }
+
     /// Issues a Microsoft Entra ID token of this identity that is valid from now for `lifetime`.
     /// The identity's role was set by
     /// [`EmulatorBuilder::identity`](crate::EmulatorBuilder::identity).

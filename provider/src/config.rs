@@ -2,10 +2,12 @@
 //! any request is sent.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{
-    Bootstrap, BootstrapConfig, ConnectionString, CosmosClient, CosmosClientBuilder, MasterKey,
+    Bootstrap, BootstrapConfig, ConnectionString, CosmosClient, CosmosClientBuilder, Credential,
+    MasterKey,
 };
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
@@ -34,9 +36,8 @@ use crate::error::InOperation;
 pub struct CosmosDBProviderConfig {
     /// The endpoint of the account, `https://<name>.documents.azure.com`.
     pub endpoint: String,
-    /// The primary or secondary key of the account, base64. `Debug` does not show it.
-    /// [`CosmosDBProvider::new_with_credential`](crate::CosmosDBProvider::new_with_credential) does
-    /// not use it.
+    /// The primary or secondary key of the account, base64. `Debug` does not show it. Ignored when
+    /// `credential` is set.
     pub key: String,
     /// The name of the database; `duroxide` by default.
     pub database: String,
@@ -99,6 +100,12 @@ pub struct CosmosDBProviderConfig {
     /// The other key of the account, used once the first key is refused. Both keys can then be
     /// rotated while the program runs. `None` by default; `Debug` does not show it.
     pub secondary_key: Option<String>,
+    /// An identity of Entra ID (`cdb_client::EntraId`, feature `entra`), or keys that are rotated
+    /// while the program runs, in place of `key` and `secondary_key`. `None` by default.
+    ///
+    /// An identity of Entra ID cannot create databases or containers. For a missing one the error
+    /// says what an administrator has to create.
+    pub credential: Option<Arc<dyn Credential>>,
     /// Whether an endpoint on loopback, such as an emulator, may have any certificate. Off by
     /// default. Other endpoints refuse this setting.
     pub accept_invalid_certificates_on_loopback: bool,
@@ -116,7 +123,7 @@ pub struct CosmosDBProviderConfig {
 
 impl CosmosDBProviderConfig {
     /// Reads `COSMOS_ENDPOINT` and `COSMOS_KEY`, or `COSMOS_CONNECTION_STRING`; if set, also
-    /// `COSMOS_DATABASE` and `COSMOS_CONTAINER`.
+    /// `COSMOS_SECONDARY_KEY`, `COSMOS_DATABASE` and `COSMOS_CONTAINER`.
     ///
     /// # Errors
     /// Names the missing variable, or says what is wrong with its value.
@@ -136,6 +143,31 @@ impl CosmosDBProviderConfig {
         }))
     }
 
+    /// Reads the variables of [`from_env`](Self::from_env). Uses the account of `default` if none
+    /// names an account: usually the connection string of an emulator. A partial or invalid account
+    /// in the environment fails, because a fallback would look like success.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env), and when `default` is not a connection string.
+    ///
+    /// ```
+    /// use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let emulator = cdb_emulator::Emulator::start().await?;
+    /// let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
+    /// # let config = CosmosDBProviderConfig { database: format!("doc-{}", std::process::id()), ..config };
+    /// let store = CosmosDBProvider::new_with_config(config).await?;
+    /// # store.cleanup().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_env_or(default: &str) -> Result<Self, ProviderError> {
+        let account = ConnectionString::from_env_or(default).in_operation("from_env_or")?;
+        Ok(Self::from_variables(account, |name| {
+            std::env::var(name).ok()
+        }))
+    }
+
     fn from_variables(
         account: ConnectionString,
         variable: impl Fn(&str) -> Option<String>,
@@ -145,6 +177,7 @@ impl CosmosDBProviderConfig {
         Self {
             database: named("COSMOS_DATABASE").unwrap_or(config.database),
             container: named("COSMOS_CONTAINER").unwrap_or(config.container),
+            secondary_key: named("COSMOS_SECONDARY_KEY"),
             ..config
         }
     }
@@ -199,11 +232,28 @@ impl CosmosDBProviderConfig {
             .check_endpoint();
         let endpoint = endpoint.err().filter(|_| !self.endpoint.is_empty());
         let keys = [Some(&self.key), self.secondary_key.as_ref()];
-        let keys = keys.into_iter().flatten().filter(|key| !key.is_empty());
+        let keys = keys.into_iter().flatten();
+        let keys = keys.filter(|key| !key.is_empty() && self.credential.is_none());
         let keys = keys.filter_map(|key| MasterKey::new(key).err());
         let connection = endpoint.into_iter().chain(keys);
         let connection = connection.map(|error| error.to_string());
         report(connection.chain(self.wrong_settings()))
+    }
+
+    /// Creates the client of the account.
+    pub(crate) fn client(&self) -> cdb_client::Result<CosmosClient> {
+        let client = CosmosClient::builder(&self.endpoint)
+            .accept_invalid_certificates_on_loopback(self.accept_invalid_certificates_on_loopback)
+            .preferred_regions(&self.preferred_regions)
+            .max_connections(self.max_connections);
+        if let Some(credential) = &self.credential {
+            return client.credential(credential.clone()).build();
+        }
+        let mut key = MasterKey::new(&self.key)?;
+        if let Some(secondary) = &self.secondary_key {
+            key = key.with_secondary(secondary)?;
+        }
+        client.credential(key).build()
     }
 
     /// Checks everything but endpoint and keys.
@@ -292,6 +342,7 @@ impl Default for CosmosDBProviderConfig {
             unclaimed_age: Duration::from_secs(24 * 60 * 60),
             bootstrap: Bootstrap::CreateIfMissing,
             secondary_key: None,
+            credential: None,
             accept_invalid_certificates_on_loopback: false,
             preferred_regions: Vec::new(),
             index_timeout: BootstrapConfig::default().index_timeout,
@@ -329,6 +380,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("orphan_age", &self.orphan_age)
             .field("unclaimed_age", &self.unclaimed_age)
             .field("bootstrap", &self.bootstrap)
+            .field("credential", &self.credential)
             .field(
                 "accept_invalid_certificates_on_loopback",
                 &self.accept_invalid_certificates_on_loopback,

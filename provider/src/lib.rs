@@ -25,7 +25,7 @@
 //! # Features
 //!
 //! - `entra` (off by default): identities of Microsoft Entra ID, `client::EntraId`, for
-//!   [`CosmosDBProvider::new_with_credential`].
+//!   [`CosmosDBProviderConfig::credential`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{
-    Bootstrap, BootstrapConfig, ContainerClient, CosmosClient, Credential, MasterKey, OnDifference,
-};
+use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, OnDifference};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
+use cdb_model::Extends;
 use duroxide::providers::ProviderError;
 
 use crate::admin::purge::Purge;
@@ -89,46 +88,65 @@ impl CosmosDBProvider {
     /// # Errors
     /// As [`CosmosDBProvider::new`].
     pub async fn new_with_config(config: CosmosDBProviderConfig) -> Result<Self, ProviderError> {
-        config.validate()?;
-        let mut key = MasterKey::new(&config.key).in_operation(OPEN)?;
-        if let Some(secondary) = &config.secondary_key {
-            key = key.with_secondary(secondary).in_operation(OPEN)?;
-        }
-        Self::new_with_credential(config, key).await
+        let (provider, _) = Self::open::<Durable>(config).await?;
+        Ok(provider)
     }
 
-    /// Opens a container with a credential: an identity of Entra ID (`cdb_client::EntraId`, feature
-    /// `entra`), or keys that are rotated while the program runs. Ignores the keys of `config`.
-    ///
-    /// An identity of Entra ID cannot create databases or containers. For a missing one the error
-    /// says what an administrator has to create.
+    /// Opens a container that also holds documents of other types: those of `C`, which extends
+    /// [`Durable`]. Returns the provider and the container. Creates what does not exist, with the
+    /// indexes of all document types.
     ///
     /// # Errors
     /// As [`CosmosDBProvider::new`].
-    pub async fn new_with_credential(
+    ///
+    /// ```
+    /// use cdb_provider::documents::Durable;
+    /// use cdb_provider::model::{Container, Document};
+    /// use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Document, Serialize, Deserialize)]
+    /// #[document(type = "order", id = "{instanceId}:order")]
+    /// struct Order {
+    ///     #[document(partition_key)]
+    ///     #[serde(rename = "instanceId")]
+    ///     instance_id: String,
+    /// }
+    ///
+    /// #[derive(Container)]
+    /// enum Shop {
+    ///     #[container(extends)]
+    ///     Durable(Durable),
+    ///     Order(Order),
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let emulator = cdb_emulator::Emulator::start().await?;
+    /// # let account = format!("AccountEndpoint={};AccountKey={};", emulator.endpoint(), emulator.key());
+    /// let config = CosmosDBProviderConfig::from_connection_string(&account)?;
+    /// let (provider, shop) = CosmosDBProvider::open::<Shop>(config).await?;
+    /// shop.upsert(&Order { instance_id: "order-7".to_owned() }).await?;
+    /// assert_eq!(provider.container().name(), shop.name());
+    /// # Ok(()) }
+    /// ```
+    pub async fn open<C: Extends<Durable>>(
         config: CosmosDBProviderConfig,
-        credential: impl Credential,
-    ) -> Result<Self, ProviderError> {
-        config.check_settings()?;
-        let client = CosmosClient::builder(&config.endpoint)
-            .credential(credential)
-            .accept_invalid_certificates_on_loopback(config.accept_invalid_certificates_on_loopback)
-            .preferred_regions(&config.preferred_regions)
-            .max_connections(config.max_connections)
-            .build()
-            .in_operation(OPEN)?;
+    ) -> Result<(Self, ContainerClient<C>), ProviderError> {
+        config.validate()?;
+        let client = config.client().in_operation(OPEN)?;
         let bootstrap = BootstrapConfig::from(config.bootstrap)
             .with_on_difference(OnDifference::Extend)
             .with_index_timeout(config.index_timeout);
         let container = client
             .database(&config.database)
-            .bootstrap::<Durable>(&config.container, bootstrap)
+            .bootstrap::<C>(&config.container, bootstrap)
             .await
             .in_operation(OPEN)?;
         if config.bootstrap == Bootstrap::Skip {
             container.check_write_regions().await.in_operation(OPEN)?;
         }
-        Self::on_checked(container, &config).await
+        let provider = Self::on_checked(container.view(), &config).await?;
+        Ok((provider, container))
     }
 
     /// Opens a container through an existing client: with other client settings, or as a view of a
@@ -164,7 +182,7 @@ impl CosmosDBProvider {
             Some(membership) => membership.clone(),
             None => Arc::new(InMemoryLeaseProvider::all()),
         };
-        Ok(Self::open(container, config, leases, membership).in_background(config))
+        Ok(Self::assemble(container, config, leases, membership).in_background(config))
     }
 
     /// Opens a container like [`CosmosDBProvider::on`], for one of several runtimes that share the
@@ -180,11 +198,11 @@ impl CosmosDBProvider {
         config.check_settings()?;
         container.check_write_regions().await.in_operation(OPEN)?;
         schema::admit(&container).await.in_operation(OPEN)?;
-        Ok(Self::open(container, config, leases, None).in_background(config))
+        Ok(Self::assemble(container, config, leases, None).in_background(config))
     }
 
     /// Creates the provider. Sends no request and starts no task.
-    pub(crate) fn open(
+    pub(crate) fn assemble(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
         leases: Arc<dyn LeaseProvider>,

@@ -47,6 +47,6 @@ impl CosmosDBProvider {
         config.check_settings()?;
         schema::check(container.name(), schema).in_operation("for_tools")?;
         let leases = Arc::new(InMemoryLeaseProvider::all());
-        Ok(Self::open(container, config, leases, None))
+        Ok(Self::assemble(container, config, leases, None))
     }
 }

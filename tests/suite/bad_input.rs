@@ -68,14 +68,14 @@ async fn a_wrong_key_is_distinguished_from_a_broken_connection() {
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
-#[document(crate = cdb_provider::model, type = "customer", id = "{country}")]
+#[document(type = "customer", id = "{country}")]
 struct Customer {
     #[document(partition_key)]
     country: String,
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(crate = cdb_provider::model, partition_key = "/country")]
+#[container(partition_key = "/country")]
 enum Customers {
     Customer(Customer),
 }

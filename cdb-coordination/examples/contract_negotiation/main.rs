@@ -11,7 +11,7 @@ mod store;
 use std::error::Error;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, CosmosClient, MasterKey};
+use cdb_client::{Bootstrap, ConnectionString};
 use cdb_emulator::Emulator;
 
 use negotiation::{ContractNegotiation, Dataspace, State};
@@ -24,21 +24,10 @@ const LEASE: Duration = Duration::from_secs(2);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let emulator = match std::env::var("COSMOS_ENDPOINT") {
-        Ok(_) => None,
-        Err(_) => Some(Emulator::builder().physical_partitions(2).start().await?),
-    };
-    let (endpoint, key) = match &emulator {
-        Some(emulator) => (emulator.endpoint(), emulator.key().to_owned()),
-        None => (
-            std::env::var("COSMOS_ENDPOINT")?,
-            std::env::var("COSMOS_KEY")?,
-        ),
-    };
+    let emulator = Emulator::builder().physical_partitions(2).start().await?;
+    let account = ConnectionString::from_env_or(&emulator.connection_string())?;
     let open = async |holder: &str| -> Result<NegotiationStore, Box<dyn Error>> {
-        let client = CosmosClient::builder(&endpoint)
-            .credential(MasterKey::new(&key)?)
-            .build()?;
+        let client = account.client()?.build()?;
         let container = client
             .database("dataspace")
             .bootstrap::<Dataspace>("negotiations", Bootstrap::CreateIfMissing)

@@ -13,7 +13,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, MasterKey};
+use cdb_client::{Bootstrap, ConnectionString, ContainerClient, MasterKey};
 use cdb_coordination::OutboxError;
 use cdb_emulator::Emulator;
 use cdb_model::{QueriedIn, Query};
@@ -86,23 +86,11 @@ async fn killed_at_every_step() -> Outcome {
     let every = std::env::args()
         .nth(2)
         .map_or(Ok(1), |every| every.parse())?;
-    let given = (
-        std::env::var("COSMOS_ENDPOINT"),
-        std::env::var("COSMOS_KEY"),
-    );
-    let (endpoint, key, _emulator) = if let (Ok(endpoint), Ok(key)) = given {
-        (endpoint, key, None)
-    } else {
-        let emulator = Emulator::start().await?;
-        (
-            emulator.endpoint(),
-            emulator.key().to_owned(),
-            Some(emulator),
-        )
-    };
+    let emulator = Emulator::start().await?;
+    let named = ConnectionString::from_env_or(&emulator.connection_string())?;
     let account = |granted| Account {
-        endpoint: endpoint.clone(),
-        key: key.clone(),
+        endpoint: named.endpoint().to_owned(),
+        key: named.key().to_owned(),
         database: "shop".to_owned(),
         container: format!("killed-after-{granted}"),
     };

@@ -50,10 +50,11 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     };
     let config = CosmosDBProviderConfig {
         endpoint,
+        credential: Some(Arc::new(EntraId::new(identity))),
         bootstrap: Bootstrap::VerifyOnly,
         ..CosmosDBProviderConfig::default()
     };
-    let store = CosmosDBProvider::new_with_credential(config, EntraId::new(identity)).await?;
+    let store = CosmosDBProvider::new_with_config(config).await?;
     let store = Arc::new(store);
 
     let activities = ActivityRegistry::builder()

@@ -30,10 +30,12 @@ const DEADLINE: Duration = Duration::from_secs(300);
 async fn main() -> Result<(), Failure> {
     let path = std::env::args().nth(1).unwrap_or_else(|| ORDERS.to_owned());
     let orders = read_orders(&path)?;
-    let (provider, _emulator) = open().await?;
+    let emulator = Emulator::start().await?;
+    let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
+    println!("account {}", config.endpoint);
+    let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);
 
     let started = Instant::now();
-    let store = Arc::new(provider);
     let runtime = Runtime::start_with_store(
         store.clone(),
         workflow::activities(),
@@ -119,19 +121,6 @@ fn read_orders(path: &str) -> Result<Vec<Order>, Failure> {
         return Err(format!("{path} holds no orders").into());
     }
     Ok(orders)
-}
-
-/// Opens the account from the environment, or an emulator that lives as long as this process.
-async fn open() -> Result<(CosmosDBProvider, Option<Emulator>), Failure> {
-    if std::env::var_os("COSMOS_ENDPOINT").is_some() {
-        let provider =
-            CosmosDBProvider::new_with_config(CosmosDBProviderConfig::from_env()?).await?;
-        return Ok((provider, None));
-    }
-    let emulator = Emulator::start().await?;
-    println!("emulator at {}", emulator.endpoint());
-    let provider = CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "shop").await?;
-    Ok((provider, Some(emulator)))
 }
 
 fn outcome(status: OrchestrationStatus) -> String {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::Emulator;
-use cdb_provider::client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use cdb_provider::client::ContainerClient;
 use cdb_provider::documents::Durable;
 use cdb_provider::model::{Batch, Container, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
@@ -28,17 +28,10 @@ async fn main() -> Result<(), Failure> {
         return print_policy(arguments.next());
     }
     let emulator = Emulator::start().await?;
-    let cosmos = CosmosClient::builder(emulator.endpoint())
-        .credential(MasterKey::new(emulator.key())?)
-        .build()?;
+    let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
     // Created with the policy of duroxide's documents and the shop's.
-    let shop = cosmos
-        .database("shop")
-        .bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing)
-        .await?;
-    // The provider sees only its own documents in the container.
-    let config = CosmosDBProviderConfig::default();
-    let provider = Arc::new(CosmosDBProvider::on(shop.view(), &config).await?);
+    let (provider, shop) = CosmosDBProvider::open::<Shop>(config).await?;
+    let provider = Arc::new(provider);
 
     let runtime =
         Runtime::start_with_store(provider.clone(), activities(shop.clone()), orchestrations())

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// All documents of the container, duroxide's and the shop's.
 #[expect(clippy::large_enum_variant, reason = "rows are handled one at a time")]
 #[derive(Container, Clone, Debug)]
-#[container(crate = cdb_provider::model)]
 pub(crate) enum Shop {
     /// A document of the provider.
     #[container(extends)]
@@ -21,7 +20,7 @@ pub(crate) enum Shop {
 /// An order, in the partition of the orchestration that places it.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
-#[document(crate = cdb_provider::model, type = "order", id = "{instance_id}:order")]
+#[document(type = "order", id = "{instance_id}:order")]
 #[document(composite(BY_TOTAL = r#type, state, total_cents))]
 pub(crate) struct Order {
     /// The orchestration.
@@ -53,7 +52,7 @@ pub(crate) enum OrderState {
 /// A line of an order.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
-#[document(crate = cdb_provider::model, type = "order_line", id = "{instance_id}:line:{line}")]
+#[document(type = "order_line", id = "{instance_id}:line:{line}")]
 pub(crate) struct OrderLine {
     /// The orchestration.
     #[document(partition_key)]

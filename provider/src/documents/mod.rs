@@ -46,10 +46,9 @@ pub use session::{Session, SessionKey};
 /// # use cdb_provider::model::{Container, Document};
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Document, Serialize, Deserialize)]
-/// # #[document(crate = cdb_provider::model, type = "order", id = "{instance_id}:order:{number}")]
+/// # #[document(type = "order", id = "{instance_id}:order:{number}")]
 /// # struct Order { #[document(partition_key)] #[serde(rename = "instanceId")] instance_id: String, number: u64 }
 /// #[derive(Container)]
-/// # #[container(crate = cdb_provider::model)]
 /// enum Shop {
 ///     #[container(extends)]
 ///     Durable(Durable),

@@ -20,7 +20,7 @@ const TIMES: u32 = 20;
 const IDLE: u32 = 12;
 
 #[derive(Document, Serialize, Deserialize)]
-#[document(crate = cdb_provider::model, type = "order", id = "{place}:order")]
+#[document(type = "order", id = "{place}:order")]
 struct Order {
     #[document(partition_key)]
     place: String,
@@ -29,7 +29,7 @@ struct Order {
 }
 
 #[derive(Container)]
-#[container(crate = cdb_provider::model, partition_key = "/place")]
+#[container(partition_key = "/place")]
 enum Shop {
     Order(Order),
     Message(MessageDocument<Shop>),

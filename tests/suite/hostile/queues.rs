@@ -55,7 +55,7 @@ async fn instances_that_cannot_start_do_not_delay_others() {
 /// A queue message without an instance.
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[document(crate = cdb_provider::model, type = "orch_queue", id = "foreign-{number}")]
+#[document(type = "orch_queue", id = "foreign-{number}")]
 struct Nobody {
     #[document(partition_key)]
     #[serde(rename = "instanceId")]
@@ -64,7 +64,7 @@ struct Nobody {
 }
 
 #[derive(Container)]
-#[container(crate = cdb_provider::model, partition_key = "/instanceId")]
+#[container(partition_key = "/instanceId")]
 enum Junk {
     Nobody(Nobody),
 }

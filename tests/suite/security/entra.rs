@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use azure_core::credentials::{AccessToken, TokenCredential, TokenRequestOptions};
 use azure_core::time::OffsetDateTime;
 use cdb_emulator::{DataRole, Emulator};
-use cdb_provider::CosmosDBProvider;
 use cdb_provider::client::EntraId;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 
 use super::{without_key, work_gets_done};
@@ -76,10 +76,10 @@ async fn administered(emulator: &Emulator) {
 }
 
 async fn open(emulator: &Emulator, identity: Arc<Identity>) -> Result<CosmosDBProvider, String> {
-    let opened = CosmosDBProvider::new_with_credential(
-        without_key(emulator.endpoint()),
-        EntraId::new(identity),
-    );
+    let opened = CosmosDBProvider::new_with_config(CosmosDBProviderConfig {
+        credential: Some(Arc::new(EntraId::new(identity))),
+        ..without_key(emulator.endpoint())
+    });
     opened.await.map_err(|error| {
         assert!(!error.is_retryable(), "{error}");
         error.to_string()

@@ -1,5 +1,7 @@
 //! Rotation of both account keys while a runtime works.
 
+use std::sync::Arc;
+
 use cdb_emulator::Emulator;
 use cdb_provider::client::MasterKey;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
@@ -72,8 +74,11 @@ async fn replaced_keys_are_used_by_an_open_provider() {
     let [first, _, third] = keys();
     let mut account = Account::with_key(&first).await;
     let key = MasterKey::new(&first).expect("a key");
-    let provider =
-        CosmosDBProvider::new_with_credential(without_key(account.endpoint()), key.clone()).await;
+    let config = CosmosDBProviderConfig {
+        credential: Some(Arc::new(key.clone())),
+        ..without_key(account.endpoint())
+    };
+    let provider = CosmosDBProvider::new_with_config(config).await;
     let provider = provider.expect("the first key is good");
     account.exchange_key(&third).await;
     let refused = provider

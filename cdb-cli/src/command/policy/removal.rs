@@ -4,11 +4,10 @@
 use std::fmt;
 
 use cdb_client::{DatabaseClient, Error};
-use cdb_model::{Drift, IndexingPolicy};
+use cdb_model::{Drift, ForeignDocument, IndexingPolicy};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::foreign_documents::Foreign;
 use crate::model::Model;
 
 /// The most document types of other programs that are looked for, with a query each.
@@ -119,22 +118,28 @@ async fn foreign_types(
         .collect();
     let mut found = Vec::new();
     while found.len() < MAX_FOREIGN_TYPES {
-        let search = Foreign::OtherThan(known.clone());
+        let search = ForeignDocument::OtherThan(known.clone());
         let document = model.foreign_document(database, container, search).await?;
         let Some(document) = document else { break };
-        let name = document[model.discriminator].as_str().map(str::to_owned);
-        known.extend(name.clone());
-        found.push(ForeignType {
-            name,
-            indexes: present(indexes, &document),
-        });
+        let foreign = ForeignType::of(&document, model, indexes);
+        known.extend(foreign.name.clone());
+        found.push(foreign);
     }
-    let untyped = model.foreign_document(database, container, Foreign::WithoutType);
-    found.extend(untyped.await?.map(|document| ForeignType {
-        name: None,
-        indexes: present(indexes, &document),
-    }));
+    let untyped = model.foreign_document(database, container, ForeignDocument::WithoutType);
+    let untyped = untyped.await?;
+    found.extend(untyped.map(|document| ForeignType::of(&document, model, indexes)));
     Ok(found)
+}
+
+impl ForeignType {
+    fn of(document: &str, model: &Model, indexes: &[String]) -> Self {
+        // The row of a page that the client has parsed is JSON.
+        let document: Value = serde_json::from_str(document).unwrap_or_default();
+        Self {
+            name: document[model.discriminator].as_str().map(str::to_owned),
+            indexes: present(indexes, &document),
+        }
+    }
 }
 
 /// Returns the indexes of which the document has a path.
