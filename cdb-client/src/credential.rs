@@ -47,6 +47,10 @@ pub struct SigningContext<'a> {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a credential",
+    note = "an account key is `MasterKey::new(key)?`"
+)]
 #[async_trait]
 pub trait Credential: fmt::Debug + Send + Sync + 'static {
     /// Authorizes one attempt.

@@ -25,11 +25,7 @@ const _: () = {
             json: &__model::str,
         ) -> __model::Result<Self, __model::DecodeError> {
             if discriminator == <Refund as __model::Document>::SHAPE.discriminator {
-                return __model::decode_fields(
-                        <Refund as __model::Document>::SHAPE.name,
-                        json,
-                    )
-                    .map(Self::Refund);
+                return __model::decode_fields(json).map(Self::Refund);
             }
             <Shop as __model::Container>::decode(discriminator, json).map(Self::Shop)
         }

@@ -147,6 +147,10 @@ const _: () = {
             unique_keys: &[],
             ttl: false,
         };
+        fn field_codec() -> __model::FieldCodec<Self> {
+            use __model::{MissingCodec as _, SerdeCodec as _};
+            (&__model::FindCodec::<Self>::start()).field_codec()
+        }
         fn key(&self) -> Self::Key {
             OrderKey {
                 customer_id: __model::Clone::clone(&self.customer_id),

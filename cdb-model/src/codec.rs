@@ -55,7 +55,9 @@ fn encode_as<D: Document>(
         document: shape.name,
         reason,
     };
-    let own = serde_json::to_string(document).map_err(|error| failed(error.to_string()))?;
+    let own = D::field_codec()
+        .write(document)
+        .map_err(|error| failed(error.to_string()))?;
     let fields = own
         .strip_prefix('{')
         .ok_or_else(|| failed("its Serialize writes another form".to_owned()))?;
@@ -101,7 +103,7 @@ pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, Dec
             id: system.id,
         });
     }
-    let document = decode_fields(D::SHAPE.name, json)?;
+    let document = decode_fields(json)?;
     Ok(system.around(document))
 }
 
@@ -120,15 +122,10 @@ pub fn decode_any<C: Container>(json: &str) -> Result<Stored<C>, DecodeError> {
 ///
 /// # Errors
 /// [`DecodeError::Malformed`] when the JSON does not match `D`.
-pub fn decode_fields<D: serde::de::DeserializeOwned>(
-    document: &'static str,
-    json: &str,
-) -> Result<D, DecodeError> {
-    serde_json::from_str(json).map_err(|source| DecodeError::Malformed {
-        document,
-        id: String::new(),
-        source,
-    })
+pub fn decode_fields<D: Document>(json: &str) -> Result<D, DecodeError> {
+    D::field_codec()
+        .read(json)
+        .map_err(|source| malformed(D::SHAPE.name, source))
 }
 
 /// Decodes a value that a query projected.
@@ -136,7 +133,15 @@ pub(crate) fn decode_value<V: serde::de::DeserializeOwned>(
     what: &'static str,
     json: &str,
 ) -> Result<V, DecodeError> {
-    decode_fields(what, json)
+    serde_json::from_str(json).map_err(|source| malformed(what, source))
+}
+
+fn malformed(document: &'static str, source: serde_json::Error) -> DecodeError {
+    DecodeError::Malformed {
+        document,
+        id: String::new(),
+        source,
+    }
 }
 
 pub(crate) struct SystemProperties {

@@ -1,5 +1,10 @@
 //! The items that generated code uses. Not public API: it can change in any release.
 
+use core::marker::PhantomData;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 pub use core::clone::Clone;
 pub use core::cmp::{Eq, Ord, PartialEq, PartialOrd};
 pub use core::convert::{From, Into};
@@ -16,7 +21,7 @@ pub use crate::conflict::{
     check_ttl, check_type,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
-pub use crate::document::{Document, DocumentKey, LocatedKey, Stored};
+pub use crate::document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::partition_key::{PartitionKey, PartitionKeyPart};
@@ -27,6 +32,55 @@ pub use crate::shape::{
     FieldShape, IdSegment,
 };
 pub use crate::timestamp::Timestamp;
+
+/// Finds the codec of a document: `(&FindCodec::<Order>::start()).field_codec()`. The method is that of
+/// [`SerdeCodec`] if the type has serde's traits. Otherwise it is that of [`MissingCodec`], one call
+/// further away, whose bound is the error that the user reads.
+#[derive(Debug)]
+pub struct FindCodec<D>(PhantomData<fn() -> D>);
+
+impl<D> FindCodec<D> {
+    /// Starts the search.
+    pub const fn start() -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// The codec of a type with serde's traits.
+pub trait SerdeCodec<D> {
+    /// Returns the codec.
+    fn field_codec(&self) -> FieldCodec<D>;
+}
+
+impl<D: Serialize + DeserializeOwned> SerdeCodec<D> for FindCodec<D> {
+    fn field_codec(&self) -> FieldCodec<D> {
+        FieldCodec::serde()
+    }
+}
+
+/// The codec of all other types, which does not compile.
+pub trait MissingCodec<D> {
+    /// Never returns.
+    fn field_codec(&self) -> FieldCodec<D>
+    where
+        D: HasSerde;
+}
+
+impl<D> MissingCodec<D> for &FindCodec<D> {
+    fn field_codec(&self) -> FieldCodec<D>
+    where
+        D: HasSerde,
+    {
+        unreachable!("no type implements `HasSerde`")
+    }
+}
+
+/// No type implements this.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is stored as JSON, but does not implement serde's `Serialize` and `Deserialize`",
+    label = "add `#[derive(serde::Serialize, serde::Deserialize)]`"
+)]
+pub trait HasSerde {}
 
 /// A document's time to live: seconds from 1, or -1 for never.
 #[diagnostic::on_unimplemented(

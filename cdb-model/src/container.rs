@@ -9,6 +9,10 @@ use crate::shape::DocumentShape;
 
 /// The document types of one container, as an enum. Implemented by
 /// [`#[derive(Container)]`](macro@crate::Container).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a container",
+    note = "add `#[derive(Container)]` to the enum of its document types"
+)]
 pub trait Container: Sized + Send + Sync + 'static {
     /// The name of the Rust type.
     const NAME: &'static str;

@@ -1,5 +1,7 @@
 //! The traits of `#[derive(Document)]`: a document type, its key, and a stored document.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -14,11 +16,14 @@ use crate::timestamp::Timestamp;
     message = "`{Self}` is not a document type",
     note = "add `#[derive(Document, Serialize, Deserialize)]` and `#[document(...)]` to it"
 )]
-pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait Document: Sized + Send + Sync + 'static {
     /// The key: the fields of the id pattern.
     type Key: DocumentKey<Document = Self>;
     /// The type as constant data.
     const SHAPE: &'static DocumentShape;
+
+    /// Returns how the fields are written as JSON and read from it.
+    fn field_codec() -> FieldCodec<Self>;
 
     /// Returns the key of this document.
     fn key(&self) -> Self::Key;
@@ -27,8 +32,51 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn partition_key(&self) -> PartitionKey;
 }
 
+/// How the fields of a document are written as JSON and read from it.
+///
+/// It is a value instead of two bounds of [`Document`], so that a document without serde's derives
+/// is one error instead of one for each generated item.
+pub struct FieldCodec<D> {
+    write: fn(&D) -> serde_json::Result<String>,
+    read: fn(&str) -> serde_json::Result<D>,
+}
+
+impl<D: Serialize + DeserializeOwned> FieldCodec<D> {
+    /// The JSON of serde's traits.
+    pub const fn serde() -> Self {
+        Self {
+            write: |document| serde_json::to_string(document),
+            read: |json| serde_json::from_str(json),
+        }
+    }
+}
+
+impl<D> FieldCodec<D> {
+    /// Writes the fields as a JSON object.
+    ///
+    /// # Errors
+    /// When a field cannot be written as JSON, such as a map with keys that are not strings.
+    pub fn write(&self, document: &D) -> serde_json::Result<String> {
+        (self.write)(document)
+    }
+
+    /// Reads the fields, and ignores all other properties.
+    ///
+    /// # Errors
+    /// When the JSON does not match the type.
+    pub fn read(&self, json: &str) -> serde_json::Result<D> {
+        (self.read)(json)
+    }
+}
+
+impl<D> fmt::Debug for FieldCodec<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FieldCodec").finish_non_exhaustive()
+    }
+}
+
 /// The typed key of a document within its partition. It formats to the id and parses back from it.
-pub trait DocumentKey: Clone + std::fmt::Debug + Send + Sync + Sized + 'static {
+pub trait DocumentKey: Clone + fmt::Debug + Send + Sync + Sized + 'static {
     /// The document type of this key.
     type Document: Document<Key = Self>;
 

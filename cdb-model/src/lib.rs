@@ -5,7 +5,7 @@
 //! policy. This crate sends nothing; `cdb-client` does.
 //!
 //! ```
-//! use cdb_model::{Batch, BatchError, Container, Document, DocumentKey, Query};
+//! use cdb_model::{Batch, BatchError, Container, Document, DocumentKey, FieldCodec, Query};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Document, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, MemberOf, PartitionKeyDefinition,
     PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
 };
-pub use document::{Document, DocumentKey, LocatedKey, Stored};
+pub use document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use etag::ETag;
 pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use lease::{Leasable, Lease, LeasePaths};

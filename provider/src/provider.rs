@@ -149,10 +149,10 @@ impl CosmosDBProvider {
         Ok((provider, container))
     }
 
-    /// Opens a container through an existing client: with other client settings, or as a view of a
-    /// container that also holds documents of other types. Neither creates the container nor
-    /// compares its indexing policy; [`bootstrap`](cdb_client::DatabaseClient::bootstrap) does.
-    /// Ignores connection and bootstrap of `config`.
+    /// Opens a container through an existing client, with settings that `config` lacks. The
+    /// container may also hold documents of other types. This neither creates the container nor
+    /// compares its indexing policy; [`bootstrap`](cdb_client::DatabaseClient::bootstrap) does. The
+    /// connection and `bootstrap` of `config` are ignored.
     ///
     /// The first opening writes the schema and the gate that keeps runtimes of `duroxide-cdb` out.
     ///
@@ -161,13 +161,13 @@ impl CosmosDBProvider {
     /// [`validate`](CosmosDBProviderConfig::validate); when the account has several write regions;
     /// when a newer version wrote the container; when the container does not exist or cannot be
     /// reached.
-    pub async fn on(
-        container: ContainerClient<Durable>,
+    pub async fn on<C: Extends<Durable>>(
+        container: ContainerClient<C>,
         config: &CosmosDBProviderConfig,
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
         container.check_write_regions().await.in_operation(OPEN)?;
-        Self::on_checked(container, config).await
+        Self::on_checked(container.view(), config).await
     }
 
     /// Opens a container of an account with one write region.
@@ -190,12 +190,13 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     /// As [`CosmosDBProvider::on`].
-    pub async fn with_leases(
-        container: ContainerClient<Durable>,
+    pub async fn with_leases<C: Extends<Durable>>(
+        container: ContainerClient<C>,
         config: &CosmosDBProviderConfig,
         leases: Arc<dyn LeaseProvider>,
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
+        let container = container.view();
         container.check_write_regions().await.in_operation(OPEN)?;
         schema::admit(&container).await.in_operation(OPEN)?;
         Ok(Self::assemble(container, config, leases, None).in_background(config))

@@ -64,8 +64,8 @@ async fn open_each(
         ..config.clone()
     };
     [
-        CosmosDBProvider::on(shop.view(), config).await,
-        CosmosDBProvider::on(shop.view(), &member).await,
+        CosmosDBProvider::on(shop.clone(), config).await,
+        CosmosDBProvider::on(shop.clone(), &member).await,
         CosmosDBProvider::with_leases(shop.view(), config, leases).await,
     ]
 }
@@ -106,7 +106,7 @@ async fn a_container_with_own_types_gets_the_gate() {
         instance_id: "i".to_owned(),
     };
     shop.create(&order).await.expect("it is stored");
-    let provider = CosmosDBProvider::on(shop.view(), &config).await;
+    let provider = CosmosDBProvider::on(shop.clone(), &config).await;
     provider.expect("the container opens");
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
     for opened in open_each(&shop, &config).await {
@@ -122,7 +122,7 @@ async fn a_member_writes_the_gate() {
         membership: Some(MembershipConfig::named("member")),
         ..CosmosDBProviderConfig::default()
     };
-    let provider = CosmosDBProvider::on(shop.view(), &config).await;
+    let provider = CosmosDBProvider::on(shop.clone(), &config).await;
     provider.expect("the container opens");
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
 }

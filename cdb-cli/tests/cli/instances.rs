@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cdb_cli::{Cli, Exit};
-use cdb_provider::documents::{Execution, HistorySegment, Instance, Status};
+use cdb_provider::documents::{Durable, Execution, HistorySegment, Instance, Status};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::{AppErrorKind, Client, ErrorDetails, Event, EventKind};
 
@@ -265,7 +265,7 @@ async fn an_empty_plan_needs_no_confirmation() {
 async fn an_unfetched_start_is_reported_as_queued() {
     let account = Account::start().await;
     let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container().await, &config).await;
+    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
     let client = Client::new(Arc::new(store.expect("the container opens")));
     let started = client.start_orchestration("soon", "Order", "").await;
     started.expect("it is queued");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -39,7 +40,7 @@ async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
 async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_event() {
     let account = Account::start().await;
     let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container().await, &config).await;
+    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
     let store = Arc::new(store.expect("the container opens"));
     let runtime = start(store.clone()).await;
     let client = Client::new(store);

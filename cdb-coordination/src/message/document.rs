@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 use cdb_model::__private::{IdReader, IdWriter};
 use cdb_model::{
     Composite, CompositePath, CompositeShape, CompositeTarget, Container, DecodeError, Direction,
-    Document, DocumentKey, DocumentShape, FieldIndexing, FieldShape, IdError, IdSegment, Indexed,
-    ItemId, MemberOf, PartitionKey, Patchable, Path, QueriedIn, Queryable, Stored, Timestamp,
-    Unindexed, decode,
+    Document, DocumentKey, DocumentShape, FieldCodec, FieldIndexing, FieldShape, IdError,
+    IdSegment, Indexed, ItemId, MemberOf, PartitionKey, Patchable, Path, QueriedIn, Queryable,
+    Stored, Timestamp, Unindexed, decode,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -335,6 +335,10 @@ impl<C: Container> Document for MessageDocument<C> {
         unique_keys: &[],
         ttl: true,
     };
+
+    fn field_codec() -> FieldCodec<Self> {
+        FieldCodec::serde()
+    }
 
     fn key(&self) -> MessageDocumentKey<C> {
         MessageDocumentKey::new(self.content.kind(), self.slot.clone())

@@ -129,7 +129,9 @@ impl<D: Document> Change<'_, D> {
 }
 
 fn is_same<D: Document>(found: &D, wanted: &D) -> bool {
-    match (serde_json::to_value(found), serde_json::to_value(wanted)) {
+    let fields =
+        |document| serde_json::from_str::<serde_json::Value>(&D::field_codec().write(document)?);
+    match (fields(found), fields(wanted)) {
         (Ok(found), Ok(wanted)) => found == wanted,
         _ => false,
     }

@@ -39,6 +39,9 @@ fn document_stub(model: &DocumentModel, private: &TokenStream) -> TokenStream {
         impl #private::Document for #name {
             type Key = #key;
             const SHAPE: &'static #private::DocumentShape = &#shape;
+            fn field_codec() -> #private::FieldCodec<Self> {
+                ::core::unreachable!()
+            }
             fn key(&self) -> Self::Key {
                 ::core::unreachable!()
             }

@@ -47,7 +47,7 @@ documents! {
     ScreamingKebab "SCREAMING-KEBAB-CASE",
 }
 
-fn check<D: Document>(document: &D, rule: &str) {
+fn check<D: Document + Serialize>(document: &D, rule: &str) {
     let written = serde_json::to_value(document).expect("numbers and strings can be serialized");
     let Value::Object(written) = written else {
         panic!("a struct is serialized as an object");

@@ -101,11 +101,7 @@ impl ToTokens for Decode<'_> {
             ) -> #private::Result<Self, #private::DecodeError> {
                 #(
                     if discriminator == <#types as #private::Document>::SHAPE.discriminator {
-                        return #private::decode_fields(
-                            <#types as #private::Document>::SHAPE.name,
-                            json,
-                        )
-                        .map(Self::#variants);
+                        return #private::decode_fields(json).map(Self::#variants);
                     }
                 )*
                 #rest

@@ -27,6 +27,7 @@ impl ToTokens for DocumentImpl<'_> {
             // The span is that of the type, which may not be allowed in a partition key.
             located_at(field.ty.span(), level)
         });
+        let codec = field_codec(name);
         tokens.extend(ttl_checks(model));
         tokens.extend(quote! {
             #[automatically_derived]
@@ -34,6 +35,8 @@ impl ToTokens for DocumentImpl<'_> {
                 type Key = #key;
 
                 const SHAPE: &'static #private::DocumentShape = &#shape;
+
+                #codec
 
                 fn key(&self) -> Self::Key {
                     #key { #(#key_idents: #private::Clone::clone(&self.#key_idents)),* }
@@ -45,6 +48,20 @@ impl ToTokens for DocumentImpl<'_> {
             }
         });
         tokens.extend(queryable(name));
+    }
+}
+
+/// The method that returns the JSON codec. Its call has the span of the name, where the user adds
+/// serde's derives if they are missing.
+fn field_codec(name: &Ident) -> TokenStream {
+    let private = private();
+    let find = quote!((&#private::FindCodec::<Self>::start()).field_codec());
+    let find = located_at(name.span(), find);
+    quote! {
+        fn field_codec() -> #private::FieldCodec<Self> {
+            use #private::{MissingCodec as _, SerdeCodec as _};
+            #find
+        }
     }
 }
 

@@ -1,0 +1,19 @@
+//! A document is stored as JSON, which serde writes and reads.
+
+use cdb_model::{Container, Document};
+
+#[derive(Document)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Shop {
+    Order(Order),
+}
+
+fn main() {}
