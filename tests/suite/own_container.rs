@@ -66,7 +66,7 @@ async fn open_each(
     [
         CosmosDBProvider::on(shop.clone(), config).await,
         CosmosDBProvider::on(shop.clone(), &member).await,
-        CosmosDBProvider::with_leases(shop.view(), config, leases).await,
+        CosmosDBProvider::with_leases(shop.clone(), config, leases).await,
     ]
 }
 
@@ -132,7 +132,7 @@ async fn a_runtime_with_leases_of_its_own_writes_the_gate() {
     let (_emulator, shop) = shop().await;
     let leases = Arc::new(InMemoryLeaseProvider::all());
     let config = CosmosDBProviderConfig::default();
-    let provider = CosmosDBProvider::with_leases(shop.view(), &config, leases).await;
+    let provider = CosmosDBProvider::with_leases(shop.clone(), &config, leases).await;
     provider.expect("the container opens");
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
 }

@@ -278,9 +278,7 @@ async fn an_unfetched_start_is_reported_as_queued() {
 #[tokio::test]
 async fn the_five_newest_earlier_executions_are_listed() {
     let account = Account::start().await;
-    let container = account
-        .container::<cdb_provider::documents::Durable>()
-        .await;
+    let container = account.container::<Durable>().await;
     let again = Instance {
         current_execution_id: 12,
         ..instance("again", "Again", Status::Running, 0)
@@ -315,9 +313,7 @@ async fn the_five_newest_earlier_executions_are_listed() {
 #[tokio::test]
 async fn a_history_shows_child_ids_and_error_messages() {
     let account = Account::start().await;
-    let container = account
-        .container::<cdb_provider::documents::Durable>()
-        .await;
+    let container = account.container::<Durable>().await;
     let parent = instance("parent", "Order", Status::Failed, 0);
     container.create(&parent).await.expect("an instance");
     let event = |event_id, source_event_id, kind| Event {
