@@ -138,7 +138,7 @@ impl DeadLetterSources {
             (PageStart::Messages(from), _) => from,
             (PageStart::Intents(_), None) => None,
             (PageStart::Intents(from), Some(orchestrations)) => {
-                let query = dead_intents().order_by(OutboxIntent::BY_CREATED.asc());
+                let query = dead_intents().order_by(OutboxIntent::BY_CREATED);
                 let run = orchestrations.container.query(query);
                 let page = run.page(rows, from.as_ref()).await?;
                 letters.extend(page.rows.into_iter().map(FoundDeadLetter::Intent));

@@ -1,6 +1,7 @@
 //! The traits of `#[derive(Document)]`: a document type, its key, and a stored document.
 
 use std::fmt;
+use std::ops::Deref;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -116,6 +117,14 @@ pub struct Stored<T> {
     pub etag: ETag,
     /// The service's time of the last write, in whole seconds.
     pub timestamp: Timestamp,
+}
+
+impl<T> Deref for Stored<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.document
+    }
 }
 
 impl<T> Stored<T> {

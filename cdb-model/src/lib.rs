@@ -34,7 +34,7 @@
 //!     // Only indexed paths have filters and sorts; a sort by several paths needs a declared composite.
 //!     let large = Query::<Order>::in_partition("ada")
 //!         .filter(Order::TOTAL_CENTS.gt(10_000_u64))
-//!         .order_by(Order::BY_TOTAL.desc());
+//!         .order_by(Order::BY_TOTAL.reversed());
 //!     let policy = Shop::definition().indexing_policy;
 //!     assert!(large.explain(&policy, "type").is_served());
 //!

@@ -46,7 +46,7 @@ fn explained(query: &Query<Ticket>, expected: &Expect) {
 fn a_declared_composite_serves_a_sort_and_its_reverse() {
     let query = Query::<Ticket>::across_partitions()
         .filter(Ticket::STATE.eq("open"))
-        .order_by(Ticket::BY_AGE.desc());
+        .order_by(Ticket::BY_AGE.reversed());
     explained(
         &query,
         &expect![[r#"
@@ -103,7 +103,7 @@ fn without_its_index_a_query_scans_and_its_sort_is_refused() {
     let mut policy = IndexingPolicy::of::<Desk>();
     policy.included_paths.clear();
     policy.composite_indexes.clear();
-    let query = Query::<Ticket>::across_partitions().order_by(Ticket::BY_AGE.asc());
+    let query = Query::<Ticket>::across_partitions().order_by(Ticket::BY_AGE);
     let explanation = query.explain(&policy, "type");
     assert!(!explanation.is_served());
     assert_eq!(explanation.refused, ["/type, /state, /openedAt"]);

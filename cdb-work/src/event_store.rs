@@ -207,8 +207,8 @@ impl EventStore {
         let query = Query::<StreamEvent>::in_partition(self.partition_of(stream))
             .filter(StreamEvent::STREAM.eq(stream))
             .filter(StreamEvent::VERSION.gt(after))
-            .order_by(StreamEvent::BY_VERSION.asc())
-            .top(most);
+            .order_by(StreamEvent::BY_VERSION)
+            .limit(most);
         let rows = self.container.query(query).all().await?;
         match rows.first() {
             // The newest event is never deleted, so a deletion always shows as a gap.
@@ -237,8 +237,8 @@ impl EventStore {
             let query = Query::<StreamEvent>::in_partition(partition.as_str())
                 .filter(StreamEvent::STREAM.eq(stream))
                 .filter(StreamEvent::VERSION.le(last))
-                .order_by(StreamEvent::BY_VERSION.asc())
-                .top(DELETED_AT_ONCE);
+                .order_by(StreamEvent::BY_VERSION)
+                .limit(DELETED_AT_ONCE);
             let rows = self.container.latest_committed().query(query).all().await?;
             let Some(first) = rows.first() else {
                 return Ok(deleted);

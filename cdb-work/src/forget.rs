@@ -81,7 +81,7 @@ impl Inner {
         let query = Query::<WorkStream>::in_partition(name.as_str())
             .filter(WorkStream::TOUCHED.lt(before))
             .order_by(WorkStream::TOUCHED.asc())
-            .top(MOST_FORGOTTEN);
+            .limit(MOST_FORGOTTEN);
         let found = self.container.query(query).row_by_row().all().await?;
         let found = Rows::apart(found);
         found.unreadable.iter().for_each(report);

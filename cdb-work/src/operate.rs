@@ -27,7 +27,7 @@ impl WorkCoordinator {
         let query = Query::<WorkMessage>::across_partitions()
             .filter(WorkMessage::DEAD_SINCE.is_defined())
             .order_by(WorkMessage::DEAD_SINCE.asc())
-            .top(most);
+            .limit(most);
         let rows = self.inner.container.query(query).row_by_row().all().await?;
         let messages = rows.into_iter().filter_map(|row| match row {
             Ok(row) => Some(row.document),

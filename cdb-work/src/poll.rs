@@ -148,8 +148,8 @@ impl Inner {
             query = query.filter(WorkMessage::PARTITION.is_in(held.names(self)));
         }
         let query = query
-            .order_by(WorkMessage::BY_WAITING.asc())
-            .top(poller.page);
+            .order_by(WorkMessage::BY_WAITING)
+            .limit(poller.page);
         let found = if poller.sweeping.is_some() {
             let latest = self.container.latest_committed();
             latest.query(query).row_by_row().all().await?

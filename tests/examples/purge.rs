@@ -75,7 +75,7 @@ async fn main() -> Result<(), Failure> {
         let step = Step::begin(container);
         let newest = Query::<Instance>::across_partitions()
             .filter(Instance::STATUS.eq(status.clone()))
-            .order_by(Instance::BY_CREATED.desc());
+            .order_by(Instance::BY_CREATED.reversed());
         let page = container.query(newest).page(50, None).await?;
         step.end(&format!("a list of {} {status}", page.rows.len()));
     }

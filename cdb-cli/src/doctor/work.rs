@@ -143,8 +143,8 @@ async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Fin
     let now = container.now();
     let due = Query::<OrchestratorItem>::across_partitions()
         .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now))
-        .order_by(OrchestratorItem::BY_DUE.asc())
-        .top(SAMPLE)
+        .order_by(OrchestratorItem::BY_DUE)
+        .limit(SAMPLE)
         .values(OrchestratorItem::INSTANCE_ID);
     let ids: BTreeSet<String> = container.query(due).all().await?.into_iter().collect();
     let mut findings = Vec::new();
@@ -189,12 +189,12 @@ async fn stuck_activities(container: &ContainerClient<Durable>) -> Result<Vec<Fi
     let now = container.now();
     let oldest = Query::<WorkerItem>::across_partitions()
         .filter(WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
-        .order_by(WorkerItem::BY_DUE.asc())
-        .top(SAMPLE);
+        .order_by(WorkerItem::BY_DUE)
+        .limit(SAMPLE);
     let latest = Query::<WorkerItem>::across_partitions()
         .filter(WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
-        .order_by(WorkerItem::BY_DUE.desc())
-        .top(SAMPLE);
+        .order_by(WorkerItem::BY_DUE.reversed())
+        .limit(SAMPLE);
     let (oldest, latest) =
         futures::try_join!(container.query(oldest).all(), container.query(latest).all())?;
     let mut seen = BTreeSet::new();

@@ -106,7 +106,7 @@ pub(crate) async fn list(
 ) -> Result<Page, Failure> {
     let query = Query::<Instance>::across_partitions()
         .filter(filter.filter())
-        .order_by(Instance::BY_CREATED.desc());
+        .order_by(Instance::BY_CREATED.reversed());
     let (mut instances, mut examined, mut from) = (Vec::new(), 0, from);
     loop {
         // A page holds the missing rows only, so that the continuation points behind the last

@@ -40,7 +40,7 @@ pub(crate) async fn read(
 ) -> Result<Outbox, Failure> {
     let query = Query::<OutboxIntent>::across_partitions()
         .filter(OutboxIntent::CREATED_AT.lt(NEVER))
-        .order_by(OutboxIntent::BY_CREATED.asc());
+        .order_by(OutboxIntent::BY_CREATED);
     let page = container.query(query).page(rows, from).await?;
     let intents = page.rows.into_iter().map(|stored| intent(stored.document));
     Ok(Outbox {

@@ -126,15 +126,15 @@ async fn oldest(container: &ContainerClient<Durable>) -> Result<Oldest, cdb_clie
     let now = container.now();
     let message = Query::<OrchestratorItem>::across_partitions()
         .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now))
-        .order_by(OrchestratorItem::BY_DUE.asc())
-        .top(SAMPLE);
+        .order_by(OrchestratorItem::BY_DUE)
+        .limit(SAMPLE);
     let activity = Query::<WorkerItem>::across_partitions()
         .filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, now))
-        .order_by(WorkerItem::BY_DUE.asc())
-        .top(1);
+        .order_by(WorkerItem::BY_DUE)
+        .limit(1);
     let intent = undelivered()
-        .order_by(OutboxIntent::BY_CREATED.asc())
-        .top(1);
+        .order_by(OutboxIntent::BY_CREATED)
+        .limit(1);
     let (messages, activity, intent) = try_join!(
         container.query(message).all(),
         container

@@ -46,7 +46,7 @@ pub(crate) async fn read(
             }
             let children = Query::<Instance>::across_partitions()
                 .filter(Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some)))
-                .order_by(Instance::BY_CREATED.asc());
+                .order_by(Instance::BY_CREATED);
             for child in container.query(children).all().await? {
                 let child = child.document;
                 let Some(parent) = child.parent_instance_id.clone() else {

@@ -79,7 +79,7 @@ async fn another_process_continues_pages_without_loss_or_repetition() {
         assert_eq!(paged(&account, &sorted, size).await, all, "pages of {size}");
     }
     assert_eq!(
-        paged(&account, &sorted.clone().top(33), 10).await,
+        paged(&account, &sorted.clone().limit(33), 10).await,
         all[..33]
     );
     let mut unsorted = paged(&account, &Query::across_partitions(), 9).await;
@@ -151,7 +151,7 @@ async fn top_across_partitions_costs_one_page_of_each() {
     let first = Query::<Order>::across_partitions()
         .filter(Order::STATUS.eq("new"))
         .order_by(Order::PLACED_AT.asc())
-        .top(5);
+        .limit(5);
     let rows = shop.query(first).all().await.unwrap();
     let times: Vec<u64> = rows.iter().map(|row| row.document.placed_at).collect();
     let expected: Vec<u64> = expected(|order| order.status == "new")
@@ -192,7 +192,7 @@ async fn per_range_returns_the_rows_of_each_range() {
     let shop = stocked(&account).await;
     let some = Query::<Order>::across_partitions()
         .order_by(Order::PLACED_AT.asc())
-        .top(3);
+        .limit(3);
     let answers = shop.query(some).per_range().await.unwrap();
     assert_eq!(answers.len(), shop.ranges().await.unwrap().len());
     for answer in answers {

@@ -88,7 +88,7 @@ impl NegotiationStore {
     ) -> Result<Vec<Held>, LeaseError> {
         let query = Query::across_partitions()
             .filter(ContractNegotiation::STATE.eq(state))
-            .order_by(ContractNegotiation::BY_AGE.asc());
+            .order_by(ContractNegotiation::BY_AGE);
         self.leases.take_next(query, count).await
     }
 

@@ -91,7 +91,7 @@ where
             .filter(
                 MessageDocument::<C>::RECEIVE_DUE.le(self.container.now() + self.config.reserved),
             )
-            .order_by(MessageDocument::<C>::BY_RECEIVE_DUE.asc());
+            .order_by(MessageDocument::<C>::BY_RECEIVE_DUE);
         let run = self.container.query(query).page_size(PAGE).row_by_row();
         let mut pages = run.pages();
         let mut waits = false;

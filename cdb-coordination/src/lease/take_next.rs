@@ -55,7 +55,7 @@ where
 {
     /// Leases up to `count` free documents that match `query` and returns them in the order of the
     /// query. Without an order, documents that have been free for longest come first. The query may
-    /// cover one partition or all; its `top` is ignored. Competitors share the oldest documents in
+    /// cover one partition or all; its `limit` is ignored. Competitors share the oldest documents in
     /// no particular order.
     ///
     /// Returns fewer documents, or none, when no more are free or competitors were faster. Call
@@ -229,7 +229,7 @@ fn window(wanted: usize, width: usize) -> usize {
 }
 
 fn top<D: Queryable>(query: Query<D>, rows: usize) -> Query<D> {
-    query.top(u32::try_from(rows).unwrap_or(u32::MAX))
+    query.limit(u32::try_from(rows).unwrap_or(u32::MAX))
 }
 
 /// Picks an element at random.

@@ -44,7 +44,7 @@ where
     async fn look_for_arrivals(&self) {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::RECEIVE_DUE.le(self.container.now()))
-            .order_by(MessageDocument::<C>::BY_RECEIVE_DUE.asc());
+            .order_by(MessageDocument::<C>::BY_RECEIVE_DUE);
         match find(&self.container, query, FOUND).await {
             Ok(found) => {
                 self.dead_letter_unreadable(Side::Inbox, &found.unreadable)

@@ -131,7 +131,7 @@ where
     pub async fn list(&self, after: Timestamp, most: u32) -> Result<Vec<DeadLetter>, Error> {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(after))
-            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT.asc());
+            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let found = find(&self.container, query, most).await?;
         for unreadable in &found.unreadable {
@@ -152,7 +152,7 @@ where
     ) -> Result<Page<DeadLetter>, Error> {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(Timestamp::default()))
-            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT.asc());
+            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT);
         let page = self.container.query(query).page(rows, from).await?;
         Ok(Page {
             rows: page.rows.iter().filter_map(DeadLetter::new).collect(),

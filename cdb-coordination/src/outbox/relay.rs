@@ -79,7 +79,7 @@ where
     async fn find_due(&self, most: usize) -> Result<Vec<Stored<MessageDocument<C>>>, Error> {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::SEND_DUE.le(self.container.now()))
-            .order_by(MessageDocument::<C>::BY_SEND_DUE.asc());
+            .order_by(MessageDocument::<C>::BY_SEND_DUE);
         let found = find(&self.container, query, most).await?;
         self.dead_letter_unreadable(Side::Outbox, &found.unreadable)
             .await;

@@ -39,7 +39,7 @@ async fn the_oldest_documents_of_all_partitions_come_first() {
     let leases = leases(&account.shop().await, "worker");
     let query = Query::across_partitions()
         .filter(open())
-        .order_by(Order::BY_AGE.asc());
+        .order_by(Order::BY_AGE);
     let first = leases.take_next(query.clone(), 5).await.unwrap();
     assert_eq!(numbers(&first), [39, 38, 37, 36, 35]);
     let next = leases.take_next(query.clone(), 5).await.unwrap();
@@ -208,7 +208,7 @@ async fn unreadable_documents_are_skipped() {
     for _ in 0..3 {
         let open = Query::<Order>::across_partitions()
             .filter(Order::STATE.eq("open"))
-            .order_by(Order::BY_AGE.asc());
+            .order_by(Order::BY_AGE);
         taken.extend(leases.take_next(open, 2).await.unwrap());
     }
     let numbers: Vec<u64> = taken.iter().map(|order| order.document().number).collect();

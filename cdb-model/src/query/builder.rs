@@ -29,7 +29,7 @@ use crate::shape::CompositeTarget;
 ///     Query::in_partition(customer)
 ///         .filter(Order::TOTAL_CENTS.gt(0_u64))
 ///         .order_by(Order::TOTAL_CENTS.asc())
-///         .top(10)
+///         .limit(10)
 /// }
 ///
 /// fn all_types(customer: &str) -> Query<Shop> {
@@ -103,14 +103,14 @@ impl<T: Queryable> Query<T> {
 
     /// Sets the order. The last call counts.
     #[must_use]
-    pub fn order_by(mut self, order: Order<T>) -> Self {
-        self.parts.order = order.terms;
+    pub fn order_by(mut self, order: impl Into<Order<T>>) -> Self {
+        self.parts.order = order.into().terms;
         self
     }
 
     /// Sets the order, unless it is set.
     #[must_use]
-    pub fn or_order_by(self, order: Order<T>) -> Self {
+    pub fn or_order_by(self, order: impl Into<Order<T>>) -> Self {
         if self.parts.order.is_empty() {
             self.order_by(order)
         } else {
@@ -118,14 +118,14 @@ impl<T: Queryable> Query<T> {
         }
     }
 
-    /// Limits the number of rows.
+    /// Limits the number of rows, of all partitions together.
     #[must_use]
-    pub fn top(mut self, rows: u32) -> Self {
+    pub fn limit(mut self, rows: u32) -> Self {
         self.parts.top = Some(rows);
         self
     }
 
-    /// Returns the number of documents instead of the documents. Ignores order and `top`.
+    /// Returns the number of documents instead of the documents. Ignores order and `limit`.
     pub fn count(self) -> CountQuery<T> {
         CountQuery {
             query: self,
@@ -134,7 +134,7 @@ impl<T: Queryable> Query<T> {
     }
 
     /// Returns the sum of a path over all documents instead of the documents. Ignores order and
-    /// `top`.
+    /// `limit`.
     pub fn sum<V, I, M>(self, path: Path<T, V, I, M>) -> CountQuery<T>
     where
         V: Summand,

@@ -72,13 +72,9 @@ impl<D> Composite<D> {
         }
     }
 
-    /// Sorts in the declared directions.
-    pub fn asc(self) -> Order<D> {
-        self.sorted(|direction| direction)
-    }
-
-    /// Sorts in the reverse of the declared directions.
-    pub fn desc(self) -> Order<D> {
+    /// Sorts in the reverse of the declared directions. The composite itself is the sort in the
+    /// declared directions: `order_by(Order::NEWEST)`.
+    pub fn reversed(self) -> Order<D> {
         self.sorted(Direction::reversed)
     }
 
@@ -88,6 +84,13 @@ impl<D> Composite<D> {
             direction: turn(path.direction),
         });
         Order::from_terms(terms.collect())
+    }
+}
+
+impl<D> From<Composite<D>> for Order<D> {
+    /// Sorts in the declared directions.
+    fn from(composite: Composite<D>) -> Self {
+        composite.sorted(|direction| direction)
     }
 }
 

@@ -43,7 +43,7 @@ fn a_composite_keeps_its_paths_and_directions() {
 
 #[test]
 fn every_composite_has_a_sort() {
-    let sorted = |order| {
+    let sorted = |order: cdb_model::Order<Order>| {
         let query = Query::<Order>::in_partition("c").order_by(order);
         let sql = Fetch::<Shop>::statement(&query).expect("it is valid").sql;
         sql.split_once("ORDER BY ")
@@ -51,11 +51,11 @@ fn every_composite_has_a_sort() {
             .unwrap_or_default()
     };
     assert_eq!(
-        sorted(Order::BY_TOTAL.asc()),
+        sorted(Order::BY_TOTAL.into()),
         r#"c["kind"] ASC, c["totalCents"] DESC, c["number"] ASC"#
     );
     assert_eq!(
-        sorted(Order::BY_NUMBER.desc()),
+        sorted(Order::BY_NUMBER.reversed()),
         r#"c["number"] DESC, c["totalCents"] DESC"#
     );
 }

@@ -228,8 +228,8 @@ fn a_ttl_field_enables_expiry_and_unique_keys_are_collected() {
 fn queries_filter_by_their_type() {
     let query = Query::<Order>::in_partition("c")
         .filter(Order::STATE.eq(State::Open) & Order::TAGS.contains("gift"))
-        .order_by(Order::BY_TOTAL.desc())
-        .top(5);
+        .order_by(Order::BY_TOTAL.reversed())
+        .limit(5);
     let statement = Fetch::<Shop>::statement(&query).expect("it is valid");
     expect![[r#"SELECT TOP 5 * FROM c WHERE (c["kind"] = @p0 AND c["state"] = @p1 AND ARRAY_CONTAINS(c["tags"], @p2)) ORDER BY c["kind"] DESC, c["state"] DESC, c["totalCents"] ASC"#]]
         .assert_eq(&statement.sql);

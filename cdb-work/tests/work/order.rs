@@ -337,7 +337,7 @@ async fn no_query_of_the_coordinator_scans() {
     let waiting = Query::<WorkMessage>::across_partitions()
         .filter(WorkMessage::WAITING_SINCE.ge(Timestamp::default()))
         .filter(WorkMessage::PARTITION.is_in(names))
-        .order_by(WorkMessage::BY_WAITING.asc());
+        .order_by(WorkMessage::BY_WAITING);
     let streams = Query::<WorkStream>::across_partitions()
         .filter(WorkStream::PARTITION.is_in(names))
         .filter(WorkStream::STREAM.is_in(["a"]));

@@ -52,7 +52,7 @@ async fn main() -> Result<(), Failure> {
     // Served by the composite index of `Order`. An unindexed field would not compile here.
     let open = Query::<Order>::across_partitions()
         .filter(Order::STATE.eq(OrderState::Open))
-        .order_by(Order::BY_TOTAL.desc());
+        .order_by(Order::BY_TOTAL.reversed());
     print!(
         "{}",
         open.explain(Shop::definition().indexing_policy(), Shop::DISCRIMINATOR)

@@ -32,7 +32,7 @@ impl Polled for Activities {
 
     fn query(scope: &Scope, due: Filter<WorkerItem>) -> Query<WorkerItem> {
         let query = Query::across_partitions().filter(scope.filter(due));
-        query.order_by(WorkerItem::BY_DUE.asc())
+        query.order_by(WorkerItem::BY_DUE)
     }
 
     fn visible_at(item: &WorkerItem) -> Timestamp {

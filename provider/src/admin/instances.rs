@@ -30,9 +30,9 @@ async fn ids(
 ) -> Result<Vec<String>> {
     let mut query = Query::<Instance>::across_partitions()
         .filter(filter)
-        .order_by(Instance::BY_CREATED.desc());
+        .order_by(Instance::BY_CREATED.reversed());
     if let Some(limit) = limit {
-        query = query.top(limit);
+        query = query.limit(limit);
     }
     ids_of(container, query.values(Instance::INSTANCE_ID)).await
 }

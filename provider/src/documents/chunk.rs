@@ -233,7 +233,7 @@ fn fitting(text: &str) -> usize {
 /// client.start_orchestration("import-1", "Import", "x".repeat(3_000_000)).await?;
 ///
 /// // The commit that crashed longest ago, if one did. This one has come to its end.
-/// let lost = Query::<Spill>::across_partitions().order_by(Spill::BY_CREATED.asc()).top(1);
+/// let lost = Query::<Spill>::across_partitions().order_by(Spill::BY_CREATED).limit(1);
 /// assert!(store.container().query(lost).first().await?.is_none());
 /// # Ok(()) }
 /// ```

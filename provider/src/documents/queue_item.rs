@@ -173,8 +173,8 @@ impl OrchestratorItem {
 /// // Finds the activity that has waited longest for a machine with a GPU.
 /// let waits = Query::<WorkerItem>::across_partitions()
 ///     .filter(WorkerItem::TAG.eq(Some("gpu".to_owned())) & WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
-///     .order_by(WorkerItem::BY_DUE.asc())
-///     .top(1);
+///     .order_by(WorkerItem::BY_DUE)
+///     .limit(1);
 /// let oldest = store.container().query(waits).first().await?.expect("one waits");
 /// assert_eq!((&*oldest.document.instance_id, oldest.document.activity_id), ("film-1", 2));
 /// # Ok(()) }

@@ -23,8 +23,8 @@ impl CosmosDBProvider {
     ) -> Result<Vec<Stored<OutboxIntent>>, ProviderError> {
         let query = Query::<OutboxIntent>::across_partitions()
             .filter(OutboxIntent::CREATED_AT.ge(NEVER))
-            .order_by(OutboxIntent::BY_CREATED.asc())
-            .top(most);
+            .order_by(OutboxIntent::BY_CREATED)
+            .limit(most);
         let found = self.container().query(query).row_by_row().all().await;
         let found = found.in_operation("undeliverable")?;
         // An undecodable intent is reported when it becomes a dead letter.

@@ -107,7 +107,7 @@ impl Search<'_> {
         );
         Query::across_partitions()
             .filter(filter)
-            .order_by(OutboxIntent::BY_CREATED.asc())
+            .order_by(OutboxIntent::BY_CREATED)
     }
 
     /// Returns a found intent if this runtime delivers it now. Turns an undecodable one into a dead

@@ -132,7 +132,7 @@ impl ProbeState {
 
 /// Probes a single physical partition: one row proves that any item is due.
 async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> Result<DueItems> {
-    let query = query(services, &share.part_of_all(), &nothing).top(1);
+    let query = query(services, &share.part_of_all(), &nothing).limit(1);
     let rows = services.container().query(query).row_by_row().all().await?;
     Ok(if rows.is_empty() {
         nothing

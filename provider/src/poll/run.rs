@@ -103,7 +103,7 @@ impl<Q: Polled> Poll<'_, Q> {
         let request = window.next_request(&range, self.rows);
         let now = self.services.store.now();
         let due = Q::due_in(&self.share.part(&range), request.from, now);
-        let query = Q::query(self.wanted, due).top(request.rows);
+        let query = Q::query(self.wanted, due).limit(request.rows);
         let sent_at = Instant::now();
         let read = self.services.container().query(query).in_range(&range);
         let read = read.row_by_row().all();

@@ -112,8 +112,8 @@ pub(crate) async fn sweep(store: &Store) {
     let before = store.now() - store.orphan_age;
     let query = Query::<Spill>::across_partitions()
         .filter(Spill::CREATED_AT.le(before))
-        .order_by(Spill::BY_CREATED.asc())
-        .top(SWEEP_SPILLS);
+        .order_by(Spill::BY_CREATED)
+        .limit(SWEEP_SPILLS);
     let found = match store.container.query(query).row_by_row().all().await {
         Ok(found) => store.corrupt_documents.readable(found),
         Err(error) => {

@@ -300,8 +300,8 @@ async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Rea
     }
     let messages = Query::<OrchestratorItem>::in_partition(instance_id)
         .filter(due())
-        .order_by(OrchestratorItem::BY_DUE.asc())
-        .top(MAX_LOADED_MESSAGES);
+        .order_by(OrchestratorItem::BY_DUE)
+        .limit(MAX_LOADED_MESSAGES);
     let state = in_partition().filter(state);
     let state = container.query(state).row_by_row().all();
     let messages = container.query(messages).row_by_row().all();

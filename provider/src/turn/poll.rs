@@ -34,7 +34,7 @@ impl Polled for Instances {
 
     fn query((): &(), due: Filter<OrchestratorItem>) -> Query<OrchestratorItem> {
         let query = Query::across_partitions().filter(due);
-        query.order_by(OrchestratorItem::BY_DUE.asc())
+        query.order_by(OrchestratorItem::BY_DUE)
     }
 
     fn visible_at(item: &OrchestratorItem) -> Timestamp {

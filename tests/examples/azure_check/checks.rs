@@ -293,7 +293,7 @@ impl Check<'_> {
         for range in &ranges {
             let due = OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, NEVER);
             let query = Query::<OrchestratorItem>::across_partitions().filter(due);
-            let query = query.order_by(OrchestratorItem::BY_DUE.asc()).top(8);
+            let query = query.order_by(OrchestratorItem::BY_DUE).limit(8);
             let rows = self.container.query(query).in_range(range).all().await?;
             let times: Vec<_> = rows.iter().map(|row| row.document.visible_at).collect();
             if !times.is_sorted() {

@@ -247,7 +247,7 @@ impl Chosen {
                     .count();
                 let some = Query::<Instance>::across_partitions()
                     .filter(ended(before))
-                    .top(LISTED);
+                    .limit(LISTED);
                 let container = &orchestrations.container;
                 let (count, some) =
                     try_join!(container.query(counts).all(), container.query(some).all())?;
