@@ -62,16 +62,30 @@ impl Orchestrations {
         }
     }
 
+    /// Whether the instance exists or its start is queued.
+    pub(crate) async fn is_known(&self, id: &str) -> Result<bool, Failure> {
+        let found = self.container.read(&InstanceKey::new(id)).await?;
+        if found.is_some_and(|instance| instance.is_created()) {
+            return Ok(true);
+        }
+        Ok(!self.queued(id).await?.is_empty())
+    }
+
+    /// Reads the messages for an instance that are not consumed.
+    async fn queued(&self, id: &str) -> Result<Vec<OrchestratorItem>, Failure> {
+        let messages = Query::<OrchestratorItem>::in_partition(id);
+        let messages = self.container.query(messages).all().await?;
+        let messages = messages.into_iter().map(|stored| stored.document);
+        Ok(messages
+            .filter(|message| message.visible_at < NEVER)
+            .collect())
+    }
+
     /// Returns the finding for an instance that does not exist, or that is still a message in a
     /// queue.
     async fn missing(&self, id: &str, pending: Option<&Instance>) -> Result<Failure, Failure> {
-        let messages = Query::<OrchestratorItem>::in_partition(id);
-        let messages = self.container.query(messages).all().await?;
-        let mut waiting = messages
-            .into_iter()
-            .map(|stored| stored.document)
-            .filter(|message| message.visible_at < NEVER);
-        let Some(first) = waiting.next() else {
+        let queued = self.queued(id).await?;
+        let Some(first) = queued.first() else {
             return Ok(Failure::finding(format!("instance `{id}` does not exist")));
         };
         let attempts = pending.and_then(|instance| instance.attempts.values().copied().max());

@@ -54,13 +54,26 @@ impl<'a> Console<'a> {
         self.text(&json)
     }
 
+    /// Writes one of several answers in one line: as text or, with `--json`, as JSON. The reader
+    /// receives it at once.
+    pub(crate) fn line<T: Serialize + fmt::Display>(&mut self, answer: &T) -> Result<(), Failure> {
+        if self.json {
+            let json = serde_json::to_string(answer).map_err(|error| {
+                Failure::service(format!("the answer cannot be written: {error}"))
+            })?;
+            self.text(&json)?;
+        } else {
+            self.text(&answer.to_string())?;
+        }
+        self.flush()
+    }
+
     /// Writes a text and a line break to standard output.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         Ok(writeln!(self.out, "{}", sanitized(text.trim_end()))?)
     }
 
-    /// Flushes standard output, before a command that runs until it is stopped.
-    #[cfg(feature = "dashboard")]
+    /// Flushes standard output, before a command waits or runs until it is stopped.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }

@@ -147,9 +147,7 @@ impl Inner {
         if held.0.len() < usize::from(self.config.partitions.count()) {
             query = query.filter(WorkMessage::PARTITION.is_in(held.names(self)));
         }
-        let query = query
-            .order_by(WorkMessage::BY_WAITING)
-            .limit(poller.page);
+        let query = query.order_by(WorkMessage::BY_WAITING).limit(poller.page);
         let found = if poller.sweeping.is_some() {
             let latest = self.container.latest_committed();
             latest.query(query).row_by_row().all().await?

@@ -104,9 +104,7 @@ pub(super) async fn instance(
     Path(id): Path<String>,
 ) -> Answer<detail::Detail> {
     let found = dashboard.orchestrations.instance(&id).await?;
-    Ok(Json(
-        detail::read(&dashboard.orchestrations.container, found).await?,
-    ))
+    Ok(Json(detail::read(&dashboard.orchestrations, found).await?))
 }
 
 /// The requested events.

@@ -14,8 +14,10 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::instances::Row;
+use super::waits::{self, Wait};
 use super::work_item::{describe, shown};
 use crate::exit::Failure;
+use crate::orchestrations::Orchestrations;
 use crate::output::short;
 use crate::time::{span, utc};
 
@@ -29,6 +31,8 @@ pub(crate) struct Detail {
     #[serde(flatten)]
     pub row: Row,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_status: Option<String>,
@@ -36,6 +40,8 @@ pub(crate) struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_until: Option<Timestamp>,
     pub slot: u8,
+    /// What the instance waits for, in the order of its history.
+    pub waits: Vec<Wait>,
     /// Earlier executions, newest first.
     pub executions: Vec<PastExecution>,
     pub messages: Vec<Message>,
@@ -46,6 +52,9 @@ pub(crate) struct Detail {
     pub sessions: Vec<SessionLock>,
     /// The service's time of the read.
     pub now: Timestamp,
+    /// Whether the text form shows inputs and outputs whole.
+    #[serde(skip)]
+    pub full: bool,
 }
 
 /// An execution that a later one has replaced.
@@ -112,10 +121,11 @@ pub(crate) struct SessionLock {
 
 /// Reads the documents of an instance.
 pub(crate) async fn read(
-    container: &ContainerClient<Durable>,
+    orchestrations: &Orchestrations,
     instance: Instance,
 ) -> Result<Detail, Failure> {
-    let id = &*instance.instance_id;
+    let (id, container) = (&*instance.instance_id, &orchestrations.container);
+    let awaited = waits::read(orchestrations, &instance).await?;
     let messages = container.query(Query::<OrchestratorItem>::in_partition(id));
     let (messages, activities, executions, outgoing, sessions, values, changes) = try_join!(
         messages.all(),
@@ -129,6 +139,8 @@ pub(crate) async fn read(
     let now = container.now();
     Ok(Detail {
         slot: cdb_provider::documents::dispatch_slot(id),
+        input: awaited.input,
+        waits: awaited.waits,
         output: instance.output.as_ref().map(shown),
         custom_status: instance.custom_status.clone(),
         locked_until: locked_until(&instance, now),
@@ -143,6 +155,7 @@ pub(crate) async fn read(
         sessions: sessions.into_iter().map(session_lock).collect(),
         row: Row::of(instance),
         now,
+        full: false,
     })
 }
 
@@ -249,6 +262,9 @@ fn merged(values: Vec<KeyValue>, changes: Vec<KeyValueDelta>) -> Vec<KeyAndValue
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state(f)?;
+        for wait in &self.waits {
+            writeln!(f, "waits for: {wait}")?;
+        }
         for message in &self.messages {
             write!(
                 f,
@@ -352,6 +368,7 @@ impl Detail {
         }
         writeln!(f, "slot:          {}", self.slot)?;
         for (label, text) in [
+            ("input:        ", &self.input),
             ("custom status:", &self.custom_status),
             (
                 if row.status == Status::Failed {
@@ -363,7 +380,10 @@ impl Detail {
             ),
         ] {
             if let Some(text) = text {
-                writeln!(f, "{label} {}", short(text, 400))?;
+                match self.full {
+                    true => writeln!(f, "{label} {text}")?,
+                    false => writeln!(f, "{label} {}", short(text, 400))?,
+                }
             }
         }
         Ok(())

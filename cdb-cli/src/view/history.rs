@@ -27,6 +27,9 @@ pub(crate) struct History {
     pub events: Vec<EventRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bars: Vec<Bar>,
+    /// Whether the text form shows inputs, results and errors whole.
+    #[serde(skip)]
+    pub full: bool,
 }
 
 /// One event.
@@ -79,7 +82,7 @@ pub(crate) enum Lane {
 
 /// An event in its stored form, for all kinds of events.
 #[derive(Deserialize)]
-struct RawEvent {
+pub(super) struct RawEvent {
     event_id: u64,
     source_event_id: Option<u64>,
     timestamp_ms: u64,
@@ -133,6 +136,7 @@ pub(crate) async fn read(
         total: events.len(),
         events: rows.map(event_row).collect(),
         bars,
+        full: false,
     })
 }
 
@@ -147,7 +151,7 @@ impl History {
     }
 }
 
-fn raw_event(event: &Event) -> Result<RawEvent, Failure> {
+pub(super) fn raw_event(event: &Event) -> Result<RawEvent, Failure> {
     let raw = serde_json::to_value(event).and_then(serde_json::from_value::<RawEvent>);
     let mut raw = raw.map_err(|error| {
         Failure::service(format!("event {} cannot be read: {error}", event.event_id))
@@ -214,7 +218,7 @@ async fn turns(
     Ok(first)
 }
 
-fn bars(events: &[RawEvent], turns: &[u64]) -> Vec<Bar> {
+pub(super) fn bars(events: &[RawEvent], turns: &[u64]) -> Vec<Bar> {
     let open = |event: &RawEvent| lane(&event.r#type).map(|lane| bar(event, lane));
     let mut bars: Vec<Bar> = events.iter().filter_map(open).collect();
     for event in events {
@@ -311,18 +315,33 @@ impl fmt::Display for History {
             self.execution,
             self.total
         )?;
-        let rows = self.events.iter().map(|event| {
-            let of = event.of.map(|of| format!(" of #{of}")).unwrap_or_default();
-            let name = event.name.as_deref().unwrap_or_default();
-            let what = format!("{}{of} {}", event.kind, short(name, 60));
-            vec![
-                format!("#{}", event.id),
-                utc(event.at),
-                what.trim_end().to_owned(),
-                short(&event.detail, 120),
-            ]
-        });
+        let rows = self.events.iter().map(|event| event.cells(self.full));
         let rows: Vec<Vec<String>> = rows.collect();
         f.write_str(&table(&["EVENT", "AT", "WHAT", "WITH"], &rows))
+    }
+}
+
+impl EventRow {
+    fn cells(&self, full: bool) -> Vec<String> {
+        let of = self.of.map(|of| format!(" of #{of}")).unwrap_or_default();
+        let name = self.name.as_deref().unwrap_or_default();
+        let what = format!("{}{of} {}", self.kind, short(name, 60));
+        let detail = if full {
+            self.detail.clone()
+        } else {
+            short(&self.detail, 120)
+        };
+        vec![
+            format!("#{}", self.id),
+            utc(self.at),
+            what.trim_end().to_owned(),
+            detail,
+        ]
+    }
+}
+
+impl fmt::Display for EventRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.cells(false).join("  ").trim_end())
     }
 }

@@ -9,4 +9,5 @@ pub(crate) mod members;
 pub(crate) mod outbox;
 pub(crate) mod queues;
 pub(crate) mod tree;
+pub(crate) mod waits;
 pub(crate) mod work_item;

@@ -132,9 +132,7 @@ async fn oldest(container: &ContainerClient<Durable>) -> Result<Oldest, cdb_clie
         .filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, now))
         .order_by(WorkerItem::BY_DUE)
         .limit(1);
-    let intent = undelivered()
-        .order_by(OutboxIntent::BY_CREATED)
-        .limit(1);
+    let intent = undelivered().order_by(OutboxIntent::BY_CREATED).limit(1);
     let (messages, activity, intent) = try_join!(
         container.query(message).all(),
         container

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_cli::Exit;
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
@@ -85,5 +86,69 @@ async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_even
             && shown.out.contains("output:        hello ada yes"),
         "{shown:?}"
     );
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orchestration_is_started_watched_and_awaited() {
+    let account = Account::start().await;
+    let config = CosmosDBProviderConfig::default();
+    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
+    let runtime = start(Arc::new(store.expect("the container opens"))).await;
+    let started = account
+        .cdb(&["instances", "start", "family", "Family", "ada"])
+        .await;
+    assert_eq!(started.exit, Exit::Ok, "{started:?}");
+    let again = account
+        .cdb(&["instances", "start", "family", "Family", "ada"])
+        .await;
+    assert_eq!(again.exit, Exit::Usage, "{again:?}");
+    let open = account
+        .cdb(&["instances", "wait", "family", "--for", "1s"])
+        .await;
+    assert_eq!(open.exit, Exit::Finding, "{open:?}");
+    let mut shown = account.cdb(&["instances", "show", "family"]).await;
+    while !shown.out.contains("waits for: event Approved, since ") {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        shown = account.cdb(&["instances", "show", "family"]).await;
+    }
+    assert!(shown.out.contains("input:         ada\n"), "{shown:?}");
+    let other = account
+        .cdb(&["instances", "raise", "family", "Refused"])
+        .await;
+    assert!(
+        other
+            .err
+            .contains("does not wait for an event `Refused` now; it waits for Approved"),
+        "{other:?}"
+    );
+    let raised = account
+        .cdb(&["instances", "raise", "family", "Approved", "yes"])
+        .await;
+    assert_eq!(raised.err, "", "{raised:?}");
+    let watched = account.cdb(&["instances", "watch", "family"]).await;
+    assert_eq!(watched.exit, Exit::Ok, "{watched:?}");
+    let lines: Vec<&str> = watched.out.lines().collect();
+    assert!(
+        lines[0].contains("OrchestrationStarted Family"),
+        "{watched:?}"
+    );
+    assert!(
+        watched.out.contains("OrchestrationCompleted"),
+        "{watched:?}"
+    );
+    let json = account
+        .cdb(&["instances", "watch", "family", "--json"])
+        .await;
+    assert_eq!(json.out.lines().count(), lines.len(), "{json:?}");
+    let ended = account.cdb(&["instances", "wait", "family"]).await;
+    assert_eq!(ended.exit, Exit::Ok, "{ended:?}");
+    assert!(
+        ended.out.contains("output:        hello ada yes"),
+        "{ended:?}"
+    );
+    assert!(!ended.out.contains("waits for"), "{ended:?}");
+    let missing = account.cdb(&["instances", "wait", "missing"]).await;
+    assert_eq!(missing.exit, Exit::Finding, "{missing:?}");
     runtime.shutdown(None).await;
 }

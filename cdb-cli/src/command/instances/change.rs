@@ -17,6 +17,7 @@ use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::time::parse_span;
 use crate::view::instances::Row;
+use crate::view::waits;
 
 /// The number of instances that a plan for `--ended-before` lists.
 const LISTED: u32 = 10;
@@ -131,7 +132,19 @@ impl Raise {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         // The event of an instance that does not exist would stay in the queue.
-        orchestrations.running(&self.instance).await?;
+        let running = orchestrations.running(&self.instance).await?;
+        let awaited = waits::read(orchestrations, &running).await?;
+        let names = awaited.event_names();
+        if !names.contains(&&*self.event) {
+            let waits = match &*names {
+                [] => "it waits for no event".to_owned(),
+                names => format!("it waits for {}", names.join(", ")),
+            };
+            console.remark(&format!(
+                "instance `{}` does not wait for an event `{}` now; {waits}. duroxide keeps the event until the instance waits for it",
+                self.instance, self.event
+            ))?;
+        }
         let (instance, event, data) = (&*self.instance, &*self.event, &*self.data);
         if self.queue {
             orchestrations

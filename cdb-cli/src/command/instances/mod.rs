@@ -1,11 +1,13 @@
 //! `cdb instances`: lists, shows and changes orchestration instances.
 
 mod change;
+mod run;
 mod select;
 
 use clap::{Args, Subcommand};
 
 use crate::command::instances::change::{Cancel, Delete, Prune, Raise};
+use crate::command::instances::run::{Start, Wait, Watch};
 use crate::command::instances::select::List;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -26,10 +28,19 @@ pub(crate) struct InstancesArgs {
 enum InstancesCommand {
     /// List instances, newest first
     List(List),
-    /// Show an instance: its state, its lock and its queued work
+    /// Start an orchestration
+    Start(Start),
+    /// Wait until an instance has ended, and show it; exit code 1 if it failed or has not ended
+    Wait(Wait),
+    /// Print the events of an instance as they happen, until it has ended
+    Watch(Watch),
+    /// Show an instance: its state, what it waits for, its lock and its queued work
     Show {
         /// Instance id
         instance: String,
+        /// Show input, output and error whole
+        #[arg(long)]
+        full: bool,
     },
     /// Show the events of an execution
     History {
@@ -44,6 +55,9 @@ enum InstancesCommand {
         /// Maximum number of events
         #[arg(long, value_name = "COUNT", default_value_t = 1000)]
         limit: usize,
+        /// Show inputs, results and errors whole
+        #[arg(long)]
+        full: bool,
     },
     /// Show an instance and its sub-orchestrations
     Tree {
@@ -68,9 +82,14 @@ pub(crate) async fn run(
     let orchestrations = Orchestrations::open(&args.connection, model).await?;
     match &args.command {
         InstancesCommand::List(list) => list.run(&orchestrations, console).await,
-        InstancesCommand::Show { instance } => {
+        InstancesCommand::Start(start) => start.run(&orchestrations, console).await,
+        InstancesCommand::Wait(wait) => wait.run(&orchestrations, console).await,
+        InstancesCommand::Watch(watch) => watch.run(&orchestrations, console).await,
+        InstancesCommand::Show { instance, full } => {
             let found = orchestrations.instance(instance).await?;
-            console.answer(&detail::read(&orchestrations.container, found).await?)?;
+            let mut detail = detail::read(&orchestrations, found).await?;
+            detail.full = *full;
+            console.answer(&detail)?;
             Ok(Exit::Ok)
         }
         InstancesCommand::History {
@@ -78,11 +97,13 @@ pub(crate) async fn run(
             execution,
             skip,
             limit,
+            full,
         } => {
             let window = (*skip, *limit);
-            console.answer(
-                &history::read(&orchestrations, instance, *execution, window, false).await?,
-            )?;
+            let mut history =
+                history::read(&orchestrations, instance, *execution, window, false).await?;
+            history.full = *full;
+            console.answer(&history)?;
             Ok(Exit::Ok)
         }
         InstancesCommand::Tree { instance } => {

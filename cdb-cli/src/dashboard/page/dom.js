@@ -37,6 +37,19 @@ export function span(millis) {
   return unit ? `${(millis / unit[1]).toFixed(millis >= 10 * unit[1] ? 0 : 1)} ${unit[0]}` : `${Math.round(millis)} ms`;
 }
 
+// A stored text. JSON is folded, formatted, and can be copied.
+export function content(text) {
+  const formatted = json(text);
+  if (formatted === undefined) return h("span", { class: "content" }, text);
+  const copy = h("button", { type: "button", onclick: () => navigator.clipboard.writeText(text) }, "Copy");
+  return h("details", { open: formatted.length < 400 }, h("summary", {}, text.length > 80 ? `${text.slice(0, 79)}…` : text), h("pre", {}, formatted), copy);
+}
+
+function json(text) {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return undefined; }
+}
+
 export const state = (text) => h("span", { class: `state ${/^\w+$/.test(text) ? text : ""}` }, text);
 
 export const to = (id) => `#/instances/${encodeURIComponent(id)}`;

@@ -1,7 +1,7 @@
 // One instance: its state, timeline, queued work, sub-orchestrations and actions.
 
 import { ask, change, part } from "./ask.js";
-import { h, span, state, table, time, to } from "./dom.js";
+import { content, h, span, state, table, time, to } from "./dom.js";
 import { timeline } from "./timeline.js";
 
 export async function instance(turn, id, parameters, about) {
@@ -12,7 +12,7 @@ export async function instance(turn, id, parameters, about) {
   const family = h("div", {});
   turn.put(h("h2", {}, detail.id), facts(detail), about.actions && actions(turn, detail, path),
     h("h3", {}, `Timeline of execution ${history.execution}`), timeline(history.bars, detail.now),
-    waiting(detail), executions(detail, history), values(detail), family, events(history, detail, skip));
+    waits(detail), queued(detail), executions(detail, history), values(detail), family, events(history, detail, skip));
   turn.say("");
   const tree = await ask(`${path}/tree`);
   if (tree.children.length && turn.current()) family.replaceChildren(h("h3", {}, "Sub-orchestrations"), h("ul", { class: "tree" }, branch(tree)));
@@ -29,7 +29,8 @@ function facts(detail) {
     fact("Lock", detail.lockedUntil ? `for ${span(detail.lockedUntil - detail.now)}` : "none"),
     fact("Slot", String(detail.slot)),
     detail.customStatus && fact("Custom status", detail.customStatus),
-    detail.output && fact(detail.status === "Failed" ? "Error" : "Output", detail.output));
+    detail.input && fact("Input", content(detail.input)),
+    detail.output && fact(detail.status === "Failed" ? "Error" : "Output", content(detail.output)));
 }
 
 function actions(turn, detail, path) {
@@ -41,17 +42,26 @@ function actions(turn, detail, path) {
   };
   const ended = detail.status !== "Running";
   const raise = (event) => { event.preventDefault(); act("raise", Object.fromEntries(new FormData(event.target))); };
+  const awaited = detail.waits.find((wait) => wait.kind === "event");
   const sure = (text, then) => { if (confirm(text)) then(); };
   return h("div", {}, h("h3", {}, "Actions"), h("form", { onsubmit: raise },
     h("button", { type: "button", class: "grave", disabled: ended, onclick: () => sure(`Cancel ${detail.id}?`,
       () => act("cancel", { reason: "cancelled in the dashboard" })) }, "Cancel"),
     h("button", { type: "button", class: "grave", onclick: () => sure(`Delete ${detail.id} and its sub-orchestrations?`,
       () => act("delete", { force: !ended })) }, "Delete"),
-    h("label", {}, "Event", h("input", { name: "event", required: true })), h("label", {}, "Data", h("input", { name: "data" })),
+    h("label", {}, "Event", h("input", { name: "event", required: true, value: awaited && awaited.name })), h("label", {}, "Data", h("input", { name: "data" })),
     h("button", { disabled: ended }, "Raise")));
 }
 
-function waiting(detail) {
+function waits(detail) {
+  if (!detail.waits.length) return null;
+  const kinds = { activity: "activity", timer: "timer", subOrchestration: "sub-orchestration", event: "event" };
+  const what = (wait) => (wait.dueAt ? `fires at ${time(wait.dueAt)}` : [wait.name, wait.instance && [" ", h("a", { href: to(wait.instance) }, wait.instance)]]);
+  const row = (wait) => h("tr", {}, h("td", {}, kinds[wait.kind]), h("td", { class: "text" }, what(wait)), h("td", {}, span(detail.now - wait.since)));
+  return [h("h3", {}, "Waits for"), table("What ends the current wait of the orchestration.", ["Kind", "What", "For"], detail.waits.map(row))];
+}
+
+function queued(detail) {
   const due = (at) => (at > detail.now ? `in ${span(at - detail.now)}` : h("span", { class: detail.now - at > 60000 && "late" }, `for ${span(detail.now - at)}`));
   const row = (kind, what, when, attempts) => h("tr", {}, h("td", {}, kind), h("td", { class: "text" }, what), h("td", {}, when), h("td", { class: "number" }, String(attempts)));
   const rows = [

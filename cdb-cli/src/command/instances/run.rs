@@ -1,0 +1,158 @@
+//! `cdb instances start`, `wait` and `watch`: starts an orchestration and follows it.
+
+use std::time::Duration;
+
+use cdb_provider::documents::Status;
+use clap::Args;
+use duroxide::{ClientError, OrchestrationStatus};
+
+use crate::exit::{Exit, Failure};
+use crate::orchestrations::Orchestrations;
+use crate::output::Console;
+use crate::time::{parse_span, span};
+use crate::view::{detail, history};
+
+/// The time between two reads of `watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(super) struct Start {
+    /// Instance id, which no other instance may have
+    instance: String,
+    /// Name of the orchestration
+    orchestration: String,
+    /// Input, as the orchestration reads it: usually JSON
+    #[arg(default_value = "")]
+    input: String,
+    /// Version of the orchestration; the runtime's policy decides by default
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// Wait until it has ended, at most as long as `wait` does by default
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Wait {
+    /// Instance id
+    instance: String,
+    /// The longest time to wait: 90s, 15m, 24h
+    #[arg(long = "for", value_name = "SPAN", default_value = "5m", value_parser = parse_span)]
+    most: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Watch {
+    /// Instance id
+    instance: String,
+}
+
+impl Start {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let (id, name, input) = (&*self.instance, &*self.orchestration, &*self.input);
+        if orchestrations.is_known(id).await? {
+            return Err(Failure::usage(format!(
+                "instance `{id}` exists or is queued; choose another id"
+            )));
+        }
+        let client = &orchestrations.client;
+        match &self.version {
+            Some(version) => {
+                let started = client.start_orchestration_versioned(id, name, version, input);
+                started.await?;
+            }
+            None => client.start_orchestration(id, name, input).await?,
+        }
+        if self.wait {
+            let wait = Wait {
+                instance: self.instance.clone(),
+                most: Duration::from_secs(300),
+            };
+            return wait.run(orchestrations, console).await;
+        }
+        console.remark(&format!(
+            "instance `{id}` is queued; a runtime that has `{name}` registered starts it"
+        ))?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl Wait {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let id = &*self.instance;
+        if !orchestrations.is_known(id).await? {
+            return Err(Failure::finding(format!("instance `{id}` does not exist")));
+        }
+        let ended = orchestrations
+            .client
+            .wait_for_orchestration(id, self.most)
+            .await;
+        match ended {
+            Ok(OrchestrationStatus::Completed { .. }) => {
+                show(orchestrations, id, console).await?;
+                Ok(Exit::Ok)
+            }
+            Ok(_) => {
+                show(orchestrations, id, console).await?;
+                Ok(Exit::Finding)
+            }
+            Err(ClientError::Timeout) => {
+                // A start that no runtime has fetched is a finding of its own.
+                show(orchestrations, id, console).await?;
+                let waited = span(self.most);
+                Err(Failure::finding(format!(
+                    "instance `{id}` has not ended after {waited}"
+                )))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Watch {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let id = &*self.instance;
+        let (mut execution, mut shown) = (0, 0);
+        loop {
+            // The state is read first: the events of an ended instance are then complete.
+            let instance = orchestrations.instance(id).await?;
+            if instance.current_execution_id != execution {
+                (execution, shown) = (instance.current_execution_id, 0);
+            }
+            let window = (shown, usize::MAX);
+            let news = history::read(orchestrations, id, Some(execution), window, false).await?;
+            shown = news.total;
+            for event in &news.events {
+                console.line(event)?;
+            }
+            if !instance.has_more() {
+                return Ok(match instance.status {
+                    Status::Failed => Exit::Finding,
+                    _ => Exit::Ok,
+                });
+            }
+            tokio::time::sleep(WATCH_INTERVAL).await;
+        }
+    }
+}
+
+async fn show(
+    orchestrations: &Orchestrations,
+    id: &str,
+    console: &mut Console<'_>,
+) -> Result<(), Failure> {
+    let instance = orchestrations.instance(id).await?;
+    console.answer(&detail::read(orchestrations, instance).await?)
+}
