@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cdb_client::{Bootstrap, CosmosClient, MasterKey};
-use cdb_coordination::InMemoryLeaseProvider;
-use cdb_emulator::{Emulator, RequestLog};
-use cdb_work::{FlushStrategy, IntervalConfig, NewWork, Work, WorkConfig, WorkCoordinator};
+use cdb_emulator::RequestLog;
+use cdb_work::{FlushStrategy, IntervalConfig, NewWork, WorkConfig, WorkCoordinator};
 use futures::StreamExt as _;
 use futures::stream;
 
+use crate::store::Store;
 use crate::{Failure, Options};
 
 const STREAMS: u64 = 1000;
@@ -62,18 +61,10 @@ async fn measure(
     count: u64,
     strategy: impl Fn(&WorkCoordinator) -> Arc<dyn FlushStrategy>,
 ) -> Result<Run, Failure> {
-    let emulator = Emulator::start().await?;
-    let client = CosmosClient::builder(emulator.endpoint())
-        .credential(MasterKey::new(emulator.key())?)
-        .build()?;
-    let container = client
-        .database("measure")
-        .bootstrap::<Work>("work", Bootstrap::CreateIfMissing)
-        .await?;
-    let slots = Arc::new(InMemoryLeaseProvider::all());
-    let work = WorkCoordinator::open(container, slots, WorkConfig::default()).await?;
+    let store = Store::start(Duration::ZERO).await?;
+    let work = store.open(1, &WorkConfig::default()).await?.remove(0);
     let strategy = strategy(&work);
-    emulator.reset_requests();
+    store.emulator.reset_requests();
     let started = Instant::now();
     let ending = tokio::spawn(end_all(work.clone(), strategy.clone(), count));
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
@@ -94,7 +85,7 @@ async fn measure(
     strategy.flush().await?;
     Ok(Run {
         elapsed: started.elapsed(),
-        log: emulator.requests(),
+        log: store.emulator.requests(),
     })
 }
 

@@ -4,14 +4,21 @@
 //! cargo measure-work order   # 1,000 streams of 100 messages, 8 processes, kills, pauses, 5 % faults, bad messages
 //! cargo measure-work order --streams 50 --messages 20 --kills 2 --pauses 1
 //! cargo measure-work flush   # requests of the strategies at 1,000 messages per second
+//! cargo measure-work latency   # time to claim and to complete, by strategy
+//! cargo measure-work throughput   # messages per second of 1, 2, 4 and 8 members
+//! cargo measure-work lease   # requests of idle members and time to take over, by lease time
 //! cargo measure-work partitions --count 1000   # the cost of idle partitions
 //! ```
 //!
 //! The first command starts its processes with `worker`.
 
 mod flush;
+mod latency;
+mod lease;
 mod order;
 mod partitions;
+mod store;
+mod throughput;
 mod worker;
 
 use std::collections::HashMap;
@@ -55,7 +62,13 @@ async fn main() -> Result<(), Failure> {
         "order" => order::run(&options).await,
         "worker" => worker::run(&options).await,
         "flush" => flush::run(&options).await,
+        "latency" => latency::run(&options).await,
+        "lease" => lease::run(&options).await,
         "partitions" => partitions::run(&options).await,
-        other => Err(format!("`{other}` is none of `order`, `flush` and `partitions`").into()),
+        "throughput" => throughput::run(&options).await,
+        other => Err(format!(
+            "`{other}` is not one of `order`, `flush`, `latency`, `lease`, `partitions` and `throughput`"
+        )
+        .into()),
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use cdb_client::ContainerClient;
 use cdb_emulator::{Emulator, Fault};
 use cdb_model::{BulkBatch, Query, Timestamp};
 use cdb_work::{Partitions, Work, WorkMessage};
 
+use crate::store::Store;
 use crate::worker::{KILLER, MAX_ATTEMPTS, Measured, POISON, Tally, Violation};
 use crate::{Failure, Options};
 
@@ -37,14 +38,10 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         every: Duration::from_secs(options.number("every", 2)?),
         patience: Duration::from_secs(options.number("patience", 1800)?),
     };
-    let emulator = Emulator::start().await?;
-    let client = CosmosClient::builder(emulator.endpoint())
-        .credential(MasterKey::new(emulator.key())?)
-        .build()?;
-    let container: ContainerClient<Measured> = client
-        .database("measure")
-        .bootstrap("work", Bootstrap::CreateIfMissing)
-        .await?;
+    let Store {
+        emulator,
+        container,
+    } = Store::<Measured>::start(Duration::ZERO).await?;
     create_tallies(&container, plan.streams).await?;
     emulator.reset_requests();
     for fault in Fault::in_five_ways(0.05) {

@@ -1,44 +1,31 @@
 //! Measures the cost of idle partitions: requests, and the time of opening and of an upkeep.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cdb_client::{Bootstrap, CosmosClient, MasterKey};
-use cdb_coordination::InMemoryLeaseProvider;
-use cdb_emulator::{Emulator, OperationKind};
-use cdb_work::{Partitions, Work, WorkConfig, WorkCoordinator};
+use cdb_emulator::OperationKind;
+use cdb_work::{Partitions, WorkConfig};
 
+use crate::store::Store;
 use crate::{Failure, Options};
 
 pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     let count = u16::try_from(options.number("count", 1000)?)?;
     let members = u32::try_from(options.number("members", 2)?)?;
     let seconds = options.number("seconds", 30)?;
-    let emulator = Emulator::start().await?;
-    let database = CosmosClient::builder(emulator.endpoint())
-        .credential(MasterKey::new(emulator.key())?)
-        .build()?
-        .database("measure");
-    let container = database
-        .bootstrap::<Work>("work", Bootstrap::CreateIfMissing)
-        .await?;
+    let store = Store::start(Duration::ZERO).await?;
     let mut config = WorkConfig::default();
     config.partitions = Partitions::new(count).ok_or("too many partitions")?;
     let started = Instant::now();
-    let mut works = Vec::new();
-    for index in 0..members {
-        let share = Arc::new(InMemoryLeaseProvider::share(index, members));
-        works.push(WorkCoordinator::open(container.clone(), share, config.clone()).await?);
-    }
+    let works = store.open(members, &config).await?;
     let opened = started.elapsed();
-    let opening = emulator.requests().data_requests();
-    emulator.reset_requests();
+    let opening = store.emulator.requests().data_requests();
+    store.emulator.reset_requests();
     let claims: Vec<_> = works
         .iter()
         .map(|work| work.claim(1, Duration::from_secs(seconds)))
         .collect();
     futures::future::join_all(claims).await;
-    let log = emulator.requests();
+    let log = store.emulator.requests();
     let held: usize = works.iter().map(|work| work.partitions().len()).sum();
     let renewals = log.counts.get(&OperationKind::Patch).copied();
     println!(
