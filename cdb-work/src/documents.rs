@@ -333,14 +333,11 @@ pub struct WorkMessage {
     pub ttl: Option<u32>,
 }
 
-/// The header with the name of the handler.
-pub(super) const HANDLER: &str = "handler";
-
 impl WorkMessage {
     /// The name of the handler ([`NewWork::for_handler`](super::NewWork::for_handler)): the header
     /// `handler`.
     pub fn handler(&self) -> Option<&str> {
-        self.context.headers.get(HANDLER).map(String::as_str)
+        self.context.handler()
     }
 }
 

@@ -3,7 +3,7 @@
 use cdb_coordination::{Message, MessageContext};
 use cdb_model::Timestamp;
 
-use super::documents::{HANDLER, Lane};
+use super::documents::Lane;
 use super::status::WorkStatus;
 use super::stream::StreamKey;
 
@@ -95,7 +95,7 @@ impl NewWork {
     /// [`WorkHandlers::on_handler`](super::WorkHandlers::on_handler).
     #[must_use]
     pub fn for_handler(self, handler: impl Into<String>) -> Self {
-        self.with_header(HANDLER, handler)
+        self.with_header(MessageContext::HANDLER, handler)
     }
 
     /// Names the handler of the message, and detects duplicates per message and handler: several

@@ -56,6 +56,13 @@ pub struct Received<M> {
     pub context: MessageContext,
 }
 
+impl<M> Received<M> {
+    /// The name of the handler, for a message of [`OutboxBatch::send_for`].
+    pub fn handler(&self) -> Option<&str> {
+        self.context.handler()
+    }
+}
+
 /// The result of a handler: the batch with its effect, or the failure.
 pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
 
@@ -150,8 +157,11 @@ where
     }
 }
 
+/// The handlers of a message type by name. The handler without a name has the empty one.
+type ByName<C> = HashMap<String, Arc<dyn Handle<C>>>;
+
 /// The handlers of all message types.
-pub(crate) struct Handlers<C>(HashMap<&'static str, Arc<dyn Handle<C>>>);
+pub(crate) struct Handlers<C>(HashMap<&'static str, ByName<C>>);
 
 impl<C> Default for Handlers<C> {
     fn default() -> Self {
@@ -166,8 +176,9 @@ impl<C> fmt::Debug for Handlers<C> {
 }
 
 impl<C: Container> Handlers<C> {
-    /// Adds a handler. A second handler of a type replaces the first.
-    pub(crate) fn add<M, F, Fut>(&mut self, handler: F)
+    /// Adds a handler; `name` is empty for messages without a handler's name. A second handler of a
+    /// type and name replaces the first.
+    pub(crate) fn add<M, F, Fut>(&mut self, name: String, handler: F)
     where
         M: Message,
         F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
@@ -177,7 +188,8 @@ impl<C: Container> Handlers<C> {
             handler,
             marker: std::marker::PhantomData,
         };
-        self.0.insert(M::TYPE, Arc::new(typed));
+        let by_name = self.0.entry(M::TYPE).or_default();
+        by_name.insert(name, Arc::new(typed));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -191,9 +203,12 @@ impl<C: Container> Handlers<C> {
         attempt: u32,
         batch: OutboxBatch<C>,
     ) -> Handled<C> {
-        let Some(handler) = self.0.get(&*envelope.message_type) else {
+        let name = envelope.context.handler();
+        let by_name = self.0.get(&*envelope.message_type);
+        let Some(handler) = by_name.and_then(|named| named.get(name.unwrap_or_default())) else {
+            let named = name.map(|name| format!(" `{name}`")).unwrap_or_default();
             return Err(Failed::permanently(format!(
-                "there is no handler for messages of type `{}`; register one and redrive the message",
+                "there is no handler{named} for messages of type `{}`; register one and redrive the message",
                 envelope.message_type
             )));
         };

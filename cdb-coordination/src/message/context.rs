@@ -43,6 +43,15 @@ pub struct MessageContext {
 }
 
 impl MessageContext {
+    /// The header with the name of the handler.
+    pub const HANDLER: &str = "handler";
+
+    /// The name of the handler that the sender has chosen: the header [`HANDLER`](Self::HANDLER).
+    /// `None` for the handler of the message type.
+    pub fn handler(&self) -> Option<&str> {
+        self.headers.get(Self::HANDLER).map(String::as_str)
+    }
+
     /// The context that a message sent by the current task begins with: inherited from the message
     /// that is being handled, or empty.
     pub fn current() -> Self {

@@ -89,7 +89,21 @@ where
         F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<C>> + Send + 'static,
     {
-        self.handlers.add(handler);
+        self.handlers.add(String::new(), handler);
+        self
+    }
+
+    /// Registers a handler by name, for messages of [`OutboxBatch::send_for`]. Several handlers of
+    /// one message type can each have a name. A message for a name without a handler becomes a dead
+    /// letter.
+    #[must_use]
+    pub fn on_handler<M, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        M: Message,
+        F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Handled<C>> + Send + 'static,
+    {
+        self.handlers.add(name.into(), handler);
         self
     }
 

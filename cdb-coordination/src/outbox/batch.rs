@@ -87,6 +87,26 @@ impl<C: Container> OutboxBatch<C> {
         self.send_to(container, partition, message)
     }
 
+    /// Adds a message for one of several handlers of its type:
+    /// [`MessagingBuilder::on_handler`](crate::MessagingBuilder::on_handler). A release without
+    /// named handlers runs the handler of the type.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn send_for<M: Message>(
+        &mut self,
+        handler: impl Into<String>,
+        partition: impl Into<PartitionKey>,
+        message: &M,
+    ) -> Result<(), serde_json::Error> {
+        let context = self.context.clone();
+        let headers = &mut self.context.headers;
+        headers.insert(MessageContext::HANDLER.to_owned(), handler.into());
+        let sent = self.send(partition, message);
+        self.context = context;
+        sent
+    }
+
     /// Adds a message to a partition of another container. The container must be a
     /// [`route`](crate::MessagingBuilder::route).
     ///
