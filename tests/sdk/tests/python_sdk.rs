@@ -6,18 +6,13 @@
 //! able to run the rest.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use cdb_emulator::{Emulator, EmulatorBuilder};
-
-/// How long a failed installation is not tried again: every test is a process of its own under
-/// nextest.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 macro_rules! promises {
     ($($name:ident,)*) => {
@@ -54,7 +49,7 @@ promises! {
 }
 
 fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("python/promises.py")
+    cdb_sdk_tests::source("python/promises.py")
 }
 
 #[test]
@@ -81,7 +76,8 @@ async fn the_client_accepts_the_emulator_s_certificate() {
 
 async fn run(emulator: EmulatorBuilder, name: &str) {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let python = match PYTHON.get_or_init(|| environment().inspect_err(|reason| skipped(reason))) {
+    let install = || cdb_sdk_tests::python(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let python = match PYTHON.get_or_init(|| install().inspect_err(|reason| skipped(reason))) {
         Ok(python) => python.clone(),
         Err(_) => return,
     };
@@ -113,81 +109,6 @@ fn skipped(reason: &str) {
     std::io::stderr()
         .write_all(message.as_bytes())
         .expect("stderr is open");
-}
-
-/// The interpreter of the virtual environment, which is made when it is not there, or why it cannot
-/// be had.
-fn environment() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/requirements.txt");
-    let wanted = fs::read_to_string(&requirements).expect("the requirements can be read");
-    // One makes it, the others wait; the lock ends with the file.
-    let lock = File::create(folder.join("azure-cosmos.lock"))
-        .expect("the target directory can be written");
-    lock.lock().expect("locks are supported");
-
-    let home = folder.join("azure-cosmos");
-    let binaries = home.join(if cfg!(windows) { "Scripts" } else { "bin" });
-    let ready = home.join("requirements.txt");
-    if fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
-        return Ok(binaries.join("python"));
-    }
-    let failure = folder.join("azure-cosmos.failed");
-    if let Some(reason) = recent(&failure) {
-        return Err(reason);
-    }
-    let made = install(&home, &binaries, &requirements);
-    match &made {
-        Ok(()) => fs::write(ready, wanted),
-        Err(reason) => fs::write(failure, reason),
-    }
-    .expect("the target directory can be written");
-    made.map(|()| binaries.join("python"))
-}
-
-fn recent(failure: &Path) -> Option<String> {
-    let age = failure.metadata().ok()?.modified().ok()?.elapsed().ok()?;
-    (age < PATIENCE).then(|| fs::read_to_string(failure).ok())?
-}
-
-fn install(home: &Path, binaries: &Path, requirements: &Path) -> Result<(), String> {
-    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let venv = Command::new(&python)
-        .args(["-m", "venv", "--clear"])
-        .arg(home)
-        .output();
-    explain(&format!("{python} -m venv"), venv)?;
-    let pip = Command::new(binaries.join("python"))
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--retries",
-            "1",
-            "--timeout",
-            "15",
-        ])
-        .arg("--requirement")
-        .arg(requirements)
-        .output();
-    explain("pip install", pip)
-}
-
-fn explain(what: &str, ran: std::io::Result<Output>) -> Result<(), String> {
-    match ran {
-        Err(error) => Err(format!("{what} does not start: {error}")),
-        Ok(ran) if ran.status.success() => Ok(()),
-        Ok(ran) => {
-            let output = [ran.stdout, ran.stderr].concat();
-            let lines = text(&output);
-            Err(format!(
-                "{what} failed: {}",
-                lines.trim().lines().last().unwrap_or("no reason given")
-            ))
-        }
-    }
 }
 
 fn text(bytes: &[u8]) -> String {
