@@ -13,6 +13,8 @@ pub(crate) struct ServiceError {
     pub(crate) message: String,
     /// The delay before a retry, in milliseconds.
     pub(crate) retry_after_ms: Option<u64>,
+    /// `additionalErrorInfo` of the body: the query plan as JSON.
+    pub(crate) plan: Option<Box<str>>,
 }
 
 impl ServiceError {
@@ -28,6 +30,7 @@ impl ServiceError {
             code,
             message: message.into(),
             retry_after_ms: None,
+            plan: None,
         }
     }
 
@@ -114,9 +117,11 @@ impl ServiceError {
     }
 
     pub(crate) fn body(&self) -> Vec<u8> {
-        json!({ "code": self.code, "message": self.message })
-            .to_string()
-            .into_bytes()
+        let mut body = json!({ "code": self.code, "message": self.message });
+        if let Some(plan) = &self.plan {
+            body["additionalErrorInfo"] = (&**plan).into();
+        }
+        body.to_string().into_bytes()
     }
 }
 

@@ -138,6 +138,24 @@ impl IndexUse {
     }
 }
 
+impl IndexUse {
+    /// Returns the header of version 2 of the index metrics before its encoding. Form: .NET client,
+    /// `IndexMetricsInfo`.
+    pub(crate) fn to_json_v2(&self) -> Value {
+        let lists = self.to_json();
+        json!({
+            "Utilized": {
+                "SingleIndexes": lists["UtilizedSingleIndexes"],
+                "CompositeIndexes": lists["UtilizedCompositeIndexes"],
+            },
+            "Potential": {
+                "SingleIndexes": lists["PotentialSingleIndexes"],
+                "CompositeIndexes": lists["PotentialCompositeIndexes"],
+            },
+        })
+    }
+}
+
 /// The names of a query, each with its path in the document.
 struct Names(Vec<(String, String)>);
 

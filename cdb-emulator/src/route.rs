@@ -17,6 +17,8 @@ pub(crate) enum Resource {
     Ranges(String, String),
     Items(String, String),
     Item(String, String, String),
+    /// The stored procedures, triggers, functions or conflicts of a container.
+    Scripts(String, String, Scripts),
     Offers,
     Offer(String),
 }
@@ -48,11 +50,11 @@ impl Resource {
             ["dbs", db, "colls", coll, "docs", id] => Self::Item(own(db), own(coll), own(id)),
             ["offers"] => Self::Offers,
             ["offers", rid] => Self::Offer(own(rid)),
-            _ => {
-                return Err(ServiceError::bad_request(format!(
-                    "The path '{path}' does not name a resource that this emulator supports."
-                )));
-            }
+            ["dbs", db, "colls", coll, kind] => match Scripts::named(kind) {
+                Some(kind) => Self::Scripts(own(db), own(coll), kind),
+                None => return Err(unknown(path)),
+            },
+            _ => return Err(unknown(path)),
         })
     }
 
@@ -62,6 +64,7 @@ impl Resource {
             Self::Container(db, coll)
             | Self::Ranges(db, coll)
             | Self::Items(db, coll)
+            | Self::Scripts(db, coll, _)
             | Self::Item(db, coll, _) => Some((db, coll)),
             _ => None,
         }
@@ -78,8 +81,56 @@ impl Resource {
             Self::Ranges(db, coll) => ("pkranges", format!("dbs/{db}/colls/{coll}")),
             Self::Items(db, coll) => ("docs", format!("dbs/{db}/colls/{coll}")),
             Self::Item(db, coll, id) => ("docs", format!("dbs/{db}/colls/{coll}/docs/{id}")),
+            Self::Scripts(db, coll, kind) => (kind.segment(), format!("dbs/{db}/colls/{coll}")),
             Self::Offers => ("offers", String::new()),
             Self::Offer(rid) => ("offers", rid.to_ascii_lowercase()),
+        }
+    }
+}
+
+fn unknown(path: &str) -> ServiceError {
+    ServiceError::bad_request(format!(
+        "The path '{path}' does not name a resource that this emulator supports."
+    ))
+}
+
+/// The lists of a container that are always empty in the emulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scripts {
+    Procedures,
+    Triggers,
+    Functions,
+    Conflicts,
+}
+
+impl Scripts {
+    fn named(segment: &str) -> Option<Self> {
+        let all = [
+            Self::Procedures,
+            Self::Triggers,
+            Self::Functions,
+            Self::Conflicts,
+        ];
+        all.into_iter().find(|kind| kind.segment() == segment)
+    }
+
+    /// Returns the segment of a path, which is also the resource type.
+    fn segment(self) -> &'static str {
+        match self {
+            Self::Procedures => "sprocs",
+            Self::Triggers => "triggers",
+            Self::Functions => "udfs",
+            Self::Conflicts => "conflicts",
+        }
+    }
+
+    /// Returns the name of the list in a response.
+    pub(crate) fn list(self) -> &'static str {
+        match self {
+            Self::Procedures => "StoredProcedures",
+            Self::Triggers => "Triggers",
+            Self::Functions => "UserDefinedFunctions",
+            Self::Conflicts => "Conflicts",
         }
     }
 }

@@ -63,7 +63,7 @@ impl OperationBody {
             Kind::Create => Operation::Create(document(body)?),
             Kind::Upsert => Operation::Upsert(document(body)?, condition),
             Kind::Replace => Operation::Replace(id, document(body)?, condition),
-            Kind::Patch => Operation::Patch(id, serde_json::from_value::<Patch>(body)?, condition),
+            Kind::Patch => Operation::Patch(id, Patch::read(body)?, condition),
             Kind::Delete => Operation::Delete(id, condition),
             Kind::Read => Operation::Read(id, condition),
         })

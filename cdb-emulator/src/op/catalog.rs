@@ -8,7 +8,7 @@ use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::route::{self, Resource, flag, header};
+use crate::route::{self, Resource, Scripts, flag, header};
 use crate::service::Service;
 use crate::store::offers::{Offer, Origin};
 use crate::store::{Connection, Container, Database};
@@ -34,6 +34,7 @@ pub(super) fn dispatch(
         }
         (Resource::Containers(db), _) => containers(service, &connection, request, db)?,
         (Resource::Container(db, id), _) => container(service, &connection, request, (db, id))?,
+        (Resource::Scripts(db, id, kind), _) => scripts(&connection, request, (db, id), *kind)?,
         (Resource::Database(_), method) => {
             return Err(ServiceError::method_not_allowed(method, "GET or DELETE"));
         }
@@ -125,6 +126,22 @@ fn containers(
     }
 }
 
+/// Lists the stored procedures, triggers, functions or conflicts of a container: it has none.
+fn scripts(
+    connection: &Connection,
+    request: &Request,
+    (database, id): (&str, &str),
+    kind: Scripts,
+) -> Result<Response, ServiceError> {
+    let rid = Container::find(connection, database, id)?.rid();
+    if request.method == Method::GET || route::is_query(&request.headers) {
+        return Ok(Response::list(kind.list(), &rid, Vec::new()));
+    }
+    Err(ServiceError::bad_request(
+        "This emulator does not support stored procedures, triggers and user-defined functions.",
+    ))
+}
+
 /// Sets the progress of the index transformation of a container.
 pub(crate) fn set_index_progress(
     service: &Service,
@@ -145,12 +162,22 @@ fn container(
     let container = Container::find(connection, database, id)?;
     match request.method {
         Method::GET => {
-            let mut response = Response::json(200, &container.to_json());
+            let mut body = container.to_json();
+            if flag(
+                &request.headers,
+                "x-ms-documentdb-populatepartitionstatistics",
+            ) {
+                body["statistics"] = container.statistics(connection)?.into();
+            }
+            let mut response = Response::json(200, &body);
             if flag(&request.headers, "x-ms-documentdb-populatequotainfo") {
                 let name = "x-ms-documentdb-collection-index-transformation-progress";
                 let progress = container.index_progress(connection)?;
                 let held = service.index_builds.progress(container.number);
                 response = response.with(name, progress.min(held.into()).to_string());
+                let [quota, usage] = container.quota(connection)?;
+                response = response.with("x-ms-resource-quota", quota);
+                response = response.with("x-ms-resource-usage", usage);
             }
             Ok(response.with("etag", container.etag))
         }

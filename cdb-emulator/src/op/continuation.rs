@@ -1,6 +1,6 @@
 //! Continuation tokens of queries: opaque, and bound to the query, its parameters and its scope.
 //!
-//! LastDocument a split, a token of the parent is valid for its children if it names the last
+//! After a split, a token of the parent is valid for its children if it names the last
 //! document: each child continues with its own part. A token that counts the rows of an aggregation
 //! is rejected, because the rows of the children cannot be told apart.
 
@@ -11,9 +11,10 @@ use sha2::{Digest, Sha256};
 
 use super::scope::Scope;
 use crate::error::ServiceError;
-use crate::plan::Key;
+use crate::plan::{self, Key};
 use crate::request::Request;
 use crate::route::header;
+use crate::sql::ast::Select;
 
 /// The start of a page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,8 +78,19 @@ struct Token {
 
 impl Binding {
     /// Returns the binding of a request.
-    pub(super) fn of(request: &Request, scope: &Scope<'_>) -> Self {
-        let digest = Sha256::digest(&request.body);
+    ///
+    /// A client resumes a sorted query with another filter, so the token of a sorted query is bound
+    /// to everything but the filter.
+    pub(super) fn of(request: &Request, scope: &Scope<'_>, select: &Select) -> Self {
+        let digest = if select.order_by.is_empty() || !plan::streams(select) {
+            Sha256::digest(&request.body)
+        } else {
+            let unfiltered = Select {
+                filter: None,
+                ..select.clone()
+            };
+            Sha256::digest(unfiltered.to_string())
+        };
         let (min, max) = scope.bounds.clone();
         Self {
             query: STANDARD.encode(&digest[..12]),

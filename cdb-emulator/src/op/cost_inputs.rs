@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::charge;
 use crate::index_use::IndexUse;
@@ -65,6 +66,10 @@ pub(super) fn with_cost(
     }
     if flag(&request.headers, "x-ms-cosmos-populateindexmetrics") {
         let utilization = STANDARD.encode(index.to_json().to_string());
+        response = response.with("x-ms-cosmos-index-utilization", utilization);
+    } else if flag(&request.headers, "x-ms-cosmos-populateindexmetrics-v2") {
+        let utilization = index.to_json_v2().to_string();
+        let utilization = utf8_percent_encode(&utilization, NON_ALPHANUMERIC).to_string();
         response = response.with("x-ms-cosmos-index-utilization", utilization);
     }
     response

@@ -151,12 +151,13 @@ fn end_page(mut changes: Vec<(i64, Value)>, wanted: usize) -> FeedPage {
     let mut bytes = 0;
     let mut end = changes.len();
     for (at, (lsn, document)) in changes.iter().enumerate() {
-        let full = at >= wanted || bytes >= PAGE_BYTES;
-        if full && changes[at - 1].0 != *lsn {
+        let size = document.to_string().len();
+        let full = at >= wanted || bytes + size > PAGE_BYTES;
+        if full && at > 0 && changes[at - 1].0 != *lsn {
             end = at;
             break;
         }
-        bytes += document.to_string().len();
+        bytes += size;
     }
     let more = end < changes.len();
     changes.truncate(end);

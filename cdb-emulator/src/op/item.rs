@@ -4,6 +4,7 @@ use http::{HeaderMap, Method};
 use serde_json::Value;
 
 use super::access::Access;
+use super::patch::Patch;
 use super::target::container;
 use super::write::{Condition, Operation, OperationContext, Outcome};
 use crate::binary_json;
@@ -46,7 +47,10 @@ pub(super) fn item(
     let operation = match request.method {
         Method::GET => Operation::Read(id, condition),
         Method::PUT => Operation::Replace(id, binary_json::read(&request.body)?, condition),
-        Method::PATCH => Operation::Patch(id, serde_json::from_slice(&request.body)?, condition),
+        Method::PATCH => {
+            let body = serde_json::from_slice(&request.body)?;
+            Operation::Patch(id, Patch::read(body)?, condition)
+        }
         Method::DELETE => Operation::Delete(id, condition),
         _ => {
             return Err(ServiceError::method_not_allowed(

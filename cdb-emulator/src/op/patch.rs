@@ -33,6 +33,17 @@ enum Change {
 }
 
 impl Patch {
+    /// Reads a patch: an object, or the operations alone.
+    pub(super) fn read(body: Value) -> Result<Self, ServiceError> {
+        if !body.is_array() {
+            return Ok(serde_json::from_value(body)?);
+        }
+        Ok(Self {
+            operations: serde_json::from_value(body)?,
+            condition: None,
+        })
+    }
+
     /// Checks what is independent of the document.
     pub(super) fn check(&self) -> Result<(), ServiceError> {
         if self.operations.is_empty() || self.operations.len() > MAX_OPERATIONS {

@@ -8,6 +8,7 @@ use super::access::Access;
 use super::continuation::Binding;
 use super::cost_inputs::{Times, with_cost};
 use super::query_body::QueryBody;
+use super::query_plan;
 use super::run::{Page, Run};
 use super::scope::Scope;
 use super::target::container;
@@ -43,8 +44,8 @@ pub(super) fn query(
     let connection = service.store.read()?;
     let container = container(&connection, request, (db, coll))?;
     let scope = Scope::of(&request.headers, &container)?;
-    check_cross_partition(request, &select, &scope)?;
-    let binding = Binding::of(request, &scope);
+    check_cross_partition(request, (&select, &body), &scope, &container)?;
+    let binding = Binding::of(request, &scope, &select);
     let position = binding.position(request)?;
     let ranges = scope.ranges.len();
     let access = Access::read(service, &connection, request, &container, scope.ranges)?;
@@ -90,8 +91,9 @@ fn response(
 /// it without a merge.
 fn check_cross_partition(
     request: &Request,
-    select: &Select,
+    (select, body): (&Select, &QueryBody),
     scope: &Scope<'_>,
+    container: &Container,
 ) -> Result<(), ServiceError> {
     if !scope.everything {
         return Ok(());
@@ -106,5 +108,16 @@ fn check_cross_partition(
              x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
         ));
     }
-    plan::gateway(select)
+    plan::gateway(select).map_err(|error| with_plan(error, body, container))
+}
+
+/// Adds the plan to the refusal, so that a client needs no second request.
+fn with_plan(mut error: ServiceError, body: &QueryBody, container: &Container) -> ServiceError {
+    match query_plan::of(body, container) {
+        Ok(plan) => {
+            error.plan = Some(plan.to_json().to_string().into());
+            error
+        }
+        Err(unplanned) => unplanned,
+    }
 }

@@ -17,14 +17,19 @@ pub(super) fn plan(
 ) -> Result<Response, ServiceError> {
     let body: QueryBody = serde_json::from_slice(&request.body)?;
     let container = Container::find(&*service.store.read()?, db, coll)?;
-    let plan = QueryPlan::of(Query {
+    let plan = of(&body, &container)?;
+    check_features(request, &plan)?;
+    Ok(Response::json(200, &plan.to_json()))
+}
+
+/// Plans a query of a container.
+pub(super) fn of(body: &QueryBody, container: &Container) -> Result<QueryPlan, ServiceError> {
+    QueryPlan::of(Query {
         text: &body.query,
         parameters: &body.parameters(),
         key: &container.partition_key_paths(),
         version: container.key_version(),
-    })?;
-    check_features(request, &plan)?;
-    Ok(Response::json(200, &plan.to_json()))
+    })
 }
 
 /// Rejects a plan that the client does not support. Wording: .NET client, `QueryPlanHandler`, which

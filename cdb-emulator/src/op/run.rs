@@ -12,7 +12,7 @@ use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::index_use::counts_only;
 use crate::plan::{self, Order, Pushdown, ScanRange};
-use crate::sql::ast::{Expr, Select};
+use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::eval::Scope;
 use crate::sql::{Aggregate, Context, Part, rows};
 use crate::store::{Connection, Container, Row, Scan, SqlValue};
@@ -199,14 +199,18 @@ impl Run<'_> {
     fn cut(&self, select: &Select, position: &Position) -> Result<Page, ServiceError> {
         let mut page = Page::default();
         let rows = self.whole(select, &mut page)?;
-        let mut rest = rows.into_iter().skip(position.skip);
+        let rest = rows.into_iter().skip(position.skip);
         let mut bytes = 0;
-        while page.rows.len() < self.limit && bytes < PAGE_BYTES {
-            let Some(row) = rest.next() else { break };
+        let mut left = false;
+        for row in rest {
             bytes += row.to_string().len();
+            left = page.rows.len() >= self.limit || bytes > PAGE_BYTES && !page.rows.is_empty();
+            if left {
+                break;
+            }
             page.rows.push(row);
         }
-        if rest.next().is_some() {
+        if left {
             page.next = Some(Position {
                 skip: position.skip.saturating_add(page.rows.len()),
                 ..Position::default()
@@ -339,7 +343,7 @@ struct Stream<'a> {
 impl Stream<'_> {
     /// Adds the rows of a document. Returns whether the page has room for more.
     fn visit(&mut self, row: Row, piece: &Pushdown) -> Result<bool, ServiceError> {
-        if self.ends(0, &row) {
+        if self.ends(0, &row, 0) {
             return Ok(false);
         }
         // If the index changed since the last page, documents without rows can come before this
@@ -364,10 +368,14 @@ impl Stream<'_> {
                 self.passed -= 1;
                 continue;
             }
-            if self.ends(at - 1, &row) {
+            let bytes = match self.view.select.projection {
+                Projection::Star if self.view.select.joins.is_empty() => row.body.len(),
+                _ => size(&value),
+            };
+            if self.ends(at - 1, &row, bytes) {
                 return Ok(false);
             }
-            self.bytes += row.body.len();
+            self.bytes += bytes;
             self.page.rows.push(value);
         }
         self.position.after = Some(LastDocument {
@@ -378,14 +386,15 @@ impl Stream<'_> {
         Ok(true)
     }
 
-    /// Returns whether the page ends before row `at` of a document. Sets the start of the next page
-    /// if rows are left.
-    fn ends(&mut self, at: usize, row: &Row) -> bool {
+    /// Returns whether the page ends before row `at` of a document, which has `bytes`. Sets the start
+    /// of the next page if rows are left.
+    fn ends(&mut self, at: usize, row: &Row, bytes: usize) -> bool {
         let count = self.page.rows.len();
         if count >= self.left {
             return true;
         }
-        if count < self.run.limit && self.bytes < PAGE_BYTES {
+        let fits = count == 0 || self.bytes + bytes <= PAGE_BYTES;
+        if count < self.run.limit && fits {
             return false;
         }
         let begun = PartialDocument {
@@ -401,6 +410,22 @@ impl Stream<'_> {
             piece: self.position.piece,
         });
         true
+    }
+}
+
+/// Estimates the length of a value as JSON.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 10,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| size(item) + 1).sum::<usize>(),
+        Value::Object(object) => {
+            let fields = object
+                .iter()
+                .map(|(name, item)| name.len() + 4 + size(item));
+            2 + fields.sum::<usize>()
+        }
     }
 }
 

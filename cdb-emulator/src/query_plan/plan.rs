@@ -8,6 +8,7 @@ use super::ranges::Ranges;
 use super::rewrite::{Bounds, cut, folded, sorted};
 use crate::epk::Version;
 use crate::error::ServiceError;
+use crate::plan::gateway;
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::{self, Aggregate, rows};
 
@@ -34,6 +35,8 @@ pub(crate) struct QueryPlan {
     aliases: Vec<(String, Option<&'static str>)>,
     aggregates: Vec<&'static str>,
     has_select_value: bool,
+    /// The name of a count of distinct rows; empty with `VALUE`.
+    distinct_count: Option<String>,
     pub(super) rewritten: String,
     ranges: Ranges,
 }
@@ -42,6 +45,11 @@ impl QueryPlan {
     /// Plans a query.
     pub(crate) fn of(query: Query<'_>) -> Result<Self, ServiceError> {
         let select = sql::parse(query.text)?;
+        if let Some(derived) = &select.derived
+            && gateway(derived).is_err()
+        {
+            return Self::of_distinct_count(&select, derived);
+        }
         let number = |expr: &Option<Expr>| -> Result<Option<u64>, ServiceError> {
             let number = rows::number(expr.as_ref(), query.parameters)?;
             Ok(number.and_then(|number| u64::try_from(number).ok()))
@@ -68,6 +76,29 @@ impl QueryPlan {
             plan.bounds.window = None;
         }
         Ok(plan)
+    }
+
+    /// Plans `SELECT COUNT(1) FROM (SELECT DISTINCT …)`: the client counts the distinct rows of all
+    /// partitions. Other queries over folded rows cannot be merged.
+    fn of_distinct_count(select: &Select, derived: &Select) -> Result<Self, ServiceError> {
+        let plain = Select {
+            distinct: false,
+            ..derived.clone()
+        };
+        let refused = || {
+            ServiceError::bad_request(
+                "A query over a sub-query with DISTINCT, GROUP BY, TOP, OFFSET, ORDER BY or an aggregate cannot be \
+                 merged across partitions, except for a COUNT of DISTINCT rows.",
+            )
+        };
+        let alias = count_alias(select).filter(|_| gateway(&plain).is_ok());
+        Ok(Self {
+            distinct: "Unordered",
+            distinct_count: Some(alias.ok_or_else(refused)?),
+            has_select_value: matches!(select.projection, Projection::Value(_)),
+            rewritten: derived.to_string(),
+            ..Self::default()
+        })
     }
 
     /// Returns whether rows are grouped or aggregated.
@@ -153,6 +184,8 @@ impl QueryPlan {
         let folded = self.aggregates.len() + named.count();
         let needs = [
             (folded == 1 && self.has_select_value, "Aggregate"),
+            (self.counts_conditions(), "CountIf"),
+            (self.distinct_count.is_some(), "DCount"),
             (self.distinct != "None", "Distinct"),
             (!self.group_by_expressions.is_empty(), "GroupBy"),
             (folded > 1, "MultipleAggregates"),
@@ -167,6 +200,12 @@ impl QueryPlan {
         ];
         let needed = needs.into_iter().filter(|(needed, _)| *needed);
         needed.map(|(_, feature)| feature).collect()
+    }
+
+    fn counts_conditions(&self) -> bool {
+        let named = self.aliases.iter().filter_map(|(_, operator)| *operator);
+        let mut all = self.aggregates.iter().copied().chain(named);
+        all.any(|operator| operator == "CountIf")
     }
 
     /// Returns the body of the response.
@@ -193,10 +232,27 @@ impl QueryPlan {
                 "rewrittenQuery": self.rewritten,
                 "hasSelectValue": self.has_select_value,
                 "hasNonStreamingOrderBy": false,
-                "dCountInfo": null,
+                "dCountInfo": self.distinct_count.as_ref().map(|alias| json!({ "dCountAlias": alias })),
             },
             "queryRanges": self.ranges.to_json(),
         })
+    }
+}
+
+/// Returns the name of the count if a query only counts its rows; empty with `VALUE`.
+fn count_alias(select: &Select) -> Option<String> {
+    let counts = |expr: &Expr| matches!(expr, Expr::Aggregate(Aggregate::Count, of) if matches!(**of, Expr::Literal(_)));
+    let edges = [&select.top, &select.offset, &select.limit, &select.filter];
+    let is_plain = select.joins.is_empty()
+        && select.group_by.is_empty()
+        && edges.into_iter().all(Option::is_none);
+    match &select.projection {
+        Projection::Value(expr) if is_plain && counts(expr) => Some(String::new()),
+        Projection::List(fields) if is_plain => match &**fields {
+            [(name, expr)] if counts(expr) => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -208,6 +264,7 @@ fn operator(expr: &Expr) -> Option<&'static str> {
     Some(match aggregate {
         Aggregate::Avg => "Average",
         Aggregate::Count => "Count",
+        Aggregate::CountIf => "CountIf",
         Aggregate::Max => "Max",
         Aggregate::Min => "Min",
         Aggregate::Sum => "Sum",

@@ -150,6 +150,8 @@ fn partial(aggregate: Aggregate, of: &Expr) -> Expr {
             let counted = [(&*name, fold(aggregate)), ("count", fold(Aggregate::Count))];
             object([("item", fold(aggregate)), ("item2", object(counted))])
         }
-        Aggregate::Count | Aggregate::Sum => object([("item", fold(aggregate))]),
+        Aggregate::Count | Aggregate::CountIf | Aggregate::Sum => {
+            object([("item", fold(aggregate))])
+        }
     }
 }

@@ -166,9 +166,35 @@ impl Binary {
     pub(super) fn level(self) -> usize {
         self.entry().1
     }
+
+    /// Returns whether this is `AND` or `OR`.
+    pub(super) fn is_logical(self) -> bool {
+        matches!(self, Self::And | Self::Or)
+    }
 }
 
 impl Expr {
+    /// Joins the operands of `AND` or `OR` in a tree of logarithmic depth. Operands that are chains
+    /// of the same operator become part of the chain, so that equal chains are equal trees.
+    pub(super) fn balanced(operands: Vec<Self>, operator: Binary) -> Self {
+        let mut flat = Vec::with_capacity(operands.len());
+        for operand in operands {
+            operand.flatten(operator, &mut flat);
+        }
+        join_halves(flat, operator)
+    }
+
+    /// Adds the operands of a chain of `operator`, or the expression itself.
+    fn flatten(self, operator: Binary, operands: &mut Vec<Self>) {
+        match self {
+            Self::Binary(left, found, right) if found == operator => {
+                left.flatten(operator, operands);
+                right.flatten(operator, operands);
+            }
+            other => operands.push(other),
+        }
+    }
+
     /// Returns whether the expression contains an aggregate. Aggregates of sub-queries do not
     /// count.
     pub(crate) fn has_aggregate(&self) -> bool {
@@ -250,6 +276,22 @@ impl Expr {
                 }
             }
             _ => None,
+        }
+    }
+}
+
+fn join_halves(mut operands: Vec<Expr>, operator: Binary) -> Expr {
+    let right = operands.split_off(operands.len().div_ceil(2));
+    match operands.pop() {
+        None => Expr::Undefined,
+        Some(only) if right.is_empty() => only,
+        Some(last) => {
+            operands.push(last);
+            let (left, right) = (
+                join_halves(operands, operator),
+                join_halves(right, operator),
+            );
+            Expr::Binary(left.into(), operator, right.into())
         }
     }
 }

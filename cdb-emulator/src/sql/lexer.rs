@@ -49,6 +49,9 @@ pub(super) fn tokens(text: &str) -> Result<Vec<LocatedToken>, ServiceError> {
         } else if c == '@' {
             at = end_of(text, at + 1, is_part_of_name);
             Token::Parameter(text[start..at].to_owned())
+        } else if let Some((number, end)) = hexadecimal(text, at) {
+            at = end;
+            Token::Number(number)
         } else if begins_number(&text.as_bytes()[at..]) {
             at = end_of_number(text, at);
             let number: Option<f64> = text[start..at].parse().ok();
@@ -91,6 +94,19 @@ fn begins_number(bytes: &[u8]) -> bool {
         [b'.', digit, ..] | [digit, ..] => digit.is_ascii_digit(),
         [] => false,
     }
+}
+
+/// Reads a hexadecimal number such as `0x1F` of at most 64 bits. Returns it with its end.
+fn hexadecimal(text: &str, at: usize) -> Option<(f64, usize)> {
+    let from = at + 2;
+    if !text[at..].starts_with("0x") && !text[at..].starts_with("0X") {
+        return None;
+    }
+    let end = end_of(text, from, |c| c.is_ascii_hexdigit());
+    let bits = u64::from_str_radix(&text[from..end], 16).ok()?;
+    #[expect(clippy::cast_precision_loss, reason = "numbers are doubles")]
+    let number = bits as f64;
+    Some((number, end))
 }
 
 fn end_of(text: &str, from: usize, belongs: impl Fn(char) -> bool) -> usize {

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use serde_json::Value;
 
-use super::ast::{Expr, Projection, Select, Source, Unary};
+use super::ast::{Binary, Expr, Projection, Select, Source, Unary};
 use super::parser::is_name;
 
 impl Display for Select {
@@ -226,13 +226,24 @@ fn print_member(f: &mut Formatter<'_>, expr: &Expr) -> fmt::Result {
     Ok(())
 }
 
+/// Adds the right operand of an operator, the last one of a chain of `AND` or `OR` first.
+fn push_links<'e>(operator: Binary, right: &'e Expr, links: &mut Vec<(Binary, &'e Expr)>) {
+    match right {
+        Expr::Binary(first, same, rest) if *same == operator && operator.is_logical() => {
+            push_links(operator, rest, links);
+            push_links(operator, first, links);
+        }
+        right => links.push((operator, right)),
+    }
+}
+
 /// Prints operators from left to right. If the next operator has a higher precedence, parentheses
 /// enclose everything before it.
 fn print_chain(f: &mut Formatter<'_>, chain: &Expr) -> fmt::Result {
     let mut links = Vec::new();
     let mut at = chain;
     while let Expr::Binary(left, operator, right) = at {
-        links.push((*operator, &**right));
+        push_links(*operator, right, &mut links);
         at = left;
     }
     links.reverse();

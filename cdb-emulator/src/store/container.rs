@@ -1,7 +1,7 @@
 //! A container, its definition and its physical partitions.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::indexes;
 use super::ranges::{self, PhysicalRange};
@@ -139,6 +139,11 @@ impl Container {
 
     pub(crate) fn to_json(&self) -> Value {
         let mut body = self.definition.clone();
+        for (name, default) in defaults() {
+            if body[name].is_null() {
+                body[name] = default;
+            }
+        }
         body["_rid"] = self.rid().into();
         body["_self"] = self.self_link().into();
         body["_etag"] = self.etag.clone().into();
@@ -179,6 +184,18 @@ impl Container {
         )?;
         Ok([number.to_string(), (number + 1).to_string()])
     }
+}
+
+/// Returns the properties of a definition that the service adds.
+fn defaults() -> [(&'static str, Value); 2] {
+    let conflicts = json!({
+        "mode": "LastWriterWins", "conflictResolutionPath": "/_ts", "conflictResolutionProcedure": "",
+    });
+    let geography = json!({ "type": "Geography" });
+    [
+        ("conflictResolutionPolicy", conflicts),
+        ("geospatialConfig", geography),
+    ]
 }
 
 fn strings(value: &Value) -> Vec<String> {

@@ -17,6 +17,7 @@ pub(crate) mod ranges;
 mod readers;
 pub(crate) mod rid;
 mod sqlite;
+mod statistics;
 mod transformation;
 pub(crate) mod version;
 mod versions;

@@ -4,6 +4,7 @@ mod account;
 mod admin;
 mod browser;
 mod catalog;
+mod client_requests;
 #[cfg(feature = "bin")]
 mod command;
 mod cost;

@@ -351,14 +351,14 @@ async fn a_page_ends_at_four_megabytes() {
         }
         sizes.push(page.documents().len());
     }
-    assert_eq!(sizes, [3, 2]);
+    assert_eq!(sizes, [2, 2, 1]);
     for sql in ["SELECT * FROM c", "SELECT * FROM c ORDER BY c.id"] {
         let first = account.query(&headers, sql, json!([])).await;
-        assert_eq!(first.documents().len(), 3, "{sql}");
+        assert_eq!(first.documents().len(), 2, "{sql}");
         let token = first.header("x-ms-continuation").to_owned();
         let next = [headers[0], ("x-ms-continuation", &*token)];
         let second = account.query(&next, sql, json!([])).await;
         assert_eq!(second.documents().len(), 2, "{sql}");
-        assert_eq!(second.header("x-ms-continuation"), "", "{sql}");
+        assert_ne!(second.header("x-ms-continuation"), "", "{sql}");
     }
 }

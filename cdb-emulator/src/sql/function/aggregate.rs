@@ -8,6 +8,7 @@ use crate::sql::value::{number, order};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aggregate {
     Count,
+    CountIf,
     Sum,
     Min,
     Max,
@@ -16,14 +17,22 @@ pub(crate) enum Aggregate {
 
 impl Aggregate {
     pub(super) fn named(upper: &str) -> Option<Self> {
-        [Self::Count, Self::Sum, Self::Min, Self::Max, Self::Avg]
-            .into_iter()
-            .find(|known| known.name() == upper)
+        [
+            Self::Count,
+            Self::CountIf,
+            Self::Sum,
+            Self::Min,
+            Self::Max,
+            Self::Avg,
+        ]
+        .into_iter()
+        .find(|known| known.name() == upper)
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Count => "COUNT",
+            Self::CountIf => "COUNTIF",
             Self::Sum => "SUM",
             Self::Min => "MIN",
             Self::Max => "MAX",
@@ -35,6 +44,10 @@ impl Aggregate {
     pub(crate) fn fold(self, values: Vec<Value>) -> Option<Value> {
         match self {
             Self::Count => Some(values.len().into()),
+            Self::CountIf => {
+                let met = values.iter().filter(|value| **value == Value::Bool(true));
+                Some(met.count().into())
+            }
             Self::Min | Self::Max => extreme(self, values),
             Self::Sum | Self::Avg => {
                 // A value that is not a number makes a sum undefined.

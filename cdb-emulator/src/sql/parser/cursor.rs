@@ -7,8 +7,11 @@ use crate::error::ServiceError;
 /// Maximum nesting of expressions and sub-queries. The service has a limit too; this one protects
 /// the stack.
 const MAX_DEPTH: usize = 100;
-/// Maximum number of operators and property accesses of a query. A chain is a tree as deep as it is
-/// long, and dropping the tree is recursive.
+/// The length of a chain of operators or property accesses that is not counted. `AND` and `OR` are
+/// never counted: their chains are balanced trees.
+const FREE_LINKS: usize = 4;
+/// Maximum number of counted operators and property accesses of a query. A chain is a tree as deep
+/// as it is long, and dropping the tree is recursive.
 const MAX_LINKS: usize = 2000;
 
 /// The keywords. They cannot be names, nor properties after a dot (use `c["value"]`).
@@ -188,13 +191,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Counts a link of a chain.
-    pub(super) fn link(&mut self) -> Parsed<()> {
-        self.links += 1;
+    /// Counts link number `at` of a chain.
+    pub(super) fn link(&mut self, at: usize) -> Parsed<()> {
+        self.links += usize::from(at >= FREE_LINKS);
         if self.links <= MAX_LINKS {
             return Ok(());
         }
-        let cause = format!("The query has more than {MAX_LINKS} operators and property accesses.");
+        let cause = format!(
+            "The query has chains of more than {MAX_LINKS} operators and property accesses."
+        );
         Err(error::semantic(self.text, self.location(), &cause))
     }
 

@@ -41,22 +41,29 @@ impl Parser<'_> {
     /// at every parenthesis.
     fn binary(&mut self, loosest: usize) -> Parsed<Expr> {
         let depth = self.depth();
-        let mut waiting: Vec<(Expr, Binary)> = Vec::new();
+        let mut waiting = Vec::new();
         let mut operand = self.unary()?;
+        let mut links = 0;
         loop {
             if let Some((level, operator)) = self.operator()
                 && level >= loosest
             {
                 self.next();
-                self.link()?;
-                let left = join(&mut waiting, operand, level);
+                // The operands of AND and OR are chains of their own.
+                if operator.is_logical() {
+                    links = 0;
+                } else {
+                    self.link(links)?;
+                    links += 1;
+                }
+                push(&mut waiting, operand, operator);
                 // An operator of higher precedence after a lower one is one level deeper in the
                 // tree.
                 self.go_to_depth(depth + waiting.len())?;
-                waiting.push((left, operator));
                 operand = self.unary()?;
             } else if loosest <= COMPARISON && self.is_membership() {
-                self.link()?;
+                self.link(links)?;
+                links += 1;
                 let left = join(&mut waiting, operand, COMPARISON);
                 operand = self.membership(left)?;
             } else {
@@ -150,20 +157,21 @@ impl Parser<'_> {
 
     fn postfix(&mut self) -> Parsed<Expr> {
         let mut expr = self.primary()?;
-        loop {
+        for at in 0.. {
             if self.symbol(".") {
-                self.link()?;
+                self.link(at)?;
                 let name = self.name()?;
                 expr = Expr::Member(expr.into(), Expr::Literal(name.into()).into());
             } else if self.symbol("[") {
-                self.link()?;
+                self.link(at)?;
                 let key = self.expr()?;
                 self.expect("]")?;
                 expr = Expr::Member(expr.into(), key.into());
             } else {
-                return Ok(expr);
+                break;
             }
         }
+        Ok(expr)
     }
 
     pub(super) fn primary(&mut self) -> Parsed<Expr> {
@@ -306,10 +314,35 @@ impl Parser<'_> {
     }
 }
 
+/// The left operands of an operator that waits for its right operand: several for a chain of `AND`
+/// or `OR`.
+type Waiting = (Vec<Expr>, Binary);
+
+/// Adds an operator and its left operand to the waiting operators.
+fn push(waiting: &mut Vec<Waiting>, operand: Expr, operator: Binary) {
+    let tighter = if operator.is_logical() {
+        operator.level() + 1
+    } else {
+        operator.level()
+    };
+    let left = join(waiting, operand, tighter);
+    match waiting.last_mut() {
+        Some((chain, last)) if *last == operator && operator.is_logical() => chain.push(left),
+        _ => waiting.push((vec![left], operator)),
+    }
+}
+
 /// Joins an operand with the waiting operators of at least this precedence, the nearest first.
-fn join(waiting: &mut Vec<(Expr, Binary)>, mut operand: Expr, level: usize) -> Expr {
-    while let Some((left, operator)) = waiting.pop_if(|(_, operator)| operator.level() >= level) {
-        operand = Expr::Binary(left.into(), operator, operand.into());
+fn join(waiting: &mut Vec<Waiting>, mut operand: Expr, level: usize) -> Expr {
+    while let Some((mut left, operator)) = waiting.pop_if(|(_, known)| known.level() >= level) {
+        left.push(operand);
+        operand = if operator.is_logical() {
+            Expr::balanced(left, operator)
+        } else {
+            left.into_iter()
+                .reduce(|left, right| Expr::Binary(left.into(), operator, right.into()))
+                .unwrap_or(Expr::Undefined)
+        };
     }
     operand
 }

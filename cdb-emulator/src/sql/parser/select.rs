@@ -295,13 +295,13 @@ impl Parser<'_> {
     /// Parses the properties after a name: `.a`, `["b"]`, `[0]`.
     fn path(&mut self, root: &str) -> Parsed<Expr> {
         let mut path = Expr::Name(root.to_owned());
-        loop {
+        for at in 0.. {
             if self.symbol(".") {
-                self.link()?;
+                self.link(at)?;
                 let name = self.name()?;
                 path = Expr::Member(path.into(), Expr::Literal(name.into()).into());
             } else if self.symbol("[") {
-                self.link()?;
+                self.link(at)?;
                 let key = match self.peek() {
                     Token::Number(_) | Token::Text(_) => self.primary()?,
                     _ => return Err(self.unexpected()),
@@ -309,9 +309,10 @@ impl Parser<'_> {
                 self.expect("]")?;
                 path = Expr::Member(path.into(), key.into());
             } else {
-                return Ok(path);
+                break;
             }
         }
+        Ok(path)
     }
 
     fn alias(&mut self) -> Parsed<Option<String>> {

@@ -255,11 +255,11 @@ fn date_functions_add_compare_and_split_dates() {
             json!("2020-09-04T00:00:00.0000000Z"),
         ),
         (
-            "DATETIMEPART('2020-01-02T03:04:05.6789123Z', 'mcs')",
+            "DATETIMEPART('mcs', '2020-01-02T03:04:05.6789123Z')",
             json!(678_912),
         ),
         (
-            "DATETIMEPART('2020-01-02T03:04:05.6789123Z', 'NS')",
+            "DATETIMEPART('NS', '2020-01-02T03:04:05.6789123Z')",
             json!(678_912_300),
         ),
         (

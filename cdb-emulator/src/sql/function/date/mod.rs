@@ -56,7 +56,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     Function::new("DATETIMEFROMPARTS", (3, 7), from_parts),
     Function::new("DATETIMEPART", (2, 2), |call| {
-        Some(named(call, 1)?.of(ticks(call, 0)?)?.into())
+        Some(named(call, 0)?.of(ticks(call, 1)?)?.into())
     }),
     Function::new("YEAR", (1, 1), |call| {
         Some(Part::Year.of(ticks(call, 0)?)?.into())
