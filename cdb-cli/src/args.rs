@@ -1,5 +1,6 @@
 //! The commands and their options.
 
+#[cfg(feature = "emulator")]
 use cdb_emulator::EmulatorCommand;
 use clap::{Parser, Subcommand};
 
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     #[cfg(feature = "dashboard")]
     Dashboard(DashboardArgs),
     /// Run an emulator of Azure Cosmos DB
+    #[cfg(feature = "emulator")]
     Emulator(EmulatorCommand),
     /// Print completions for a shell
     Completions {

@@ -133,6 +133,7 @@ impl<C: Container> Cli<C> {
             Command::Doctor(args) => command::doctor::run(&args, &self.model, console).await,
             #[cfg(feature = "dashboard")]
             Command::Dashboard(args) => command::dashboard::run(&args, &self.model, console).await,
+            #[cfg(feature = "emulator")]
             Command::Emulator(emulator) => match emulator.run(console.out).await {
                 Ok(()) => Ok(Exit::Ok),
                 Err(error) => Err(Failure::usage(error.to_string())),

@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use cdb_client::{ConnectionStringParts, CosmosClient, DatabaseClient, MasterKey, RetryConfig};
-use cdb_emulator::WELL_KNOWN_KEY;
 
 use crate::exit::Failure;
 use crate::token::{StaticToken, TokenCommand};
@@ -142,7 +141,7 @@ impl Connection {
             (None, Some(Secret(token)), _) => builder.credential(StaticToken::new(token)?),
             (None, None, Some(key)) => builder.credential(MasterKey::new(key)?),
             (None, None, None) if builder.is_loopback() => {
-                builder.credential(MasterKey::new(WELL_KNOWN_KEY)?)
+                builder.credential(MasterKey::new(MasterKey::EMULATOR)?)
             }
             (None, None, None) => {
                 return Err(Failure::usage(
@@ -228,13 +227,13 @@ mod tests {
     #[test]
     fn options_complete_and_override_a_connection_string() {
         let here = "http://localhost:8081/";
-        let key_alone = format!("accountkey={WELL_KNOWN_KEY};");
+        let key_alone = format!("accountkey={};", MasterKey::EMULATOR);
         let connections = [
             open(&format!("AccountEndpoint={here}"), None, None),
             open(
                 &format!("AccountEndpoint={here}"),
                 None,
-                Some(WELL_KNOWN_KEY),
+                Some(MasterKey::EMULATOR),
             ),
             open(&key_alone, Some(here), None),
             open("AccountEndpoint=https://nowhere.invalid/", Some(here), None),
@@ -253,7 +252,7 @@ mod tests {
         let elsewhere = "AccountEndpoint=https://shop.documents.azure.com:443/";
         let error = open(elsewhere, None, None).unwrap_err();
         assert!(error.contains("no key given"), "{error}");
-        let connection = open(elsewhere, None, Some(WELL_KNOWN_KEY)).unwrap();
+        let connection = open(elsewhere, None, Some(MasterKey::EMULATOR)).unwrap();
         assert!(!connection.is_loopback());
     }
 
@@ -262,7 +261,7 @@ mod tests {
         let unchecked = "DisableServerCertificateValidation=true";
         let at = |endpoint: &str| {
             let text = format!("AccountEndpoint={endpoint};{unchecked}");
-            open(&text, None, Some(WELL_KNOWN_KEY))
+            open(&text, None, Some(MasterKey::EMULATOR))
         };
         assert!(at("https://localhost:8081").is_ok());
         let error = at("https://shop.documents.azure.com").unwrap_err();

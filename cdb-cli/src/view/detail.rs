@@ -380,9 +380,10 @@ impl Detail {
             ),
         ] {
             if let Some(text) = text {
-                match self.full {
-                    true => writeln!(f, "{label} {text}")?,
-                    false => writeln!(f, "{label} {}", short(text, 400))?,
+                if self.full {
+                    writeln!(f, "{label} {text}")?;
+                } else {
+                    writeln!(f, "{label} {}", short(text, 400))?;
                 }
             }
         }

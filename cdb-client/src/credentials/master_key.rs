@@ -50,6 +50,10 @@ struct KeyRing {
 }
 
 impl MasterKey {
+    /// The key of all Cosmos DB emulators. It is public and protects nothing.
+    pub const EMULATOR: &str =
+        "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
     /// Signs with `key`, in base64 as the portal shows it.
     ///
     /// # Errors
