@@ -114,7 +114,7 @@ pub use config::CosmosClientBuilder;
 pub use connection_string::{ConnectionString, ConnectionStringParts};
 pub use container::{
     BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerChange, ContainerClient,
-    Continuation, Difference, FeedCursor, FeedStart, OnDifference, Page, Pages, QueryRun,
+    Continuation, Difference, FeedCursor, FeedRow, FeedStart, OnDifference, Page, Pages, QueryRun,
     RangeRows, Throughput, Written,
 };
 pub use credential::{Authorization, Credential, SigningContext};

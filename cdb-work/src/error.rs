@@ -96,6 +96,16 @@ pub enum WorkError {
         /// The version of the last deleted event.
         up_to: u64,
     },
+    /// The archive has refused events. These and later events of the stream were not deleted.
+    #[error(
+        "the archive has refused events of stream `{stream}`: {reason}; they were not deleted, call again"
+    )]
+    Unarchived {
+        /// The stream's name.
+        stream: String,
+        /// The reason of the archive.
+        reason: String,
+    },
     /// The container was set up with another number of virtual partitions.
     #[error(
         "the container has {stored} virtual partitions and this coordinator was given {configured}; configure {stored}"

@@ -4,19 +4,18 @@
 //! The events of a stream are in the partition of its messages. So the batch that completes a
 //! message can append events, which then exist if and only if the message is completed.
 
-use std::collections::BTreeMap;
-
-use cdb_client::{ChangeFeed, ContainerClient, FeedCursor, FeedStart};
-use cdb_model::{Batch, BatchError, Patch, Query, Stored};
+use cdb_client::{ContainerClient, FeedCursor, FeedStart};
+use cdb_model::{Batch, BatchError, Document as _, Patch, Query};
 
 use super::documents::{
     EventHeadKey, EventSnapshot, EventSnapshotKey, StreamEvent, StreamEventKey, Work,
 };
 use super::error::WorkError;
+use super::event_archive::EventArchive;
+use super::event_feed::EventFeed;
 use super::partitions::Partitions;
 use super::plan::advance_event_head;
-use super::unreadable::report;
-use cdb_coordination::{MessageContext, Rows, execute_once, is_lost_race};
+use cdb_coordination::{MessageContext, execute_once, is_lost_race};
 
 /// Appends and reads events. Cheap to clone.
 ///
@@ -204,58 +203,89 @@ impl EventStore {
         after: u64,
         most: u32,
     ) -> Result<Vec<StreamEvent>, WorkError> {
-        let query = Query::<StreamEvent>::in_partition(self.partition_of(stream))
-            .filter(StreamEvent::STREAM.eq(stream))
-            .filter(StreamEvent::VERSION.gt(after))
-            .order_by(StreamEvent::BY_VERSION)
-            .limit(most);
-        let rows = self.container.query(query).all().await?;
-        match rows.first() {
-            // The newest event is never deleted, so a deletion always shows as a gap.
-            Some(first) if first.document.version != after + 1 => Err(WorkError::EventsDeleted {
-                stream: stream.to_owned(),
-                up_to: first.document.version - 1,
-            }),
-            _ => Ok(rows.into_iter().map(|row| row.document).collect()),
-        }
+        let partition = self.partition_of(stream);
+        read_events(&self.container, (&partition, stream), after, most).await
     }
 
     /// Deletes the oldest events of a stream, up to and including `version`, but never the newest
-    /// event. Copy the events elsewhere before, if they are to be archived. Returns the number of
-    /// deleted events. After an error, the events that remain have no gaps; call again.
+    /// event. Returns the number of deleted events. After an error, the events that remain have no
+    /// gaps; call again.
     ///
     /// A feed that has not reached the events skips them.
     ///
     /// # Errors
     /// When a request fails.
     pub async fn delete_up_to(&self, stream: &str, version: u64) -> Result<u64, WorkError> {
-        let partition = self.partition_of(stream);
-        let newest = self.version(stream).await?;
-        let last = version.min(newest.saturating_sub(1));
         let mut deleted = 0;
         loop {
-            let query = Query::<StreamEvent>::in_partition(partition.as_str())
-                .filter(StreamEvent::STREAM.eq(stream))
-                .filter(StreamEvent::VERSION.le(last))
-                .order_by(StreamEvent::BY_VERSION)
-                .limit(DELETED_AT_ONCE);
-            let rows = self.container.latest_committed().query(query).all().await?;
-            let Some(first) = rows.first() else {
+            let events = self.oldest_up_to(stream, version).await?;
+            if events.is_empty() {
                 return Ok(deleted);
-            };
-            let mut batch = Batch::new(partition.as_str());
-            for row in &rows {
-                let version = row.document.version;
-                batch.delete(&StreamEventKey::new(&*partition, stream, version))?;
             }
-            let first = StreamEventKey::new(&*partition, stream, first.document.version);
-            let first = &first;
-            let took_place = |latest: ContainerClient<Work>| async move {
-                Ok(latest.read(first).await?.is_none())
-            };
-            execute_once(&self.container, &batch, took_place).await?;
-            deleted += rows.len() as u64;
+            deleted += self.delete(&events).await?;
         }
+    }
+
+    /// As [`delete_up_to`](Self::delete_up_to), but passes the events to an archive before it
+    /// deletes them, in groups of up to 100.
+    ///
+    /// # Errors
+    /// When a request fails. [`WorkError::Unarchived`] when the archive refuses events; these and
+    /// later events stay.
+    pub async fn archive_up_to(
+        &self,
+        stream: &str,
+        version: u64,
+        archive: &dyn EventArchive,
+    ) -> Result<u64, WorkError> {
+        let mut archived = 0;
+        loop {
+            let events = self.oldest_up_to(stream, version).await?;
+            if events.is_empty() {
+                return Ok(archived);
+            }
+            archive
+                .store(&events)
+                .await
+                .map_err(|failed| WorkError::Unarchived {
+                    stream: stream.to_owned(),
+                    reason: failed.reason().to_owned(),
+                })?;
+            archived += self.delete(&events).await?;
+        }
+    }
+
+    /// Returns the oldest events of a stream up to `version`, without its newest event.
+    async fn oldest_up_to(
+        &self,
+        stream: &str,
+        version: u64,
+    ) -> Result<Vec<StreamEvent>, WorkError> {
+        let newest = self.version(stream).await?;
+        let last = version.min(newest.saturating_sub(1));
+        let query = Query::<StreamEvent>::in_partition(self.partition_of(stream))
+            .filter(StreamEvent::STREAM.eq(stream))
+            .filter(StreamEvent::VERSION.le(last))
+            .order_by(StreamEvent::BY_VERSION.asc())
+            .top(DELETED_AT_ONCE);
+        let rows = self.container.latest_committed().query(query).all().await?;
+        Ok(rows.into_iter().map(|row| row.document).collect())
+    }
+
+    /// Deletes events of one stream in one batch. Returns their number.
+    async fn delete(&self, events: &[StreamEvent]) -> Result<u64, WorkError> {
+        let Some(first) = events.first() else {
+            return Ok(0);
+        };
+        let mut batch = Batch::new(&*first.partition);
+        for event in events {
+            batch.delete(&event.key())?;
+        }
+        let first = &first.key();
+        let took_place =
+            |latest: ContainerClient<Work>| async move { Ok(latest.read(first).await?.is_none()) };
+        execute_once(&self.container, &batch, took_place).await?;
+        Ok(events.len() as u64)
     }
 
     /// Saves the state of a stream at `version`. An older snapshot is replaced, and a newer one
@@ -312,19 +342,16 @@ impl EventStore {
         Ok(read.map_or(0, |stored| stored.document.version))
     }
 
-    /// Follows the events of all streams by the change feed: in order within a stream, each at
-    /// least once, without an order between streams. `docs/event-store.md` has the reasons.
+    /// Follows the events of all streams by the change feed: each at least once, in one order per
+    /// virtual partition ([`FeedEvent::sequence`](super::FeedEvent::sequence)), without an order
+    /// between partitions. `docs/event-store.md` has the reasons.
     pub fn follow(&self, start: FeedStart) -> EventFeed {
-        EventFeed {
-            feed: self.container.change_feed(start),
-        }
+        EventFeed::new(self.container.change_feed(start))
     }
 
     /// Resumes a feed at its cursor.
     pub fn follow_on(&self, cursor: FeedCursor) -> EventFeed {
-        EventFeed {
-            feed: self.container.resume_change_feed(cursor),
-        }
+        EventFeed::new(self.container.resume_change_feed(cursor))
     }
 
     fn partition_of(&self, stream: &str) -> String {
@@ -340,91 +367,25 @@ struct Append {
     version: u64,
 }
 
-/// The events of all streams, page by page.
-///
-/// ```
-/// use cdb_client::FeedStart;
-/// use cdb_work::NewEvent;
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let events = work.events();
-/// events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;
-/// let mut feed = events.follow(FeedStart::Beginning);
-/// let seen = feed.next_events().await?;
-/// assert_eq!(seen[0].document.kind, "placed");
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
-#[derive(Debug)]
-pub struct EventFeed {
-    feed: ChangeFeed<Work>,
-}
-
-impl EventFeed {
-    /// Returns the next events; empty while there are none. Events of one stream are in order, also
-    /// over calls. An unreadable event is logged and skipped; [`EventStore::read`] of its stream
-    /// fails.
-    ///
-    /// # Errors
-    /// When the feed cannot be read. Its position does not change.
-    pub async fn next_events(&mut self) -> Result<Vec<Stored<StreamEvent>>, WorkError> {
-        loop {
-            let changes = self.feed.next_rows().await?;
-            if changes.is_empty() {
-                return Ok(Vec::new());
-            }
-            let changes = Rows::apart(changes);
-            changes.unreadable.iter().for_each(report);
-            let mut events: Vec<Stored<StreamEvent>> =
-                changes.rows.into_iter().filter_map(event).collect();
-            if !events.is_empty() {
-                order_streams(&mut events);
-                return Ok(events);
-            }
-        }
+/// Reads up to `most` events of a stream in a partition after version `after`, in order.
+pub(super) async fn read_events(
+    container: &ContainerClient<Work>,
+    (partition, stream): (&str, &str),
+    after: u64,
+    most: u32,
+) -> Result<Vec<StreamEvent>, WorkError> {
+    let query = Query::<StreamEvent>::in_partition(partition)
+        .filter(StreamEvent::STREAM.eq(stream))
+        .filter(StreamEvent::VERSION.gt(after))
+        .order_by(StreamEvent::BY_VERSION.asc())
+        .top(most);
+    let rows = container.query(query).all().await?;
+    match rows.first() {
+        // The newest event is never deleted, so a deletion always shows as a gap.
+        Some(first) if first.document.version != after + 1 => Err(WorkError::EventsDeleted {
+            stream: stream.to_owned(),
+            up_to: first.document.version - 1,
+        }),
+        _ => Ok(rows.into_iter().map(|row| row.document).collect()),
     }
-
-    /// The position of the feed, to resume from.
-    pub fn cursor(&self) -> &FeedCursor {
-        self.feed.cursor()
-    }
-}
-
-/// Sorts the events of each stream in place. The feed shows the writes of one batch in one page, in
-/// any order.
-fn order_streams(events: &mut [Stored<StreamEvent>]) {
-    let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (at, event) in events.iter().enumerate() {
-        let of_stream = places.entry(event.document.stream.clone());
-        of_stream.or_default().push(at);
-    }
-    for mut at in places.into_values() {
-        // Selection sort: a page has few events of a stream.
-        while let Some((&first, _)) = at.split_first() {
-            let smallest = at
-                .iter()
-                .copied()
-                .min_by_key(|&place| events[place].document.version);
-            events.swap(first, smallest.unwrap_or(first));
-            at.remove(0);
-        }
-    }
-}
-
-fn event(change: Stored<Work>) -> Option<Stored<StreamEvent>> {
-    let Stored {
-        id,
-        document: Work::Event(event),
-        etag,
-        timestamp,
-    } = change
-    else {
-        return None;
-    };
-    Some(Stored {
-        id,
-        document: event,
-        etag,
-        timestamp,
-    })
 }

@@ -80,6 +80,24 @@ pub struct ChangeFeed<C> {
     page_size: Option<u32>,
 }
 
+/// A row of the change feed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FeedRow<C> {
+    /// The log sequence number (`_lsn`) of the transaction that wrote the document; 0 if the service
+    /// sends none. Ascends within a physical partition, also over splits. The documents of one
+    /// batch have the same number.
+    pub lsn: u64,
+    /// The document, or the document that does not match its type.
+    pub row: Result<Stored<C>, Unreadable>,
+}
+
+#[derive(Deserialize)]
+struct Lsn {
+    #[serde(rename = "_lsn", default)]
+    lsn: u64,
+}
+
 #[derive(Deserialize)]
 struct FeedPage<'a> {
     #[serde(borrow, rename = "Documents")]
@@ -131,11 +149,17 @@ impl<C: Container> ChangeFeed<C> {
     /// move then.
     pub async fn next_changes(&mut self) -> Result<Vec<Stored<C>>> {
         let before = self.cursor.clone();
-        let rows: Result<_, Unreadable> = self.next_rows().await?.into_iter().collect();
-        rows.map_err(|unreadable| {
-            self.cursor = before;
-            Error::decode(unreadable.reason)
-        })
+        let mut changes = Vec::new();
+        for row in self.next_rows().await? {
+            match row.row {
+                Ok(change) => changes.push(change),
+                Err(unreadable) => {
+                    self.cursor = before;
+                    return Err(Error::decode(unreadable.reason));
+                }
+            }
+        }
+        Ok(changes)
     }
 
     /// As [`next_changes`](Self::next_changes), but returns a document that does not match its type
@@ -143,7 +167,7 @@ impl<C: Container> ChangeFeed<C> {
     ///
     /// # Errors
     /// When the feed cannot be read. The cursor does not move then.
-    pub async fn next_rows(&mut self) -> Result<Vec<Result<Stored<C>, Unreadable>>> {
+    pub async fn next_rows(&mut self) -> Result<Vec<FeedRow<C>>> {
         let pages = self.next_pages().await?;
         let mut rows = Vec::new();
         for (range, page) in self.cursor.ranges.iter_mut().zip(pages) {
@@ -212,7 +236,7 @@ impl FeedCursor {
 
 /// One page of a range.
 struct RangePage<C> {
-    documents: Vec<Result<Stored<C>, Unreadable>>,
+    documents: Vec<FeedRow<C>>,
     etag: Option<String>,
 }
 
@@ -289,14 +313,16 @@ impl RangeCursor {
     }
 }
 
-fn known<C: Container>(documents: &[&RawValue]) -> Vec<Result<Stored<C>, Unreadable>> {
-    let decoded = documents
-        .iter()
-        .map(|json| match decode_any::<C>(json.get()) {
-            Err(DecodeError::UnknownType { .. }) => None,
-            decoded => Some(decoded.map_err(|reason| Unreadable::new::<C>(json.get(), reason))),
-        });
-    decoded.flatten().collect()
+fn known<C: Container>(documents: &[&RawValue]) -> Vec<FeedRow<C>> {
+    let decoded = documents.iter().filter_map(|json| {
+        let row = match decode_any::<C>(json.get()) {
+            Err(DecodeError::UnknownType { .. }) => return None,
+            decoded => decoded.map_err(|reason| Unreadable::new::<C>(json.get(), reason)),
+        };
+        let lsn = serde_json::from_str(json.get()).map_or(0, |Lsn { lsn }| lsn);
+        Some(FeedRow { lsn, row })
+    });
+    decoded.collect()
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub use bootstrap::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
 pub use change::ContainerChange;
 pub(crate) use context::ContainerContext;
 pub use difference::Difference;
-pub use feed::{ChangeFeed, FeedCursor, FeedStart};
+pub use feed::{ChangeFeed, FeedCursor, FeedRow, FeedStart};
 pub use handle::ContainerClient;
 pub use page::{Continuation, Page};
 pub use point::Written;

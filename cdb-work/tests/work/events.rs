@@ -1,11 +1,16 @@
 //! The event store: versions, streams, order.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cdb_client::FeedStart;
+use cdb_coordination::Failed;
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_work::{FlushStrategy as _, Lane, NewEvent, NewWork, Settlement, WorkError, WorkStatus};
+use cdb_work::{
+    ContainerArchive, EventArchive, EventFeed, FlushStrategy as _, Lane, NewEvent, NewWork,
+    Settlement, StreamEvent, WorkError, WorkStatus,
+};
 
 use crate::test_env::{TestEnv, config, message, next};
 
@@ -102,6 +107,106 @@ async fn a_feed_shows_the_events_of_each_stream_in_order() {
     let later = resumed.next_events().await.unwrap();
     assert_eq!(later.len(), 1);
     assert_eq!(later[0].document.kind, "later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_readers_see_one_sequence_per_partition() {
+    let env = TestEnv::start().await;
+    let works = [env.open(config()).await, env.open(config()).await];
+    let appends = (0..40).map(|n| {
+        let (work, stream) = (&works[n % 2], format!("stream-{}", n % 10));
+        async move {
+            let two = events(&["x", "y"]);
+            work.events().append_next(&stream, two).await
+        }
+    });
+    futures::future::try_join_all(appends).await.unwrap();
+    let whole = sequences(works[0].events().follow(FeedStart::Beginning)).await;
+    assert!(whole.len() > 1, "several partitions have events");
+    let count: usize = whole.values().map(Vec::len).sum();
+    assert_eq!(count, 80);
+    for events in whole.values() {
+        assert!(events.is_sorted(), "{events:?}");
+    }
+    // Another reader, which has stored its position in between.
+    let mut feed = works[1].events().follow(FeedStart::Beginning);
+    feed.next_events().await.unwrap();
+    works[0]
+        .events()
+        .append_next("stream-0", events(&["z"]))
+        .await
+        .unwrap();
+    let resumed = works[1].events().follow_on(feed.cursor().clone());
+    let rest = sequences(resumed).await;
+    for (partition, events) in rest {
+        let before = &whole[&partition];
+        assert!(events[0] > before[before.len() - 1]);
+    }
+}
+
+/// Reads a feed to its end. Returns sequence, stream and version of the events of each partition.
+async fn sequences(mut feed: EventFeed) -> BTreeMap<String, Vec<(u64, String, u64)>> {
+    let mut found: BTreeMap<String, Vec<(u64, String, u64)>> = BTreeMap::new();
+    loop {
+        let page = feed.next_events().await.unwrap();
+        if page.is_empty() {
+            return found;
+        }
+        for event in page {
+            let StreamEvent {
+                partition,
+                stream,
+                version,
+                ..
+            } = event.document;
+            let of_partition = found.entry(partition).or_default();
+            of_partition.push((event.sequence, stream, version));
+        }
+    }
+}
+
+/// Refuses the events of its second call, and passes the others on.
+struct Refusing {
+    archive: ContainerArchive,
+    calls: AtomicU32,
+}
+
+#[async_trait::async_trait]
+impl EventArchive for Refusing {
+    async fn store(&self, events: &[StreamEvent]) -> Result<(), Failed> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) == 1 {
+            return Err(Failed::temporarily("the archive is full"));
+        }
+        self.archive.store(events).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_deleted_after_the_archive_has_stored_them() {
+    let env = TestEnv::start().await;
+    let store = env.open(config()).await.events();
+    for round in 0..3 {
+        let ninety = events(&["x"; 90]);
+        store.append("a", round * 90, ninety).await.unwrap();
+    }
+    let archive = ContainerArchive::new(env.other_container("archive").await);
+    let refusing = Refusing {
+        archive: archive.clone(),
+        calls: AtomicU32::new(0),
+    };
+    let refused = store.archive_up_to("a", 250, &refusing).await.unwrap_err();
+    assert!(matches!(refused, WorkError::Unarchived { .. }), "{refused}");
+    assert_eq!(store.read("a", 100, 10).await.unwrap().len(), 10);
+    // The archive gets the same events twice when the deletion is not reached.
+    let next = store.read("a", 100, 20).await.unwrap();
+    archive.store(&next).await.unwrap();
+    let archived = store.archive_up_to("a", u64::MAX, &refusing).await;
+    assert_eq!(archived.unwrap(), 169);
+    let old = archive.read("a", 0, 1000).await.unwrap();
+    let versions: Vec<u64> = old.iter().map(|event| event.version).collect();
+    assert_eq!(versions, (1..=269).collect::<Vec<_>>());
+    assert_eq!(store.read("a", 269, 10).await.unwrap().len(), 1);
+    assert_eq!(archive.read("a", 269, 10).await.unwrap().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

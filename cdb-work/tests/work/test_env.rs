@@ -62,6 +62,16 @@ pub(crate) fn config() -> WorkConfig {
     config
 }
 
+/// The only partition of [`one_partition`].
+pub(crate) const PARTITION: &str = "work-000";
+
+/// One partition for all streams, so that a block would affect all of them.
+pub(crate) fn one_partition() -> WorkConfig {
+    let mut config = config();
+    config.partitions = Partitions::new(1).unwrap();
+    config
+}
+
 impl TestEnv {
     pub(crate) async fn start() -> Self {
         let backend = Backend::start(1, Some(SimulatedTime::new())).await;
@@ -142,6 +152,13 @@ impl TestEnv {
     /// A client of the container, as in another process.
     pub(crate) fn container<C: Container>(&self) -> ContainerClient<C> {
         Self::database(&self.backend).container("work")
+    }
+
+    /// Creates another container of the database.
+    pub(crate) async fn other_container<C: Container>(&self, name: &str) -> ContainerClient<C> {
+        let database = Self::database(&self.backend);
+        let created = database.bootstrap(name, Bootstrap::CreateIfMissing);
+        created.await.unwrap()
     }
 
     /// All effects, in the order of the commits.

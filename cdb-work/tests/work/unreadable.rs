@@ -2,13 +2,11 @@
 
 use cdb_client::{ContainerClient, FeedStart};
 use cdb_model::{Container, Document, Patch};
-use cdb_work::{
-    FlushStrategy, Lane, NewEvent, NewWork, Partitions, Settlement, WorkConfig, WorkError,
-};
+use cdb_work::{FlushStrategy, Lane, NewEvent, NewWork, Settlement, WorkError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::test_env::{TestEnv, config, message, next, nothing};
+use crate::test_env::{PARTITION, TestEnv, message, next, nothing, one_partition};
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,17 +51,8 @@ enum Spoiler {
     Event(RawEvent),
 }
 
-const PARTITION: &str = "work-000";
-
 fn torn() -> Value {
     json!({"torn": true})
-}
-
-/// One partition for all streams, so that a block would affect all of them.
-fn together() -> WorkConfig {
-    let mut config = config();
-    config.partitions = Partitions::new(1).unwrap();
-    config
 }
 
 async fn spoil_message(spoiler: &ContainerClient<Spoiler>, stream: &str, id: &str) {
@@ -82,13 +71,13 @@ async fn spoil_stream(spoiler: &ContainerClient<Spoiler>, stream: &str) {
 async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
     let env = TestEnv::start().await;
     // Holds no partition, so no stream is in memory.
-    let sender = env.open_share(together(), 255, 256).await;
+    let sender = env.open_share(one_partition(), 255, 256).await;
     let now = sender.immediate();
     for (stream, number) in [("a", 1), ("a", 2), ("b", 1)] {
         now.store(message(stream, number)).await.unwrap();
     }
     spoil_message(&env.container(), "a", "1").await;
-    let work = env.open(together()).await;
+    let work = env.open(one_partition()).await;
     let claimed = next(&work).await;
     assert_eq!(claimed.message().stream, "b");
     work.immediate().report(claimed.done()).await.unwrap();
@@ -114,7 +103,7 @@ async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_of_an_unreadable_message_is_detected() {
     let env = TestEnv::start().await;
-    let sender = env.open_share(together(), 255, 256).await;
+    let sender = env.open_share(one_partition(), 255, 256).await;
     let now = sender.immediate();
     for number in 1..=2 {
         now.store(message("a", number)).await.unwrap();
@@ -137,12 +126,12 @@ async fn a_duplicate_of_an_unreadable_message_is_detected() {
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_stream_refuses_its_own_entries_alone() {
     let env = TestEnv::start().await;
-    let first = env.open_share(together(), 255, 256).await;
+    let first = env.open_share(one_partition(), 255, 256).await;
     for stream in ["a", "b"] {
         first.immediate().store(message(stream, 1)).await.unwrap();
     }
     spoil_stream(&env.container(), "a").await;
-    let second = env.open_share(together(), 255, 256).await;
+    let second = env.open_share(one_partition(), 255, 256).await;
     let scope = second.scoped();
     let refused = scope.store(message("a", 2)).await;
     let stored = scope.store(message("b", 2)).await;
@@ -159,7 +148,7 @@ async fn an_unreadable_stream_refuses_its_own_entries_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_feed_skips_unreadable_events() {
     let env = TestEnv::start().await;
-    let work = env.open(together()).await;
+    let work = env.open(one_partition()).await;
     let events = work.events();
     let two = ["placed", "paid"].map(|kind| NewEvent::new(kind, "{}"));
     events.append("a", 0, two.into()).await.unwrap();

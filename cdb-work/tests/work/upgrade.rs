@@ -2,11 +2,11 @@
 
 use cdb_client::ContainerClient;
 use cdb_model::{Container, Document, Query, Timestamp};
-use cdb_work::{Lane, NewEvent, NewWork, Settlement, Work, WorkConfig, WorkCoordinator, WorkError};
+use cdb_work::{Lane, NewEvent, NewWork, Settlement, Work, WorkCoordinator, WorkError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::test_env::{TestEnv, config, message, next};
+use crate::test_env::{PARTITION, TestEnv, config, message, next, one_partition};
 
 /// The stored form before the form number, field for field.
 #[derive(Container)]
@@ -102,8 +102,6 @@ struct OldEvent {
     token: String,
 }
 
-const PARTITION: &str = "work-000";
-
 fn read<D: for<'a> Deserialize<'a>>(stored: Value) -> D {
     serde_json::from_value(stored).unwrap()
 }
@@ -144,12 +142,6 @@ async fn leave(container: &ContainerClient<Before>) {
         "recordedAt": 1000, "token": "t"
     }));
     container.create(&event).await.unwrap();
-}
-
-fn one_partition() -> WorkConfig {
-    let mut settings = config();
-    settings.partitions = cdb_work::Partitions::new(1).unwrap();
-    settings
 }
 
 #[tokio::test(start_paused = true)]

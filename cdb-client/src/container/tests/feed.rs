@@ -145,7 +145,7 @@ async fn unknown_documents_are_omitted_and_malformed_ones_stop_the_cursor() {
 async fn next_rows_moves_the_cursor_past_an_unreadable_document() {
     let spoiled = json!([
         {"id": "a", "type": "number", "pk": "p", "_etag": "\"e\"", "_ts": 5},
-        {"id": "b", "type": "thing", "pk": "p", "_etag": "\"e\"", "_ts": 5},
+        {"id": "b", "type": "thing", "pk": "p", "_etag": "\"e\"", "_ts": 5, "_lsn": 7},
     ]);
     let spoiled = || page(&spoiled).header("etag", "\"5\"");
     let script = Script::new([
@@ -158,7 +158,9 @@ async fn next_rows_moves_the_cursor_past_an_unreadable_document() {
     let error = feed.next_changes().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
     let rows = feed.next_rows().await.unwrap();
-    let [Err(spoiled), Ok(read)] = &rows[..] else {
+    let lsns: Vec<u64> = rows.iter().map(|row| row.lsn).collect();
+    assert_eq!(lsns, [0, 7]);
+    let [Err(spoiled), Ok(read)] = [&rows[0].row, &rows[1].row] else {
         panic!("{rows:?}");
     };
     assert_eq!(spoiled.location.as_ref().unwrap().id.as_str(), "a");
