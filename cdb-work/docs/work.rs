@@ -1,5 +1,5 @@
 // For the examples of the work coordinator.
-include!("container.rs");
+include!("../../cdb-coordination/docs/container.rs");
 
 use std::sync::Arc;
 

@@ -24,6 +24,20 @@ pub(super) struct Accepted {
     pub(super) receipt: Receipt,
 }
 
+/// The messages that one call hands out.
+struct Claiming {
+    selection: Selection,
+    now: Timestamp,
+    most: usize,
+    claimed: Vec<HandOut>,
+}
+
+impl Claiming {
+    fn is_full(&self) -> bool {
+        self.claimed.len() == self.most
+    }
+}
+
 impl Inner {
     /// Queues an entry. Refuses a report whose claim is void.
     pub(super) fn accept(&self, entry: WorkEntry) -> Accepted {
@@ -94,54 +108,60 @@ impl Inner {
     /// Takes up to `most` messages of a lane, or of all, to hand out.
     pub(super) fn hand_out(&self, lane: Option<Lane>, most: usize) -> Vec<HandOut> {
         self.fail_timed_out();
-        let now = self.container.now();
-        let mut claimed = Vec::new();
         let mut state = self.state();
         let lanes = Lane::BOTH.into_iter();
         let claimed_lanes = lanes.filter(|of| lane.is_none_or(|lane| lane == *of));
         state.claimed_lanes.extend(claimed_lanes);
         let count = state.partitions.len();
         let first = state.turn;
-        let mut selection = state.selection(lane);
+        let mut claiming = Claiming {
+            selection: state.selection(lane),
+            now: self.container.now(),
+            most,
+            claimed: Vec::new(),
+        };
         for offset in 0..count {
             let index = (first + offset) % count;
-            while claimed.len() < most
-                && let Some((claim, taken)) = self.take_from(&mut state, index, selection, now)
-            {
-                match taken.next {
-                    Next::FailEarlierAttempt => {
-                        self.fail_attempt(&mut state, &claim, OWNER_LOST.to_owned());
-                    }
-                    Next::HandOut {
-                        delivery,
-                        store_start,
-                    } => {
-                        telemetry::claimed(&taken.message, now);
-                        selection.suspects &= !taken.is_suspect;
-                        let held = HeldClaim {
-                            claim,
-                            home: self.this.clone(),
-                            is_delivered: false,
-                        };
-                        let message = taken.message;
-                        let claimed_work = ClaimedWork {
-                            message,
-                            delivery,
-                            held,
-                        };
-                        claimed.push(HandOut {
-                            claimed: claimed_work,
-                            store_start,
-                        });
-                    }
-                }
-            }
-            if claimed.len() == most {
+            self.hand_out_from(&mut state, index, &mut claiming);
+            if claiming.is_full() {
                 state.turn = index + 1;
                 break;
             }
         }
-        claimed
+        claiming.claimed
+    }
+
+    /// Hands out messages of one partition.
+    fn hand_out_from(&self, state: &mut State, index: usize, claiming: &mut Claiming) {
+        while !claiming.is_full()
+            && let Some((claim, taken)) =
+                self.take_from(state, index, claiming.selection, claiming.now)
+        {
+            let Next::HandOut {
+                delivery,
+                store_start,
+            } = taken.next
+            else {
+                self.fail_attempt(state, &claim, OWNER_LOST.to_owned());
+                continue;
+            };
+            telemetry::claimed(&taken.message, claiming.now);
+            claiming.selection.suspects &= !taken.is_suspect;
+            let held = HeldClaim {
+                claim,
+                home: self.this.clone(),
+                is_delivered: false,
+            };
+            let claimed = ClaimedWork {
+                message: taken.message,
+                delivery,
+                held,
+            };
+            claiming.claimed.push(HandOut {
+                claimed,
+                store_start,
+            });
+        }
     }
 
     fn take_from(
