@@ -284,13 +284,13 @@ async fn a_message_inherits_trace_context_and_scope_from_the_message_being_handl
 #[tokio::test(start_paused = true)]
 async fn a_message_is_received_by_the_handler_that_its_sender_has_named() {
     let env = TestEnv::new().await;
-    let (received, mut names) = tokio::sync::mpsc::unbounded_channel();
+    let (received, mut calls) = tokio::sync::mpsc::unbounded_channel();
     let handler = |registered: &'static str| {
         let received = received.clone();
         move |note: Received<Note>, batch: OutboxBatch<House>| {
-            let named = note.handler().map(str::to_owned);
+            let chosen = note.handler().map(str::to_owned);
             received
-                .send((registered, named))
+                .send((registered, chosen))
                 .expect("the test goes on");
             async move { Ok(batch) }
         }
@@ -309,9 +309,9 @@ async fn a_message_is_received_by_the_handler_that_its_sender_has_named() {
     batch.send("bob", &note).expect("a small message");
     messaging.commit(batch).await.expect("a commit");
     for expected in [Some("ledger"), Some("mailer"), None] {
-        let (registered, named) = names.recv().await.expect("a message");
+        let (registered, chosen) = calls.recv().await.expect("a message");
         assert_eq!(registered, expected.unwrap_or("unnamed"));
-        assert_eq!(named.as_deref(), expected);
+        assert_eq!(chosen.as_deref(), expected);
     }
     let letter = first_dead_letter(&messaging).await;
     assert!(

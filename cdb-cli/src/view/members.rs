@@ -53,7 +53,7 @@ pub(crate) async fn read(
     let mut heartbeats = Vec::new();
     for document in documents.into_iter().map(|stored| stored.document) {
         match document.record {
-            MemberRecord::Roster { members } => roster = members,
+            MemberRecord::Roster { members, .. } => roster = members,
             MemberRecord::Heartbeat { at, period_ms, .. } => {
                 heartbeats.push((document.name, at, period_ms));
             }

@@ -231,7 +231,7 @@ pub(crate) async fn members(container: &ContainerClient<Durable>) {
     };
     let members = vec!["east".to_owned(), "west".to_owned()];
     for (name, record) in [
-        ("roster", MemberRecord::Roster { members }),
+        ("roster", MemberRecord::roster(members)),
         ("member.east", heartbeat(container.now())),
         ("member.west", heartbeat(at(0))),
     ] {

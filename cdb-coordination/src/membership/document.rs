@@ -64,7 +64,7 @@ pub trait MemberDocument: Document {
 /// // Reads the members of the group.
 /// let found = container.query(Query::<TeamMember>::in_partition("cdb:members")).all().await?;
 /// let roster = found.into_iter().find_map(|stored| match stored.document.record {
-///     MemberRecord::Roster { members } => Some(members),
+///     MemberRecord::Roster { members, .. } => Some(members),
 ///     MemberRecord::Heartbeat { .. } => None,
 /// });
 /// assert_eq!(roster, Some(vec!["worker-1".to_owned()]));
@@ -81,6 +81,10 @@ pub enum MemberRecord {
     Roster {
         /// The members' names.
         members: Vec<String>,
+        /// The number of the stored form; 1 in rosters from before this field. A member of an older
+        /// form does not join.
+        #[serde(default = "first_form")]
+        form: u32,
     },
     /// A heartbeat of one member.
     Heartbeat {
@@ -92,4 +96,22 @@ pub enum MemberRecord {
         /// failure detector uses the ETag and compares no clocks.
         at: Timestamp,
     },
+}
+
+/// The number of the stored form. It grows when an older release would misread or damage what this
+/// release writes. Optional fields do not change it.
+pub(super) const FORM: u32 = 1;
+
+fn first_form() -> u32 {
+    1
+}
+
+impl MemberRecord {
+    /// A roster in the form of this release.
+    pub fn roster(members: Vec<String>) -> Self {
+        Self::Roster {
+            members,
+            form: FORM,
+        }
+    }
 }

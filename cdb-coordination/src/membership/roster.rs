@@ -13,7 +13,7 @@ use cdb_model::{
 };
 
 use super::config::MembershipConfig;
-use super::document::{MemberDocument, MemberRecord};
+use super::document::{FORM, MemberDocument, MemberRecord};
 use super::failure_detector::Sighting;
 use crate::lease::is_lost_race;
 
@@ -39,6 +39,11 @@ pub(super) enum RosterError {
     /// No answer within the interval. The outcome is unknown.
     #[error("no answer within a heartbeat")]
     Late,
+    /// A newer release has written the roster.
+    #[error(
+        "the roster has stored form {stored}, and this release supports up to {FORM}: use the release that wrote it or a newer one"
+    )]
+    NewerForm { stored: u32 },
     #[error(transparent)]
     Client(#[from] Error),
     #[error(transparent)]
@@ -202,7 +207,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
             }
         })?;
         self.own = outcome.etag(own).cloned();
-        let listed = as_listed(outcome.document::<D>(roster)?);
+        let listed = as_listed(outcome.document::<D>(roster)?)?;
         if !listed.contains(&self.config.member) {
             return Err(RosterError::Removed.into());
         }
@@ -301,7 +306,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
     async fn listed(&self) -> Result<Listed, RosterError> {
         let (partition, key) = (self.partition(), self.key(ROSTER));
         let now = self.container.latest_committed();
-        Ok(as_listed(now.read_in(&partition, &key).await?))
+        as_listed(now.read_in(&partition, &key).await?)
     }
 
     fn is_ours(&self, own: &Stored<MemberRecord>) -> bool {
@@ -332,7 +337,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         listed: &Listed,
     ) -> Result<OperationIndex, BatchError> {
         let members = listed.members.clone();
-        let roster = self.document(ROSTER, MemberRecord::Roster { members });
+        let roster = self.document(ROSTER, MemberRecord::roster(members));
         match &listed.etag {
             Some(etag) => batch.replace_if_match(&roster, etag),
             None => batch.create(&roster),
@@ -340,13 +345,11 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
     }
 
     fn key(&self, name: &str) -> D::Key {
-        let members = Vec::new();
-        self.document(name, MemberRecord::Roster { members }).key()
+        self.document(name, MemberRecord::roster(Vec::new())).key()
     }
 
     fn partition(&self) -> PartitionKey {
-        let members = Vec::new();
-        let roster = self.document(ROSTER, MemberRecord::Roster { members });
+        let roster = self.document(ROSTER, MemberRecord::roster(Vec::new()));
         Document::partition_key(&roster)
     }
 
@@ -367,23 +370,28 @@ fn document_name(member: &str) -> String {
     format!("member.{member}")
 }
 
-fn as_listed<D: MemberDocument>(stored: Option<Stored<D>>) -> Listed {
+/// # Errors
+/// [`RosterError::NewerForm`] when a newer release has written the roster.
+fn as_listed<D: MemberDocument>(stored: Option<Stored<D>>) -> Result<Listed, RosterError> {
     let Some(stored) = stored else {
-        return Listed {
+        return Ok(Listed {
             members: Vec::new(),
             etag: None,
-        };
+        });
     };
     let mut members = match stored.document.into_record() {
-        MemberRecord::Roster { members } => members,
+        MemberRecord::Roster { form, .. } if form > FORM => {
+            return Err(RosterError::NewerForm { stored: form });
+        }
+        MemberRecord::Roster { members, .. } => members,
         MemberRecord::Heartbeat { .. } => Vec::new(),
     };
     members.sort_unstable();
     members.dedup();
-    Listed {
+    Ok(Listed {
         members,
         etag: Some(stored.etag),
-    }
+    })
 }
 
 fn sighting<D: MemberDocument>(name: &str, stored: Stored<D>) -> Option<Sighting> {

@@ -146,10 +146,10 @@ impl<C: Container> MessageDocument<C> {
         document
     }
 
-    pub(crate) fn answer(partition: PartitionKey, content: Answer, ttl: u32) -> Self {
+    pub(crate) fn answer(partition: PartitionKey, content: Answer, ttl: Option<u32>) -> Self {
         let slot = fingerprint(&[&content.request]);
         let mut document = Self::new(partition, slot, Content::Answer(content));
-        document.ttl = Some(ttl);
+        document.ttl = ttl;
         document
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Container, MemberOf, PartitionKey};
+use tokio::sync::OnceCell;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -128,6 +129,7 @@ where
             me: uuid::Uuid::new_v4().simple().to_string(),
             stop: stop.clone(),
             tasks: TaskTracker::new(),
+            form: OnceCell::new(),
             myself: myself.clone(),
         });
         inner.start();
@@ -219,9 +221,10 @@ where
     ///
     /// # Errors
     /// See [`OutboxError`]. After a lost answer the commit reads whether it took place, if the
-    /// batch has a message.
+    /// batch has a message. A container that a newer release has written is refused.
     pub async fn commit(&self, batch: OutboxBatch<C>) -> Result<(), OutboxError> {
         let inner = &self.inner;
+        inner.check_form().await?;
         let reserved = inner.config.reserved;
         let sent = commit(&inner.container, &batch, reserved, inner.lifetimes()).await?;
         inner.hand_over(sent);

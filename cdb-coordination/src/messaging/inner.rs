@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use cdb_client::ContainerClient;
 use cdb_model::{Container, MemberOf, Stored};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +27,8 @@ pub(crate) struct Inner<C> {
     pub(crate) me: String,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
+    /// Set when the form of the container is known to be supported.
+    pub(super) form: OnceCell<()>,
     pub(super) myself: Weak<Inner<C>>,
 }
 

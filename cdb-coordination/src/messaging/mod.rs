@@ -2,6 +2,7 @@
 
 mod builder;
 mod config;
+mod form;
 mod inner;
 mod once;
 mod tasks;
@@ -10,4 +11,5 @@ mod tests;
 
 pub use builder::{Messaging, MessagingBuilder};
 pub use config::MessagingConfig;
+pub(crate) use form::agree_on_form;
 pub(crate) use inner::Inner;

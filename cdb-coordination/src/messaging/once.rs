@@ -50,7 +50,7 @@ where
             result: serde_json::to_string(&answer)?,
         };
         let ttl = self.inner.lifetimes().answer_ttl();
-        let stored = MessageDocument::answer(partition.clone(), content, ttl);
+        let stored = MessageDocument::answer(partition.clone(), content, Some(ttl));
         batch.changes().create(&stored)?;
         let Err(error) = self.commit(batch).await else {
             return Ok(answer);

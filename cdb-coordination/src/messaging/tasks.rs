@@ -19,12 +19,18 @@ where
 {
     pub(super) fn start(self: &Arc<Self>) {
         self.spawn(|inner| async move {
+            if !inner.supports_form().await {
+                return;
+            }
             while inner.pause(inner.config.poll_interval).await {
                 while reconcile(&*inner, &inner.config.retry, &inner.jitter).await {}
             }
         });
         if self.receives() {
             self.spawn(|inner| async move {
+                if !inner.supports_form().await {
+                    return;
+                }
                 while inner.pause(inner.config.poll_interval).await {
                     inner.look_for_arrivals().await;
                 }
@@ -33,7 +39,7 @@ where
     }
 
     /// Waits. Returns `false` when messaging has stopped.
-    async fn pause(&self, duration: Duration) -> bool {
+    pub(super) async fn pause(&self, duration: Duration) -> bool {
         tokio::select! {
             () = self.stop.cancelled() => false,
             () = tokio::time::sleep(duration) => true,

@@ -15,7 +15,7 @@ use crate::lease::execute_once;
 use crate::message::{
     Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
 };
-use crate::messaging::MessagingConfig;
+use crate::messaging::{MessagingConfig, agree_on_form};
 use crate::search::find;
 
 /// A message that failed for good.
@@ -192,8 +192,10 @@ where
     ///
     /// # Errors
     /// [`OutboxError::Gone`] when another caller was faster; [`OutboxError::Unreadable`] when this
-    /// program cannot read the document either.
+    /// program cannot read the document either; [`OutboxError::NewerForm`] when a newer release has
+    /// written the container.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
+        agree_on_form(&self.container).await?;
         let (stored, dead) = self.find(letter).await?;
         let envelope = if dead.unreadable {
             read_again::<C>(&dead)?

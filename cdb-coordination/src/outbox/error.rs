@@ -42,6 +42,19 @@ pub enum OutboxError {
     /// Another process has redriven or discarded the dead letter.
     #[error("the dead letter is gone; another process has redriven or discarded it")]
     Gone,
+    /// A newer release has written the container in a form that this release does not know. Nothing
+    /// was written.
+    #[error(
+        "the messages of the container have stored form {stored}, written by {written_by}; this release supports up to {supported}: use that release or a newer one"
+    )]
+    NewerForm {
+        /// The form of the container.
+        stored: u32,
+        /// The newest form that this release supports.
+        supported: u32,
+        /// The crate and version that wrote the form.
+        written_by: String,
+    },
     /// The dead letter is a document that still cannot be read. Nothing was changed.
     #[error(
         "the dead letter cannot be read: {reason}; redrive it with a program that can read it, or discard it"

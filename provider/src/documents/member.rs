@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;
 /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
-/// # let roster = MemberRecord::Roster { members: vec!["runtime-a".to_owned(), "runtime-b".to_owned()] };
+/// # let roster = MemberRecord::roster(vec!["runtime-a".to_owned(), "runtime-b".to_owned()]);
 /// # store.container().create(&Member::new("cdb:members", "roster", roster)).await?;
 /// // Lists the runtimes for a tool; a runtime calls `CosmosDBProvider::members`.
 /// let group = MembershipConfig::default().group;
 /// let mut names = Vec::new();
 /// for found in store.container().query(Query::<Member>::in_partition(&*group)).all().await? {
-///     if let MemberRecord::Roster { members } = found.document.record {
+///     if let MemberRecord::Roster { members, .. } = found.document.record {
 ///         names = members;
 ///     }
 /// }
