@@ -49,24 +49,6 @@ pub enum Work {
 }
 
 /// The direction of a message. Each stream has one order per lane.
-///
-/// ```
-/// use std::time::Duration;
-/// use cdb_work::{Lane, NewWork};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// # work.immediate().store(NewWork::outbox("order-7", "announced")).await?;
-/// let mut published = Vec::new();
-/// for claimed in work.claim(10, Duration::from_secs(60)).await {
-///     match claimed.message().lane {
-///         Lane::Inbox => println!("to be worked on: {}", claimed.message().body),
-///         Lane::Outbox => published.push(claimed.message().message_id.clone()),
-///     }
-/// }
-/// assert_eq!(published, ["announced"]);
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
@@ -179,21 +161,6 @@ impl MemberDocument for WorkMember {
 
 /// The owner of a virtual partition. Every batch that completes messages is conditional on its
 /// fence.
-///
-/// ```
-/// use cdb_client::ContainerClient;
-/// use cdb_work::{Work, WorkPartition};
-/// use cdb_model::Query;
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_container("work", async |container: ContainerClient<Work>| {
-///
-/// # let work = setup::coordinator(container.clone()).await?;
-/// // Reads the owners of the partitions.
-/// let held = container.query(Query::<WorkPartition>::across_partitions()).all().await?;
-/// let by_us = held.iter().filter(|held| held.document.owner.as_deref() == Some(work.id()));
-/// assert_eq!(by_us.count(), work.partitions().len());
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "work_partition", id = "{partition}:partition")]
@@ -211,6 +178,11 @@ pub struct WorkPartition {
     /// The token of the owner's last batch. After a lost answer it tells whether that batch took
     /// place.
     pub token: String,
+    /// When the partition was last taken from an owner that had not released it. That owner may have
+    /// handed out messages from before this time. A release keeps it, because the releasing
+    /// coordinator may not have read these messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_over_at: Option<Timestamp>,
 }
 
 /// The progress of a stream.
@@ -257,21 +229,6 @@ pub struct WorkStream {
 
 /// A message of a stream. A completed message stays without its body for a while, so that a
 /// duplicate is detected.
-///
-/// ```
-/// use std::time::Duration;
-/// use cdb_work::{NewWork, WorkMessage};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// # let paid = NewWork::inbox("order-7", "paid-1").with_body("paid", r#"{"cents": 9900}"#);
-/// # work.immediate().store(paid).await?;
-/// let claimed = work.claim(1, Duration::from_secs(60)).await.pop().expect("it was stored");
-/// let message: &WorkMessage = claimed.message();
-/// assert_eq!((&*message.kind, &*message.body), ("paid", r#"{"cents": 9900}"#));
-/// assert_eq!((message.sequence, message.attempts), (1, 0));
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(
@@ -362,20 +319,6 @@ pub struct EventHead {
 }
 
 /// An event of a stream. Events never change, so the change feed shows each once.
-///
-/// ```
-/// use cdb_work::{NewEvent, StreamEvent};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let events = work.events();
-/// let placed = NewEvent::new("placed", r#"{"cents": 9900}"#);
-/// events.append("order-7", 0, vec![placed, NewEvent::new("paid", "{}")]).await?;
-/// let history: Vec<StreamEvent> = events.read("order-7", 0, 100).await?;
-/// let told: Vec<_> = history.iter().map(|event| (event.version, &*event.kind)).collect();
-/// assert_eq!(told, [(1, "placed"), (2, "paid")]);
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "event", id = "{partition}:event:{stream}:{version}")]

@@ -200,6 +200,7 @@ impl Inner {
                 index,
                 fence: lease.fence,
                 was_released: lease.owner.is_none(),
+                taken_over_at: lease.taken_over_at,
             })
         });
         Ok(free.collect())
@@ -213,8 +214,10 @@ impl Inner {
             Free::Former {
                 index,
                 fence,
-                was_released,
-            } => (index, fence + 1, (!was_released).then_some(now)),
+                was_released: true,
+                taken_over_at,
+            } => (index, fence + 1, taken_over_at),
+            Free::Former { index, fence, .. } => (index, fence + 1, Some(now)),
         };
         let won = match free {
             Free::New(_) => {
@@ -224,6 +227,7 @@ impl Inner {
                     fence,
                     until,
                     token: String::new(),
+                    taken_over_at,
                 };
                 self.container.create(&lease).await.map(drop)
             }
@@ -233,6 +237,7 @@ impl Inner {
                     .set(WorkPartition::FENCE, fence)
                     .set(WorkPartition::UNTIL, until)
                     .set(WorkPartition::TOKEN, String::new())
+                    .set(WorkPartition::TAKEN_OVER_AT, taken_over_at)
                     .when(WorkPartition::FENCE.eq(former));
                 self.container
                     .patch(&self.lease_key(index), &patch)

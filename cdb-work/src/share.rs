@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_coordination::name_hash;
+use cdb_model::Timestamp;
 use tokio::time::{Duration, Instant};
 
 /// How long a partition stays adopted, in leases. Then its own coordinator can take it.
@@ -25,6 +26,8 @@ pub(super) enum Free {
         index: u16,
         fence: u64,
         was_released: bool,
+        /// When it was last taken from a holder that had not released it.
+        taken_over_at: Option<Timestamp>,
     },
 }
 

@@ -76,6 +76,35 @@ async fn the_failures_of_dropped_claims_survive_the_process() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_of_an_ended_process_counts_after_its_partition_was_taken_and_released() {
+    let env = TestEnv::start().await;
+    let ended = env.open(three_attempts()).await;
+    ended.immediate().store(message("a", 1)).await.unwrap();
+    let claimed = next(&ended).await;
+    // As after SIGKILL: the coordinator ends before the claim.
+    drop(ended);
+    drop(claimed);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    for _ in 0..2 {
+        // Takes the partition after the lease, and releases it before it has read the messages.
+        let passing = env.open(three_attempts()).await;
+        assert_eq!(passing.partitions().len(), 4);
+        passing.immediate().store(message("b", 1)).await.unwrap();
+        passing.shutdown().await.unwrap();
+    }
+    let work = env.open(three_attempts()).await;
+    for _ in 0..2 {
+        let claimed = next(&work).await;
+        let message = claimed.message();
+        // The messages of stream `b` were stored after the process had ended.
+        let expected = u32::from(message.stream == "a");
+        assert_eq!(message.attempts, expected, "{}", message.stream);
+        work.immediate().report(claimed.done()).await.unwrap();
+    }
+    nothing(&work).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_released_message_is_claimed_again_at_once_and_costs_no_attempt() {
     let env = TestEnv::start().await;
     let work = env.open(three_attempts()).await;
