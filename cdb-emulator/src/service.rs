@@ -8,6 +8,7 @@ use crate::index_build::IndexBuilds;
 use crate::observe::RequestLog;
 use crate::regions::Regions;
 use crate::replicas::{ReplicaLag, Replicas};
+use crate::sql::ParsedQueries;
 use crate::store::Store;
 use crate::store::offers::Offer;
 use crate::throughput::Throughput;
@@ -22,6 +23,7 @@ pub(crate) struct Service {
     pub(crate) regions: Regions,
     pub(crate) index_builds: IndexBuilds,
     pub(crate) replicas: Replicas,
+    pub(crate) parsed: ParsedQueries,
 }
 
 /// The settings of the account.
@@ -55,6 +57,7 @@ impl Service {
             regions: Regions::new(&settings.regions, &settings.endpoint),
             index_builds: IndexBuilds::default(),
             replicas: Replicas::new(),
+            parsed: ParsedQueries::default(),
             settings,
             log: Mutex::default(),
             throughput,

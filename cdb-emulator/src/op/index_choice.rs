@@ -54,6 +54,9 @@ fn most_selective(
             let filter = (&*candidate.condition, &*candidate.parameters);
             let count =
                 container.count(connection, Some(candidate.index()), filter, Some(limit))?;
+            if count == 0 {
+                return Ok(Some(at));
+            }
             counts.push((count, at));
         }
         if let Some((least, at)) = counts.into_iter().min()

@@ -19,7 +19,6 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::route::flag;
 use crate::service::Service;
-use crate::sql;
 use crate::sql::ast::Select;
 use crate::store::Container;
 
@@ -35,7 +34,7 @@ pub(super) fn query(
     let body: QueryBody = serde_json::from_slice(&request.body)?;
     service.note_query(&body.query);
     let begun = Instant::now();
-    let select = sql::parse(&body.query)?;
+    let select = service.parsed.parse(&body.query)?;
     let times = Times {
         begun,
         compiled: begun.elapsed(),

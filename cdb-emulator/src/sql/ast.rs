@@ -3,6 +3,8 @@
 //! The parser resolves names, so every name in a tree is bound. `Display` prints a tree as text
 //! that parses to the same tree.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::function::{Aggregate, Function};
@@ -73,7 +75,8 @@ pub(crate) enum Expr {
     Member(Box<Expr>, Box<Expr>),
     Unary(Unary, Box<Expr>),
     Binary(Box<Expr>, Binary, Box<Expr>),
-    In(Box<Expr>, Vec<Expr>),
+    /// The list is shared: planning copies conditions, and lists can be long.
+    In(Box<Expr>, Arc<[Expr]>),
     Between(Box<Expr>, Box<Expr>, Box<Expr>),
     Like(Box<Expr>, Box<Expr>, Option<char>),
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),

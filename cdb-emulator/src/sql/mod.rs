@@ -6,6 +6,7 @@ mod error;
 pub(crate) mod eval;
 mod function;
 mod lexer;
+mod parsed;
 mod parser;
 mod part;
 mod pattern;
@@ -15,6 +16,7 @@ pub(crate) mod value;
 
 pub(crate) use context::Context;
 pub(crate) use function::Aggregate;
+pub(crate) use parsed::ParsedQueries;
 pub(crate) use parser::parse;
 pub(crate) use part::Part;
 

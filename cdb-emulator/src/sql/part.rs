@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
                 }
                 Expr::In(a, list) => {
                     open.push(a);
-                    open.extend(list);
+                    open.extend(&**list);
                 }
                 Expr::Call(_, items) | Expr::Array(items) => open.extend(items),
                 Expr::Object(fields) => open.extend(fields.iter().map(|(_, value)| value)),

@@ -148,7 +148,7 @@ impl Container {
             params![definition.to_string(), new_etag(), self.number],
         )?;
         let mut replaced = self.clone();
-        replaced.definition = definition.clone();
+        replaced.definition = definition.clone().into();
         if replaced.default_ttl() != self.default_ttl() {
             self.update_expiry(connection, replaced.default_ttl())?;
         }

@@ -1,5 +1,9 @@
 //! A container, its definition and its physical partitions.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
@@ -16,7 +20,7 @@ pub(crate) struct Container {
     /// The number of its database.
     pub(crate) database: i64,
     /// The definition, with defaults.
-    pub(crate) definition: Value,
+    pub(crate) definition: Arc<Value>,
     pub(crate) etag: String,
     pub(crate) created: i64,
     pub(crate) ranges: Vec<PhysicalRange>,
@@ -98,10 +102,9 @@ impl Container {
     }
 
     fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let definition: String = row.get(1)?;
         Ok(Self {
             number: row.get(0)?,
-            definition: serde_json::from_str(&definition).unwrap_or_default(),
+            definition: parsed(row.get_ref(1)?.as_str()?),
             etag: row.get(2)?,
             created: row.get(3)?,
             ranges: ranges::from_column(row.get_ref(4)?),
@@ -138,12 +141,7 @@ impl Container {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let mut body = self.definition.clone();
-        for (name, default) in defaults() {
-            if body[name].is_null() {
-                body[name] = default;
-            }
-        }
+        let mut body = Value::clone(&self.definition);
         body["_rid"] = self.rid().into();
         body["_self"] = self.self_link().into();
         body["_etag"] = self.etag.clone().into();
@@ -186,16 +184,26 @@ impl Container {
     }
 }
 
-/// Returns the properties of a definition that the service adds.
-fn defaults() -> [(&'static str, Value); 2] {
-    let conflicts = json!({
-        "mode": "LastWriterWins", "conflictResolutionPath": "/_ts", "conflictResolutionProcedure": "",
-    });
-    let geography = json!({ "type": "Geography" });
-    [
-        ("conflictResolutionPolicy", conflicts),
-        ("geospatialConfig", geography),
-    ]
+thread_local! {
+    /// Parsed definitions by their text. Every request reads its container.
+    static PARSED: RefCell<HashMap<String, Arc<Value>>> = RefCell::default();
+}
+
+/// The most parsed definitions that a thread keeps.
+const MOST_PARSED: usize = 64;
+
+fn parsed(text: &str) -> Arc<Value> {
+    PARSED.with_borrow_mut(|known| {
+        if let Some(definition) = known.get(text) {
+            return definition.clone();
+        }
+        if known.len() == MOST_PARSED {
+            known.clear();
+        }
+        let definition = Arc::new(serde_json::from_str(text).unwrap_or_default());
+        known.insert(text.to_owned(), Arc::clone(&definition));
+        definition
+    })
 }
 
 fn strings(value: &Value) -> Vec<String> {

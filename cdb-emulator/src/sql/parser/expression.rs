@@ -85,7 +85,7 @@ impl Parser<'_> {
             self.expect("(")?;
             let list = self.list(Self::expr)?;
             self.expect(")")?;
-            Expr::In(left.into(), list)
+            Expr::In(left.into(), list.into())
         } else if self.word("BETWEEN") {
             let low = self.nested(|parser| parser.binary(COMPARISON + 1))?;
             self.expect_word("AND")?;
