@@ -1,5 +1,13 @@
 //! Random numbers, the same in every run with the same seed (SplitMix64).
 
+/// Advances `state`, and returns the next number (SplitMix64).
+pub fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 /// A sequence of numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -11,11 +19,7 @@ impl Random {
 
     /// Any number.
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        next_random(&mut self.0)
     }
 
     /// From `low` up to, and without, `high`.

@@ -35,9 +35,19 @@ pub enum Kind {
     Parent,
     /// Three timers.
     Timer,
+    /// An activity that takes longer than the default locks, and a booking.
+    Long,
+    /// Two activities on one session, which together take longer than its lock, and a booking.
+    LongSession,
 }
 
-/// All kinds, in the order of job numbers.
+/// The kinds that take longer than the default locks.
+pub const LONG_KINDS: [Kind; 2] = [Kind::Long, Kind::LongSession];
+
+/// The time of an activity that takes longer than the default locks.
+const LONG: Duration = Duration::from_secs(100);
+
+/// All short kinds, in the order of job numbers.
 pub const KINDS: [Kind; 10] = [
     Kind::Counter,
     Kind::Saga,
@@ -104,8 +114,17 @@ impl Job {
             Kind::Messages => "0+1+2",
             Kind::Parent => "6",
             Kind::Timer => "later",
+            Kind::Long | Kind::LongSession => "rested",
             Kind::Cancelled => return None,
         })
+    }
+
+    /// The time that its activities take.
+    pub fn work(self) -> Duration {
+        match self.kind {
+            Kind::Long | Kind::LongSession => LONG,
+            _ => Duration::ZERO,
+        }
     }
 
     /// The expected bookings.
@@ -124,6 +143,7 @@ impl Job {
                 all.map(|(step, amount)| (step.to_owned(), amount))
                     .collect()
             }
+            Kind::Long | Kind::LongSession => vec![("rested".to_owned(), 1)],
             _ => Vec::new(),
         };
         steps.into_iter().collect()
@@ -194,6 +214,13 @@ pub fn orchestrations() -> OrchestrationRegistry {
             Ok("later".to_owned())
         })
         .register("Steady", run_steady)
+        .register("Long", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("Pause", LONG.as_millis().to_string())
+                .await?;
+            ctx.schedule_activity("Book", "rested:1").await?;
+            Ok("rested".to_owned())
+        })
+        .register("LongSession", run_long_session)
         .build()
 }
 
@@ -268,6 +295,16 @@ async fn run_session(ctx: OrchestrationContext, _: String) -> Result<String, Str
         answers.push(ctx.schedule_activity_on_session("Echo", input, "s").await?);
     }
     Ok(answers.join("+"))
+}
+
+async fn run_long_session(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    for _ in 0..2 {
+        let half = (LONG / 2).as_millis().to_string();
+        ctx.schedule_activity_on_session("Pause", half, "s").await?;
+    }
+    ctx.schedule_activity_on_session("Book", "rested:1", "s")
+        .await?;
+    Ok("rested".to_owned())
 }
 
 /// Takes each message once. The sender retries a failed call, and a repeated message is another

@@ -2,6 +2,8 @@
 
 use clap::{Parser, ValueEnum};
 
+use crate::cluster::FixedProfile;
+use crate::run::Hang;
 use crate::workload::Workload;
 
 /// Simulates clusters in virtual time, a process for each seed
@@ -20,6 +22,12 @@ pub(crate) struct Args {
     /// The only workload; all by default
     #[arg(long)]
     pub(crate) only: Option<Workload>,
+    /// A fixed cluster and load instead of those drawn from the seed, to measure throughput
+    #[arg(long)]
+    pub(crate) profile: Option<FixedProfile>,
+    /// The seconds of real time after which a seed without progress has failed
+    #[arg(long, default_value_t = 120.0)]
+    pub(crate) stall: f64,
     /// The number of concurrent processes; one for each processor by default
     #[arg(long)]
     pub(crate) jobs: Option<usize>,
@@ -38,12 +46,24 @@ pub(crate) struct Args {
     /// With --seed: prints the outcome as JSON
     #[arg(long, requires = "seed", hide = true)]
     pub(crate) json: bool,
+    /// Makes every run hang, to test how that is reported
+    #[arg(long, hide = true)]
+    pub(crate) hang: Option<Hang>,
 }
 
 impl Args {
-    /// Returns the name of the only workload.
-    pub(crate) fn only_name(&self) -> Option<String> {
-        let value = self.only?.to_possible_value()?;
-        Some(value.get_name().to_owned())
+    /// Returns the arguments that decide a run besides its seed and the faults that are left out.
+    pub(crate) fn of_run(&self) -> Vec<String> {
+        let mut all = vec!["--days".to_owned(), self.days.to_string()];
+        all.extend(choice("--only", self.only));
+        all.extend(choice("--profile", self.profile));
+        all.extend(choice("--hang", self.hang));
+        all
     }
+}
+
+fn choice(option: &str, chosen: Option<impl ValueEnum>) -> Vec<String> {
+    let value = chosen.and_then(|chosen| chosen.to_possible_value());
+    let value = value.map(|value| [option.to_owned(), value.get_name().to_owned()]);
+    value.into_iter().flatten().collect()
 }

@@ -5,20 +5,24 @@ use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE};
 use cdb_emulator::{Effect, Emulator, Failover, Fault as ServiceFault, Latency, ReplicaLag};
+use clap::ValueEnum;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::faults::{Fault, FaultKind, Sickness, Weather};
+use crate::bank::BANK;
+use crate::faults::{Fault, FaultKind, LONGEST_OUTAGE, Sickness, Weather};
 use crate::network::{Link, Network};
-use crate::node::{Node, NodeConfig};
+use crate::node::{Node, NodeConfig, Pace, Shared};
 use crate::random::Random;
-use crate::streams::{Record, STREAMS};
-
-/// The longest time that the only node of a cluster is down.
-const LONGEST_OUTAGE: Duration = Duration::from_secs(60);
+use crate::streams::STREAMS;
+use crate::virtual_time::set_clock;
 
 /// The shortest retention: longer than clients need to see how an orchestration ended.
 const SHORTEST_RETENTION: Duration = Duration::from_secs(1800);
+
+/// The longest time between two waves of orchestrations on the busy nodes of a fixed profile: an
+/// orchestration every six seconds.
+const BUSY_WAVE: Duration = Duration::from_secs(120);
 
 /// The most physical partitions, so that splits end.
 const MOST_PARTITIONS: usize = 16;
@@ -27,21 +31,34 @@ const MOST_PARTITIONS: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Profile {
     pub(crate) nodes: usize,
+    /// The number of nodes that share containers without work.
+    pub(crate) idle: usize,
     pub(crate) partitions: u32,
     pub(crate) node: NodeConfig,
     pub(crate) weather: Weather,
+    /// The longest time between two waves of orchestrations.
+    pub(crate) wave: Duration,
+}
+
+/// A cluster and a load that are the same in every run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FixedProfile {
+    /// Four nodes that share all workloads, and four that wait for work, all on one partition
+    Idle4busy4,
+    /// The same with idle polls and heartbeats every ten seconds
+    #[value(name = "idle4busy4-slow")]
+    Idle4busy4Slow,
 }
 
 /// The nodes and their service.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) network: Arc<Network>,
-    /// The messages of streams that the nodes have handled.
-    pub(crate) record: Record,
-    config: NodeConfig,
+    pub(crate) shared: Shared,
+    pub(crate) profile: Profile,
     slots: Mutex<Vec<Slot>>,
     /// The physical partitions of each container.
-    ranges: Mutex<[(&'static str, Vec<String>); 2]>,
+    ranges: Mutex<[(&'static str, Vec<String>); 3]>,
     random: Mutex<Random>,
 }
 
@@ -58,14 +75,42 @@ impl Profile {
     pub(crate) fn draw(seed: u64, time: Duration) -> Self {
         let mut random = Random::new(seed, "profile");
         let nodes = 1 + random.below(8);
+        let partitions = [1, 1, 2, 4, 8][random.below(5)];
+        let weather = [Weather::Calm, Weather::Storm][random.below(2)];
         Self {
             nodes,
-            partitions: [1, 1, 2, 4, 8][random.below(5)],
-            weather: [Weather::Calm, Weather::Storm][random.below(2)],
+            idle: 0,
+            partitions,
+            weather,
+            wave: weather.wave(),
             node: NodeConfig {
                 members: nodes > 1 && random.chance(60),
                 // Short, so that much is purged while the faults last.
+                idle: false,
+                pace: [Pace::Default, Pace::Slow][random.below(2)],
                 retention: (time / [4, 10, 20][random.below(3)]).max(SHORTEST_RETENTION),
+            },
+        }
+    }
+}
+
+impl FixedProfile {
+    pub(crate) fn profile(self) -> Profile {
+        let pace = match self {
+            Self::Idle4busy4 => Pace::Default,
+            Self::Idle4busy4Slow => Pace::Slow,
+        };
+        Profile {
+            nodes: 8,
+            idle: 4,
+            partitions: 1,
+            weather: Weather::Calm,
+            wave: BUSY_WAVE,
+            node: NodeConfig {
+                members: true,
+                retention: SHORTEST_RETENTION * 2,
+                idle: false,
+                pace,
             },
         }
     }
@@ -87,10 +132,10 @@ impl Cluster {
         let ranges: Vec<String> = (0..profile.partitions).map(|it| it.to_string()).collect();
         let cluster = Arc::new(Self {
             network: Network::new(emulator, seed),
-            record: Record::default(),
-            config: profile.node,
+            shared: Shared::default(),
+            profile,
             slots: Mutex::default(),
-            ranges: Mutex::new([(CONTAINER, ranges.clone()), (STREAMS, ranges)]),
+            ranges: Mutex::new([CONTAINER, STREAMS, BANK].map(|it| (it, ranges.clone()))),
             random: Mutex::new(Random::new(seed, "cluster")),
         });
         if trace {
@@ -106,11 +151,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Node numbers in traces begin with 1.
     async fn start_node(&self, slot: usize, clock_ahead: i64) -> Result<Node, String> {
-        let number = u32::try_from(slot).unwrap_or(0) + 1;
-        let (network, record) = (&self.network, &self.record);
-        Node::start(network, number, self.config, clock_ahead, record).await
+        let number = node_number(slot);
+        set_clock(number, clock_ahead);
+        let (network, shared) = (&self.network, &self.shared);
+        let config = NodeConfig {
+            idle: slot >= self.profile.nodes - self.profile.idle,
+            ..self.profile.node
+        };
+        Node::start(network, number, config, clock_ahead, shared).await
     }
 
     /// Waits until no node is killed, paused or cut off.
@@ -138,6 +187,7 @@ impl Cluster {
                 down,
                 clock_ahead,
             } => self.kill(node, down, clock_ahead).await,
+            FaultKind::Clock { node, ahead } => set_clock(node_number(node), ahead),
             FaultKind::Pause { node, lasting } => {
                 let until = Instant::now() + lasting;
                 self.impair(node, Link::Paused(until), lasting).await;
@@ -256,6 +306,11 @@ impl Cluster {
         set(Link::Up).await;
         self.slots.lock().await[node].impaired = false;
     }
+}
+
+/// Returns the number of a node in traces, where they begin with 1.
+fn node_number(slot: usize) -> u32 {
+    u32::try_from(slot).unwrap_or(0) + 1
 }
 
 impl Sickness {

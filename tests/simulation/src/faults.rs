@@ -9,6 +9,9 @@ use crate::random::Random;
 /// The first fault comes after the cluster has started.
 const FIRST: Duration = Duration::from_secs(120);
 
+/// The longest time that the only node of a cluster is down.
+pub(crate) const LONGEST_OUTAGE: Duration = Duration::from_secs(60);
+
 /// How close together faults are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weather {
@@ -61,6 +64,8 @@ pub(crate) enum FaultKind {
         down: Duration,
         clock_ahead: i64,
     },
+    /// The machine clock of a node is set while the node runs.
+    Clock { node: usize, ahead: i64 },
     /// A node stands still: its requests arrive when it goes on.
     Pause { node: usize, lasting: Duration },
     /// A node reaches nothing.
@@ -94,6 +99,28 @@ pub(crate) enum Sickness {
 }
 
 impl Fault {
+    /// Returns until when the fault can delay work that a healthy node does, since the start.
+    /// `None` if other nodes go on without delay.
+    pub(crate) fn delays_until(&self, nodes: usize) -> Option<Duration> {
+        let lasting = match self.kind {
+            FaultKind::Clock { .. } | FaultKind::Duplicates { .. } => return None,
+            FaultKind::Kill { down, .. } if nodes == 1 => down.min(LONGEST_OUTAGE),
+            FaultKind::Pause { lasting, .. } | FaultKind::Cut { lasting, .. } if nodes == 1 => {
+                lasting.min(LONGEST_OUTAGE)
+            }
+            FaultKind::Kill { .. } | FaultKind::Pause { .. } | FaultKind::Cut { .. } => {
+                return None;
+            }
+            FaultKind::Failover { document_after } => document_after * 3,
+            FaultKind::SickPartition { lasting, .. }
+            | FaultKind::Requests { lasting, .. }
+            | FaultKind::Lag { lasting, .. }
+            | FaultKind::Split { lasting }
+            | FaultKind::Rights { lasting } => lasting,
+        };
+        Some(self.at + lasting)
+    }
+
     /// Draws the faults of a run.
     pub(crate) fn draw(seed: u64, nodes: usize, weather: Weather, time: Duration) -> Vec<Self> {
         let mut random = Random::new(seed, "faults");
@@ -115,11 +142,11 @@ impl FaultKind {
         let seconds = Duration::from_secs;
         let node = random.below(nodes);
         let lasting = random.duration(seconds(1)..longest);
-        match random.below(14) {
+        match random.below(15) {
             0..=3 => Self::Kill {
                 node,
                 down: random.duration(seconds(1)..longest * 6),
-                clock_ahead: i64::try_from(random.below(60_000)).unwrap_or(0) - 30_000,
+                clock_ahead: draw_clock(random),
             },
             4 | 5 => Self::Pause { node, lasting },
             6 => Self::Cut { node, lasting },
@@ -150,11 +177,20 @@ impl FaultKind {
             12 => Self::Split {
                 lasting: random.duration(seconds(0)..seconds(20)),
             },
+            13 => Self::Clock {
+                node,
+                ahead: draw_clock(random),
+            },
             _ => Self::Rights {
                 lasting: random.duration(seconds(1)..seconds(20)),
             },
         }
     }
+}
+
+/// Draws how far a machine clock is ahead, in milliseconds.
+fn draw_clock(random: &mut Random) -> i64 {
+    i64::try_from(random.below(60_000)).unwrap_or(0) - 30_000
 }
 
 impl fmt::Display for Fault {

@@ -5,6 +5,7 @@
 //! thread, and the same seed gives the same run. docs/simulation.md says what it covers.
 
 mod args;
+mod bank;
 mod cluster;
 mod command;
 mod faults;
@@ -13,13 +14,17 @@ mod node;
 mod orchestrations;
 mod random;
 mod run;
+mod scenario;
 mod seeds;
 mod shrink;
+mod stall;
 mod streams;
 mod trace;
 mod virtual_time;
 mod workload;
 
+pub use cluster::FixedProfile;
 pub use command::command;
-pub use run::{Outcome, RunConfig, run};
+pub use run::{Hang, Outcome, RunConfig, run};
+pub use scenario::{NodeSettings, Scenario, ScenarioNode};
 pub use workload::Workload;

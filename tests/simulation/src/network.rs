@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::random::Random;
 use crate::trace::{Entry, Trace};
-use crate::virtual_time::elapsed;
+use crate::virtual_time::{elapsed, note_task};
 
 /// The latency of a request in each direction.
 const LATENCY: std::ops::Range<Duration> = Duration::from_micros(500)..Duration::from_millis(4);
@@ -151,6 +151,7 @@ impl NodeTransport {
 #[async_trait]
 impl Transport for NodeTransport {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        note_task(self.node);
         let network = &self.network;
         let pause = match self.link() {
             Link::Up => Duration::ZERO,

@@ -6,18 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, Ledger, keep_trying};
-use cdb_client::{CosmosClient, MasterKey};
+use cdb_client::{BootstrapConfig, CosmosClient, MasterKey, OnDifference};
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
+use crate::bank::{BANK, BankWorker, Open};
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
-use crate::streams::{Record, StreamWorker};
+use crate::streams::{Record, STREAMS, StreamWorker};
 use crate::virtual_time::{elapsed, with_clock_ahead};
 
 /// Dispatchers of each kind in a node.
 const CONCURRENCY: u32 = 2;
+
+/// The containers of orchestrations, of ordered work, and of leases and messages that get no work.
+const IDLE_CONTAINERS: [&str; 3] = ["idle", "idle-work", "idle-bank"];
+
+/// The pause between two polls and between two heartbeats of an idle node with a slow pace.
+pub(crate) const SLOW: Duration = Duration::from_secs(10);
 
 /// The settings that all nodes of a cluster share.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +33,29 @@ pub(crate) struct NodeConfig {
     pub(crate) members: bool,
     /// How long ended orchestrations are kept.
     pub(crate) retention: Duration,
+    /// Whether the node works on containers without work.
+    pub(crate) idle: bool,
+    pub(crate) pace: Pace,
+}
+
+/// How often idle nodes ask the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// The default settings.
+    Default,
+    /// Every ten seconds, so that more virtual time passes with as much work.
+    Slow,
+}
+
+impl Pace {
+    /// Returns the settings of a member.
+    pub(crate) fn member(self, name: String) -> MembershipConfig {
+        let mut config = MembershipConfig::named(name);
+        if self == Self::Slow {
+            config.heartbeat = SLOW;
+        }
+        config
+    }
 }
 
 /// A running node.
@@ -33,6 +63,15 @@ pub(crate) struct Node {
     transport: NodeTransport,
     runtime: Arc<Runtime>,
     streams: StreamWorker,
+    bank: BankWorker,
+}
+
+/// What the nodes of a cluster and the judges share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shared {
+    /// The messages of streams that the nodes have handled.
+    pub(crate) record: Record,
+    pub(crate) bank: Open,
 }
 
 impl fmt::Debug for Node {
@@ -50,13 +89,17 @@ impl Node {
         number: u32,
         config: NodeConfig,
         clock_ahead: i64,
-        record: &Record,
+        shared: &Shared,
     ) -> Result<Self, String> {
         let transport = network.connect(number);
         let client = with_clock_ahead(clock_ahead, || client(network, &transport));
         let provider = keep_trying(|| open(&client, number, config)).await?;
         let ledger = keep_trying(|| Ledger::on(&client)).await?;
-        let streams = StreamWorker::start(&client, number, record).await?;
+        let streams = [STREAMS, IDLE_CONTAINERS[1]][usize::from(config.idle)];
+        let streams =
+            StreamWorker::start(&client, (number, streams), config.pace, &shared.record).await?;
+        let bank = [BANK, IDLE_CONTAINERS[2]][usize::from(config.idle)];
+        let bank = BankWorker::start(&client, (number, bank), config.pace, &shared.bank).await?;
         let options = RuntimeOptions {
             orchestration_concurrency: CONCURRENCY as usize,
             worker_concurrency: CONCURRENCY as usize,
@@ -79,6 +122,7 @@ impl Node {
         Ok(Self {
             runtime: runtime.await,
             streams,
+            bank,
             transport,
         })
     }
@@ -91,6 +135,7 @@ impl Node {
     pub(crate) async fn kill(self) {
         self.transport.set(Link::Dead);
         drop(self.streams);
+        drop(self.bank);
         self.runtime.shutdown(Some(0)).await;
     }
 }
@@ -114,8 +159,15 @@ async fn open(
     let mut wanted = settings();
     // The default name contains the number of the process. The time makes it unique, as that does.
     let name = format!("node-{number}-{}", elapsed().as_millis());
-    wanted.membership = config.members.then(|| MembershipConfig::named(name));
+    wanted.membership = config.members.then(|| config.pace.member(name));
+    if config.pace == Pace::Slow {
+        wanted.max_poll_interval = SLOW;
+        wanted.reconciler_interval = SLOW;
+    }
     wanted.retention = Some(config.retention);
+    if config.idle {
+        IDLE_CONTAINERS[0].clone_into(&mut wanted.container);
+    }
     open_with(client, &wanted).await
 }
 
@@ -136,12 +188,15 @@ fn settings() -> CosmosDBProviderConfig {
     }
 }
 
-async fn open_with(
+pub(crate) async fn open_with(
     client: &CosmosClient,
     config: &CosmosDBProviderConfig,
 ) -> Result<CosmosDBProvider, String> {
     let database = client.database(&config.database);
-    let container = database.bootstrap::<Durable>(&config.container, config.bootstrap);
+    let bootstrap = BootstrapConfig::from(config.bootstrap)
+        .with_on_difference(OnDifference::Extend)
+        .with_index_timeout(config.index_timeout);
+    let container = database.bootstrap::<Durable>(&config.container, bootstrap);
     let container = container.await.map_err(|error| error.to_string())?;
     let provider = CosmosDBProvider::on(container, config).await;
     provider.map_err(|error| error.to_string())

@@ -4,6 +4,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use cdb_chaos::next_random;
+
 /// A generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -19,10 +21,7 @@ impl Random {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        next_random(&mut self.0)
     }
 
     /// Returns a number below `end`, which is not zero.

@@ -8,16 +8,20 @@ use cdb_client::{Bootstrap, CosmosClient};
 use cdb_model::{Query, Stored};
 use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
 use cdb_tests::instance_id;
+use clap::ValueEnum;
 use duroxide::Client;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::subscriber::NoSubscriber;
 
-use crate::cluster::{Cluster, Profile};
-use crate::faults::Fault;
-use crate::node::{client, open_for_clients};
-use crate::streams::{Record, StreamClient};
+use crate::bank::BankClient;
+use crate::cluster::{Cluster, FixedProfile, Profile};
+use crate::faults::{Fault, Weather};
+use crate::network::Network;
+use crate::node::{Shared, client, open_for_clients};
+use crate::stall::Watch;
+use crate::streams::StreamClient;
 use crate::virtual_time;
 use crate::workload::{Caller, WorkPlan, Workload};
 
@@ -26,6 +30,13 @@ const PURGE: Duration = Duration::from_secs(3600);
 
 /// Shorter runs end before anything is purged.
 const SHORTEST_WITH_PURGE: Duration = Duration::from_secs(3600);
+
+/// The longest virtual time from the last fault to the end, besides retention: of every run, and of
+/// a run with eternal orchestrations in addition. A run that takes longer never ends.
+const OVERTIME: [Duration; 2] = [Duration::from_secs(7200), Duration::from_secs(10_800)];
+
+/// The time after a fault in which its delays may go on: backoffs and locks end.
+const RECOVERY: Duration = Duration::from_secs(60);
 
 /// Tasks of an idle node.
 const TASKS_PER_NODE: usize = 100;
@@ -47,8 +58,14 @@ pub struct RunConfig {
     pub only: Option<Workload>,
     /// The numbers of faults that are left out.
     pub without: Vec<usize>,
+    /// The cluster and the load instead of those drawn from the seed.
+    pub profile: Option<FixedProfile>,
     /// Whether every request is printed.
     pub trace: bool,
+    /// The real time without progress after which the run has failed.
+    pub stall: Duration,
+    /// How the run hangs, if it shall.
+    pub hang: Option<Hang>,
 }
 
 /// What a run found.
@@ -72,74 +89,142 @@ pub struct Outcome {
     pub decisions: Vec<String>,
 }
 
-/// Runs a seed in virtual time. Call it once per process.
+/// How a run hangs, to test how that is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Hang {
+    /// No virtual time passes.
+    Spinning,
+    /// Virtual time passes without end.
+    Waiting,
+}
+
+/// Runs a seed in virtual time. Call it once per process. Calls `stalled` in another thread if the
+/// run stands still; this call then does not return.
 ///
 /// # Errors
 /// When the cluster cannot start or be judged.
-pub fn run(config: &RunConfig) -> Result<Outcome, String> {
+pub fn run(
+    config: &RunConfig,
+    stalled: impl FnOnce(Outcome) + Send + 'static,
+) -> Result<Outcome, String> {
     if !config.trace {
         // Otherwise the runtime prints the warnings of every fault.
         let silent = tracing::subscriber::set_global_default(NoSubscriber::default());
         silent.map_err(|error| error.to_string())?;
     }
-    virtual_time::enter(config.seed, simulate(config))
+    virtual_time::enter(config.seed, simulate(config, stalled))
 }
 
-async fn simulate(config: &RunConfig) -> Result<Outcome, String> {
-    let profile = Profile::draw(config.seed, config.time);
+async fn simulate(
+    config: &RunConfig,
+    stalled: impl FnOnce(Outcome) + Send + 'static,
+) -> Result<Outcome, String> {
+    let drawn = || Profile::draw(config.seed, config.time);
+    let profile = config.profile.map_or_else(drawn, FixedProfile::profile);
     let cluster = Cluster::start(config.seed, profile, config.trace).await?;
-    let network = cluster.network.clone();
-    let outside = client(&network, &network.connect(CLIENTS));
-    let caller = connect(&outside, &cluster.record).await?;
-    let drawn = Fault::draw(config.seed, profile.nodes, profile.weather, config.time).into_iter();
-    let kept = drawn
-        .enumerate()
-        .filter(|(number, _)| !config.without.contains(number));
-    let faults: Vec<Fault> = kept.map(|(_, fault)| fault).collect();
+    let faults = faults(config, &profile);
     let mut outcome = Outcome {
         nodes: profile.nodes,
         faults: faults.iter().map(Fault::to_string).collect(),
         ..Outcome::default()
     };
+    let network = cluster.network.clone();
+    let partial = outcome.clone();
+    let _watch = Watch::start(network.clone(), config.stall, move |network, problem| {
+        stalled(partial.ended(network, vec![problem]));
+    });
+    let overtime = OVERTIME[0] + OVERTIME[1].min(config.time * 3);
+    let longest = config.time + profile.node.retention + overtime;
+    let judged = timeout(longest, live(config, &cluster, faults)).await;
+    let problems = match judged {
+        Ok(judged) => {
+            let (orchestrations, problems) = judged?;
+            outcome.orchestrations = orchestrations;
+            problems
+        }
+        Err(_) => vec![format!(
+            "the run has not ended after {} s of virtual time",
+            longest.as_secs()
+        )],
+    };
+    Ok(outcome.ended(&network, problems))
+}
 
+/// Returns the faults of a run.
+fn faults(config: &RunConfig, profile: &Profile) -> Vec<Fault> {
+    let drawn = Fault::draw(config.seed, profile.nodes, profile.weather, config.time).into_iter();
+    let kept = drawn
+        .enumerate()
+        .filter(|(number, _)| !config.without.contains(number));
+    kept.map(|(_, fault)| fault).collect()
+}
+
+/// Runs the workloads under faults and judges them. Returns the number of orchestrations, and the
+/// problems.
+async fn live(
+    config: &RunConfig,
+    cluster: &Arc<Cluster>,
+    faults: Vec<Fault>,
+) -> Result<(usize, Vec<String>), String> {
+    let (network, profile) = (&cluster.network, cluster.profile);
+    let outside = client(network, &network.connect(CLIENTS));
+    let caller = connect(&outside, &cluster.shared).await?;
+    let delays = faults.iter().filter_map(|fault| {
+        let until = fault.delays_until(profile.nodes)?;
+        Some(fault.at..until + RECOVERY)
+    });
+    let delays = delays.collect();
     let suffering = tokio::spawn(cluster.clone().suffer(faults));
     let plan = WorkPlan {
         seed: config.seed,
         only: config.only,
         until: Instant::now() + config.time,
         retention: profile.node.retention,
-        weather: profile.weather,
+        wave: profile.wave,
+        delays: (profile.weather == Weather::Calm).then_some(delays),
     };
     let seen = caller.work(&plan).await;
     suffering.await.map_err(|error| error.to_string())?;
     network.heal();
     cluster.healthy().await;
-    outcome.orchestrations = seen.ended.len() + seen.others;
-    outcome.problems = seen.problems;
+    match config.hang {
+        #[expect(clippy::empty_loop, reason = "the test of a run that stands still")]
+        Some(Hang::Spinning) => loop {},
+        Some(Hang::Waiting) => std::future::pending().await,
+        None => {}
+    }
+    let mut problems = seen.problems;
     let verdict = check(&caller.ledger, &caller.documents, &seen.ended).await?;
-    outcome.problems.extend(verdict.problems().cloned());
+    problems.extend(verdict.problems().cloned());
     if config.time >= SHORTEST_WITH_PURGE {
         sleep(profile.node.retention + PURGE).await;
-        let left = leftovers(&caller, profile.nodes).await?;
-        outcome.problems.extend(left);
+        problems.extend(leftovers(&caller, profile.nodes).await?);
     }
+    Ok((seen.ended.len() + seen.others, problems))
+}
 
-    let days = virtual_time::elapsed().as_secs_f64() / 86_400.0;
-    outcome.node_days = days * f64::from(u32::try_from(profile.nodes).unwrap_or(0));
-    let trace = network.trace();
-    outcome.hash = format!("{:016x}", trace.hash());
-    outcome.requests = trace.count();
-    let subjects: Vec<String> = outcome
-        .problems
-        .iter()
-        .filter_map(|it| subject(it))
-        .collect();
-    outcome.decisions = trace.about(&subjects, DECISIONS);
-    Ok(outcome)
+impl Outcome {
+    /// Completes the outcome of a run that has ended or stands still.
+    fn ended(mut self, network: &Network, problems: Vec<String>) -> Self {
+        let trace = network.trace();
+        let days = trace.reached().as_secs_f64() / 86_400.0;
+        self.node_days = days * f64::from(u32::try_from(self.nodes).unwrap_or(0));
+        self.hash = format!("{:016x}", trace.hash());
+        self.requests = trace.count();
+        if !problems.is_empty() {
+            let subjects: Vec<String> = problems.iter().filter_map(|it| subject(it)).collect();
+            self.decisions = trace.about(&subjects, DECISIONS);
+            if self.decisions.is_empty() {
+                self.decisions = trace.about(&[], DECISIONS);
+            }
+        }
+        self.problems = problems;
+        self
+    }
 }
 
 /// Opens what clients of the cluster need.
-async fn connect(outside: &CosmosClient, record: &Record) -> Result<Caller, String> {
+async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, String> {
     let provider = keep_trying(|| open_for_clients(outside)).await?;
     let database = outside.database(DATABASE);
     let documents = keep_trying(|| database.bootstrap::<Durable>(CONTAINER, Bootstrap::Skip));
@@ -147,7 +232,8 @@ async fn connect(outside: &CosmosClient, record: &Record) -> Result<Caller, Stri
         client: Arc::new(Client::new(Arc::new(provider))),
         ledger: keep_trying(|| Ledger::on(outside)).await?,
         documents: documents.await?,
-        streams: StreamClient::connect(outside, record).await?,
+        streams: StreamClient::connect(outside, &shared.record).await?,
+        bank: BankClient::connect(outside, &shared.bank).await?,
     })
 }
 

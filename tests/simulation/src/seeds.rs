@@ -115,10 +115,8 @@ pub(crate) fn run_process(args: &Args, seed: u64, without: &[usize]) -> Outcome 
     let program = std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(program);
     command.args(["--json", "--seed", &seed.to_string()]);
-    command.args(["--days", &args.days.to_string()]);
-    if let Some(only) = args.only_name() {
-        command.args(["--only", &only]);
-    }
+    command.args(args.of_run());
+    command.args(["--stall", &args.stall.to_string()]);
     if !without.is_empty() {
         command.args(["--without", &numbers(without)]);
     }
@@ -194,15 +192,11 @@ fn report(args: &Args, seed: u64, outcome: &Outcome) {
     for line in &outcome.decisions {
         println!("  {line}");
     }
-    let only = args
-        .only_name()
-        .map(|only| format!(" --only {only}"))
-        .unwrap_or_default();
-    let days = args.days;
+    let run = args.of_run().join(" ");
     let without = if without.is_empty() {
         String::new()
     } else {
         format!(" --without {}", numbers(&without))
     };
-    println!("repeat it: cargo simulate --seed {seed} --days {days}{only}{without}");
+    println!("repeat it: cargo simulate --seed {seed} {run}{without}");
 }

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use cdb_chaos::{DATABASE, keep_trying};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
-use cdb_coordination::{
-    Failed, InMemoryLeaseProvider, LeaseProvider, Membership, MembershipConfig,
-};
+use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider, Membership};
 use cdb_model::{Container, Document, Patch, Query};
 use cdb_work::{
     Completed, Delivery, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig, WorkContext,
@@ -19,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::node::{Pace, SLOW};
 use crate::random::Random;
 use crate::virtual_time::elapsed;
 use crate::workload::BOUND;
@@ -140,14 +139,14 @@ impl StreamWorker {
     /// Opens a coordinator for a share of the streams, and handles their messages.
     pub(crate) async fn start(
         client: &CosmosClient,
-        number: u32,
+        (number, container): (u32, &str),
+        pace: Pace,
         record: &Record,
     ) -> Result<Self, String> {
-        let container = open_container(client).await?;
+        let container = open_container(client, container).await?;
         let name = format!("node-{number}-{}", elapsed().as_millis());
-        let membership =
-            Membership::start::<WorkMember, Work>(container.view(), MembershipConfig::named(name));
-        let work = open(&container, Arc::new(membership)).await?;
+        let membership = Membership::start::<WorkMember, Work>(container.view(), pace.member(name));
+        let work = open(&container, pace, Arc::new(membership)).await?;
         Ok(Self {
             _run: work.run(RunConfig::default(), record.handlers()),
         })
@@ -156,11 +155,11 @@ impl StreamWorker {
 
 impl StreamClient {
     pub(crate) async fn connect(client: &CosmosClient, record: &Record) -> Result<Self, String> {
-        let documents = open_container(client).await?;
+        let documents = open_container(client, STREAMS).await?;
         // A share without slots: the clients handle no message.
         let no_slots = Arc::new(InMemoryLeaseProvider::share(256, 257));
         Ok(Self {
-            work: open(&documents, no_slots).await?,
+            work: open(&documents, Pace::Default, no_slots).await?,
             documents,
             record: record.clone(),
         })
@@ -263,14 +262,23 @@ fn config() -> WorkConfig {
     config
 }
 
-async fn open_container(client: &CosmosClient) -> Result<ContainerClient<StreamDocument>, String> {
+async fn open_container(
+    client: &CosmosClient,
+    name: &str,
+) -> Result<ContainerClient<StreamDocument>, String> {
     let database = client.database(DATABASE);
-    keep_trying(|| database.bootstrap::<StreamDocument>(STREAMS, Bootstrap::CreateIfMissing)).await
+    keep_trying(|| database.bootstrap::<StreamDocument>(name, Bootstrap::CreateIfMissing)).await
 }
 
 async fn open(
     container: &ContainerClient<StreamDocument>,
+    pace: Pace,
     slots: Arc<dyn LeaseProvider>,
 ) -> Result<WorkCoordinator, String> {
-    keep_trying(|| WorkCoordinator::open(container.view(), slots.clone(), config())).await
+    let mut config = config();
+    if pace == Pace::Slow {
+        config.lease = SLOW * 6;
+        config.longest_pause = SLOW * 3;
+    }
+    keep_trying(|| WorkCoordinator::open(container.view(), slots.clone(), config.clone())).await
 }

@@ -32,6 +32,8 @@ pub(crate) struct Trace {
     )]
     hash: std::hash::DefaultHasher,
     count: u64,
+    /// The time of the latest entry.
+    reached: Duration,
     latest: VecDeque<Entry>,
     /// Whether every entry is printed.
     prints: bool,
@@ -45,6 +47,7 @@ impl Trace {
         self.hash.write(&entry.body);
         self.hash.write_u16(entry.status);
         self.count += 1;
+        self.reached = entry.at;
         if self.prints {
             println!("{}", entry.line());
         }
@@ -72,13 +75,18 @@ impl Trace {
         self.count
     }
 
-    /// Returns the latest entries that contain one of these words, as lines.
+    /// Returns the time of the latest entry.
+    pub(crate) fn reached(&self) -> Duration {
+        self.reached
+    }
+
+    /// Returns the latest entries that contain one of these words, as lines; all of the latest
+    /// without words.
     pub(crate) fn about(&self, words: &[String], most: usize) -> Vec<String> {
         let mentions = |entry: &&Entry| {
             let body = String::from_utf8_lossy(&entry.body);
-            words
-                .iter()
-                .any(|word| entry.what.contains(word) || body.contains(word))
+            let has = |word: &String| entry.what.contains(word) || body.contains(word);
+            words.is_empty() || words.iter().any(has)
         };
         let mut found: Vec<String> = self
             .latest

@@ -3,13 +3,16 @@
 //! The program defines `clock_gettime` and `getrandom` of the C library, and the linker prefers
 //! these. `SystemTime`, `std::time::Instant`, the keys of hash maps and `Uuid::new_v4` then follow
 //! Tokio's paused clock and the seed, also in dependencies. Only the thread that calls [`enter`]
-//! sees virtual time. Works on Linux, where the standard library calls these functions.
+//! sees virtual time and seeded numbers. A node's machine clock may be wrong: a task belongs to the
+//! node on whose connection it sends. Works on Linux, where the standard library calls these functions.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use cdb_chaos::next_random;
 use libc::{c_int, c_uint, clockid_t, size_t, ssize_t, timespec};
+use tokio::task;
 use tokio::time::Instant;
 
 /// The start of every simulation: 2026-01-01, in seconds since the epoch.
@@ -32,15 +35,28 @@ thread_local! {
     static CLOCK: Cell<Clock> = const { Cell::new(Clock::Real) };
     /// How far the clock of the node that runs on this thread is ahead, in milliseconds.
     static AHEAD: Cell<i64> = const { Cell::new(0) };
+    /// The machine clocks of nodes.
+    static CLOCKS: RefCell<Clocks> = RefCell::default();
+    /// The state of the random numbers.
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The state of the random numbers.
-static RANDOM: AtomicU64 = AtomicU64::new(0);
+/// The machine clocks that are wrong.
+#[derive(Default)]
+struct Clocks {
+    /// How far the clock of each node is ahead, in milliseconds.
+    ahead: BTreeMap<u32, i64>,
+    /// The tasks that have sent a request, with their nodes.
+    tasks: HashMap<task::Id, u32>,
+}
 
-/// Runs a simulation in virtual time on this thread. Call it once per process: the same seed then
-/// gives the same run.
+/// The most tasks that are kept. Tasks that still run are added again when they send.
+const MOST_TASKS: usize = 100_000;
+
+/// Runs a simulation in virtual time on this thread. Call it once per process, on a thread that has
+/// drawn no random number: the same seed then gives the same run.
 pub(crate) fn enter<T>(seed: u64, simulation: impl Future<Output = T>) -> T {
-    RANDOM.store(seed, Ordering::Relaxed);
+    RANDOM.set(seed);
     CLOCK.set(Clock::Stopped);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -63,6 +79,42 @@ pub(crate) fn with_clock_ahead<T>(ahead: i64, work: impl FnOnce() -> T) -> T {
     let result = work();
     AHEAD.set(before);
     result
+}
+
+/// Sets the machine clock of a node.
+pub(crate) fn set_clock(node: u32, ahead: i64) {
+    CLOCKS.with_borrow_mut(|clocks| clocks.ahead.insert(node, ahead));
+}
+
+/// Notes that the current task belongs to a node.
+pub(crate) fn note_task(node: u32) {
+    let Some(id) = task::try_id() else { return };
+    CLOCKS.with_borrow_mut(|clocks| {
+        if clocks.ahead.is_empty() {
+            return;
+        }
+        if clocks.tasks.len() == MOST_TASKS {
+            clocks.tasks.clear();
+        }
+        clocks.tasks.insert(id, node);
+    });
+}
+
+/// Returns how far the machine clock of the current task's node is ahead, in milliseconds.
+fn ahead() -> i64 {
+    let of_task = || {
+        let id = task::try_id()?;
+        let of_node = |clocks: &RefCell<Clocks>| {
+            let clocks = clocks.try_borrow().ok()?;
+            let node = clocks.tasks.get(&id)?;
+            clocks.ahead.get(node).copied()
+        };
+        CLOCKS.try_with(of_node).ok().flatten()
+    };
+    match AHEAD.get() {
+        0 => of_task().unwrap_or(0),
+        ahead => ahead,
+    }
 }
 
 /// Returns the time since the start of the simulation.
@@ -95,7 +147,7 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_i
         }
     };
     let since = if clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_REALTIME_COARSE {
-        let ahead = AHEAD.get();
+        let ahead = ahead();
         let distance = Duration::from_millis(ahead.unsigned_abs());
         let start = Duration::from_secs(START) + elapsed;
         if ahead < 0 {
@@ -119,24 +171,22 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_i
 /// # Safety
 /// As for the function of the C library: `buffer` points to `length` writable bytes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getrandom(buffer: *mut u8, length: size_t, _flags: c_uint) -> ssize_t {
+unsafe extern "C" fn getrandom(buffer: *mut u8, length: size_t, flags: c_uint) -> ssize_t {
+    if matches!(CLOCK.get(), Clock::Real) {
+        // SAFETY: the kernel writes up to `length` bytes to the caller's buffer.
+        let result = unsafe { libc::syscall(libc::SYS_getrandom, buffer, length, flags) };
+        return ssize_t::try_from(result).unwrap_or(-1);
+    }
     if length == 0 {
         // A question whether the function exists. It draws nothing.
         return 0;
     }
     // SAFETY: the caller's buffer has this length.
     let bytes = unsafe { std::slice::from_raw_parts_mut(buffer, length) };
+    let mut state = RANDOM.get();
     for part in bytes.chunks_mut(8) {
-        part.copy_from_slice(&next_random().to_le_bytes()[..part.len()]);
+        part.copy_from_slice(&next_random(&mut state).to_le_bytes()[..part.len()]);
     }
+    RANDOM.set(state);
     ssize_t::try_from(length).unwrap_or(-1)
-}
-
-/// SplitMix64.
-fn next_random() -> u64 {
-    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-    let state = RANDOM.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-    let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
 }

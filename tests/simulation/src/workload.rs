@@ -1,10 +1,11 @@
 //! The clients of a run: they start orchestrations and judge how each of them ends.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{Booked, Ended, Job, KINDS, Ledger, follow, keep_trying};
+use cdb_chaos::{Booked, Ended, Job, KINDS, LONG_KINDS, Ledger, follow, keep_trying};
 use cdb_client::ContainerClient;
 use cdb_model::Query;
 use cdb_provider::documents::Durable;
@@ -14,13 +15,20 @@ use duroxide::{Client, OrchestrationStatus};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::faults::Weather;
+use crate::bank::BankClient;
 use crate::orchestrations::TICK;
 use crate::random::Random;
 use crate::streams::StreamClient;
 
 /// The longest time that due work may wait, while a healthy node lives.
 pub(crate) const BOUND: Duration = Duration::from_secs(1800);
+
+/// The longest time that an orchestration may take in calm weather, besides its work and the time
+/// of faults that can delay all nodes.
+const LATEST: Duration = Duration::from_secs(120);
+
+/// The longest pause between two long orchestrations.
+const LONGEST_REST: Duration = Duration::from_secs(600);
 
 /// The pause between two large orchestrations.
 const LARGE_PAUSE: Duration = Duration::from_secs(6 * 3600);
@@ -39,6 +47,8 @@ const ETERNAL: usize = 3;
 pub enum Workload {
     /// Orchestrations of every kind, in waves.
     Waves,
+    /// Activities and sessions that take longer than their locks.
+    Long,
     /// Orchestrations that continue as new every hour.
     Eternal,
     /// Timers of hours and days.
@@ -47,6 +57,8 @@ pub enum Workload {
     Large,
     /// Streams of messages that must be handled in order.
     Streams,
+    /// Leases, and transfers by outbox and inbox.
+    Bank,
 }
 
 /// Access to the cluster from outside.
@@ -56,10 +68,11 @@ pub(crate) struct Caller {
     pub(crate) ledger: Ledger,
     pub(crate) documents: ContainerClient<Durable>,
     pub(crate) streams: StreamClient,
+    pub(crate) bank: BankClient,
 }
 
 /// What the clients of a run do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WorkPlan {
     pub(crate) seed: u64,
     /// The only workload; all if `None`.
@@ -67,7 +80,11 @@ pub(crate) struct WorkPlan {
     pub(crate) until: Instant,
     /// How long the nodes keep replaced executions.
     pub(crate) retention: Duration,
-    pub(crate) weather: Weather,
+    /// The longest time between two waves.
+    pub(crate) wave: Duration,
+    /// The times when faults can delay all nodes, since the start of the work. `None` if late
+    /// orchestrations are no problem.
+    pub(crate) delays: Option<Arc<[Range<Duration>]>>,
 }
 
 /// What the clients of a run have seen.
@@ -94,11 +111,20 @@ impl Caller {
             only,
             until,
             retention,
-            weather,
+            wave,
+            ..
         } = *plan;
+        let lateness = Lateness {
+            began: Instant::now(),
+            delays: plan.delays.clone(),
+        };
         let selected = |workload| only.is_none_or(|only| only == workload);
         let time = until.saturating_duration_since(Instant::now());
-        let waves = when(selected(Workload::Waves), self.waves(seed, weather, until));
+        let waves = when(
+            selected(Workload::Waves),
+            self.waves(seed, (wave, &lateness), until),
+        );
+        let long = when(selected(Workload::Long), self.long(seed, &lateness, until));
         let eternal = when(
             selected(Workload::Eternal) && time >= TICK,
             self.eternal(until, retention),
@@ -106,15 +132,16 @@ impl Caller {
         let delays = when(selected(Workload::Delays), self.delays(seed, until));
         let large = when(selected(Workload::Large), self.large(until));
         let streams = when(selected(Workload::Streams), async {
-            let problems = self.streams.work(seed, until).await;
-            Seen {
-                problems,
-                ..Seen::default()
-            }
+            Seen::of(self.streams.work(seed, until).await)
         });
-        let (mut all, eternal, delays, large, streams) =
-            tokio::join!(waves, eternal, delays, large, streams);
-        for other in [eternal, delays, large, streams] {
+        let bank = when(selected(Workload::Bank), async {
+            Seen::of(self.bank.work(until).await)
+        });
+        let (mut all, long, eternal, delays, large, streams, bank) =
+            tokio::join!(waves, long, eternal, delays, large, streams, bank);
+        all.ended.extend(long.ended);
+        all.problems.extend(long.problems);
+        for other in [eternal, delays, large, streams, bank] {
             all.others += other.others;
             all.problems.extend(other.problems);
         }
@@ -122,17 +149,21 @@ impl Caller {
     }
 
     /// Starts waves of orchestrations, one of each kind, and follows each to its end.
-    async fn waves(&self, seed: u64, weather: Weather, until: Instant) -> Seen {
+    async fn waves(
+        &self,
+        seed: u64,
+        (longest, lateness): (Duration, &Lateness),
+        until: Instant,
+    ) -> Seen {
         let mut random = Random::new(seed, "waves");
-        let pause = weather.wave();
         let (mut result, mut following, mut number) = (Seen::default(), JoinSet::new(), 0);
         while Instant::now() < until {
             for _ in KINDS {
-                let (caller, job) = (self.clone(), Job::new(number));
-                following.spawn(async move { caller.follow(job).await });
+                let (caller, lateness, job) = (self.clone(), lateness.clone(), Job::new(number));
+                following.spawn(async move { caller.follow(job, lateness).await });
                 number += 1;
             }
-            let pause = random.duration(Duration::from_secs(1)..pause);
+            let pause = random.duration(Duration::from_secs(1)..longest);
             sleep_until(until.min(Instant::now() + pause)).await;
             while let Some(one) = following.try_join_next() {
                 result.add(one.expect("a client does not panic"));
@@ -144,8 +175,25 @@ impl Caller {
         result
     }
 
+    /// Runs one orchestration after another whose activities take longer than their locks. More of
+    /// them would take all workers.
+    async fn long(&self, seed: u64, lateness: &Lateness, until: Instant) -> Seen {
+        let mut random = Random::new(seed, "long");
+        let (mut seen, mut number) = (Seen::default(), 0);
+        while Instant::now() < until {
+            let kind = LONG_KINDS[number % LONG_KINDS.len()];
+            let job = Job { number, kind };
+            seen.add(self.clone().follow(job, lateness.clone()).await);
+            number += 1;
+            let pause = random.duration(Duration::from_secs(1)..LONGEST_REST);
+            sleep_until(until.min(Instant::now() + pause)).await;
+        }
+        seen
+    }
+
     /// Follows an orchestration and judges its history at once, before retention deletes it.
-    async fn follow(self, job: Job) -> (Ended, Vec<String>) {
+    async fn follow(self, job: Job, lateness: Lateness) -> (Ended, Vec<String>) {
+        let started = lateness.began.elapsed();
         let ended = follow(&self.client, job, BOUND).await;
         if ended.status.is_none() {
             return (ended, Vec::new());
@@ -154,7 +202,8 @@ impl Caller {
         let audit = keep_trying(|| audit_history(&self.documents, &instance)).await;
         let problems = audit.unwrap_or_else(|error| vec![error]).into_iter();
         let named = problems.map(|problem| format!("`{instance}`: {problem}"));
-        (ended, named.collect())
+        let late = lateness.judge(started, &ended);
+        (ended, named.chain(late).collect())
     }
 
     /// Runs eternal orchestrations and compares their bookings with the time.
@@ -268,6 +317,32 @@ impl Caller {
     }
 }
 
+/// Judges how long orchestrations take.
+#[derive(Clone, Debug)]
+struct Lateness {
+    /// When the work began.
+    began: Instant,
+    delays: Option<Arc<[Range<Duration>]>>,
+}
+
+impl Lateness {
+    /// Returns the problem of an orchestration that ended more than two minutes late. The time of
+    /// faults that can delay all nodes does not count.
+    fn judge(&self, started: Duration, ended: &Ended) -> Option<String> {
+        let end = started + ended.after;
+        let overlap = |delay: &Range<Duration>| {
+            let from = delay.start.max(started);
+            delay.end.min(end).saturating_sub(from)
+        };
+        let excused: Duration = self.delays.as_ref()?.iter().map(overlap).sum();
+        let late = ended.after.saturating_sub(ended.job.work() + excused);
+        (late > LATEST).then(|| {
+            let instance = ended.job.instance();
+            format!("{instance} ended {} s late", late.as_secs())
+        })
+    }
+}
+
 /// Compares the bookings of an eternal orchestration with its age.
 fn missing_ticks(name: &str, booked: &Booked, ticks: u64) -> Option<String> {
     let steps = booked.get(name);
@@ -288,6 +363,13 @@ async fn when(selected: bool, work: impl Future<Output = Seen>) -> Seen {
 }
 
 impl Seen {
+    fn of(problems: Vec<String>) -> Self {
+        Self {
+            problems,
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, (ended, problems): (Ended, Vec<String>)) {
         self.ended.push(ended);
         self.problems.extend(problems);

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-/// Runs the command and returns its report.
-fn simulate(args: &str) {
+/// Runs the command. Returns whether it succeeded, and its progress and report.
+fn run(args: &str) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_simulate"));
     let output = command
         .args(args.split(' '))
@@ -12,7 +12,32 @@ fn simulate(args: &str) {
         .expect("the program starts");
     let report = String::from_utf8_lossy(&output.stdout);
     let progress = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args}: {progress}{report}");
+    (output.status.success(), format!("{progress}{report}"))
+}
+
+/// Runs the command, which must succeed.
+fn simulate(args: &str) {
+    let (succeeded, report) = run(args);
+    assert!(succeeded, "{args}: {report}");
+}
+
+#[test]
+fn a_seed_without_progress_fails_with_its_last_requests_and_its_command() {
+    let ends = [
+        ("spinning", 5, "stands still"),
+        ("waiting", 60, "has not ended"),
+    ];
+    for (hang, stall, problem) in ends {
+        let args = format!("--days 0.001 --only delays --hang {hang}");
+        let (succeeded, report) = run(&format!("--from 11 --seeds 1 --stall {stall} {args}"));
+        assert!(!succeeded, "{report}");
+        let requests = report.lines().filter(|line| line.contains("  POST /dbs/"));
+        assert!(requests.count() > 50, "{report}");
+        let command = format!("cargo simulate --seed 11 {args}");
+        for expected in [problem, &command] {
+            assert!(report.contains(expected), "{expected}: {report}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,358 @@
+//! Leases, outbox and inbox on every node: counters that one holder at a time writes, and transfers
+//! between accounts, which take place exactly once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cdb_chaos::{DATABASE, keep_trying};
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+use cdb_coordination::{
+    Handled, Leases, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch,
+    OutboxError, Received, RetryPolicy,
+};
+use cdb_model::{Container, Document, Lease, Patch, QueriedIn, Query};
+use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::node::{Pace, SLOW};
+use crate::random::Random;
+use crate::virtual_time::elapsed;
+use crate::workload::BOUND;
+
+/// The container of leases and messages.
+pub(crate) const BANK: &str = "bank";
+
+/// The number of counters, and of accounts.
+const PLACES: usize = 6;
+
+/// Shorter than some holders take between two writes.
+const LEASE: Duration = Duration::from_secs(20);
+
+/// A document under a lease. Each write of a holder sets `written` to what the holder knows, plus
+/// one, and lets the store count: they differ after a write of a former holder.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "counter", id = "{place}:counter")]
+pub(crate) struct Counter {
+    #[document(partition_key)]
+    place: String,
+    written: u64,
+    count: u64,
+    #[document(lease)]
+    lease: Lease,
+}
+
+/// An account and the numbers of its transfers.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "account", id = "{place}:account")]
+pub(crate) struct Account {
+    #[document(partition_key)]
+    place: String,
+    balance: i64,
+    sent: u64,
+    received: u64,
+    confirmed: u64,
+}
+
+/// The receipt of a transfer, in the partition of its receiver.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "receipt", id = "{place}:receipt:{transfer}")]
+pub(crate) struct Receipt {
+    #[document(partition_key)]
+    place: String,
+    transfer: String,
+}
+
+/// The documents of the bank.
+#[derive(Container, Clone, Debug)]
+#[container(partition_key = "/place")]
+pub(crate) enum Bank {
+    Counter(Counter),
+    Account(Account),
+    Receipt(Receipt),
+    Message(MessageDocument<Bank>),
+}
+
+/// To the receiver of a transfer.
+#[derive(Serialize, Deserialize)]
+struct Credit {
+    transfer: String,
+    from: String,
+    to: String,
+    amount: i64,
+}
+
+/// To the sender of a transfer: the receiver has it.
+#[derive(Serialize, Deserialize)]
+struct Confirm {
+    sender: String,
+}
+
+impl Message for Credit {
+    const TYPE: &'static str = "credit";
+}
+
+impl Message for Confirm {
+    const TYPE: &'static str = "confirm";
+}
+
+/// Whether the nodes transfer and write.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Open(Arc<AtomicBool>);
+
+impl Open {
+    fn set(&self, open: bool) {
+        self.0.store(open, Ordering::Relaxed);
+    }
+
+    /// Waits until the bank is open.
+    async fn wait(&self) {
+        while !self.0.load(Ordering::Relaxed) {
+            sleep(Duration::from_secs(60)).await;
+        }
+    }
+}
+
+/// The part of a node. Dropping it stops the node's tasks.
+#[derive(Debug)]
+pub(crate) struct BankWorker {
+    _messaging: Messaging<Bank>,
+    tasks: [AbortHandle; 2],
+}
+
+impl Drop for BankWorker {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl BankWorker {
+    /// Starts messaging, and tasks that transfer and write while the bank is open.
+    pub(crate) async fn start(
+        client: &CosmosClient,
+        (number, container): (u32, &str),
+        pace: Pace,
+        open: &Open,
+    ) -> Result<Self, String> {
+        let bank = open_container(client, container).await?;
+        let name = format!("node-{number}-{}", elapsed().as_millis());
+        let messaging = messaging(&bank, pace);
+        let random = |purpose| Random::new(u64::from(number), &format!("{purpose} {name}"));
+        let transfers = transfer_all(
+            messaging.clone(),
+            name.clone(),
+            random("bank"),
+            open.clone(),
+        );
+        let leases = Leases::new(&bank, name.clone()).with_duration(LEASE);
+        let writes = write_all(leases, random("leases"), open.clone());
+        Ok(Self {
+            tasks: [
+                tokio::spawn(transfers).abort_handle(),
+                tokio::spawn(writes).abort_handle(),
+            ],
+            _messaging: messaging,
+        })
+    }
+}
+
+fn place(kind: &str, number: usize) -> String {
+    format!("{kind}-{number}")
+}
+
+fn messaging(bank: &ContainerClient<Bank>, pace: Pace) -> Messaging<Bank> {
+    // Refused requests cost attempts, and no message may become a dead letter.
+    let retry = RetryPolicy::default().with_max_attempts(10_000);
+    let mut config = MessagingConfig::default().with_retry(retry);
+    config.poll_interval = match pace {
+        Pace::Default => SLOW,
+        Pace::Slow => SLOW * 3,
+    };
+    Messaging::builder(bank.clone())
+        .config(config)
+        .on(credit)
+        .on(confirm)
+        .start()
+}
+
+async fn credit(message: Received<Credit>, mut batch: OutboxBatch<Bank>) -> Handled<Bank> {
+    let Credit {
+        transfer,
+        from,
+        to,
+        amount,
+    } = message.message;
+    let patch = Patch::new()
+        .incr(Account::BALANCE, amount)
+        .incr(Account::RECEIVED, 1);
+    batch.changes().patch(&AccountKey::new(&*to), &patch)?;
+    let receipt = Receipt {
+        place: to,
+        transfer,
+    };
+    batch.changes().create(&receipt)?;
+    let sender = from.clone();
+    batch.send(from, &Confirm { sender })?;
+    Ok(batch)
+}
+
+async fn confirm(message: Received<Confirm>, mut batch: OutboxBatch<Bank>) -> Handled<Bank> {
+    let patch = Patch::new().incr(Account::CONFIRMED, 1);
+    let account = AccountKey::new(message.message.sender);
+    batch.changes().patch(&account, &patch)?;
+    Ok(batch)
+}
+
+/// Transfers between accounts. A failed commit may have taken place; the account knows.
+async fn transfer_all(messaging: Messaging<Bank>, name: String, mut random: Random, open: Open) {
+    for number in 0_u64.. {
+        sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(600))).await;
+        open.wait().await;
+        let credit = Credit {
+            transfer: format!("{name}-{number}"),
+            from: place("account", random.below(PLACES)),
+            to: place("account", random.below(PLACES)),
+            amount: 1 + i64::try_from(random.below(100)).unwrap_or(0),
+        };
+        // The judgement compares what the accounts have sent and received.
+        let _unknown = transfer(&messaging, &credit).await;
+    }
+}
+
+async fn transfer(messaging: &Messaging<Bank>, credit: &Credit) -> Result<(), OutboxError> {
+    let mut batch = messaging.batch(&*credit.from);
+    let patch = Patch::new()
+        .incr(Account::BALANCE, -credit.amount)
+        .incr(Account::SENT, 1);
+    let account = AccountKey::new(&*credit.from);
+    batch.changes().patch(&account, &patch)?;
+    batch.send(&*credit.to, credit).expect("a transfer is JSON");
+    messaging.commit(batch).await
+}
+
+/// Leases counters and writes them. Some holders take longer than their lease.
+async fn write_all(leases: Leases<Bank, Counter>, mut random: Random, open: Open) {
+    loop {
+        sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(300))).await;
+        open.wait().await;
+        let key = CounterKey::new(place("counter", random.below(PLACES)));
+        let Ok(mut guard) = leases.acquire(&key).await else {
+            continue;
+        };
+        let mut written = guard.document().written;
+        for _ in 0..3 {
+            sleep(random.duration(Duration::ZERO..LEASE * 3 / 2)).await;
+            written += 1;
+            let patch = Patch::new()
+                .set(Counter::WRITTEN, written)
+                .incr(Counter::COUNT, 1);
+            if guard.patch(patch).await.is_err() {
+                break;
+            }
+        }
+        // A lease that is not released expires.
+        let _lost = guard.release().await;
+    }
+}
+
+/// The judge of the bank.
+#[derive(Clone, Debug)]
+pub(crate) struct BankClient {
+    documents: ContainerClient<Bank>,
+    open: Open,
+}
+
+impl BankClient {
+    /// Creates the accounts and counters.
+    pub(crate) async fn connect(client: &CosmosClient, open: &Open) -> Result<Self, String> {
+        let documents = open_container(client, BANK).await?;
+        for number in 0..PLACES {
+            let account = Account {
+                place: place("account", number),
+                balance: 0,
+                sent: 0,
+                received: 0,
+                confirmed: 0,
+            };
+            keep_trying(|| documents.ensure(&account)).await?;
+            let counter = Counter {
+                place: place("counter", number),
+                written: 0,
+                count: 0,
+                lease: Lease::free(),
+            };
+            keep_trying(|| documents.ensure(&counter)).await?;
+        }
+        Ok(Self {
+            documents,
+            open: open.clone(),
+        })
+    }
+
+    /// Lets the nodes work until `until`, and judges. Returns the problems.
+    pub(crate) async fn work(&self, until: Instant) -> Vec<String> {
+        self.open.set(true);
+        sleep_until(until).await;
+        self.open.set(false);
+        let deadline = Instant::now() + BOUND;
+        loop {
+            let unfinished = match keep_trying(|| self.unfinished()).await {
+                Ok(unfinished) => unfinished,
+                Err(error) => vec![format!("the bank cannot be read: {error}")],
+            };
+            if unfinished.is_empty() || Instant::now() >= deadline {
+                return unfinished;
+            }
+            sleep(Duration::from_secs(5)).await;
+        }
+    }
+
+    /// Returns transfers that did not take place exactly once, and counters that two holders wrote.
+    async fn unfinished(&self) -> Result<Vec<String>, cdb_client::Error> {
+        let (mut problems, mut sums, mut balance) = (Vec::new(), [0; 3], 0);
+        for account in self.all::<Account>().await? {
+            let counts = [account.sent, account.received, account.confirmed];
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum += count;
+            }
+            balance += account.balance;
+        }
+        let receipts = self.all::<Receipt>().await?.len() as u64;
+        if sums != [receipts; 3] || balance != 0 {
+            let [sent, received, confirmed] = sums;
+            problems.push(format!(
+                "account-*: {sent} transfers are sent, {received} received, {confirmed} confirmed, \
+                 with {receipts} receipts and a balance of {balance}"
+            ));
+        }
+        for counter in self.all::<Counter>().await? {
+            let Counter {
+                place,
+                written,
+                count,
+                ..
+            } = counter;
+            if written != count {
+                problems.push(format!("{place}: {written} is written, {count} counted"));
+            }
+        }
+        Ok(problems)
+    }
+
+    async fn all<T: QueriedIn<Bank>>(&self) -> Result<Vec<T>, cdb_client::Error> {
+        let found = self.documents.query(Query::<T>::across_partitions());
+        let found = found.all().await?.into_iter();
+        Ok(found.map(|stored| stored.document).collect())
+    }
+}
+
+async fn open_container(
+    client: &CosmosClient,
+    name: &str,
+) -> Result<ContainerClient<Bank>, String> {
+    let database = client.database(DATABASE);
+    keep_trying(|| database.bootstrap::<Bank>(name, Bootstrap::CreateIfMissing)).await
+}
