@@ -1,0 +1,399 @@
+//! What holds on the real service: one test for each row of the table in docs/simulation.md.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cdb_chaos::Books;
+use cdb_client::Bootstrap;
+use cdb_emulator::{Effect, Emulator, Failover, Fault, IndexBuild, ReplicaLag};
+use cdb_model::Query;
+use cdb_provider::documents::Durable;
+use cdb_provider::{CosmosDBProvider, MembershipConfig};
+use cdb_simulation::{NodeSettings, Scenario};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
+use tokio::time::{Instant, sleep};
+
+use crate::{output, output_after, settings, start};
+
+/// The default time of a turn's lock.
+const TURN_LOCK: Duration = Duration::from_secs(5);
+
+/// Runs orchestrations of ten seconds during faults that end after `fault`. Each ends at most a
+/// lock time and two seconds after they would have ended without.
+async fn complete_despite(scenario: &Scenario, fault: Duration, disturb: impl AsyncFnOnce()) {
+    let _node = scenario.node(1, &settings()).await;
+    let (_, client) = scenario.client().await;
+    for number in 0..10 {
+        start(&client, &format!("steps-{number}"), "Steps", "").await;
+    }
+    let begun = Instant::now();
+    sleep(Duration::from_secs(3)).await;
+    disturb().await;
+    let bound = Duration::from_secs(10) + fault + TURN_LOCK + Duration::from_secs(2);
+    for number in 0..10 {
+        let (done, took) = output_after(&client, &format!("steps-{number}"), begun).await;
+        assert_eq!(done, "done");
+        assert!(took < bound, "steps-{number} took {took:?}");
+    }
+}
+
+#[test]
+fn no_orchestration_fails_when_the_write_region_moves() {
+    let emulator = Emulator::builder().regions(["West", "East"]);
+    Scenario::run(emulator, async |scenario| {
+        let document = Duration::from_secs(2);
+        complete_despite(&scenario, document * 2, async || {
+            let moved = Failover::to("East").document_after(document);
+            let moved = moved.dns_after(document * 2);
+            let region = scenario.emulator().failover_with(&moved);
+            region.expect("there are two regions");
+        })
+        .await;
+    });
+}
+
+#[test]
+fn no_orchestration_fails_when_rights_flap() {
+    Scenario::run(Emulator::builder(), async |scenario| {
+        let refused = Duration::from_secs(3);
+        complete_despite(&scenario, refused * 3, async || {
+            for (status, substatus) in [(403, 5302), (401, 0), (403, 0)] {
+                let fault = Fault::always(Effect::error(status, substatus)).on_every_kind();
+                scenario.emulator().inject(fault.lasting(refused));
+                sleep(refused).await;
+            }
+        })
+        .await;
+    });
+}
+
+/// The first turns of instances.
+type Turns = Arc<Mutex<BTreeMap<String, Instant>>>;
+
+/// Settings of nodes whose orchestrations note when they begin.
+fn noting(turns: &Turns) -> NodeSettings {
+    let turns = turns.clone();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Begin", move |ctx: OrchestrationContext, _: String| {
+            let turns = turns.clone();
+            async move {
+                let mut turns = turns.lock().expect("no orchestration panics");
+                let begun = turns.entry(ctx.instance_id());
+                begun.or_insert_with(Instant::now);
+                Ok(String::new())
+            }
+        })
+        .build();
+    NodeSettings::new(orchestrations, ActivityRegistry::builder().build())
+}
+
+/// Returns whether an instance is in a physical partition.
+async fn is_in(provider: &CosmosDBProvider, instance: &str, partition: &str) -> bool {
+    let range = provider.container().range_of(&instance.into()).await;
+    let range = range.expect("the partitions are listed");
+    range.expect("a string is hashed").to_string() == partition
+}
+
+#[test]
+fn the_other_partitions_go_on_while_one_of_fifty_is_sick() {
+    let emulator = Emulator::builder().physical_partitions(50);
+    Scenario::run(emulator, async |scenario| {
+        let turns = Turns::default();
+        let _node = scenario.node(1, &noting(&turns)).await;
+        let (provider, client) = scenario.client().await;
+        let sick = Fault::always(Effect::Silence).on_partition("7");
+        let sick = sick.on_every_kind().lasting(Duration::from_secs(60));
+        scenario.emulator().inject(sick);
+        let mut started = BTreeMap::new();
+        for number in 0..100 {
+            let instance = format!("i-{number}");
+            if !is_in(&provider, &instance, "7").await {
+                start(&client, &instance, "Begin", "").await;
+                started.insert(instance, Instant::now());
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+        sleep(Duration::from_secs(10)).await;
+        let turns = turns.lock().expect("no orchestration panics");
+        for (instance, started) in &started {
+            let begun = turns.get(instance).expect("it has begun");
+            let latency = begun.saturating_duration_since(*started);
+            assert!(latency < Duration::from_secs(2), "{instance}: {latency:?}");
+        }
+    });
+}
+
+fn requests(scenario: &Scenario) -> f64 {
+    let total = scenario.emulator().requests().total();
+    f64::from(u32::try_from(total).unwrap_or(u32::MAX))
+}
+
+#[test]
+fn fifty_partitions_cost_a_single_runtime_few_requests() {
+    let emulator = Emulator::builder().physical_partitions(50);
+    Scenario::run(emulator, async |scenario| {
+        let node = scenario.node(1, &settings()).await;
+        let client = node.client();
+        sleep(Duration::from_secs(30)).await;
+        scenario.emulator().reset_requests();
+        sleep(Duration::from_secs(60)).await;
+        let idle = requests(&scenario) / 60.0;
+        let log = || scenario.emulator().requests();
+        assert!(idle <= 5.0, "{idle} requests per idle second: {:#?}", log());
+        let cost = backlog(&scenario, &client, "hello", 40).await;
+        assert!(cost <= 7.0, "{cost} requests per instance");
+        let cost = backlog(&scenario, &client, "more", 300).await;
+        assert!(cost <= 7.0, "{cost} requests per instance of a backlog");
+    });
+}
+
+/// Starts instances at once and waits for their ends without requests. Returns the requests per
+/// instance.
+async fn backlog(scenario: &Scenario, client: &Client, name: &str, count: u32) -> f64 {
+    scenario.emulator().reset_requests();
+    for number in 0..count {
+        start(client, &format!("{name}-{number}"), "Hello", name).await;
+    }
+    sleep(Duration::from_secs(10)).await;
+    let cost = requests(scenario) / f64::from(count);
+    for number in 0..count {
+        assert_eq!(output(client, &format!("{name}-{number}")).await, name);
+    }
+    cost
+}
+
+fn member(number: u32) -> Option<MembershipConfig> {
+    Some(MembershipConfig::named(format!("node-{number}")))
+}
+
+#[test]
+fn fifty_idle_runtimes_cost_one_poll_per_second_and_partition() {
+    let emulator = Emulator::builder().physical_partitions(100);
+    Scenario::run(emulator, async |scenario| {
+        let mut nodes = Vec::new();
+        for number in 0..50 {
+            let mut settings = settings();
+            settings.provider.membership = member(number);
+            nodes.push(scenario.node(number, &settings).await);
+        }
+        sleep(Duration::from_secs(20)).await;
+        scenario.emulator().reset_requests();
+        sleep(Duration::from_secs(20)).await;
+        let heartbeats = 50.0 / 3.0;
+        let rate = (requests(&scenario) / 20.0 - heartbeats) / 100.0;
+        let log = || scenario.emulator().requests();
+        assert!(
+            rate <= 1.0,
+            "{rate} polls per second and partition: {:#?}",
+            log()
+        );
+    });
+}
+
+/// All stuck messages are for one instance, and the bound is generous: each attempt to load an
+/// instance of the sick partition takes a dispatcher for many seconds (docs/simulation.md).
+#[test]
+fn a_hundred_stuck_messages_delay_no_other() {
+    let emulator = Emulator::builder().physical_partitions(8);
+    Scenario::run(emulator, async |scenario| {
+        let _node = scenario.node(1, &settings()).await;
+        let (provider, client) = scenario.client().await;
+        let mut sound = Vec::new();
+        for number in 0..400 {
+            let (parent, child) = (format!("parent-{number}"), format!("child-{number}"));
+            let sick = is_in(&provider, &parent, "3").await || is_in(&provider, &child, "3").await;
+            sound.extend((!sick).then_some((parent, child)));
+        }
+        let mut target = String::from("target");
+        while !is_in(&provider, &target, "3").await {
+            target.push('-');
+        }
+        let refused = Fault::always(Effect::error(503, 0)).on_partition("3");
+        scenario.emulator().inject(refused.on_every_kind());
+        for (parent, _) in &sound[..100] {
+            start(&client, parent, "Parent", &target).await;
+        }
+        sleep(Duration::from_secs(60)).await;
+        for (parent, child) in &sound[100..120] {
+            let begun = Instant::now();
+            start(&client, parent, "Parent", child).await;
+            let (done, took) = output_after(&client, parent, begun).await;
+            assert_eq!(done, "child");
+            assert!(took < Duration::from_secs(60), "{parent} took {took:?}");
+        }
+        scenario.emulator().clear_faults();
+        // The first parent started the child.
+        let (first, _) = &sound[0];
+        assert_eq!(output(&client, first).await, "child");
+    });
+}
+
+#[test]
+fn a_second_opener_waits_for_an_index_that_is_being_built() {
+    Scenario::run(Emulator::builder(), async |scenario| {
+        let mut settings = settings();
+        let database = scenario.cosmos().database(&settings.provider.database);
+        let plain =
+            database.bootstrap::<Books>(&settings.provider.container, Bootstrap::CreateIfMissing);
+        plain.await.expect("a container without our indexes");
+        let build = Duration::from_secs(300);
+        let emulator = scenario.emulator();
+        emulator.set_index_build(IndexBuild::Lasting(build));
+        settings.provider.index_timeout = build * 2;
+        let begun = Instant::now();
+        let opened = async |number| {
+            let opened = scenario.open(number, &settings.provider).await;
+            opened.expect("it opens after the build");
+            begun.elapsed()
+        };
+        let (first, second) = tokio::join!(opened(1), async {
+            sleep(Duration::from_secs(10)).await;
+            opened(2).await
+        });
+        assert!(first >= build && second >= build, "{first:?}, {second:?}");
+        let client = scenario.node(3, &settings).await.client();
+        start(&client, "i", "Hello", "hello").await;
+        assert_eq!(output(&client, "i").await, "hello");
+    });
+}
+
+/// An hourly tick with a child, for weeks.
+fn eternal() -> NodeSettings {
+    let mut settings = settings();
+    settings.orchestrations = OrchestrationRegistry::builder_from(&settings.orchestrations)
+        .register(
+            "Eternal",
+            |ctx: OrchestrationContext, tick: String| async move {
+                let tick: u64 = tick.parse().map_err(|_| "no number".to_owned())?;
+                ctx.schedule_sub_orchestration("Hello", tick.to_string())
+                    .await?;
+                ctx.schedule_timer(Duration::from_secs(3600)).await;
+                ctx.continue_as_new((tick + 1).to_string()).await
+            },
+        )
+        .build();
+    let slow = Duration::from_secs(600);
+    settings.provider.retention = Some(Duration::from_secs(24 * 3600));
+    settings.provider.max_poll_interval = slow;
+    settings.provider.reconciler_interval = slow;
+    settings.runtime.dispatcher_long_poll_timeout = slow;
+    settings
+}
+
+#[test]
+fn documents_of_eternal_orchestrations_do_not_grow_over_weeks() {
+    Scenario::run(Emulator::builder(), async |scenario| {
+        let node = scenario.node(1, &eternal()).await;
+        start(&node.client(), "eternal", "Eternal", "0").await;
+        let documents = async || {
+            let all = Query::<Durable>::across_partitions();
+            let found = node.provider.container().query(all).all().await;
+            found.expect("the container is read").len()
+        };
+        let day = Duration::from_secs(24 * 3600);
+        sleep(day * 3).await;
+        let early = documents().await;
+        sleep(day * 5).await;
+        let late = documents().await;
+        let executions = node.client().list_executions("eternal").await;
+        let executions = executions.expect("they are listed");
+        assert!(executions.last() > Some(&180), "{executions:?}");
+        assert!(
+            late <= early + early / 5,
+            "{early} documents grew to {late}"
+        );
+    });
+}
+
+#[test]
+fn an_account_with_several_write_regions_is_refused_with_the_remedy() {
+    let emulator = Emulator::builder().regions(["West", "East"]);
+    Scenario::run(emulator.multiple_write_locations(), async |scenario| {
+        let refused = scenario.open(1, &settings().provider).await;
+        let refused = refused.expect_err("two regions could lock one instance");
+        for part in ["West, East", "--enable-multiple-write-locations false"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+    });
+}
+
+#[test]
+fn the_work_of_a_killed_member_goes_on_two_seconds_after_its_detection() {
+    Scenario::run(Emulator::builder(), async |scenario| {
+        let turns = Turns::default();
+        let mut settings = killed_once(&turns);
+        settings.provider.membership = member(1);
+        let first = scenario.node(1, &settings).await;
+        let (_, client) = scenario.client().await;
+        for number in 0..2 {
+            start(&client, &format!("i-{number}"), "Work", "").await;
+        }
+        sleep(Duration::from_secs(5)).await;
+        settings.provider.membership = member(2);
+        let _second = scenario.node(2, &settings).await;
+        sleep(Duration::from_secs(20)).await;
+        turns.lock().expect("no activity panics").clear();
+        let killed = first.kill().await;
+        // Three heartbeats until the other member removes it.
+        let bound = Duration::from_secs(3 * 3 + 2);
+        sleep(Duration::from_secs(60)).await;
+        let turns = turns.lock().expect("no activity panics");
+        assert_eq!(turns.len(), 2, "two activities were running");
+        for (instance, begun) in &*turns {
+            let after = begun.duration_since(killed);
+            assert!(after < bound, "{instance} went on after {after:?}");
+        }
+    });
+}
+
+/// Settings of nodes whose activities take an hour and note when they begin. Locks last minutes.
+fn killed_once(begun: &Turns) -> NodeSettings {
+    let begun = begun.clone();
+    let activities = ActivityRegistry::builder()
+        .register("Work", move |ctx: duroxide::ActivityContext, _: String| {
+            let begun = begun.clone();
+            async move {
+                let at = (ctx.instance_id().to_owned(), Instant::now());
+                begun.lock().expect("no activity panics").extend([at]);
+                sleep(Duration::from_secs(3600)).await;
+                Ok(String::new())
+            }
+        })
+        .build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Work", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("Work", "").await
+        })
+        .build();
+    let mut settings = NodeSettings::new(orchestrations, activities);
+    settings.runtime.worker_lock_timeout = Duration::from_secs(300);
+    settings.runtime.orchestrator_lock_timeout = Duration::from_secs(300);
+    settings
+}
+
+#[test]
+fn lagging_replicas_give_no_wrong_result_and_delay_by_the_lag_at_most() {
+    Scenario::run(Emulator::builder(), async |scenario| {
+        let nodes = [
+            scenario.node(1, &settings()).await,
+            scenario.node(2, &settings()).await,
+        ];
+        let lag = Duration::from_secs(3);
+        let set = scenario
+            .emulator()
+            .set_replica_lag(Some(ReplicaLag::time(lag)));
+        set.expect("the lag is valid");
+        let client = nodes[0].client();
+        for number in 0..20 {
+            let begun = Instant::now();
+            let instance = format!("hello-{number}");
+            start(&client, &instance, "Hello", &instance).await;
+            let (answer, took) = output_after(&nodes[1].client(), &instance, begun).await;
+            assert_eq!(answer, instance);
+            // Start and result are read with the lag.
+            assert!(took < lag * 2 + Duration::from_secs(3), "{took:?}");
+        }
+    });
+}
