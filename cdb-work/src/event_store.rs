@@ -266,8 +266,8 @@ impl EventStore {
         let query = Query::<StreamEvent>::in_partition(self.partition_of(stream))
             .filter(StreamEvent::STREAM.eq(stream))
             .filter(StreamEvent::VERSION.le(last))
-            .order_by(StreamEvent::BY_VERSION.asc())
-            .top(DELETED_AT_ONCE);
+            .order_by(StreamEvent::BY_VERSION)
+            .limit(DELETED_AT_ONCE);
         let rows = self.container.latest_committed().query(query).all().await?;
         Ok(rows.into_iter().map(|row| row.document).collect())
     }
@@ -377,8 +377,8 @@ pub(super) async fn read_events(
     let query = Query::<StreamEvent>::in_partition(partition)
         .filter(StreamEvent::STREAM.eq(stream))
         .filter(StreamEvent::VERSION.gt(after))
-        .order_by(StreamEvent::BY_VERSION.asc())
-        .top(most);
+        .order_by(StreamEvent::BY_VERSION)
+        .limit(most);
     let rows = container.query(query).all().await?;
     match rows.first() {
         // The newest event is never deleted, so a deletion always shows as a gap.
