@@ -42,6 +42,7 @@ pub fn fuzz_query(text: &str) {
         parameters: &parameters,
         key: &key,
         version: Version::V2,
+        definition: &Value::Null,
     };
     // Planning may fail, but it must not panic.
     if let Ok(plan) = query_plan::QueryPlan::of(query) {

@@ -57,6 +57,7 @@ mod query_plan;
 mod regions;
 mod replicas;
 mod request;
+mod resource_token;
 mod respond;
 mod response;
 mod route;

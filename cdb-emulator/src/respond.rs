@@ -7,6 +7,7 @@ use crate::error::ServiceError;
 use crate::fault::Target;
 use crate::observe::{OperationKind, ResponseSummary};
 use crate::request::Request;
+use crate::resource_token::Grant;
 use crate::response::{JSON, Response};
 use crate::route::{self, Resource, header};
 use crate::service::Service;
@@ -99,6 +100,9 @@ impl Service {
         kind: OperationKind,
     ) -> Result<(), ServiceError> {
         let settings = &self.settings;
+        if let Some(grant) = Grant::read(&request.headers, &settings.key, now())? {
+            return grant.check((&request.method, resource, kind), &request.headers);
+        }
         let token = auth::token(&request.headers).filter(|_| !settings.identities.is_empty());
         match token {
             Some(token) => {

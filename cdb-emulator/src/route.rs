@@ -19,6 +19,12 @@ pub(crate) enum Resource {
     Item(String, String, String),
     /// The stored procedures, triggers, functions or conflicts of a container.
     Scripts(String, String, Scripts),
+    /// All items of a partition key, to delete them.
+    PartitionKeyDelete(String, String),
+    Users(String),
+    User(String, String),
+    Permissions(String, String),
+    Permission(String, String, String),
     Offers,
     Offer(String),
 }
@@ -43,6 +49,15 @@ impl Resource {
             [] => Self::Account,
             ["dbs"] => Self::Databases,
             ["dbs", db] => Self::Database(own(db)),
+            ["dbs", db, "users"] => Self::Users(own(db)),
+            ["dbs", db, "users", user] => Self::User(own(db), own(user)),
+            ["dbs", db, "users", user, "permissions"] => Self::Permissions(own(db), own(user)),
+            ["dbs", db, "users", user, "permissions", id] => {
+                Self::Permission(own(db), own(user), own(id))
+            }
+            ["dbs", db, "colls", coll, "operations", "partitionkeydelete"] => {
+                Self::PartitionKeyDelete(own(db), own(coll))
+            }
             ["dbs", db, "colls"] => Self::Containers(own(db)),
             ["dbs", db, "colls", coll] => Self::Container(own(db), own(coll)),
             ["dbs", db, "colls", coll, "pkranges"] => Self::Ranges(own(db), own(coll)),
@@ -65,6 +80,7 @@ impl Resource {
             | Self::Ranges(db, coll)
             | Self::Items(db, coll)
             | Self::Scripts(db, coll, _)
+            | Self::PartitionKeyDelete(db, coll)
             | Self::Item(db, coll, _) => Some((db, coll)),
             _ => None,
         }
@@ -82,6 +98,14 @@ impl Resource {
             Self::Items(db, coll) => ("docs", format!("dbs/{db}/colls/{coll}")),
             Self::Item(db, coll, id) => ("docs", format!("dbs/{db}/colls/{coll}/docs/{id}")),
             Self::Scripts(db, coll, kind) => (kind.segment(), format!("dbs/{db}/colls/{coll}")),
+            Self::PartitionKeyDelete(db, coll) => ("colls", format!("dbs/{db}/colls/{coll}")),
+            Self::Users(db) => ("users", format!("dbs/{db}")),
+            Self::User(db, id) => ("users", format!("dbs/{db}/users/{id}")),
+            Self::Permissions(db, user) => ("permissions", format!("dbs/{db}/users/{user}")),
+            Self::Permission(db, user, id) => (
+                "permissions",
+                format!("dbs/{db}/users/{user}/permissions/{id}"),
+            ),
             Self::Offers => ("offers", String::new()),
             Self::Offer(rid) => ("offers", rid.to_ascii_lowercase()),
         }

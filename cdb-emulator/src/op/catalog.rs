@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{listing, offers};
+use super::{listing, offers, users};
 use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
@@ -34,6 +34,13 @@ pub(super) fn dispatch(
         }
         (Resource::Containers(db), _) => containers(service, &connection, request, db)?,
         (Resource::Container(db, id), _) => container(service, &connection, request, (db, id))?,
+        (
+            Resource::Users(_)
+            | Resource::User(..)
+            | Resource::Permissions(..)
+            | Resource::Permission(..),
+            _,
+        ) => users::dispatch(service, &connection, request, resource)?,
         (Resource::Scripts(db, id, kind), _) => scripts(&connection, request, (db, id), *kind)?,
         (Resource::Database(_), method) => {
             return Err(ServiceError::method_not_allowed(method, "GET or DELETE"));

@@ -17,7 +17,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::route::header;
 use crate::service::Service;
-use crate::store::SqlValue;
+use crate::store::{Container, SqlValue};
 
 /// The default page size.
 const PAGE: usize = 100;
@@ -35,6 +35,8 @@ enum Mode {
     Listing,
     /// The documents that changed since a cursor.
     Changes,
+    /// All versions and deletes since a cursor.
+    Versions,
 }
 
 /// `GET …/docs`.
@@ -43,9 +45,9 @@ pub(super) fn feed(
     request: &Request,
     (db, coll): (&str, &str),
 ) -> Result<Response, ServiceError> {
-    let mode = mode(request)?;
     let connection = service.store.read()?;
     let container = container(&connection, request, (db, coll))?;
+    let mode = mode(request, &container)?;
     let scope = Scope::of(&request.headers, &container)?;
     let access = Access::read(service, &connection, request, &container, scope.ranges)?;
     let last = access.lsn();
@@ -60,9 +62,12 @@ pub(super) fn feed(
         });
     let limit = wanted.saturating_add(MAX_BATCH);
     let filter = (&*rows.condition, &*rows.parameters);
-    let changes = access
-        .view(&container)
-        .changes(&connection, start, filter, limit, now_secs())?;
+    let view = access.view(&container);
+    let changes = if mode == Mode::Versions {
+        view.history(&connection, start, filter, limit)?
+    } else {
+        view.changes(&connection, start, filter, limit, now_secs())?
+    };
     let page = end_page(changes, wanted);
     // A complete page covers the whole log.
     let reached = match page.changes.last() {
@@ -72,15 +77,19 @@ pub(super) fn feed(
     Ok(access.end(response(page, &container.rid(), (mode, reached)), last))
 }
 
-/// Returns the kind of the requested feed. The feed of all versions and deletes is a feature that
-/// accounts do not have by default.
-fn mode(request: &Request) -> Result<Mode, ServiceError> {
+/// Returns the kind of the requested feed. All versions and deletes are kept for containers with a
+/// `changeFeedPolicy`.
+fn mode(request: &Request, container: &Container) -> Result<Mode, ServiceError> {
     match header(&request.headers, "a-im") {
         None => Ok(Mode::Listing),
         Some(im) if im.eq_ignore_ascii_case("incremental feed") => Ok(Mode::Changes),
         Some(im) if im.eq_ignore_ascii_case("full-fidelity feed") => {
+            if container.retention().is_some() {
+                return Ok(Mode::Versions);
+            }
             Err(ServiceError::bad_request(
-                "The change feed of all versions and deletes is not enabled for this account.",
+                "The change feed of all versions and deletes is not enabled for this container; create it with a \
+                 changeFeedPolicy whose retentionDuration is positive.",
             ))
         }
         Some(im) => Err(ServiceError::bad_request(format!(
@@ -97,12 +106,15 @@ fn leaves_size_to_service(request: &Request) -> bool {
 /// Returns the LSN after which the page begins.
 fn start(request: &Request, mode: Mode, last: i64) -> Result<i64, ServiceError> {
     let token = match mode {
-        Mode::Changes => "if-none-match",
+        Mode::Changes | Mode::Versions => "if-none-match",
         Mode::Listing => "x-ms-continuation",
     };
     match header(&request.headers, token) {
+        None if mode == Mode::Versions => Err(ServiceError::bad_request(
+            "The change feed of all versions and deletes starts now or at a continuation.",
+        )),
         None => Ok(0),
-        Some("*") if mode == Mode::Changes => Ok(last),
+        Some("*") if mode != Mode::Listing => Ok(last),
         Some(cursor) => {
             let number: Option<i64> = cursor.trim_matches('"').parse().ok();
             number.filter(|number| *number >= 0).ok_or_else(|| {
@@ -119,7 +131,7 @@ fn start(request: &Request, mode: Mode, last: i64) -> Result<i64, ServiceError> 
 /// a cursor is older than the start of the feed.
 fn since(request: &Request, mode: Mode, mut rows: RowScope) -> Result<RowScope, ServiceError> {
     let Some(time) =
-        header(&request.headers, "if-modified-since").filter(|_| mode == Mode::Changes)
+        header(&request.headers, "if-modified-since").filter(|_| mode != Mode::Listing)
     else {
         return Ok(rows);
     };
@@ -170,7 +182,7 @@ fn end_page(mut changes: Vec<(i64, Value)>, wanted: usize) -> FeedPage {
 
 fn response(page: FeedPage, rid: &str, (mode, reached): (Mode, i64)) -> Response {
     let etag = format!("\"{reached}\"");
-    if page.changes.is_empty() && mode == Mode::Changes {
+    if page.changes.is_empty() && mode != Mode::Listing {
         return Response::empty(304)
             .with("etag", etag)
             .charged(charge::EMPTY_FEED);
@@ -191,7 +203,7 @@ fn response(page: FeedPage, rid: &str, (mode, reached): (Mode, i64)) -> Response
         .with("x-ms-item-count", count.to_string())
         .charged(charge::feed(count, page.bytes));
     match mode {
-        Mode::Changes => response.with("etag", etag),
+        Mode::Changes | Mode::Versions => response.with("etag", etag),
         Mode::Listing if page.more => response.with("x-ms-continuation", reached.to_string()),
         Mode::Listing => response,
     }

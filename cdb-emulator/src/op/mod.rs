@@ -10,6 +10,7 @@ mod index_choice;
 mod item;
 mod listing;
 mod offers;
+mod partition_key_delete;
 mod patch;
 mod query;
 mod query_body;
@@ -18,6 +19,7 @@ pub(crate) mod ranges;
 mod run;
 mod scope;
 mod target;
+mod users;
 mod write;
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -65,6 +67,9 @@ pub(crate) fn dispatch(
         Resource::Item(db, coll, id) => item::item(service, request, (db, coll), id),
         Resource::Ranges(db, coll) if request.method == Method::GET => {
             ranges::ranges(service, request, (db, coll))
+        }
+        Resource::PartitionKeyDelete(db, coll) if request.method == Method::POST => {
+            partition_key_delete::delete(service, request, (db, coll))
         }
         Resource::Offers | Resource::Offer(_) => offers::dispatch(service, request, resource),
         _ => catalog::dispatch(service, request, resource),

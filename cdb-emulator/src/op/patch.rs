@@ -196,7 +196,7 @@ fn put(root: &mut Value, path: &str, value: Value, insert: bool) -> Result<(), S
 fn take(root: &mut Value, path: &str) -> Result<Value, ServiceError> {
     let (segments, last) = split(path)?;
     let taken = match parent(root, &segments) {
-        Some(Value::Object(object)) => object.remove(&last),
+        Some(Value::Object(object)) => object.shift_remove(&last),
         Some(Value::Array(items)) => position(&last)
             .filter(|at| *at < items.len())
             .map(|at| items.remove(at)),

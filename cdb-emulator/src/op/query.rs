@@ -1,5 +1,6 @@
 //! Queries of documents.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
@@ -19,6 +20,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::route::flag;
 use crate::service::Service;
+use crate::sql;
 use crate::sql::ast::Select;
 use crate::store::Container;
 
@@ -34,7 +36,7 @@ pub(super) fn query(
     let body: QueryBody = serde_json::from_slice(&request.body)?;
     service.note_query(&body.query);
     let begun = Instant::now();
-    let select = service.parsed.parse(&body.query)?;
+    let mut select = service.parsed.parse(&body.query)?;
     let times = Times {
         begun,
         compiled: begun.elapsed(),
@@ -44,11 +46,14 @@ pub(super) fn query(
     let container = container(&connection, request, (db, coll))?;
     let scope = Scope::of(&request.headers, &container)?;
     check_cross_partition(request, (&select, &body), &scope, &container)?;
+    let index = IndexUse::of(&select, container.policy());
+    if sql::needs_binding(&body.query, &container.definition) {
+        sql::bind(Arc::make_mut(&mut select), &container.definition)?;
+    }
     let binding = Binding::of(request, &scope, &select);
     let position = binding.position(request)?;
     let ranges = scope.ranges.len();
     let access = Access::read(service, &connection, request, &container, scope.ranges)?;
-    let index = IndexUse::of(&select, container.policy());
     let view = access.view(&container);
     let run = Run {
         connection: &connection,
@@ -94,13 +99,15 @@ fn check_cross_partition(
     scope: &Scope<'_>,
     container: &Container,
 ) -> Result<(), ServiceError> {
-    if !scope.everything {
+    if !scope.everything && !select.rank {
         return Ok(());
     }
-    if !flag(
-        &request.headers,
-        "x-ms-documentdb-query-enablecrosspartition",
-    ) {
+    if scope.everything
+        && !flag(
+            &request.headers,
+            "x-ms-documentdb-query-enablecrosspartition",
+        )
+    {
         return Err(ServiceError::bad_request(
             "Cross partition query is required but disabled. Please set \
              x-ms-documentdb-query-enablecrosspartition to true, specify \

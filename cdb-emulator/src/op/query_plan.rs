@@ -29,6 +29,7 @@ pub(super) fn of(body: &QueryBody, container: &Container) -> Result<QueryPlan, S
         parameters: &body.parameters(),
         key: &container.partition_key_paths(),
         version: container.key_version(),
+        definition: &container.definition,
     })
 }
 

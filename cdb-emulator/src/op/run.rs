@@ -280,7 +280,16 @@ impl Run<'_> {
         } else if select.alias.is_empty() {
             scopes = Scope::constant(self.context).matching(select)?;
         } else {
-            let pieces = self.pieces(select, &Position::default())?;
+            let unsorted = Select {
+                order_by: Vec::new(),
+                ..select.clone()
+            };
+            let stored = if select.unindexed_sort {
+                &unsorted
+            } else {
+                select
+            };
+            let pieces = self.pieces(stored, &Position::default())?;
             if let Some(request) = rows::only_aggregate(select) {
                 let value = self.folded(select, request, &pieces, &mut page.cost_inputs)?;
                 return Ok(value.into_iter().collect());
@@ -289,6 +298,9 @@ impl Run<'_> {
                 scopes.extend(found);
                 Ok(())
             })?;
+            if select.unindexed_sort {
+                scopes = rows::sort_defined(select, scopes)?;
+            }
         }
         rows::finish(select, scopes, self.context)
     }

@@ -8,7 +8,7 @@ use crate::error::ServiceError;
 use crate::replicas::Replicas;
 use crate::sql::value;
 use crate::store::rid::Inside;
-use crate::store::{Connection, Container, StoredDocument, version};
+use crate::store::{Change, Connection, Container, StoredDocument, version};
 use crate::{charge, index_terms, rules};
 
 /// An operation.
@@ -180,9 +180,23 @@ impl OperationContext<'_> {
     }
 
     /// Deletes a document.
-    fn remove(&self, found: &StoredDocument) -> Result<(), ServiceError> {
+    pub(super) fn remove(&self, found: &StoredDocument) -> Result<(), ServiceError> {
         self.record(&found.pk, &found.id, &found.epk)?;
-        self.container.remove(self.connection, &found.pk, &found.id)
+        self.container
+            .remove(self.connection, &found.pk, &found.id)?;
+        self.container.keep(
+            self.connection,
+            &Change {
+                operation: "delete",
+                pk: &found.pk,
+                epk: &found.epk,
+                id: &found.id,
+                lsn: self.lsn,
+                ts: self.now,
+                previous_lsn: Some(found.lsn),
+                current: None,
+            },
+        )
     }
 
     /// Records a write before it is executed, for lagging replicas.
@@ -271,6 +285,23 @@ impl OperationContext<'_> {
         self.container.check_unique(self.connection, &stored)?;
         self.record(&stored.pk, &stored.id, &stored.epk)?;
         self.container.write(self.connection, &stored)?;
+        self.container.keep(
+            self.connection,
+            &Change {
+                operation: if replaced.is_some() {
+                    "replace"
+                } else {
+                    "create"
+                },
+                pk: &stored.pk,
+                epk: &stored.epk,
+                id: &stored.id,
+                lsn: self.lsn,
+                ts: self.now,
+                previous_lsn: replaced.map(|replaced| replaced.lsn),
+                current: Some(&stored.body),
+            },
+        )?;
         let (status, charge) = match replaced {
             None => (201, charge::insert(stored.body.len(), terms)),
             Some(_) => (200, charge::replace(stored.body.len(), terms)),

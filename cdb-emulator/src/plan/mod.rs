@@ -34,6 +34,7 @@ pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
             "OffsetAndLimit",
         ),
         (select.distinct, "Distinct"),
+        (select.rank, "HybridSearch"),
         (!select.group_by.is_empty(), "GroupBy"),
         (select.aggregates(), "Aggregate"),
     ];
@@ -60,6 +61,9 @@ pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
 /// Checks that an index serves the sort: a range index for one path, a composite for several.
 pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), ServiceError> {
     let mut paths = Vec::new();
+    if select.unindexed_sort {
+        return Ok(());
+    }
     for item in &select.order_by {
         let path = item
             .expr
@@ -90,6 +94,7 @@ pub(crate) fn streams(select: &Select) -> bool {
         && select.group_by.is_empty()
         && select.derived.is_none()
         && !select.alias.is_empty()
+        && !select.unindexed_sort
 }
 
 /// Returns whether a query folds all rows into one, so that their order is irrelevant.

@@ -5,6 +5,7 @@
 //! The rewritten query is printed from the tree of the original one, so its spelling can differ
 //! from the service's.
 
+mod hybrid;
 mod plan;
 mod ranges;
 mod rewrite;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use super::hybrid::Hybrid;
 use super::ranges::Ranges;
 use super::rewrite::{Bounds, cut, folded, sorted};
 use crate::epk::Version;
@@ -21,6 +22,8 @@ pub(crate) struct Query<'a> {
     pub(crate) key: &'a [String],
     /// Version of the partition key.
     pub(crate) version: Version,
+    /// The definition of the container.
+    pub(crate) definition: &'a Value,
 }
 
 /// A plan.
@@ -37,6 +40,10 @@ pub(crate) struct QueryPlan {
     has_select_value: bool,
     /// The name of a count of distinct rows; empty with `VALUE`.
     distinct_count: Option<String>,
+    /// Whether clients sort the rows of all partitions in memory: a sort by vectors.
+    has_unindexed_sort: bool,
+    /// The plan of `ORDER BY RANK`.
+    hybrid: Option<Hybrid>,
     pub(super) rewritten: String,
     ranges: Ranges,
 }
@@ -44,7 +51,8 @@ pub(crate) struct QueryPlan {
 impl QueryPlan {
     /// Plans a query.
     pub(crate) fn of(query: Query<'_>) -> Result<Self, ServiceError> {
-        let select = sql::parse(query.text)?;
+        let mut select = sql::parse(query.text)?;
+        sql::set_directions(&mut select, query.definition);
         if let Some(derived) = &select.derived
             && gateway(derived).is_err()
         {
@@ -64,6 +72,10 @@ impl QueryPlan {
             ranges: Ranges::of(&select, query.parameters, (query.key, query.version)),
             ..Self::default()
         };
+        if select.rank {
+            plan.hybrid = Some(Hybrid::of(&select, query.definition, &plan.bounds)?);
+            return Ok(plan);
+        }
         plan.fold(&select)?;
         // A query of one partition key runs in one partition, which needs no merge for a sort or a
         // window.
@@ -153,6 +165,7 @@ impl QueryPlan {
             });
             self.order_by_expressions.push(item.expr.to_string());
         }
+        self.has_unindexed_sort = select.unindexed_sort;
     }
 
     /// Returns the query that each partition runs; `None` when it runs the original one.
@@ -191,6 +204,8 @@ impl QueryPlan {
             (folded > 1, "MultipleAggregates"),
             (self.order_by.len() > 1, "MultipleOrderBy"),
             (self.bounds.window.is_some(), "OffsetAndLimit"),
+            (self.has_unindexed_sort, "NonStreamingOrderBy"),
+            (self.hybrid.is_some(), "HybridSearch"),
             (self.order_by.len() == 1, "OrderBy"),
             (self.bounds.top.is_some(), "Top"),
             (
@@ -231,9 +246,10 @@ impl QueryPlan {
                 "groupByAliasToAggregateType": types,
                 "rewrittenQuery": self.rewritten,
                 "hasSelectValue": self.has_select_value,
-                "hasNonStreamingOrderBy": false,
+                "hasNonStreamingOrderBy": self.has_unindexed_sort,
                 "dCountInfo": self.distinct_count.as_ref().map(|alias| json!({ "dCountAlias": alias })),
             },
+            "hybridSearchQueryInfo": self.hybrid.as_ref().map(Hybrid::to_json),
             "queryRanges": self.ranges.to_json(),
         })
     }

@@ -50,13 +50,14 @@ pub(super) fn sorted(select: &Select, bounds: Bounds) -> Result<Select, ServiceE
             "A sort over an array of each document cannot be merged across partitions.",
         ));
     }
-    let mut filter = verbatim(FILTER);
-    if let Some(original) = &select.filter {
-        filter = and(original.clone(), filter);
-    }
-    if let Projection::Value(value) = &select.projection {
-        filter = and(filter, verbatim(format!("IS_DEFINED({value})")));
-    }
+    // Clients resume a sort by its placeholder, but not a sort by vectors.
+    let placeholder = (!select.unindexed_sort).then(|| verbatim(FILTER));
+    let defined = match &select.projection {
+        Projection::Value(value) => Some(verbatim(format!("IS_DEFINED({value})"))),
+        _ => None,
+    };
+    let parts = [select.filter.clone(), placeholder, defined];
+    let filter = parts.into_iter().flatten().reduce(and);
     let document = Expr::Name(select.alias.clone());
     let rid = Expr::Member(document.into(), Expr::Literal("_rid".into()).into());
     let keys = items(select.order_by.iter().map(|OrderItem { expr, .. }| expr));
@@ -67,7 +68,7 @@ pub(super) fn sorted(select: &Select, bounds: Bounds) -> Result<Select, ServiceE
             ("orderByItems".to_owned(), keys),
             ("payload".to_owned(), payload(select)),
         ]),
-        filter: Some(filter),
+        filter,
         ..cut(select, bounds)
     })
 }
@@ -86,7 +87,7 @@ pub(super) fn cut(select: &Select, bounds: Bounds) -> Select {
 }
 
 /// An expression that is only printed, as this text.
-fn verbatim(text: impl Into<String>) -> Expr {
+pub(super) fn verbatim(text: impl Into<String>) -> Expr {
     Expr::Name(text.into())
 }
 
@@ -94,14 +95,14 @@ fn and(left: Expr, right: Expr) -> Expr {
     Expr::Binary(left.into(), Binary::And, right.into())
 }
 
-fn object<const N: usize>(fields: [(&str, Expr); N]) -> Expr {
+pub(super) fn object<const N: usize>(fields: [(&str, Expr); N]) -> Expr {
     let fields = fields.map(|(name, value)| (name.to_owned(), value));
     Expr::Object(fields.into())
 }
 
 /// Puts each value into an object of its own: an undefined value leaves its object empty and the
 /// array as long as before.
-fn items<'a>(expressions: impl Iterator<Item = &'a Expr>) -> Expr {
+pub(super) fn items<'a>(expressions: impl Iterator<Item = &'a Expr>) -> Expr {
     Expr::Array(
         expressions
             .map(|expr| object([("item", expr.clone())]))
@@ -110,7 +111,7 @@ fn items<'a>(expressions: impl Iterator<Item = &'a Expr>) -> Expr {
 }
 
 /// The row of the original query as one value.
-fn payload(select: &Select) -> Expr {
+pub(super) fn payload(select: &Select) -> Expr {
     match &select.projection {
         Projection::Star => {
             let bound = select

@@ -19,6 +19,7 @@ fn plan_over(key: &[&str], text: &str) -> QueryPlan {
         parameters: &parameters,
         key: &key,
         version: Version::V2,
+        definition: &Value::Null,
     };
     QueryPlan::of(query).unwrap()
 }
@@ -271,6 +272,7 @@ fn an_aggregate_inside_of_something_else_is_refused() {
             parameters: &parameters,
             key: &[],
             version: Version::V2,
+            definition: &Value::Null,
         };
         assert_eq!(QueryPlan::of(query).unwrap_err().status, 400, "{text}");
     }

@@ -6,6 +6,7 @@ use super::name::name;
 use super::policy;
 use crate::epk::Version;
 use crate::error::ServiceError;
+use crate::sql;
 
 /// Maximum number of levels of a hierarchical partition key.
 const MOST_LEVELS: usize = 3;
@@ -41,6 +42,7 @@ pub(crate) fn definition(
         }
     }
     policy::check(&definition["indexingPolicy"], expires)?;
+    sql::check_computed(&definition)?;
     if let Some(former) = former {
         let version = &former["partitionKey"]["version"];
         if definition["partitionKey"]["version"].is_null() && !version.is_null() {

@@ -23,7 +23,11 @@ pub(crate) struct Select {
     pub(crate) joins: Vec<Join>,
     pub(crate) filter: Option<Expr>,
     pub(crate) group_by: Vec<Expr>,
+    /// Whether the sort is `ORDER BY RANK`.
+    pub(crate) rank: bool,
     pub(crate) order_by: Vec<OrderItem>,
+    /// Whether no index gives the order: a sort by vectors or by a computed property.
+    pub(crate) unindexed_sort: bool,
     pub(crate) offset: Option<Expr>,
     pub(crate) limit: Option<Expr>,
 }

@@ -27,7 +27,11 @@ impl Display for Select {
             list(f, &self.group_by)?;
         }
         for (at, item) in self.order_by.iter().enumerate() {
-            f.write_str(if at == 0 { " ORDER BY " } else { ", " })?;
+            f.write_str(match (at, self.rank) {
+                (0, false) => " ORDER BY ",
+                (0, true) => " ORDER BY RANK ",
+                _ => ", ",
+            })?;
             write!(f, "{}", item.expr)?;
             if item.descending {
                 f.write_str(" DESC")?;

@@ -93,6 +93,21 @@ pub(crate) fn sort<'a>(select: &Select, scopes: Vec<Scope<'a>>) -> Rows<'a> {
     Ok(keyed.into_iter().map(|(_, scope)| scope).collect())
 }
 
+/// Sorts rows by the keys of a query and leaves out the rows that lack a key.
+pub(crate) fn sort_defined<'a>(select: &Select, scopes: Vec<Scope<'a>>) -> Rows<'a> {
+    let mut defined = Vec::with_capacity(scopes.len());
+    for scope in scopes {
+        let mut has_keys = true;
+        for item in &select.order_by {
+            has_keys &= scope.eval(&item.expr)?.is_some();
+        }
+        if has_keys {
+            defined.push(scope);
+        }
+    }
+    sort(select, defined)
+}
+
 fn by_keys(select: &Select, a: &[Option<Value>], b: &[Option<Value>]) -> Ordering {
     let keys = a.iter().zip(b).zip(&select.order_by);
     keys.map(|((a, b), item)| {

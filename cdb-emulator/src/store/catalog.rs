@@ -4,9 +4,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
 use super::container::Container;
+use super::named::NamedResource;
 use super::offers::{self, Offer};
 use super::version::new_etag;
-use super::{indexes, ranges, rid, transformation};
+use super::{history, indexes, named, ranges, rid, transformation};
 use crate::epk::Version;
 use crate::error::ServiceError;
 
@@ -29,6 +30,8 @@ pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
          INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);",
     )?;
     transformation::create_table(connection)?;
+    history::create_table(connection)?;
+    named::create_table(connection)?;
     offers::create_table(connection)
 }
 
@@ -81,8 +84,14 @@ impl Database {
         for container in Container::all(connection, id)? {
             container.delete(connection)?;
         }
+        NamedResource::delete_below(connection, &format!("dbs/{id}/"))?;
         connection.execute("DELETE FROM database WHERE id = ?", [id])?;
         Ok(())
+    }
+
+    /// Returns the number, which is a part of resource ids.
+    pub(crate) fn number(&self) -> i64 {
+        self.number
     }
 
     /// Returns the resource id.
@@ -160,6 +169,7 @@ impl Container {
 
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
         transformation::cancel(connection, self.number)?;
+        self.forget(connection)?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
         Offer::delete_of(connection, &self.self_link())

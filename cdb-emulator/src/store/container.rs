@@ -142,6 +142,11 @@ impl Container {
 
     pub(crate) fn to_json(&self) -> Value {
         let mut body = Value::clone(&self.definition);
+        for (name, default) in defaults() {
+            if body[name].is_null() {
+                body[name] = default;
+            }
+        }
         body["_rid"] = self.rid().into();
         body["_self"] = self.self_link().into();
         body["_etag"] = self.etag.clone().into();
@@ -182,6 +187,18 @@ impl Container {
         )?;
         Ok([number.to_string(), (number + 1).to_string()])
     }
+}
+
+/// Returns the properties of a definition that the service adds.
+fn defaults() -> [(&'static str, Value); 2] {
+    let conflicts = json!({
+        "mode": "LastWriterWins", "conflictResolutionPath": "/_ts", "conflictResolutionProcedure": "",
+    });
+    let geography = json!({ "type": "Geography" });
+    [
+        ("conflictResolutionPolicy", conflicts),
+        ("geospatialConfig", geography),
+    ]
 }
 
 thread_local! {

@@ -23,6 +23,22 @@ pub(crate) struct StoredDocument {
     pub(crate) expires: Option<i64>,
 }
 
+impl StoredDocument {
+    /// Reads the columns `pk, id, epk, body, etag, lsn, ts, expires`.
+    fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            pk: row.get(0)?,
+            id: row.get(1)?,
+            epk: row.get(2)?,
+            body: row.get(3)?,
+            etag: row.get(4)?,
+            lsn: row.get(5)?,
+            ts: row.get(6)?,
+            expires: row.get(7)?,
+        })
+    }
+}
+
 /// A row of a scan.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -61,19 +77,23 @@ impl Container {
         );
         Ok(connection
             .prepare_cached(&sql)?
-            .query_row(params![pk, id, now], |row| {
-                Ok(StoredDocument {
-                    pk: row.get(0)?,
-                    id: row.get(1)?,
-                    epk: row.get(2)?,
-                    body: row.get(3)?,
-                    etag: row.get(4)?,
-                    lsn: row.get(5)?,
-                    ts: row.get(6)?,
-                    expires: row.get(7)?,
-                })
-            })
+            .query_row(params![pk, id, now], StoredDocument::from_row)
             .optional()?)
+    }
+
+    /// Reads all documents of a partition key.
+    pub(crate) fn read_key(
+        &self,
+        connection: &Connection,
+        pk: &str,
+    ) -> Result<Vec<StoredDocument>, ServiceError> {
+        let sql = format!(
+            "SELECT pk, id, epk, body, etag, lsn, ts, expires FROM document_{} WHERE pk = ?",
+            self.number
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map([pk], StoredDocument::from_row)?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// Inserts or replaces a document.

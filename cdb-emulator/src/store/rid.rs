@@ -25,6 +25,20 @@ pub(crate) fn of_container((database, container): (i64, i64)) -> String {
     encode(&prefix(database, container))
 }
 
+/// Returns the resource id of a user: like a container, without the highest bit.
+pub(crate) fn of_user(database: i64, user: i64) -> String {
+    let both = u64::from(number(database)) << 32 | u64::from(number(user));
+    encode(&both.to_be_bytes())
+}
+
+/// Returns the resource id of a permission of a user.
+pub(crate) fn of_permission((database, user): (i64, i64), permission: i64) -> String {
+    let both = u64::from(number(database)) << 32 | u64::from(number(user));
+    let mut bytes = both.to_be_bytes().to_vec();
+    bytes.extend(u64::from(number(permission)).to_le_bytes());
+    encode(&bytes)
+}
+
 /// Returns the resource id of a child of a container.
 pub(crate) fn inside((database, container): (i64, i64), what: Inside) -> String {
     let segment = match what {

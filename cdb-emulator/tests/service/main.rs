@@ -7,6 +7,7 @@ mod catalog;
 mod client_requests;
 #[cfg(feature = "bin")]
 mod command;
+mod container_features;
 mod cost;
 mod documents;
 mod durability;
@@ -18,11 +19,13 @@ mod malformed;
 #[cfg(all(feature = "bin", target_os = "linux"))]
 mod many_partitions;
 mod partition_faults;
+mod permissions;
 mod plans;
 mod queries;
 mod ranges;
 mod regions;
 mod replicas;
+mod search;
 mod start;
 mod throughput;
 #[cfg(feature = "tls")]

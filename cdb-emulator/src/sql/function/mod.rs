@@ -10,6 +10,8 @@ mod call;
 mod date;
 mod integer;
 mod math;
+mod search;
+mod spatial;
 mod string;
 mod table;
 mod text_json;

@@ -2,7 +2,7 @@
 
 use super::aggregate::Aggregate;
 use super::call::Function;
-use super::{array, date, integer, math, string, text_json, types};
+use super::{array, date, integer, math, search, spatial, string, text_json, types};
 
 /// A function of the query language.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub(in crate::sql) enum NamedFunction {
     Aggregate(Aggregate),
 }
 
-const FAMILIES: [&[Function]; 7] = [
+const FAMILIES: [&[Function]; 9] = [
     types::FUNCTIONS,
     string::FUNCTIONS,
     text_json::FUNCTIONS,
@@ -19,18 +19,8 @@ const FAMILIES: [&[Function]; 7] = [
     math::FUNCTIONS,
     integer::FUNCTIONS,
     date::FUNCTIONS,
-];
-
-/// Functions of the service that this emulator does not support.
-const REFUSED: [&str; 8] = [
-    "ST_",
-    "VECTORDISTANCE",
-    "FULLTEXTCONTAINS",
-    "FULLTEXTCONTAINSALL",
-    "FULLTEXTCONTAINSANY",
-    "FULLTEXTSCORE",
-    "RRF",
-    "DATETIMEFORMAT",
+    spatial::FUNCTIONS,
+    search::FUNCTIONS,
 ];
 
 /// Finds a function by its name in any case. Fails with the cause of the error.
@@ -46,12 +36,7 @@ pub(in crate::sql) fn find(name: &str) -> Result<NamedFunction, String> {
     {
         return Ok(NamedFunction::Scalar(function));
     }
-    let refused = |known: &str| upper == known || (known == "ST_" && upper.starts_with(known));
-    Err(if REFUSED.into_iter().any(refused) {
-        format!(
-            "'{name}' is not supported by this emulator: spatial, vector and full-text functions and date formats are missing."
-        )
-    } else {
-        format!("'{name}' is not a recognized built-in function name.")
-    })
+    Err(format!(
+        "'{name}' is not a recognized built-in function name."
+    ))
 }

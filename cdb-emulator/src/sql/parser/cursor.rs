@@ -102,6 +102,14 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Returns whether the next token is `RANK` before a call of a function.
+    pub(super) fn is_rank(&self) -> bool {
+        let after = |count: usize| self.tokens.get(self.at + count).map(|next| &next.token);
+        self.is_word("RANK")
+            && matches!(after(1), Some(Token::Word(_)))
+            && after(2) == Some(&Token::Symbol("("))
+    }
+
     pub(super) fn is_symbol(&self, symbol: &str) -> bool {
         matches!(self.peek(), Token::Symbol(found) if *found == symbol)
     }

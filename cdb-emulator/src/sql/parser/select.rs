@@ -58,7 +58,7 @@ impl Parser<'_> {
         };
         let group_by = self.group_by()?;
         let order = self.location();
-        let order_by = self.order_by()?;
+        let (rank, order_by) = self.order_by()?;
         let order = self.since(&order);
         let offset = self.count("OFFSET")?;
         let limit = self.count("LIMIT")?;
@@ -84,7 +84,9 @@ impl Parser<'_> {
             joins: from.joins,
             filter,
             group_by,
+            rank,
             order_by,
+            unindexed_sort: false,
             offset,
             limit,
         })
@@ -178,19 +180,25 @@ impl Parser<'_> {
         self.list(Self::condition)
     }
 
-    fn order_by(&mut self) -> Parsed<Vec<OrderItem>> {
+    /// Parses `ORDER BY` and `ORDER BY RANK`.
+    fn order_by(&mut self) -> Parsed<(bool, Vec<OrderItem>)> {
         if !self.word("ORDER") {
-            return Ok(Vec::new());
+            return Ok((false, Vec::new()));
         }
         self.expect_word("BY")?;
-        self.list(|parser| {
+        let rank = self.is_rank();
+        if rank {
+            self.next();
+        }
+        let items = self.list(|parser| {
             let expr = parser.condition()?;
             let descending = parser.word("DESC");
             if !descending {
                 parser.word("ASC");
             }
             Ok(OrderItem { expr, descending })
-        })
+        })?;
+        Ok((rank, items))
     }
 
     /// Parses `FROM c`, `FROM root r`, `FROM c.items i`, `FROM i IN c.items` or `FROM (SELECT …)

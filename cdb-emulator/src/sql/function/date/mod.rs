@@ -2,6 +2,7 @@
 //! 1970.
 
 mod calendar;
+mod format;
 mod part;
 
 use jiff::civil::{Date, Time};
@@ -53,6 +54,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let part = named(call, 0)?;
         let (start, end) = (part.count(ticks(call, 1)?)?, part.count(ticks(call, 2)?)?);
         Some(end.checked_sub(start)?.into())
+    }),
+    Function::new("DATETIMEFORMAT", (2, 2), |call| {
+        Some(format::format(ticks(call, 0)?, call.text(1)?)?.into())
     }),
     Function::new("DATETIMEFROMPARTS", (3, 7), from_parts),
     Function::new("DATETIMEPART", (2, 2), |call| {

@@ -1,0 +1,49 @@
+//! The deletion of all items of a partition key. The service deletes them in the background; here
+//! they are gone when the request returns.
+
+use super::access::Access;
+use super::item::partition_key;
+use super::target::container;
+use super::write::OperationContext;
+use crate::clock::now_secs;
+use crate::error::ServiceError;
+use crate::request::Request;
+use crate::response::Response;
+use crate::service::Service;
+use crate::store::version;
+use crate::{charge, index_terms};
+
+/// Executes `POST …/operations/partitionkeydelete`.
+pub(super) fn delete(
+    service: &Service,
+    request: &Request,
+    (db, coll): (&str, &str),
+) -> Result<Response, ServiceError> {
+    let mut connection = service.store.lock();
+    let savepoint = connection.savepoint()?;
+    let container = container(&savepoint, request, (db, coll))?;
+    let partition_key = partition_key(&request.headers, &container)?;
+    let ranges = container
+        .range_of(&container.epk(&partition_key))
+        .into_iter()
+        .collect();
+    let access = Access::write(service, &savepoint, request, &container, ranges)?;
+    let lsn = version::next_lsn(&savepoint)?;
+    let context = OperationContext {
+        connection: &savepoint,
+        container: &container,
+        replicas: &service.replicas,
+        partition_key,
+        lsn,
+        at: 0,
+        now: now_secs(),
+    };
+    let mut units = charge::METADATA;
+    for found in container.read_key(&savepoint, &context.pk())? {
+        let document = serde_json::from_str(&found.body)?;
+        units += charge::delete(index_terms::count(container.policy(), &document));
+        context.remove(&found)?;
+    }
+    savepoint.commit()?;
+    Ok(access.end(Response::empty(200).charged(units), lsn))
+}

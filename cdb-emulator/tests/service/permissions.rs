@@ -1,0 +1,252 @@
+//! Tests of users, permissions and resource tokens.
+
+use cdb_emulator::Emulator;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::account::{Account, Answer, Headers, Request};
+
+const IN_P: Headers<'_> = &[("x-ms-documentdb-partitionkey", r#"["p"]"#)];
+
+async fn send(account: &Account, method: Method, path: &str, body: Option<&Value>) -> Answer {
+    // A list is signed with the link of its parent.
+    let segments: Vec<&str> = path.split('/').collect();
+    let is_list = segments.len() % 2 == 1;
+    let kind = segments[segments.len() - if is_list { 1 } else { 2 }];
+    let link = if is_list {
+        segments[..segments.len() - 1].join("/")
+    } else {
+        path.to_owned()
+    };
+    let request = Request {
+        method,
+        resource: (kind, &link),
+        path,
+        headers: &[],
+        body,
+    };
+    account.send(&request).await
+}
+
+/// Creates a permission of a new user and returns its token.
+async fn token(account: &Account, permission: Value) -> String {
+    let user = json!({ "id": "u" });
+    send(account, Method::POST, "dbs/db/users", Some(&user)).await;
+    let mut body = permission;
+    body["id"] = "p".into();
+    send(
+        account,
+        Method::DELETE,
+        "dbs/db/users/u/permissions/p",
+        None,
+    )
+    .await;
+    let created = send(
+        account,
+        Method::POST,
+        "dbs/db/users/u/permissions",
+        Some(&body),
+    )
+    .await;
+    assert_eq!(created.status, 201, "{}", created.body);
+    let token = created.body["_token"].as_str().expect("a token");
+    assert!(token.starts_with("type=resource&ver=1&sig="), "{token}");
+    utf8_percent_encode(token, NON_ALPHANUMERIC).to_string()
+}
+
+async fn as_token(
+    account: &Account,
+    token: &str,
+    (method, path): (Method, &str),
+    (headers, body): (Headers<'_>, Option<&Value>),
+) -> u16 {
+    let request = Request {
+        method,
+        resource: ("", ""),
+        path,
+        headers,
+        body,
+    };
+    let answer = account.send_as(token, "", &request).await;
+    answer.expect("an answer").status
+}
+
+async fn filled() -> Account {
+    let account = Account::start().await;
+    assert_eq!(
+        account
+            .create(&json!({ "id": "1", "pk": "p" }))
+            .await
+            .status,
+        201
+    );
+    account
+}
+
+#[tokio::test]
+async fn users_and_permissions_are_created_listed_replaced_and_deleted() {
+    let account = filled().await;
+    let users = "dbs/db/users";
+    let user = json!({ "id": "u" });
+    assert_eq!(
+        send(&account, Method::POST, users, Some(&user))
+            .await
+            .status,
+        201
+    );
+    assert_eq!(
+        send(&account, Method::POST, users, Some(&user))
+            .await
+            .status,
+        409
+    );
+    let permission = json!({ "id": "p", "permissionMode": "Read", "resource": "dbs/db/colls/c" });
+    let permissions = "dbs/db/users/u/permissions";
+    let created = send(&account, Method::POST, permissions, Some(&permission)).await;
+    assert_eq!(
+        (created.status, &created.body["permissionMode"]),
+        (201, &json!("Read"))
+    );
+    for (name, value) in [
+        ("permissionMode", "Write"),
+        ("resource", "dbs/db/colls/none"),
+        ("id", ""),
+    ] {
+        let mut wrong = permission.clone();
+        wrong[name] = value.into();
+        let refused = send(&account, Method::POST, permissions, Some(&wrong)).await;
+        assert_eq!(refused.status, 400, "{name}");
+    }
+    let renamed = json!({ "id": "v" });
+    assert_eq!(
+        send(&account, Method::PUT, "dbs/db/users/u", Some(&renamed))
+            .await
+            .status,
+        200
+    );
+    let listed = send(&account, Method::GET, "dbs/db/users/v/permissions", None).await;
+    assert_eq!(listed.body["Permissions"][0]["id"], "p");
+    assert_eq!(
+        send(&account, Method::GET, users, None).await.body["_count"],
+        1
+    );
+    assert_eq!(
+        send(&account, Method::DELETE, "dbs/db/users/v", None)
+            .await
+            .status,
+        204
+    );
+    assert_eq!(
+        send(&account, Method::POST, users, Some(&renamed))
+            .await
+            .status,
+        201
+    );
+    let listed = send(&account, Method::GET, "dbs/db/users/v/permissions", None).await;
+    assert_eq!(
+        listed.body["_count"], 0,
+        "a deleted user has no permissions"
+    );
+}
+
+#[tokio::test]
+async fn a_token_allows_what_its_permission_names() {
+    let account = filled().await;
+    let docs = "dbs/db/colls/c/docs";
+    let item = "dbs/db/colls/c/docs/1";
+    let new = json!({ "id": "2", "pk": "p" });
+    let self_link = send(&account, Method::GET, "dbs/db/colls/c", None)
+        .await
+        .body["_self"]
+        .clone();
+    for (permission, [read, write, feed, database]) in [
+        (
+            json!({ "permissionMode": "Read", "resource": "dbs/db/colls/c" }),
+            [200, 403, 200, 403],
+        ),
+        (
+            json!({ "permissionMode": "Read", "resource": self_link }),
+            [200, 403, 200, 403],
+        ),
+        (
+            json!({ "permissionMode": "All", "resource": "dbs/db/colls/c" }),
+            [200, 201, 200, 403],
+        ),
+        (
+            json!({ "permissionMode": "All", "resource": "dbs/db/colls/c", "resourcePartitionKey": ["q"] }),
+            [403, 403, 403, 403],
+        ),
+        (
+            json!({ "permissionMode": "Read", "resource": "dbs/db/colls/c", "resourcePartitionKey": ["p"] }),
+            [200, 403, 200, 403],
+        ),
+        (
+            json!({ "permissionMode": "Read", "resource": "dbs/db/colls/c/docs/1" }),
+            [200, 403, 403, 403],
+        ),
+        (
+            json!({ "permissionMode": "Read", "resource": "dbs/db/colls/c/docs/7" }),
+            [403, 403, 403, 403],
+        ),
+    ] {
+        let name = permission.to_string();
+        let token = token(&account, permission).await;
+        let none = (IN_P, None);
+        assert_eq!(
+            as_token(&account, &token, (Method::GET, item), none).await,
+            read,
+            "{name}"
+        );
+        let body = (IN_P, Some(&new));
+        assert_eq!(
+            as_token(&account, &token, (Method::POST, docs), body).await,
+            write,
+            "{name}"
+        );
+        assert_eq!(
+            as_token(&account, &token, (Method::GET, docs), none).await,
+            feed,
+            "{name}"
+        );
+        assert_eq!(
+            as_token(&account, &token, (Method::GET, "dbs/db"), none).await,
+            database,
+            "{name}"
+        );
+        assert_eq!(
+            as_token(&account, &token, (Method::GET, ""), none).await,
+            200,
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_changed_or_foreign_token_is_refused() {
+    let account = filled().await;
+    let read = json!({ "permissionMode": "Read", "resource": "dbs/db/colls/c" });
+    let issued = token(&account, read.clone()).await;
+    let all = token(
+        &account,
+        json!({ "permissionMode": "All", "resource": "dbs/db/colls/c" }),
+    )
+    .await;
+    // The signature of one grant does not fit another.
+    let (start, _) = issued.split_once("%3B").expect("two parts");
+    let (_, grant) = all.split_once("%3B").expect("two parts");
+    let item = (Method::GET, "dbs/db/colls/c/docs/1");
+    let mixed = format!("{start}%3B{grant}");
+    assert_eq!(
+        as_token(&account, &mixed, item.clone(), (IN_P, None)).await,
+        401
+    );
+    let key = "b3RoZXIga2V5IG9mIGFuIGFjY291bnQ=";
+    let other = Emulator::builder()
+        .key(key)
+        .start()
+        .await
+        .expect("it starts");
+    let other = Account::with(other, json!({})).await;
+    assert_eq!(as_token(&other, &issued, item, (IN_P, None)).await, 401);
+}
