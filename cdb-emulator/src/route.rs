@@ -93,12 +93,13 @@ impl Resource {
             Self::Databases => ("dbs", String::new()),
             Self::Database(db) => ("dbs", format!("dbs/{db}")),
             Self::Containers(db) => ("colls", format!("dbs/{db}")),
-            Self::Container(db, coll) => ("colls", format!("dbs/{db}/colls/{coll}")),
+            Self::Container(db, coll) | Self::PartitionKeyDelete(db, coll) => {
+                ("colls", format!("dbs/{db}/colls/{coll}"))
+            }
             Self::Ranges(db, coll) => ("pkranges", format!("dbs/{db}/colls/{coll}")),
             Self::Items(db, coll) => ("docs", format!("dbs/{db}/colls/{coll}")),
             Self::Item(db, coll, id) => ("docs", format!("dbs/{db}/colls/{coll}/docs/{id}")),
             Self::Scripts(db, coll, kind) => (kind.segment(), format!("dbs/{db}/colls/{coll}")),
-            Self::PartitionKeyDelete(db, coll) => ("colls", format!("dbs/{db}/colls/{coll}")),
             Self::Users(db) => ("users", format!("dbs/{db}")),
             Self::User(db, id) => ("users", format!("dbs/{db}/users/{id}")),
             Self::Permissions(db, user) => ("permissions", format!("dbs/{db}/users/{user}")),

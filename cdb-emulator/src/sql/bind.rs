@@ -241,18 +241,24 @@ impl Expr {
                 b.visit(change);
             }
             Self::Between(a, b, c) | Self::Conditional(a, b, c) => {
-                [a, b, c].into_iter().for_each(|part| part.visit(change));
+                for part in [a, b, c] {
+                    part.visit(change);
+                }
             }
             Self::In(a, list) => {
                 a.visit(change);
-                Arc::make_mut(list).iter_mut().for_each(|item| item.visit(change));
+                for item in Arc::make_mut(list) {
+                    item.visit(change);
+                }
             }
             Self::Call(_, items) | Self::Array(items) => {
-                items.iter_mut().for_each(|item| item.visit(change));
+                for item in items {
+                    item.visit(change);
+                }
             }
             Self::Object(fields) => fields.iter_mut().for_each(|(_, value)| value.visit(change)),
             Self::Exists(inner) | Self::Collect(inner) | Self::Scalar(inner) => {
-                visit(inner, change)
+                visit(inner, change);
             }
         }
     }

@@ -67,25 +67,89 @@ async fn main() -> ExitCode {
     ExitCode::from(u8::from(failures > 0))
 }
 
-/// Runs the checks of a client against an emulator of its own.
+/// A script, and where its packages are.
+struct Script {
+    file: &'static str,
+    packages: &'static str,
+    /// The name of the directory in which the packages are installed.
+    home: &'static str,
+    /// Whether the script needs HTTPS.
+    tls: bool,
+}
+
+fn scripts(client: &str) -> [Script; 2] {
+    let script = |file, packages, home, tls| Script {
+        file,
+        packages,
+        home,
+        tls,
+    };
+    let applications = "clients/applications";
+    if client == "Python" {
+        let requirements = "clients/applications/requirements.txt";
+        [
+            script(
+                "clients/python/checks.py",
+                "python/requirements.txt",
+                "azure-cosmos",
+                false,
+            ),
+            script(
+                "clients/applications/applications.py",
+                requirements,
+                "applications",
+                false,
+            ),
+        ]
+    } else {
+        let checks = "clients/javascript/checks.mjs";
+        [
+            script(checks, "clients/javascript", "azure-cosmos-js", false),
+            script(
+                "clients/applications/applications.mjs",
+                applications,
+                "applications-js",
+                true,
+            ),
+        ]
+    }
+}
+
+/// Runs the scripts of a client, each against an emulator of its own.
 async fn run(client: &str) -> Result<Vec<Check>, String> {
+    let mut checks = Vec::new();
+    for script in scripts(client) {
+        checks.extend(run_script(client, &script).await?);
+    }
+    Ok(checks)
+}
+
+async fn run_script(client: &str, script: &Script) -> Result<Vec<Check>, String> {
     let folder = source("../../target/tmp");
     let mut command = if client == "Python" {
-        let mut command = Command::new(cdb_sdk_tests::python(&folder)?);
-        command.arg(source("clients/python/checks.py"));
+        let python = cdb_sdk_tests::python(&folder, script.home, script.packages)?;
+        let mut command = Command::new(python);
+        command.arg(source(script.file));
         command
     } else {
-        let home = cdb_sdk_tests::javascript(&folder)?;
-        // Node.js finds the client in the directory of the script.
-        let script = home.join("checks.mjs");
-        fs::copy(source("clients/javascript/checks.mjs"), &script)
-            .map_err(|error| error.to_string())?;
+        let home = cdb_sdk_tests::javascript(&folder, script.home, script.packages)?;
+        // Node.js finds the packages in the directory of the script.
+        let copy = home.join("script.mjs");
+        fs::copy(source(script.file), &copy).map_err(|error| error.to_string())?;
         let mut command = Command::new("node");
-        command.arg(script);
+        command.arg(copy);
         command
     };
-    let emulator = Emulator::builder().physical_partitions(3).start().await;
-    let emulator = emulator.map_err(|error| error.to_string())?;
+    let mut builder = Emulator::builder().physical_partitions(3);
+    if script.tls {
+        builder = builder.tls();
+    }
+    let emulator = builder.start().await.map_err(|error| error.to_string())?;
+    if let Some(certificate) = emulator.certificate_pem() {
+        let file = folder.join("clients.pem");
+        fs::write(&file, certificate).map_err(|error| error.to_string())?;
+        command.env("NODE_EXTRA_CA_CERTS", file);
+    }
     command.args([&emulator.endpoint(), emulator.key()]);
     command.arg(source("clients/queries.json"));
     let output = tokio::task::spawn_blocking(move || command.output()).await;

@@ -9,11 +9,11 @@ use std::time::Duration;
 /// How long a failed installation is not retried: under nextest every test is a process of its own.
 const RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// Installs `azure-cosmos` into a virtual environment below `folder`. Returns its interpreter, or
-/// what is missing.
-pub fn python(folder: &Path) -> Result<PathBuf, String> {
-    let requirements = source("python/requirements.txt");
-    let home = folder.join("azure-cosmos");
+/// Installs the packages of a requirements file into the virtual environment `name` below `folder`.
+/// Returns its interpreter, or what is missing.
+pub fn python(folder: &Path, name: &str, requirements: &str) -> Result<PathBuf, String> {
+    let requirements = source(requirements);
+    let home = folder.join(name);
     let binaries = home.join(if cfg!(windows) { "Scripts" } else { "bin" });
     once(folder, &home, &read(&requirements), || {
         let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -34,24 +34,21 @@ pub fn python(folder: &Path) -> Result<PathBuf, String> {
     Ok(binaries.join("python"))
 }
 
-/// Installs `@azure/cosmos` below `folder`. Returns the directory with `node_modules`, or what is
-/// missing.
-pub fn javascript(folder: &Path) -> Result<PathBuf, String> {
-    let (package, lock) = ("package.json", "package-lock.json");
-    let home = folder.join("azure-cosmos-js");
-    let sources = [package, lock].map(|name| source("clients/javascript").join(name));
-    let wanted = sources
-        .iter()
-        .map(|source| read(source))
-        .collect::<String>();
+/// Installs the packages that a directory locks into the directory `name` below `folder`. Returns
+/// the directory with `node_modules`, or what is missing.
+pub fn javascript(folder: &Path, name: &str, from: &str) -> Result<PathBuf, String> {
+    let files = ["package.json", "package-lock.json"];
+    let home = folder.join(name);
+    let sources = files.map(|file| source(from).join(file));
+    let wanted = sources.iter().map(|path| read(path)).collect::<String>();
     explain(
         "node --version",
         Command::new("node").arg("--version").output(),
     )?;
     once(folder, &home, &wanted, || {
         fs::create_dir_all(&home).expect("the target directory can be written");
-        for (source, name) in sources.iter().zip([package, lock]) {
-            fs::copy(source, home.join(name)).expect("the target directory can be written");
+        for (source, file) in sources.iter().zip(files) {
+            fs::copy(source, home.join(file)).expect("the target directory can be written");
         }
         let options = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
         let npm = Command::new("npm")

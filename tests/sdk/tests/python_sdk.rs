@@ -76,7 +76,8 @@ async fn the_client_accepts_the_emulator_s_certificate() {
 
 async fn run(emulator: EmulatorBuilder, name: &str) {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let install = || cdb_sdk_tests::python(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let install = || cdb_sdk_tests::python(folder, "azure-cosmos", "python/requirements.txt");
     let python = match PYTHON.get_or_init(|| install().inspect_err(|reason| skipped(reason))) {
         Ok(python) => python.clone(),
         Err(_) => return,

@@ -41,24 +41,21 @@ pub(super) fn format(ticks: Ticks, pattern: &str) -> Option<String> {
         while c.is_ascii_alphabetic() && chars.next_if_eq(&c).is_some() {
             count += 1;
         }
-        match part(ticks, c, count)? {
-            Some(text) => out.push_str(&text),
-            None => out.push(c),
-        }
+        out.push_str(&part(ticks, c, count)?);
     }
     Some(out)
 }
 
-/// Returns the text of a specifier: a letter and how often it is repeated. `Some(None)` for a
-/// character that is copied.
-fn part(ticks: Ticks, letter: char, count: usize) -> Option<Option<String>> {
+/// Returns the text of a specifier, a letter and how often it is repeated. Other characters are
+/// copied.
+fn part(ticks: Ticks, letter: char, count: usize) -> Option<String> {
     let date = from_ticks(ticks)?;
     let number = |number: i64| format!("{number:0count$}");
     let short = |name: &str| name.chars().take(3).collect::<String>();
     let month = MONTHS[usize::try_from(date.month() - 1).ok()?];
     let day = DAYS[usize::try_from(date.weekday().to_monday_zero_offset()).ok()?];
     let hour = i64::from(date.hour());
-    Some(Some(match (letter, count) {
+    Some(match (letter, count) {
         ('y', 1 | 2) => number(i64::from(date.year()) % 100),
         ('y', 3..) => number(date.year().into()),
         ('M', 1 | 2) => number(date.month().into()),
@@ -74,9 +71,6 @@ fn part(ticks: Ticks, letter: char, count: usize) -> Option<Option<String>> {
         ('f', 1..=7) => format!("{:09}", date.subsec_nanosecond())[..count].to_owned(),
         ('t', 1) => if hour < 12 { "A" } else { "P" }.to_owned(),
         ('t', 2..) => if hour < 12 { "AM" } else { "PM" }.to_owned(),
-        (letter, _) if letter.is_ascii_alphabetic() => {
-            return Some(Some(letter.to_string().repeat(count)));
-        }
-        _ => return Some(None),
-    }))
+        (letter, count) => letter.to_string().repeat(count),
+    })
 }
