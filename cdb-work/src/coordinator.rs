@@ -73,17 +73,6 @@ pub struct WorkBatch {
 }
 
 /// The output of [`WorkCoordinator::process`].
-///
-/// ```
-/// use cdb_work::{NewWork, Processed, Settlement, WorkBatch};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let entries = vec![NewWork::inbox("order-7", "paid-1").into()];
-/// let done: Processed = work.process(WorkBatch { entries, ..WorkBatch::default() }).await;
-/// assert!(matches!(done.settled[..], [Ok(Settlement::Stored { sequence: 1 })]));
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Processed {

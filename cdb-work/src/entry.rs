@@ -206,22 +206,6 @@ pub(super) fn append_effects<C: Extends<Work>>(
 }
 
 /// An entry to write.
-///
-/// ```
-/// use cdb_work::{NewWork, WorkBatch, WorkEntry};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// // Reports and new messages, in one request per virtual partition.
-/// # work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
-/// let claimed = work.claim(10, std::time::Duration::from_secs(60)).await;
-/// let ends = claimed.into_iter().map(|message| WorkEntry::Report(message.done()));
-/// let news = WorkEntry::Store(NewWork::outbox("order-7", "announced"));
-/// let batch = WorkBatch { entries: ends.chain([news]).collect(), ..WorkBatch::default() };
-/// let done = work.process(batch).await;
-/// assert_eq!(done.settled.into_iter().filter_map(Result::ok).count(), 2);
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Debug)]
 pub enum WorkEntry {
     /// A new message.

@@ -5,19 +5,6 @@ use std::sync::Arc;
 use cdb_model::BatchError;
 
 /// The reason why work was not stored, reported or claimed.
-///
-/// ```
-/// use cdb_work::{NewEvent, WorkError};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let events = work.events();
-/// events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;
-/// let late = events.append("order-7", 0, vec![NewEvent::new("cancelled", "{}")]).await.unwrap_err();
-/// assert!(matches!(late, WorkError::VersionConflict { expected: 0, .. })); // read the new events and decide again
-/// assert!(!late.is_transient()); // a retry would fail again
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {

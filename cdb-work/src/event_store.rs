@@ -37,16 +37,6 @@ pub struct EventStore {
 }
 
 /// An event to append.
-///
-/// ```
-/// use cdb_work::NewEvent;
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let placed = NewEvent::new("placed", r#"{"cents": 9900}"#); // the content is stored as text
-/// assert_eq!(work.events().append("order-7", 0, vec![placed]).await?, 1);
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Debug)]
 pub struct NewEvent {
     kind: String,

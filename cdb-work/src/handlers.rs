@@ -21,18 +21,6 @@ use super::settlement::Settlement;
 use super::status::WorkStatus;
 
 /// A message as its handler sees it.
-///
-/// ```
-/// use cdb_work::{Delivery, WorkContext, WorkHandlers};
-///
-/// let handlers = WorkHandlers::new().otherwise(async |work: WorkContext| {
-///     if work.delivery() != Delivery::New {
-///         println!("{} may have been paid before", work.message().message_id);
-///     }
-///     Ok(work.done())
-/// });
-/// # drop(handlers);
-/// ```
 #[derive(Debug)]
 pub struct WorkContext {
     message: Arc<WorkMessage>,
@@ -99,17 +87,6 @@ impl WorkContext {
 }
 
 /// The success of a handler, with documents that are written together with it.
-///
-/// ```
-/// use cdb_coordination::Failed;
-/// use cdb_work::{Completed, Work, WorkContext};
-///
-/// fn complete(work: &WorkContext) -> Result<Completed, Failed> {
-///     let effects = work.effects::<Work>(); // or an extended container
-///     Ok(work.done().with_effects(&effects)?)
-/// }
-/// # let _ = complete; // compiled only
-/// ```
 #[derive(Debug, Default)]
 pub struct Completed {
     pub(super) stages: Option<WorkStatus>,
@@ -131,15 +108,6 @@ impl Completed {
 }
 
 /// A failed attempt, for the hook [`WorkHandlers::on_failure`].
-///
-/// ```
-/// use cdb_work::{WorkFailure, WorkHandlers};
-///
-/// let handlers = WorkHandlers::new().on_failure(|failure: &WorkFailure| {
-///     eprintln!("{}: {}", failure.message.message_id, failure.reason);
-/// });
-/// # drop(handlers);
-/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct WorkFailure {
@@ -207,13 +175,14 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 ///     const TYPE: &'static str = "paid";
 /// }
 ///
-/// let handlers = WorkHandlers::new()
-///     .on(async |paid: Paid, work| match paid.cents {
-///         0 => Err(Failed::permanently("there is nothing to pay")), // set aside at once
-///         _ => Ok(work.done()),
-///     })
-///     .on_failure(|failure| eprintln!("{}", failure.reason));
-/// # drop(handlers);
+/// fn handlers() -> WorkHandlers {
+///     WorkHandlers::new()
+///         .on(async |paid: Paid, work| match paid.cents {
+///             0 => Err(Failed::permanently("there is nothing to pay")), // set aside at once
+///             _ => Ok(work.done()),
+///         })
+///         .on_failure(|failure| eprintln!("{}", failure.reason))
+/// }
 /// ```
 #[derive(Default)]
 pub struct WorkHandlers {

@@ -12,10 +12,11 @@ use super::stream::StreamKey;
 /// ```
 /// use cdb_work::{NewWork, WorkStatus};
 ///
-/// let message = NewWork::inbox("order-7", "paid-1") // the stream, and the id that detects a duplicate
-///     .with_body("paid", r#"{"cents": 9900}"#)
-///     .needing(WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE);
-/// # drop(message);
+/// fn paid(order: &str) -> NewWork {
+///     NewWork::inbox(order, "paid-1") // the stream, and the id that detects a duplicate
+///         .with_body("paid", r#"{"cents": 9900}"#)
+///         .needing(WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE)
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct NewWork {

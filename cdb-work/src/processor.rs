@@ -78,19 +78,6 @@ impl RunConfig {
 }
 
 /// Running handlers. Dropping it stops them in the background.
-///
-/// ```
-/// use cdb_work::{NewWork, RunConfig, WorkHandlers, WorkRun};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let handlers = WorkHandlers::new().otherwise(async |work| Ok(work.done()));
-/// let run: WorkRun = work.run(RunConfig::default(), handlers);
-/// work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
-/// run.stop().await?; // waits for running handlers, and writes their results
-/// work.shutdown().await?;
-/// # Ok(()) }).unwrap();
-/// ```
 #[derive(Debug)]
 pub struct WorkRun {
     pub(super) stop: CancellationToken,

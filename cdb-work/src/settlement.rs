@@ -6,18 +6,6 @@ use tokio::sync::oneshot;
 use super::error::WorkError;
 
 /// The outcome of a written entry.
-///
-/// ```
-/// use cdb_work::{NewWork, Settlement};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let now = work.immediate();
-/// let paid = NewWork::inbox("order-7", "paid-1");
-/// assert_eq!(now.store(paid.clone()).await?, Settlement::Stored { sequence: 1 });
-/// assert_eq!(now.store(paid).await?, Settlement::Duplicate); // delivered twice, handled once
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settlement {
@@ -42,18 +30,6 @@ pub enum Settlement {
 }
 
 /// Resolves when an entry is written.
-///
-/// ```
-/// use cdb_work::{FlushStrategy as _, NewWork, Receipt, Settlement};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let scope = work.scoped();
-/// let receipt: Receipt = scope.store(NewWork::inbox("order-7", "paid-1")).await;
-/// scope.commit().await?;
-/// assert_eq!(receipt.settled().await?, Settlement::Stored { sequence: 1 });
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Debug)]
 pub struct Receipt(pub(super) oneshot::Receiver<Result<Settlement, WorkError>>);
 

@@ -51,17 +51,6 @@ pub trait FlushStrategy: Send + Sync {
 }
 
 /// Writes every entry at once: the least delay, the most requests.
-///
-/// ```
-/// use cdb_work::{Immediate, NewWork};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let now: Immediate = work.immediate();
-/// now.store(NewWork::inbox("order-7", "paid-1")).await?; // the message is stored
-/// # assert_eq!(work.claim(1, std::time::Duration::from_secs(60)).await.len(), 1);
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Debug)]
 pub struct Immediate {
     inner: Arc<Inner>,

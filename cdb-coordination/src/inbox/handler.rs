@@ -13,32 +13,6 @@ use crate::message::{Address, Envelope, Message, MessageContext, MessageId};
 use crate::outbox::OutboxBatch;
 
 /// A received message.
-///
-/// ```
-/// use cdb_coordination::{Failed, Messaging, Received};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, OrderKey, Placed, order};
-/// # shop::with_shop(async |shop| {
-///
-/// let messaging = Messaging::builder(shop)
-///     .on(async |placed: Received<Placed>, mut batch| {
-///         if placed.attempt > 3 {
-///             return Err(Failed::permanently("three attempts are enough"));
-///         }
-///         let packed = order(placed.message.number);
-///         batch.changes().upsert(&Order { customer: "warehouse".into(), ..packed })?;
-///         Ok(batch)
-///     })
-///     .start();
-/// # let mut batch = messaging.batch("ann");
-/// # batch.send("warehouse", &Placed { number: 7 })?;
-/// # messaging.commit(batch).await?;
-/// # let packed = OrderKey::new("warehouse", 7_u64);
-/// # while messaging.container().read(&packed).await?.is_none() {
-/// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-/// # }
-/// # messaging.stop().await; Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Received<M> {

@@ -5,20 +5,6 @@ use cdb_model::{BatchError, Document, IdError, Stored, Timestamp};
 
 /// The reason why a call under a lease failed. Nothing was written, unless the error is a
 /// [`Client`](Self::Client) error with [`is_ambiguous`](Error::is_ambiguous).
-///
-/// ```
-/// use cdb_coordination::Leases;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, OrderKey, order};
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// let key = OrderKey::new("ann", 1_u64);
-/// let mine = Leases::<_, Order>::new(&shop, "packer-1").acquire(&key).await?;
-/// let theirs = Leases::<_, Order>::new(&shop, "packer-2").acquire(&key).await;
-/// assert!(theirs.unwrap_err().is_held());
-/// # drop(mine); Ok(()) }).unwrap();
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {

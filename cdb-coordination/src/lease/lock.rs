@@ -159,31 +159,6 @@ pub async fn confirm_lock<D: Lockable>(
 }
 
 /// The result of [`keep`], a write under a lock.
-///
-/// ```
-/// use cdb_coordination::{Kept, keep};
-/// use cdb_model::Patch;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, OrderKey, order};
-/// # shop::with_shop(async |shop| {
-///
-/// # let mut locked: Order = order(7);
-/// # let until = shop.now() + std::time::Duration::from_secs(1);
-/// # locked.lease = locked.lease.taken("packer-1", "6f1e62a0", until);
-/// # shop.create(&locked).await?;
-/// # let key = OrderKey::new("ann", 7_u64);
-/// # let mut held = shop.read(&key).await?.expect("it was created");
-/// # shop.patch(&key, &Patch::new().set(Order::STATE, "paid".to_owned())).await?;
-/// // `held` is the locked document. Another process has marked it as paid since.
-/// let packed = Patch::new().set(Order::STATE, "packed".to_owned());
-/// match keep(&shop, &held, &packed).await? {
-///     Kept::Written(etag) => held.etag = etag,
-///     Kept::Held(now) => held = *now, // still locked: continue with the latest version
-///     Kept::Lost => return Err("another process has it; discard the work".into()),
-/// }
-/// assert_eq!(held.document.state, "paid");
-/// # Ok(()) }).unwrap();
-/// ```
 #[derive(Debug)]
 pub enum Kept<D> {
     /// The write took place and left this version.

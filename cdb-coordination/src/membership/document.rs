@@ -50,26 +50,6 @@ pub trait MemberDocument: Document {
 }
 
 /// The content of one document of a group.
-///
-/// ```
-/// use cdb_client::ContainerClient;
-/// use cdb_coordination::{MemberRecord, Membership, MembershipConfig, Standing};
-/// use cdb_model::Query;
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/team.rs")); }
-/// # use setup::{Team, TeamMember};
-/// # setup::with_container("team", async |container: ContainerClient<Team>| {
-///
-/// # let me = Membership::start::<TeamMember, _>(container.clone(), MembershipConfig::named("worker-1"));
-/// # me.watch().wait_for(|view| view.standing() == Standing::Member).await?;
-/// // Reads the members of the group.
-/// let found = container.query(Query::<TeamMember>::in_partition("cdb:members")).all().await?;
-/// let roster = found.into_iter().find_map(|stored| match stored.document.record {
-///     MemberRecord::Roster { members, .. } => Some(members),
-///     MemberRecord::Heartbeat { .. } => None,
-/// });
-/// assert_eq!(roster, Some(vec!["worker-1".to_owned()]));
-/// # me.leave().await; Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",

@@ -129,22 +129,6 @@ pub(crate) struct Seen {
 }
 
 /// The half that dead-lettered a message.
-///
-/// ```
-/// use cdb_coordination::Side;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
-/// # use shop::given_up;
-/// # shop::with_shop(async |shop| {
-///
-/// # let envelope = given_up(shop).await?;
-/// // `letter` comes from `DeadLetters::list`. Which partition stores it?
-/// let stored_in = match envelope.side {
-///     Side::Outbox => &envelope.from,
-///     Side::Inbox => &envelope.to,
-/// };
-/// assert_eq!(stored_in.partition, "warehouse".into());
-/// # Ok(()) }).unwrap();
-/// ```
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum Side {

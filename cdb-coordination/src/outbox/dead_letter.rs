@@ -19,21 +19,6 @@ use crate::messaging::{MessagingConfig, agree_on_form};
 use crate::search::find;
 
 /// A message that failed for good.
-///
-/// ```
-/// use cdb_coordination::{DeadLetter, DeadLetters, MessagingConfig};
-/// use cdb_model::Timestamp;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
-/// # use shop::given_up;
-/// # shop::with_shop(async |shop| {
-///
-/// # given_up(shop.clone()).await?;
-/// let dead = DeadLetters::new(shop, MessagingConfig::default());
-/// let letter: DeadLetter = dead.list(Timestamp::default(), 1).await?.remove(0);
-/// assert_eq!((&*letter.message_type, &*letter.payload), ("placed", r#"{"number":7}"#));
-/// assert_eq!(letter.reason, "closed on Sundays");
-/// # Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {

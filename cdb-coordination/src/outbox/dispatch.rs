@@ -145,23 +145,6 @@ struct Waiting<P> {
 }
 
 /// Messages that a [`Dispatcher`] has accepted. Dropping it does not affect their delivery.
-///
-/// ```
-/// use cdb_coordination::Dispatcher;
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/relay.rs")); }
-/// # use setup::Numbers;
-/// # tokio::runtime::Runtime::new()?.block_on(async {
-///
-/// let (dispatcher, numbers) = (Dispatcher::default(), Numbers::default());
-/// let first = dispatcher.hand_over(vec![7]);
-/// let second = dispatcher.hand_over(vec![8]);
-/// assert!(first.must_work && !second.must_work); // one call of `work` delivers both
-/// dispatcher.work(&numbers).await;
-/// second.done().await;
-/// # assert_eq!(*numbers.delivered.lock().unwrap(), [7, 8]);
-/// # });
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Debug)]
 #[must_use = "`must_work` says whether the caller has to spawn `Dispatcher::work`"]
 pub struct Handover {
@@ -274,20 +257,6 @@ impl<P: Send + Sync> Dispatcher<P> {
 
 /// Finds due messages and delivers them in one round. Failed messages are postponed or
 /// dead-lettered, as `policy` says. Returns `true` if more messages are waiting and may succeed.
-///
-/// ```
-/// use cdb_coordination::{Jitter, RetryPolicy, reconcile};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/relay.rs")); }
-/// # use setup::Numbers;
-/// # tokio::runtime::Runtime::new()?.block_on(async {
-///
-/// // Left by a process that died between commit and delivery.
-/// let numbers = Numbers { left: vec![7].into(), ..Numbers::default() };
-/// reconcile(&numbers, &RetryPolicy::default(), &Jitter::random()).await; // for example once a second
-/// assert_eq!(*numbers.delivered.lock().unwrap(), [7]);
-/// # });
-/// # Ok::<(), std::io::Error>(())
-/// ```
 pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitter) -> bool {
     let found = match relay.find_due(ROUND).await {
         Ok(found) => found,

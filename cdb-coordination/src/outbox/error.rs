@@ -4,22 +4,6 @@ use cdb_client::Error;
 use cdb_model::BatchError;
 
 /// The reason why a batch was not committed, or a dead letter was not changed.
-///
-/// ```
-/// use cdb_coordination::{Messaging, OutboxError};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Placed, order};
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(7)).await?;
-/// let messaging = Messaging::builder(shop).start();
-/// let mut batch = messaging.batch("ann");
-/// batch.changes().create(&order(7))?;
-/// batch.send("warehouse", &Placed { number: 7 })?;
-/// let refused = messaging.commit(batch).await; // the message is not sent either
-/// assert!(matches!(refused, Err(OutboxError::Failed(error)) if error.is_conflict()));
-/// # messaging.stop().await; Ok(()) }).unwrap();
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboxError {

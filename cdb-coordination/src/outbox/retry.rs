@@ -193,20 +193,6 @@ impl From<&Error> for Undelivered {
 }
 
 /// A failed attempt.
-///
-/// ```
-/// use cdb_coordination::Attempt;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
-/// # use shop::given_up;
-/// # shop::with_shop(async |shop| {
-///
-/// # let letter = given_up(shop).await?;
-/// // `letter` comes from `DeadLetters::list`.
-/// let failed: &[Attempt] = &letter.history;
-/// assert_eq!(failed[0].reason, "closed on Sundays");
-/// assert!(letter.sent_at <= failed[0].at);
-/// # Ok(()) }).unwrap();
-/// ```
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {

@@ -4,21 +4,6 @@ use cdb_client::Error;
 use cdb_model::{CriteriaError, IdError};
 
 /// The reason why a store operation failed.
-///
-/// ```
-/// use cdb_coordination::{Store, StoreError};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, order};
-/// # shop::with_shop(async |shop| {
-///
-/// let orders = Store::<_, Order>::new(&shop);
-/// let mine = orders.create(order(7)).await?;
-/// orders.update(mine.clone()).await?; // by another writer
-/// let refused = orders.update(mine).await.unwrap_err();
-/// assert!(refused.is_conflict()); // HTTP status 409
-/// assert!(matches!(refused, StoreError::Changed { .. }));
-/// # Ok(()) }).unwrap();
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
