@@ -27,7 +27,7 @@ use super::strategy::{FlushStrategy, OpenEntries};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct IntervalConfig {
-    /// The longest time that an entry waits, half a second by default.
+    /// The longest time that an entry waits, 200 ms by default.
     pub every: Duration,
     /// How many entries are written without waiting, 2,000 by default.
     pub most_entries: usize,
@@ -38,7 +38,7 @@ pub struct IntervalConfig {
 impl Default for IntervalConfig {
     fn default() -> Self {
         Self {
-            every: Duration::from_millis(500),
+            every: Duration::from_millis(200),
             most_entries: 2000,
             last_flush: Duration::from_secs(30),
         }
