@@ -7,7 +7,7 @@ use cdb_model::BulkBatch;
 
 use super::documents::{StreamEvent, Work};
 use super::error::WorkError;
-use super::event_store::read_events;
+use super::event_read::read_events;
 
 /// A place for old events: a container ([`ContainerArchive`]), a blob, a file.
 #[async_trait]

@@ -13,6 +13,7 @@ use super::documents::{
 use super::error::WorkError;
 use super::event_archive::EventArchive;
 use super::event_feed::EventFeed;
+use super::event_read::read_events;
 use super::partitions::Partitions;
 use super::plan::advance_event_head;
 use cdb_coordination::{MessageContext, execute_once, is_lost_race};
@@ -355,27 +356,4 @@ struct Append {
     token: String,
     /// The version of the last event.
     version: u64,
-}
-
-/// Reads up to `most` events of a stream in a partition after version `after`, in order.
-pub(super) async fn read_events(
-    container: &ContainerClient<Work>,
-    (partition, stream): (&str, &str),
-    after: u64,
-    most: u32,
-) -> Result<Vec<StreamEvent>, WorkError> {
-    let query = Query::<StreamEvent>::in_partition(partition)
-        .filter(StreamEvent::STREAM.eq(stream))
-        .filter(StreamEvent::VERSION.gt(after))
-        .order_by(StreamEvent::BY_VERSION)
-        .limit(most);
-    let rows = container.query(query).all().await?;
-    match rows.first() {
-        // The newest event is never deleted, so a deletion always shows as a gap.
-        Some(first) if first.document.version != after + 1 => Err(WorkError::EventsDeleted {
-            stream: stream.to_owned(),
-            up_to: first.document.version - 1,
-        }),
-        _ => Ok(rows.into_iter().map(|row| row.document).collect()),
-    }
 }

@@ -33,6 +33,7 @@ mod entry;
 mod error;
 mod event_archive;
 mod event_feed;
+mod event_read;
 mod event_store;
 mod exchange;
 mod flush;
