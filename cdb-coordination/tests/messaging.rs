@@ -282,47 +282,6 @@ async fn a_message_inherits_trace_context_and_scope_from_the_message_being_handl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_received_by_the_handler_that_its_sender_has_named() {
-    let env = TestEnv::new().await;
-    let (received, mut calls) = tokio::sync::mpsc::unbounded_channel();
-    let handler = |registered: &'static str| {
-        let received = received.clone();
-        move |note: Received<Note>, batch: OutboxBatch<House>| {
-            let chosen = note.handler().map(str::to_owned);
-            received
-                .send((registered, chosen))
-                .expect("the test goes on");
-            async move { Ok(batch) }
-        }
-    };
-    let messaging = env
-        .silent()
-        .on(handler("unnamed"))
-        .on_handler("ledger", handler("ledger"))
-        .on_handler("mailer", handler("mailer"))
-        .start();
-    let mut batch = messaging.batch("ann");
-    let note = note("ann", 1);
-    for name in ["ledger", "mailer", "absent"] {
-        batch.send_for(name, "bob", &note).expect("a small message");
-    }
-    batch.send("bob", &note).expect("a small message");
-    messaging.commit(batch).await.expect("a commit");
-    for expected in [Some("ledger"), Some("mailer"), None] {
-        let (registered, chosen) = calls.recv().await.expect("a message");
-        assert_eq!(registered, expected.unwrap_or("unnamed"));
-        assert_eq!(chosen.as_deref(), expected);
-    }
-    let letter = first_dead_letter(&messaging).await;
-    assert!(
-        letter.reason.contains("handler `absent`"),
-        "{}",
-        letter.reason
-    );
-    messaging.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_partition_can_send_to_itself() {
     let env = TestEnv::new().await;
     let messaging = env.messaging().start();
