@@ -160,9 +160,12 @@ pub fn activities(ledger: &Ledger) -> ActivityRegistry {
         .register("Refuse", |_: ActivityContext, _: String| async move {
             Err("no seats".to_owned())
         })
-        .register("Pause", |_: ActivityContext, millis: String| async move {
-            tokio::time::sleep(Duration::from_millis(number(&millis)?)).await;
-            Ok(String::new())
+        .register("Pause", |ctx: ActivityContext, millis: String| async move {
+            let pause = Duration::from_millis(number(&millis)?);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => Ok(String::new()),
+                () = ctx.cancelled() => Err("cancelled".to_owned()),
+            }
         })
         .register("Book", move |ctx: ActivityContext, input: String| {
             let ledger = ledger.clone();

@@ -112,10 +112,7 @@ impl Scenario {
         let cosmos = client(&self.network, &transport);
         let provider = keep_trying(|| open_with(&cosmos, &settings.provider)).await;
         let provider = Arc::new(provider.expect("the container opens"));
-        let options = RuntimeOptions {
-            worker_node_id: Some(format!("node-{number}")),
-            ..settings.runtime.clone()
-        };
+        let options = settings.runtime.clone();
         let (activities, orchestrations) =
             (settings.activities.clone(), settings.orchestrations.clone());
         let store = provider.clone();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
-use cdb_simulation::{NodeSettings, Scenario};
+use cdb_simulation::{NodeSettings, Scenario, ScenarioNode};
 use duroxide::providers::{Provider as _, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
@@ -12,9 +12,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::{output, output_after, settings, start};
 
-/// Starts that are due in two hours, and together exceed the memory of a provider.
+/// Delayed starts, which together exceed the memory of a provider.
 const DELAYED: usize = 30;
 const DELAYED_BYTES: usize = 600 * 1024;
+
+/// Longer than a test.
+const RARELY: Duration = Duration::from_secs(1500);
 
 fn delayed_start(number: usize) -> WorkItem {
     WorkItem::StartOrchestration {
@@ -29,17 +32,21 @@ fn delayed_start(number: usize) -> WorkItem {
     }
 }
 
+/// Enqueues delayed starts through a node: more than it keeps in memory.
+async fn enqueue_delayed(node: &ScenarioNode, delay: Duration) {
+    for number in 0..DELAYED {
+        let item = delayed_start(number);
+        let enqueued = node.provider.enqueue_for_orchestrator(item, Some(delay));
+        enqueued.await.expect("the start is stored");
+    }
+}
+
 #[test]
 fn a_runtime_finds_the_starts_of_another_process_behind_many_delayed_starts() {
     Scenario::run(Emulator::builder(), async |scenario| {
         let node = scenario.node(1, &settings()).await;
         let (_, other) = scenario.client().await;
-        for number in 0..DELAYED {
-            let delay = Some(Duration::from_secs(7200));
-            let item = delayed_start(number);
-            let enqueued = node.provider.enqueue_for_orchestrator(item, delay).await;
-            enqueued.expect("the start is stored");
-        }
+        enqueue_delayed(&node, Duration::from_secs(7200)).await;
         let begun = Instant::now();
         // Larger than what is left of the memory.
         let input = "y".repeat(DELAYED_BYTES * 3 / 2);
@@ -51,6 +58,31 @@ fn a_runtime_finds_the_starts_of_another_process_behind_many_delayed_starts() {
             assert!(took < Duration::from_secs(20), "late-{number}: {took:?}");
         }
     });
+}
+
+#[test]
+fn delayed_starts_beyond_the_memory_begin_without_a_poll() {
+    Scenario::run(Emulator::builder(), async |scenario| {
+        let node = scenario.node(1, &rarely_polling(settings())).await;
+        let begun = Instant::now();
+        let delay = Duration::from_secs(120);
+        enqueue_delayed(&node, delay).await;
+        for number in 0..DELAYED {
+            let instance = format!("delayed-{number}");
+            let (_, took) = output_after(&node.client(), &instance, begun).await;
+            assert!(
+                took < delay + Duration::from_secs(20),
+                "{instance}: {took:?}"
+            );
+        }
+    });
+}
+
+/// Settings of a node that polls so rarely that it depends on what it knows.
+fn rarely_polling(mut settings: NodeSettings) -> NodeSettings {
+    settings.provider.max_poll_interval = RARELY;
+    settings.runtime.dispatcher_long_poll_timeout = RARELY;
+    settings
 }
 
 /// The times when activities begin and end, by name.
@@ -86,7 +118,7 @@ fn one_session(log: &Log, work: Duration) -> NodeSettings {
     let mut settings = NodeSettings::new(orchestrations, activities);
     settings.runtime.worker_concurrency = 2;
     settings.runtime.max_sessions_per_runtime = 1;
-    settings
+    rarely_polling(settings)
 }
 
 #[test]
@@ -108,6 +140,22 @@ fn a_session_starts_when_the_other_session_of_its_runtime_ends() {
         );
         let waited = begin.duration_since(*end);
         assert!(waited < Duration::from_secs(1), "{waited:?}");
+    });
+}
+
+#[test]
+fn an_activity_does_not_vanish_when_a_renewal_of_its_lock_fails() {
+    Scenario::run(Emulator::builder(), async |scenario| {
+        let _node = scenario.node(1, &settings()).await;
+        let (_, client) = scenario.client().await;
+        start(&client, "i", "Rest", "60").await;
+        sleep(Duration::from_secs(20)).await;
+        // The renewal after 25 s fails for a reason that the client does not retry. duroxide then
+        // cancels the activity, and ends it without a result.
+        let refused = Effect::error(403, 1028);
+        let refused = Fault::once(refused).on(OperationKind::Patch);
+        scenario.emulator().inject(refused);
+        assert_eq!(output(&client, "i").await, "60");
     });
 }
 

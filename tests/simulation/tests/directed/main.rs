@@ -22,10 +22,12 @@ fn settings() -> NodeSettings {
         .register("Echo", |_: ActivityContext, input: String| async move {
             Ok(input)
         })
-        .register("Rest", |_: ActivityContext, seconds: String| async move {
+        .register("Rest", |ctx: ActivityContext, seconds: String| async move {
             let seconds = seconds.parse().map_err(|_| "no number".to_owned())?;
-            sleep(Duration::from_secs(seconds)).await;
-            Ok(seconds.to_string())
+            tokio::select! {
+                () = sleep(Duration::from_secs(seconds)) => Ok(seconds.to_string()),
+                () = ctx.cancelled() => Err("cancelled".to_owned()),
+            }
         });
     let mut settings = NodeSettings::new(orchestrations(), activities.build());
     // Its gauges query every partition once a minute.
