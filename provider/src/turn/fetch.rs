@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cdb_client::RangeId;
 use cdb_coordination::Lockable;
 use cdb_model::Timestamp;
 use duroxide::providers::DispatcherCapabilityFilter;
@@ -83,37 +84,77 @@ pub(crate) async fn fetch(
     Ok(None)
 }
 
-/// Tries to lock an instance, and notes the result.
+/// Tries to lock an instance, and notes the result. While the physical partition of the instance
+/// does not answer polls, the dispatcher does not wait for it: other partitions have work.
 async fn attempt(
     services: &Services,
     guard: Guard<'_, Instances>,
     known: Attempt,
     request: Request<'_>,
 ) -> Result<Option<Fetched>> {
-    let verdict = match decide(services, &guard, &known, request).await {
-        Ok(verdict) => verdict,
+    let ranges = &services.queues.ranges;
+    let range = range_beside_others(services, &guard.claim.key).await;
+    if let Some(pause) = range.as_ref().and_then(|range| ranges.backoff_of(range)) {
+        guard.back_off(pause, |known| known.search(std::time::Instant::now()));
+        return Ok(None);
+    }
+    let decided = match &range {
+        Some(range) => tokio::select! {
+            decided = decide(services, &guard, &known, request) => decided,
+            // Dropping the guard releases the lock if its write arrived.
+            () = ranges.until_failing(range) => return Ok(None),
+        },
+        None => decide(services, &guard, &known, request).await,
+    };
+    match decided {
+        Ok(verdict) => conclude(services, guard, &known, verdict).await,
         Err(error) if error.is_retryable() => {
             let search = std::time::Instant::now();
             guard.back_off(UNANSWERED_BACKOFF, |known| known.search(search));
-            return Err(error);
+            Err(error)
         }
         // One instance must not block its dispatcher.
         Err(error) => {
             let instance = &guard.claim.key;
             tracing::error!(instance, %error, "cannot process an instance");
-            AttemptResult::Unfit {
-                newest: services.store.now(),
-                pinned: None,
-            }
+            let newest = services.store.now();
+            let pinned = None;
+            conclude(
+                services,
+                guard,
+                &known,
+                AttemptResult::Unfit { newest, pinned },
+            )
+            .await
         }
-    };
+    }
+}
+
+/// Returns the physical partition of an instance, if the container has several.
+async fn range_beside_others(services: &Services, instance_id: &str) -> Option<RangeId> {
+    let container = services.container();
+    // Without a list of the partitions, the request of the attempt fails by itself.
+    let ranges = container.ranges().await.ok()?;
+    if ranges.len() < 2 {
+        return None;
+    }
+    container.range_of(&instance_id.into()).await.ok().flatten()
+}
+
+/// Notes the result of an attempt.
+async fn conclude(
+    services: &Services,
+    guard: Guard<'_, Instances>,
+    known: &Attempt,
+    verdict: AttemptResult,
+) -> Result<Option<Fetched>> {
     match verdict {
         AttemptResult::Locked(turn) => {
             return hand_out::begin(services, guard, *turn).await.map(Some);
         }
-        AttemptResult::Nothing => guard.release(|slot| slot.attempt_ended(&known)),
+        AttemptResult::Nothing => guard.release(|slot| slot.attempt_ended(known)),
         AttemptResult::HeldElsewhere { recheck } => guard.back_off(HELD_BACKOFF, |slot| {
-            slot.attempt_ended(&known);
+            slot.attempt_ended(known);
             slot.set_cached(None);
             slot.exists = true;
             if recheck {
@@ -126,7 +167,7 @@ async fn attempt(
                 slot.mark_unfit(newest, pinned);
                 // A poll finds the other messages again, behind newer ones.
                 if pinned.is_none() {
-                    slot.attempt_ended(&known);
+                    slot.attempt_ended(known);
                 }
             });
         }

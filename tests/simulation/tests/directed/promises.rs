@@ -85,6 +85,9 @@ fn noting(turns: &Turns) -> NodeSettings {
                 Ok(String::new())
             }
         })
+        .register("Wait", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.schedule_wait("Go").await)
+        })
         .build();
     NodeSettings::new(orchestrations, ActivityRegistry::builder().build())
 }
@@ -121,6 +124,50 @@ fn the_other_partitions_go_on_while_one_of_fifty_is_sick() {
             let begun = turns.get(instance).expect("it has begun");
             let latency = begun.saturating_duration_since(*started);
             assert!(latency < Duration::from_secs(2), "{instance}: {latency:?}");
+        }
+    });
+}
+
+#[test]
+fn a_sick_partition_with_known_messages_delays_no_other() {
+    let emulator = Emulator::builder().physical_partitions(50);
+    Scenario::run(emulator, async |scenario| {
+        let turns = Turns::default();
+        let _node = scenario.node(1, &noting(&turns)).await;
+        let (provider, client) = scenario.client().await;
+        // The node knows of these instances, and of their messages.
+        let mut waiting = Vec::new();
+        for number in 0..1_000 {
+            let instance = format!("w-{number}");
+            if is_in(&provider, &instance, "7").await {
+                start(&client, &instance, "Wait", "").await;
+                waiting.push(instance);
+            }
+        }
+        assert!(waiting.len() > 10, "only {} instances", waiting.len());
+        sleep(Duration::from_secs(10)).await;
+        for instance in &waiting {
+            let raised = client.raise_event(instance, "Go", "").await;
+            raised.expect("the store answers");
+        }
+        let sick = Fault::always(Effect::Silence).on_partition("7");
+        let sick = sick.on_every_kind().lasting(Duration::from_secs(60));
+        scenario.emulator().inject(sick);
+        let mut started = BTreeMap::new();
+        for number in 0..100 {
+            let instance = format!("i-{number}");
+            if !is_in(&provider, &instance, "7").await {
+                start(&client, &instance, "Begin", "").await;
+                started.insert(instance, Instant::now());
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+        sleep(Duration::from_secs(60)).await;
+        let turns = turns.lock().expect("no orchestration panics");
+        for (instance, started) in &started {
+            let begun = turns.get(instance).expect("it has begun");
+            let latency = begun.saturating_duration_since(*started);
+            assert!(latency < Duration::from_secs(5), "{instance}: {latency:?}");
         }
     });
 }
