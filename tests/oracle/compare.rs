@@ -214,6 +214,11 @@ fn key(row: &Value, name: &str) -> Value {
 /// Sorts rows whose order is not guaranteed.
 pub(crate) fn as_set(rows: Vec<Value>) -> Value {
     let mut rows = rows;
-    rows.sort_by_cached_key(Value::to_string);
+    rows.sort_by_cached_key(|row| {
+        // The order of properties is not compared.
+        let mut row = row.clone();
+        row.sort_all_objects();
+        row.to_string()
+    });
     Value::Array(rows)
 }

@@ -180,13 +180,12 @@ fn report(client: &str, checks: &[Check]) -> usize {
     for check in checks {
         let Some(error) = &check.error else { continue };
         let (area, name) = (&check.area, &check.name);
-        match &check.declared {
-            Some(reason) => println!("{client}: {area}: {name}\n  declared: {reason}"),
-            None => {
-                println!("{client}: {area}: {name}\n  failed: {error}");
-                failures += 1;
-            }
-        }
+        let (word, cause) = match &check.declared {
+            Some(reason) => ("declared", reason),
+            None => ("failed", error),
+        };
+        println!("{client}: {area}: {name}\n  {word}: {cause}");
+        failures += usize::from(check.declared.is_none());
     }
     failures
 }

@@ -10,7 +10,10 @@ use std::time::Duration;
 const RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Installs the packages of a requirements file into the virtual environment `name` below `folder`.
-/// Returns its interpreter, or what is missing.
+/// Returns its interpreter.
+///
+/// # Errors
+/// What is missing.
 pub fn python(folder: &Path, name: &str, requirements: &str) -> Result<PathBuf, String> {
     let requirements = source(requirements);
     let home = folder.join(name);
@@ -35,7 +38,10 @@ pub fn python(folder: &Path, name: &str, requirements: &str) -> Result<PathBuf, 
 }
 
 /// Installs the packages that a directory locks into the directory `name` below `folder`. Returns
-/// the directory with `node_modules`, or what is missing.
+/// the directory with `node_modules`.
+///
+/// # Errors
+/// What is missing.
 pub fn javascript(folder: &Path, name: &str, from: &str) -> Result<PathBuf, String> {
     let files = ["package.json", "package-lock.json"];
     let home = folder.join(name);

@@ -11,6 +11,7 @@ mod date;
 mod integer;
 mod math;
 mod search;
+#[cfg(feature = "spatial")]
 mod spatial;
 mod string;
 mod table;

@@ -2,7 +2,12 @@
 
 use super::aggregate::Aggregate;
 use super::call::Function;
-use super::{array, date, integer, math, search, spatial, string, text_json, types};
+#[cfg(feature = "spatial")]
+use super::spatial::FUNCTIONS as SPATIAL;
+use super::{array, date, integer, math, search, string, text_json, types};
+
+#[cfg(not(feature = "spatial"))]
+const SPATIAL: &[Function] = &[];
 
 /// A function of the query language.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +24,7 @@ const FAMILIES: [&[Function]; 9] = [
     math::FUNCTIONS,
     integer::FUNCTIONS,
     date::FUNCTIONS,
-    spatial::FUNCTIONS,
+    SPATIAL,
     search::FUNCTIONS,
 ];
 
@@ -36,7 +41,9 @@ pub(in crate::sql) fn find(name: &str) -> Result<NamedFunction, String> {
     {
         return Ok(NamedFunction::Scalar(function));
     }
-    Err(format!(
-        "'{name}' is not a recognized built-in function name."
-    ))
+    Err(if upper.starts_with("ST_") && SPATIAL.is_empty() {
+        format!("'{name}' needs the feature `spatial` of cdb-emulator.")
+    } else {
+        format!("'{name}' is not a recognized built-in function name.")
+    })
 }

@@ -2,6 +2,8 @@
 
 mod functions;
 mod queries;
+#[cfg(feature = "spatial")]
+mod spatial;
 
 use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};

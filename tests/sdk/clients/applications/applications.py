@@ -4,12 +4,14 @@ Arguments: endpoint, key. Prints one JSON line per application.
 """
 
 import json
+import os
 import sys
 import warnings
 from typing import TypedDict
 
 warnings.simplefilter("ignore")
 ENDPOINT, KEY = sys.argv[1:3]
+os.environ["COSMOSDB_ENDPOINT"], os.environ["COSMOSDB_KEY"] = ENDPOINT, KEY
 
 
 class State(TypedDict):
@@ -20,19 +22,18 @@ def langgraph_checkpoint():
     from langgraph.graph import END, START, StateGraph
     from langgraph_checkpoint_cosmosdb import CosmosDBSaver
 
-    saver = CosmosDBSaver.from_conn_info(endpoint=ENDPOINT, key=KEY, database_name="graphs", container_name="checkpoints")
-    with saver as opened:
-        graph = StateGraph(State)
-        graph.add_node("add", lambda state: {"n": state["n"] + 1})
-        graph.add_edge(START, "add")
-        graph.add_edge("add", END)
-        app = graph.compile(checkpointer=opened)
-        config = {"configurable": {"thread_id": "t1"}}
-        assert app.invoke({"n": 1}, config) == {"n": 2}
-        assert app.get_state(config).values == {"n": 2}
-        assert len(list(app.get_state_history(config))) >= 2
-        opened.delete_thread("t1")
-        assert app.get_state(config).values == {}
+    saver = CosmosDBSaver(database_name="graphs", container_name="checkpoints")
+    graph = StateGraph(State)
+    graph.add_node("add", lambda state: {"n": state["n"] + 1})
+    graph.add_edge(START, "add")
+    graph.add_edge("add", END)
+    app = graph.compile(checkpointer=saver)
+    config = {"configurable": {"thread_id": "t1"}}
+    assert app.invoke({"n": 1}, config) == {"n": 2}
+    assert app.get_state(config).values == {"n": 2}
+    assert len(list(app.get_state_history(config))) >= 2
+    saver.delete_thread("t1")
+    assert app.get_state(config).values == {}
 
 
 def langchain_chat_history():
