@@ -108,16 +108,6 @@ async fn users_and_permissions_are_created_listed_replaced_and_deleted() {
         (created.status, &created.body["permissionMode"]),
         (201, &json!("Read"))
     );
-    for (name, value) in [
-        ("permissionMode", "Write"),
-        ("resource", "dbs/db/colls/none"),
-        ("id", ""),
-    ] {
-        let mut wrong = permission.clone();
-        wrong[name] = value.into();
-        let refused = send(&account, Method::POST, permissions, Some(&wrong)).await;
-        assert_eq!(refused.status, 400, "{name}");
-    }
     let renamed = json!({ "id": "v" });
     assert_eq!(
         send(&account, Method::PUT, "dbs/db/users/u", Some(&renamed))
@@ -151,16 +141,27 @@ async fn users_and_permissions_are_created_listed_replaced_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_token_allows_what_its_permission_names() {
+async fn an_invalid_permission_is_refused() {
     let account = filled().await;
-    let docs = "dbs/db/colls/c/docs";
-    let item = "dbs/db/colls/c/docs/1";
-    let new = json!({ "id": "2", "pk": "p" });
-    let self_link = send(&account, Method::GET, "dbs/db/colls/c", None)
-        .await
-        .body["_self"]
-        .clone();
-    for (permission, [read, write, feed, database]) in [
+    let user = json!({ "id": "u" });
+    send(&account, Method::POST, "dbs/db/users", Some(&user)).await;
+    let permissions = "dbs/db/users/u/permissions";
+    let permission = json!({ "id": "p", "permissionMode": "Read", "resource": "dbs/db/colls/c" });
+    for (name, value) in [
+        ("permissionMode", "Write"),
+        ("resource", "dbs/db/colls/none"),
+        ("id", ""),
+    ] {
+        let mut wrong = permission.clone();
+        wrong[name] = value.into();
+        let refused = send(&account, Method::POST, permissions, Some(&wrong)).await;
+        assert_eq!(refused.status, 400, "{name}");
+    }
+}
+
+/// Permissions, each with the status of a read, a write, a feed, and a read of the database.
+fn grants(self_link: &Value) -> [(Value, [u16; 4]); 7] {
+    [
         (
             json!({ "permissionMode": "Read", "resource": "dbs/db/colls/c" }),
             [200, 403, 200, 403],
@@ -189,7 +190,20 @@ async fn a_token_allows_what_its_permission_names() {
             json!({ "permissionMode": "Read", "resource": "dbs/db/colls/c/docs/7" }),
             [403, 403, 403, 403],
         ),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn a_token_allows_what_its_permission_names() {
+    let account = filled().await;
+    let docs = "dbs/db/colls/c/docs";
+    let item = "dbs/db/colls/c/docs/1";
+    let new = json!({ "id": "2", "pk": "p" });
+    let self_link = send(&account, Method::GET, "dbs/db/colls/c", None)
+        .await
+        .body["_self"]
+        .clone();
+    for (permission, [read, write, feed, database]) in grants(&self_link) {
         let name = permission.to_string();
         let token = token(&account, permission).await;
         let none = (IN_P, None);

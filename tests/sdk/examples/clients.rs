@@ -54,7 +54,12 @@ async fn main() -> ExitCode {
                 table.push((client, count(&checks)));
             }
             Err(reason) => {
-                eprintln!("{client}: not tested: {reason}");
+                let needs = if client == "Python" {
+                    "Python 3 with venv, and PyPI"
+                } else {
+                    "Node.js with npm, and the npm registry"
+                };
+                eprintln!("{client}: not tested: {reason}; the checks need {needs}");
                 failures += 1;
             }
         }
