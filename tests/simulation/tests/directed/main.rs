@@ -14,7 +14,7 @@ use duroxide::{
 use tokio::time::{Instant, sleep};
 
 /// The longest virtual time that a test waits for an end.
-const PATIENCE: Duration = Duration::from_secs(1800);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Returns settings of nodes that run `Hello`, `Steps`, `Rest` and `Parent`.
 fn settings() -> NodeSettings {

@@ -271,9 +271,8 @@ fn a_hundred_stuck_messages_delay_no_other() {
             assert!(took < Duration::from_secs(60), "{parent} took {took:?}");
         }
         scenario.emulator().clear_faults();
-        // The first parent started the child.
-        let (first, _) = &sound[0];
-        assert_eq!(output(&client, first).await, "child");
+        // One of the starts arrives first.
+        assert_eq!(output(&client, &target).await, "child");
     });
 }
 
