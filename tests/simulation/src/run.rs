@@ -135,7 +135,8 @@ async fn simulate(
     });
     let overtime = OVERTIME[0] + OVERTIME[1].min(config.time * 3);
     let longest = config.time + profile.node.retention + overtime;
-    let judged = timeout(longest, live(config, &cluster, faults)).await;
+    let living = Box::pin(live(config, &cluster, faults));
+    let judged = timeout(longest, living).await;
     let problems = match judged {
         Ok(judged) => {
             let (orchestrations, problems) = judged?;
@@ -183,7 +184,7 @@ async fn live(
         wave: profile.wave,
         delays: (profile.weather == Weather::Calm).then_some(delays),
     };
-    let seen = caller.work(&plan).await;
+    let seen = Box::pin(caller.work(&plan)).await;
     suffering.await.map_err(|error| error.to_string())?;
     network.heal();
     cluster.healthy().await;

@@ -179,16 +179,16 @@ impl Caller {
     /// them would take all workers.
     async fn long(&self, seed: u64, lateness: &Lateness, until: Instant) -> Seen {
         let mut random = Random::new(seed, "long");
-        let (mut seen, mut number) = (Seen::default(), 0);
+        let (mut all, mut number) = (Seen::default(), 0);
         while Instant::now() < until {
             let kind = LONG_KINDS[number % LONG_KINDS.len()];
             let job = Job { number, kind };
-            seen.add(self.clone().follow(job, lateness.clone()).await);
+            all.add(self.clone().follow(job, lateness.clone()).await);
             number += 1;
             let pause = random.duration(Duration::from_secs(1)..LONGEST_REST);
             sleep_until(until.min(Instant::now() + pause)).await;
         }
-        seen
+        all
     }
 
     /// Follows an orchestration and judges its history at once, before retention deletes it.

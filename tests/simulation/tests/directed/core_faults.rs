@@ -131,14 +131,14 @@ fn a_session_starts_when_the_other_session_of_its_runtime_ends() {
         start(&node.client(), "i", "Both", "").await;
         assert_eq!(output(&node.client(), "i").await, "both");
         let log = log.lock().expect("no activity panics");
-        let [_, (ended, end), (begun, begin), _] = &log[..] else {
+        let [_, (first, ended), (second, begun), _] = &log[..] else {
             panic!("{log:?}");
         };
         assert!(
-            ended.ends_with("ends") && begun.ends_with("begins"),
+            first.ends_with("ends") && second.ends_with("begins"),
             "{log:?}"
         );
-        let waited = begin.duration_since(*end);
+        let waited = begun.duration_since(*ended);
         assert!(waited < Duration::from_secs(1), "{waited:?}");
     });
 }

@@ -211,8 +211,8 @@ async fn backlog(scenario: &Scenario, client: &Client, name: &str, count: u32) -
     cost
 }
 
-fn member(number: u32) -> Option<MembershipConfig> {
-    Some(MembershipConfig::named(format!("node-{number}")))
+fn member(number: u32) -> MembershipConfig {
+    MembershipConfig::named(format!("node-{number}"))
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn fifty_idle_runtimes_cost_one_poll_per_second_and_partition() {
         let mut nodes = Vec::new();
         for number in 0..50 {
             let mut settings = settings();
-            settings.provider.membership = member(number);
+            settings.provider.membership = Some(member(number));
             nodes.push(scenario.node(number, &settings).await);
         }
         sleep(Duration::from_secs(20)).await;
@@ -370,14 +370,14 @@ fn the_work_of_a_killed_member_goes_on_two_seconds_after_its_detection() {
     Scenario::run(Emulator::builder(), async |scenario| {
         let turns = Turns::default();
         let mut settings = killed_once(&turns);
-        settings.provider.membership = member(1);
+        settings.provider.membership = Some(member(1));
         let first = scenario.node(1, &settings).await;
         let (_, client) = scenario.client().await;
         for number in 0..2 {
             start(&client, &format!("i-{number}"), "Work", "").await;
         }
         sleep(Duration::from_secs(5)).await;
-        settings.provider.membership = member(2);
+        settings.provider.membership = Some(member(2));
         let _second = scenario.node(2, &settings).await;
         sleep(Duration::from_secs(20)).await;
         turns.lock().expect("no activity panics").clear();
