@@ -106,7 +106,7 @@ impl CosmosDBProvider {
     /// use serde::{Deserialize, Serialize};
     ///
     /// #[derive(Document, Serialize, Deserialize)]
-    /// #[document(type = "order", id = "{instanceId}:order")]
+    /// #[document(type = "order", id = "{instance_id}:order")]
     /// struct Order {
     ///     #[document(partition_key)]
     ///     #[serde(rename = "instanceId")]
