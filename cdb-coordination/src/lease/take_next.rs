@@ -136,7 +136,10 @@ where
         loop {
             let expected = self.contention.unreadable();
             let asked = window.saturating_add(expected);
-            let run = self.container.query(top(query.clone(), asked)).row_by_row();
+            let run = self
+                .container
+                .query(limited(query.clone(), asked))
+                .row_by_row();
             let found = match range {
                 Some(range) => run.in_range(range).all().await?,
                 None => run.all().await?,
@@ -228,7 +231,7 @@ fn window(wanted: usize, width: usize) -> usize {
     wanted.saturating_mul(width).min(WINDOW.max(wanted))
 }
 
-fn top<D: Queryable>(query: Query<D>, rows: usize) -> Query<D> {
+fn limited<D: Queryable>(query: Query<D>, rows: usize) -> Query<D> {
     query.limit(u32::try_from(rows).unwrap_or(u32::MAX))
 }
 

@@ -138,7 +138,10 @@ fn read(
 }
 
 /// Returns the physical partition of a partition key.
-fn range_of_key<'a>(container: &'a Container, key: &[Option<Value>]) -> Vec<&'a PhysicalRange> {
+pub(super) fn range_of_key<'a>(
+    container: &'a Container,
+    key: &[Option<Value>],
+) -> Vec<&'a PhysicalRange> {
     let epk = container.epk(key);
     container.range_of(&epk).into_iter().collect()
 }

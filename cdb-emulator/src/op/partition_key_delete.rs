@@ -2,7 +2,7 @@
 //! they are gone when the request returns.
 
 use super::access::Access;
-use super::item::partition_key;
+use super::item::{partition_key, range_of_key};
 use super::target::container;
 use super::write::OperationContext;
 use crate::clock::now_secs;
@@ -23,10 +23,7 @@ pub(super) fn delete(
     let savepoint = connection.savepoint()?;
     let container = container(&savepoint, request, (db, coll))?;
     let partition_key = partition_key(&request.headers, &container)?;
-    let ranges = container
-        .range_of(&container.epk(&partition_key))
-        .into_iter()
-        .collect();
+    let ranges = range_of_key(&container, &partition_key);
     let access = Access::write(service, &savepoint, request, &container, ranges)?;
     let lsn = version::next_lsn(&savepoint)?;
     let context = OperationContext {

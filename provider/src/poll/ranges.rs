@@ -43,22 +43,19 @@ impl Ranges {
         ranges
     }
 
-    /// Returns the rest of the backoff of a range that did not answer the last poll.
-    pub(crate) fn backoff_of(&self, range: &RangeId) -> Option<Duration> {
-        let failing = lock(&self.failing);
-        let retry_at = failing.get(range)?.retry_at;
-        let rest = retry_at.saturating_duration_since(Instant::now());
-        (!rest.is_zero()).then_some(rest)
+    /// Returns the rest of the backoff of a range, while other ranges answer. `ranges` are all
+    /// ranges of the container.
+    pub(crate) fn backoff_of(&self, range: &RangeId, ranges: Vec<RangeId>) -> Option<Duration> {
+        if self.available(ranges).contains(range) {
+            return None;
+        }
+        let retry_at = lock(&self.failing).get(range)?.retry_at;
+        Some(retry_at.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits until polls of a range fail. Never returns for a range that answers.
-    pub(crate) async fn until_failing(&self, range: &RangeId) {
-        loop {
-            tokio::time::sleep(FIRST).await;
-            if self.backoff_of(range).is_some() {
-                return;
-            }
-        }
+    /// Whether every range answered its last poll.
+    pub(crate) fn all_answer(&self) -> bool {
+        lock(&self.failing).is_empty()
     }
 
     /// Awaits the answer of a range, and notes whether the range answered. If `others` are waiting

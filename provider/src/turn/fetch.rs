@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use cdb_client::RangeId;
 use cdb_coordination::Lockable;
 use cdb_model::Timestamp;
 use duroxide::providers::DispatcherCapabilityFilter;
@@ -24,6 +23,9 @@ use crate::store::Store;
 const HELD_BACKOFF: Duration = Duration::from_millis(100);
 /// The backoff of an instance after the service did not answer.
 const UNANSWERED_BACKOFF: Duration = Duration::from_secs(1);
+
+/// The interval at which a waiting dispatcher looks whether the partition of its instance answers.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The request of one dispatcher.
 #[derive(Clone, Copy, Debug)]
@@ -92,19 +94,14 @@ async fn attempt(
     known: Attempt,
     request: Request<'_>,
 ) -> Result<Option<Fetched>> {
-    let ranges = &services.queues.ranges;
-    let range = range_beside_others(services, &guard.claim.key).await;
-    if let Some(pause) = range.as_ref().and_then(|range| ranges.backoff_of(range)) {
+    if let Some(pause) = backoff_of_partition(services, &guard.claim.key).await {
         guard.back_off(pause, |known| known.search(std::time::Instant::now()));
         return Ok(None);
     }
-    let decided = match &range {
-        Some(range) => tokio::select! {
-            decided = decide(services, &guard, &known, request) => decided,
-            // Dropping the guard releases the lock if its write arrived.
-            () = ranges.until_failing(range) => return Ok(None),
-        },
-        None => decide(services, &guard, &known, request).await,
+    let decided = tokio::select! {
+        decided = decide(services, &guard, &known, request) => decided,
+        // Dropping the guard releases the lock if its write arrived.
+        () = partition_fails(services, &guard.claim.key) => return Ok(None),
     };
     match decided {
         Ok(verdict) => conclude(services, guard, &known, verdict).await,
@@ -130,15 +127,26 @@ async fn attempt(
     }
 }
 
-/// Returns the physical partition of an instance, if the container has several.
-async fn range_beside_others(services: &Services, instance_id: &str) -> Option<RangeId> {
-    let container = services.container();
-    // Without a list of the partitions, the request of the attempt fails by itself.
-    let ranges = container.ranges().await.ok()?;
-    if ranges.len() < 2 {
+/// Returns the rest of the backoff of an instance's physical partition, while others answer.
+async fn backoff_of_partition(services: &Services, instance_id: &str) -> Option<Duration> {
+    let state = &services.queues.ranges;
+    if state.all_answer() {
         return None;
     }
-    container.range_of(&instance_id.into()).await.ok().flatten()
+    let container = services.container();
+    // Without a list of the partitions, the request of the attempt fails by itself.
+    let range = container.range_of(&instance_id.into()).await.ok()??;
+    state.backoff_of(&range, container.ranges().await.ok()?)
+}
+
+/// Waits until polls of an instance's physical partition fail while others answer.
+async fn partition_fails(services: &Services, instance_id: &str) {
+    loop {
+        tokio::time::sleep(PATIENCE).await;
+        if backoff_of_partition(services, instance_id).await.is_some() {
+            return;
+        }
+    }
 }
 
 /// Notes the result of an attempt.

@@ -29,7 +29,7 @@ pub(super) struct Removal {
 struct ForeignType {
     /// The value of the discriminator; `None` for documents without it.
     name: Option<String>,
-    /// The removed indexes of which a document of this type has the paths.
+    /// The removed indexes with a path that a document of this type has.
     indexes: Vec<String>,
 }
 
@@ -142,7 +142,7 @@ impl ForeignType {
     }
 }
 
-/// Returns the indexes of which the document has a path.
+/// Returns the indexes with a path that the document has.
 fn present(indexes: &[String], document: &Value) -> Vec<String> {
     let is_present = |index: &&String| {
         let paths = index.trim_matches(['(', ')']).split(", ");
