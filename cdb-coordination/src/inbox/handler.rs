@@ -40,7 +40,7 @@ impl<M> Received<M> {
 /// The result of a handler: the batch with its effect, or the failure.
 pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
 
-/// The failure of a handler. Any error converts into a temporary failure with `?`.
+/// The failure of a handler. Any error and any text converts into a temporary failure with `?`.
 ///
 /// ```
 /// use cdb_coordination::Failed;
@@ -49,10 +49,12 @@ pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
 /// fn cents(text: &str) -> Result<u64, Failed> {
 ///     match text.parse()? { // an error is a temporary failure
 ///         0 => Err(Failed::permanently("there is nothing to pay")), // a dead letter at once
+///         1 => Err(format!("the fee of {text} cent is unknown"))?, // so is a text
 ///         cents => Ok(cents),
 ///     }
 /// }
 /// assert_eq!(cents("0"), Err(Failed::permanently("there is nothing to pay")));
+/// assert_eq!(cents("1"), Err(Failed::temporarily("the fee of 1 cent is unknown")));
 /// assert_eq!(cents("x"), Err(Failed::temporarily("invalid digit found in string")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +91,10 @@ impl Failed {
     }
 }
 
-impl<E: std::error::Error> From<E> for Failed {
+/// What `?` accepts elsewhere: any error, a text, a boxed error.
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for Failed {
     fn from(error: E) -> Self {
-        Self::temporarily(error.to_string())
+        Self::temporarily(error.into().to_string())
     }
 }
 
