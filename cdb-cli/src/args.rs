@@ -23,13 +23,17 @@ use crate::command::queues::QueuesArgs;
 #[command(name = "cdb", version)]
 pub(crate) struct Args {
     /// Print the answer as one JSON value
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value exists, until the command ends"
+)]
 pub(crate) enum Command {
     /// Print, compare or replace the container's indexing policy
     Policy(PolicyArgs),

@@ -1,17 +1,19 @@
 //! The command for one container type: reads arguments, runs a subcommand, returns an exit code.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::process::ExitCode;
 
 use cdb_model::{Container, Query, Queryable};
 use cdb_provider::coordination::MessagingConfig;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Args, Command};
+use crate::color::Terminal;
 use crate::command;
+use crate::examples;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
@@ -60,15 +62,23 @@ impl<C: Container> Cli<C> {
         self
     }
 
-    /// Runs with the arguments of this process and writes to its standard streams.
+    /// Runs with the arguments of this process and writes to its standard streams. Variables that
+    /// the environment lacks are read from the file `.env` of the working directory or a parent.
     pub fn run(self) -> ExitCode {
+        match dotenvy::dotenv() {
+            Err(error) if !error.not_found() => {
+                eprintln!("cdb: the file `.env` cannot be read: {error}");
+                return Exit::Usage.into();
+            }
+            _ => {}
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build();
         match runtime {
             Ok(runtime) => {
                 let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
-                let terminal = err.is_terminal();
+                let terminal = Terminal::of_process();
                 let arguments = std::env::args_os();
                 runtime
                     .block_on(self.run_on(arguments, &mut out, &mut err, terminal))
@@ -89,7 +99,7 @@ impl<C: Container> Cli<C> {
         out: &mut (dyn Write + Send),
         err: &mut (dyn Write + Send),
     ) -> Exit {
-        self.run_on(arguments, out, err, false).await
+        self.run_on(arguments, out, err, Terminal::default()).await
     }
 
     async fn run_on(
@@ -97,22 +107,23 @@ impl<C: Container> Cli<C> {
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
         out: &mut (dyn Write + Send),
         err: &mut (dyn Write + Send),
-        terminal: bool,
+        terminal: Terminal,
     ) -> Exit {
         let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
         let program = program(arguments.first());
-        let args = match Args::try_parse_from(arguments) {
+        let mut command = examples::add_to(Args::command(), &program);
+        let parsed = command.try_get_matches_from_mut(arguments);
+        let args = match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
             Ok(args) => args,
-            Err(error) => return show_usage(&error, out, err),
+            Err(error) => return show_usage(&error.format(&mut command), out, err),
         };
         let mut console = Console::new(out, err, args.json, terminal, &program);
         match Box::pin(self.dispatch(args.command, &mut console)).await {
             Ok(exit) => exit,
             Err(failure) => {
                 if !failure.message.is_empty() {
-                    let text = failure.text(&program);
                     // Standard error itself failed: there is no other stream for this error.
-                    let _ = console.remark(&format!("{program}: {text}"));
+                    let _ = console.failure(&failure);
                 }
                 failure.exit
             }

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use cdb_provider::documents::Status;
 use clap::Args;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Console, short, table};
+use crate::output::{Console, counted, short, table};
 use crate::view::instances::Row;
 
 /// The options `--yes` and `--dry-run`.
@@ -37,48 +36,39 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(action: &'static str, instances: Vec<Row>) -> Self {
+    /// A plan for `count` instances that lists `instances`, all or the first of them.
+    pub(crate) fn new(action: &'static str, count: u64, instances: Vec<Row>) -> Self {
         Self {
             action,
-            count: instances.len() as u64,
+            count,
             instances,
         }
     }
 
-    /// Returns the id of a running instance of the plan, if there is one.
-    pub(crate) fn running(&self) -> Option<&str> {
-        let mut rows = self.instances.iter();
-        let row = rows.find(|row| row.status == Status::Running)?;
-        Some(&row.id)
-    }
-
-    /// A plan for `count` instances that lists only `some` of them.
-    pub(crate) fn of_many(action: &'static str, count: u64, some: Vec<Row>) -> Self {
-        Self {
-            action,
-            count,
-            instances: some,
-        }
+    /// The listed instances.
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.instances
     }
 }
 
 impl Confirmation {
-    /// Returns `None` when `--yes` was given. Otherwise shows the plan and returns the exit code;
-    /// an empty plan needs no confirmation.
+    /// Whether `--yes` was not given, so that the command shows its plan.
+    pub(crate) fn is_missing(&self) -> bool {
+        !self.yes
+    }
+
+    /// Shows the plan and returns the exit code. An empty plan needs no confirmation.
     ///
     /// # Errors
-    /// When the plan is not empty and neither `--yes` nor `--dry-run` was given.
-    pub(crate) fn stop_unless_given<P: Planned>(
+    /// When the plan is not empty and `--dry-run` was not given.
+    pub(crate) fn stop<P: Planned>(
         &self,
         plan: &P,
         console: &mut Console<'_>,
-    ) -> Result<Option<Exit>, Failure> {
-        if self.yes {
-            return Ok(None);
-        }
+    ) -> Result<Exit, Failure> {
         console.answer(plan)?;
         if self.dry_run || plan.count() == 0 {
-            return Ok(Some(Exit::Ok));
+            return Ok(Exit::Ok);
         }
         Err(Failure::usage(
             "nothing was changed; pass --yes to make the change, or --dry-run to see the plan only",
@@ -94,7 +84,8 @@ impl Planned for Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "would {} {} instance(s)", self.action, self.count)?;
+        let what = counted(self.count, "instance");
+        writeln!(f, "would {} {what}", self.action)?;
         let cells = |row: &Row| {
             vec![
                 row.status.to_string(),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use cdb_client::ErrorKind;
 use duroxide::ClientError;
 use duroxide::providers::ProviderError;
+use serde::Serialize;
 
 use crate::causes::with_causes;
 use crate::remedy;
@@ -63,6 +64,17 @@ impl Failure {
         }
     }
 
+    /// Returns the failure as JSON in one line, for a user who calls the command `program`.
+    pub(crate) fn json(&self, program: &str) -> String {
+        let remedy = |remedy| remedy::for_program(remedy, program);
+        let json = FailureJson {
+            error: &self.message,
+            remedy: self.remedy.map(remedy),
+            exit_code: self.exit as u8,
+        };
+        serde_json::to_string(&json).expect("strings and a number")
+    }
+
     /// Returns the message and the remedy, for a user who calls the command `program`.
     pub(crate) fn text(&self, program: &str) -> String {
         match &self.remedy {
@@ -70,6 +82,16 @@ impl Failure {
             None => self.message.clone(),
         }
     }
+}
+
+/// The form of a failure with `--json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FailureJson<'a> {
+    error: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+    exit_code: u8,
 }
 
 impl fmt::Display for Failure {

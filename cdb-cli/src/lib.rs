@@ -38,6 +38,7 @@
 mod args;
 mod causes;
 mod cli;
+mod color;
 mod command;
 mod confirm;
 mod connection;
@@ -46,6 +47,7 @@ mod dashboard;
 mod dead_letter_id;
 mod dead_letters;
 mod doctor;
+mod examples;
 mod exit;
 mod format;
 mod message_dead_letters;

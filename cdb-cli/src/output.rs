@@ -7,6 +7,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::color::{self, Terminal};
 use crate::exit::Failure;
 
 /// The two streams of a run, and the form of its answers.
@@ -14,8 +15,7 @@ pub(crate) struct Console<'a> {
     pub out: &'a mut (dyn Write + Send),
     pub err: &'a mut (dyn Write + Send),
     pub json: bool,
-    /// Whether progress overwrites its own line.
-    pub terminal: bool,
+    terminal: Terminal,
     /// The name by which the program was called.
     pub program: &'a str,
     /// The text of the current progress line.
@@ -27,7 +27,7 @@ impl<'a> Console<'a> {
         out: &'a mut (dyn Write + Send),
         err: &'a mut (dyn Write + Send),
         json: bool,
-        terminal: bool,
+        terminal: Terminal,
         program: &'a str,
     ) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<'a> Console<'a> {
     ) -> Result<(), Failure> {
         self.end_progress()?;
         if !self.json {
-            return self.text(&answer.to_string());
+            return self.shown(&answer.to_string());
         }
         let json = serde_json::to_string_pretty(answer)
             .map_err(|error| Failure::service(format!("the answer cannot be written: {error}")))?;
@@ -63,9 +63,36 @@ impl<'a> Console<'a> {
             })?;
             self.text(&json)?;
         } else {
-            self.text(&answer.to_string())?;
+            self.shown(&answer.to_string())?;
         }
         self.flush()
+    }
+
+    /// Writes an answer as text, on a terminal with colors.
+    fn shown(&mut self, text: &str) -> Result<(), Failure> {
+        let text = sanitized(text.trim_end());
+        let text = if self.terminal.color_out {
+            Cow::Owned(color::answer(&text))
+        } else {
+            text
+        };
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    /// Writes the failure of the command to standard error, as text or, with `--json`, as JSON.
+    pub(crate) fn failure(&mut self, failure: &Failure) -> io::Result<()> {
+        self.end_progress()?;
+        if self.json {
+            return writeln!(self.err, "{}", failure.json(self.program));
+        }
+        let program = format!("{}:", self.program);
+        let program = if self.terminal.color_err {
+            color::error(&program)
+        } else {
+            program
+        };
+        let text = failure.text(self.program);
+        writeln!(self.err, "{program} {}", sanitized(&text))
     }
 
     /// Writes a text and a line break to standard output.
@@ -90,7 +117,7 @@ impl<'a> Console<'a> {
         if text == self.progress {
             return Ok(());
         }
-        if self.terminal {
+        if self.terminal.overwrites {
             // `\x1b[K` erases the rest of a longer previous text.
             write!(self.err, "\r{text}\x1b[K")?;
         } else {
@@ -101,7 +128,7 @@ impl<'a> Console<'a> {
     }
 
     fn end_progress(&mut self) -> io::Result<()> {
-        if self.terminal && !self.progress.is_empty() {
+        if self.terminal.overwrites && !self.progress.is_empty() {
             writeln!(self.err)?;
         }
         self.progress.clear();
@@ -139,6 +166,12 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         text.push_str(&line(&mut row.iter().map(String::as_str)));
     }
     text
+}
+
+/// Returns a number and the noun that it counts: `1 instance`, `2 instances`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// Replaces control characters other than line breaks: ids and error texts are untrusted input.
@@ -189,7 +222,11 @@ mod tests {
     #[test]
     fn progress_on_a_terminal_overwrites_its_line_and_ends_before_the_answer() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut console = Console::new(&mut out, &mut err, false, true, "cdb");
+        let terminal = Terminal {
+            overwrites: true,
+            ..Terminal::default()
+        };
+        let mut console = Console::new(&mut out, &mut err, false, terminal, "cdb");
         console.progress("1 %".to_owned()).unwrap();
         console.progress("1 %".to_owned()).unwrap();
         console.progress("2 %".to_owned()).unwrap();

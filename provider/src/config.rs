@@ -418,6 +418,56 @@ mod tests {
         }
     }
 
+    /// A changed default is a change for users: name it in CHANGELOG.md, and on the page
+    /// `docs/moving-from-duroxide-cdb.md` if `duroxide-cdb` has the setting.
+    #[test]
+    fn default_values() {
+        let membership = MembershipConfig::named("worker-1");
+        expect_test::expect![[r#"
+            (
+                CosmosDBProviderConfig {
+                    endpoint: "<no endpoint>",
+                    key: "<redacted>",
+                    database: "duroxide",
+                    container: "duroxide",
+                    orch_concurrency: 1,
+                    worker_concurrency: 1,
+                    reconciler_interval: 2s,
+                    reconciler_age_threshold: 2s,
+                    delivery_retry: RetryPolicy {
+                        first_delay: 1s,
+                        longest_delay: 300s,
+                        max_attempts: 10,
+                    },
+                    long_polling: true,
+                    min_poll_interval: 50ms,
+                    max_poll_interval: 1s,
+                    history_cache_bytes: 67108864,
+                    membership: None,
+                    retention: None,
+                    max_value_bytes: 33554432,
+                    max_turn_bytes: 268435456,
+                    max_history_bytes: 536870912,
+                    orphan_age: 600s,
+                    unclaimed_age: 86400s,
+                    bootstrap: CreateIfMissing,
+                    credential: None,
+                    accept_invalid_certificates_on_loopback: false,
+                    preferred_regions: [],
+                    index_timeout: 600s,
+                    max_connections: 512,
+                    ..
+                },
+                MembershipConfig {
+                    group: "cdb:members",
+                    member: "worker-1",
+                    heartbeat: 3s,
+                },
+            )
+        "#]]
+        .assert_debug_eq(&(CosmosDBProviderConfig::default(), membership));
+    }
+
     const KEY: &str =
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 

@@ -13,7 +13,7 @@ use crate::dead_letters::{Action, DeadLetterSources, FoundDeadLetter, PageStart}
 use crate::exit::{Exit, Failure};
 use crate::message_dead_letters::Outcome;
 use crate::model::Model;
-use crate::output::Console;
+use crate::output::{Console, counted};
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList, Row, dead_letter_table};
 
 /// The number of names per page, and of dead letters between two progress reports.
@@ -131,8 +131,8 @@ impl Chosen {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let plan = self.which.plan(dead_letters, action).await?;
-        if let Some(exit) = self.confirmation.stop_unless_given(&plan, console)? {
-            return Ok(exit);
+        if self.confirmation.is_missing() {
+            return self.confirmation.stop(&plan, console);
         }
         let names = if self.which.all {
             all(dead_letters).await?
@@ -212,7 +212,8 @@ impl Planned for Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "would {} {} dead letter(s)", self.action, self.count)?;
+        let what = counted(self.count, "dead letter");
+        writeln!(f, "would {} {what}", self.action)?;
         if self.dead_letters.is_empty() {
             return Ok(());
         }
@@ -222,7 +223,8 @@ impl fmt::Display for Plan {
 
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} dead letter(s)", self.action, self.dead_letters)?;
+        let what = counted(self.dead_letters, "dead letter");
+        write!(f, "{} {what}", self.action)?;
         if self.gone > 0 {
             write!(f, "; {} no longer existed", self.gone)?;
         }

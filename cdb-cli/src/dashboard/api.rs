@@ -89,7 +89,10 @@ pub(super) async fn instances(
             .into_iter()
             .collect(),
         parent: non_empty(filters.parent),
-        text: non_empty(filters.text),
+        unindexed: instances::UnindexedFilter {
+            text: non_empty(filters.text),
+            ..instances::UnindexedFilter::default()
+        },
         ..instances::ListFilter::default()
     };
     let rows = filters.limit.unwrap_or(50).clamp(1, MAX_ROWS);

@@ -14,6 +14,7 @@ use cdb_provider::documents::{
 use super::finding::Finding;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
+use crate::output::counted;
 use crate::time::span;
 use crate::view::detail::locked_until;
 use crate::view::{members, queues};
@@ -104,7 +105,7 @@ fn late_slots(slots: &[queues::Slot]) -> String {
     let shown = late.iter().take(16).map(String::as_str);
     let shown = shown.collect::<Vec<_>>().join(", ");
     let more = if late.len() > 16 { ", …" } else { "" };
-    format!("{} slot(s): {shown}{more}", late.len())
+    format!("{}: {shown}{more}", counted(late.len() as u64, "slot"))
 }
 
 pub(super) fn dead_letters(count: u64) -> Finding {
@@ -113,7 +114,10 @@ pub(super) fn dead_letters(count: u64) -> Finding {
     }
     Finding::problem(
         "deadletters",
-        format!("{count} message(s) are dead letters; their receivers never get them"),
+        format!(
+            "{}, which the receivers never get",
+            counted(count, "dead letter")
+        ),
         "run {cdb} deadletters list for the reasons, fix the cause, then run {cdb} deadletters redrive",
     )
 }

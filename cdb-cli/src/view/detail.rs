@@ -18,7 +18,7 @@ use super::waits::{self, Wait};
 use super::work_item::{describe, shown};
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
-use crate::output::short;
+use crate::output::{counted, short};
 use crate::time::{span, utc};
 
 /// The number of earlier executions that the text form lists.
@@ -315,8 +315,8 @@ impl Detail {
             let age = span(self.now.since(outgoing.created_at));
             write!(
                 f,
-                "outgoing: {} message(s) to {}, undelivered for {age}",
-                outgoing.messages,
+                "outgoing: {} to {}, undelivered for {age}",
+                counted(outgoing.messages as u64, "message"),
                 short(&outgoing.target, 120)
             )?;
             fetched(f, outgoing.attempts)?;

@@ -11,7 +11,7 @@ use crate::exit::Failure;
 use crate::output::{short, table};
 use crate::time::utc;
 
-/// The number of instances that a text search reads before it returns what it found.
+/// The number of instances that a filter without an index reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;
 
 /// The filters of a list.
@@ -21,10 +21,22 @@ pub(crate) struct ListFilter {
     pub statuses: Vec<Status>,
     /// The parent instance.
     pub parent: Option<String>,
+    /// Whether only instances without a parent are accepted.
+    pub roots: bool,
     pub created_after: Option<Timestamp>,
     pub created_before: Option<Timestamp>,
-    /// A text in the id or the orchestration's name. No index serves it, so the command tests each
-    /// instance that the other filters return.
+    pub ended_before: Option<Timestamp>,
+    pub unindexed: UnindexedFilter,
+}
+
+/// The filters that no index serves. The command tests each instance that the other filters return.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnindexedFilter {
+    /// The name of the orchestration.
+    pub orchestration: Option<String>,
+    /// The version of the orchestration.
+    pub version: Option<String>,
+    /// A text in the id or the orchestration's name.
     pub text: Option<String>,
 }
 
@@ -87,13 +99,31 @@ impl ListFilter {
         if let Some(before) = self.created_before {
             filter = filter & Instance::CREATED_AT.le(before);
         }
+        if let Some(before) = self.ended_before {
+            filter = filter & Instance::COMPLETED_AT.lt(before);
+        }
+        if self.roots {
+            filter = filter
+                & (Instance::PARENT_INSTANCE_ID.is_null()
+                    | !Instance::PARENT_INSTANCE_ID.is_defined());
+        }
         filter
     }
+}
 
+impl UnindexedFilter {
     fn matches(&self, instance: &Instance) -> bool {
-        self.text.as_ref().is_none_or(|text| {
-            instance.instance_id.contains(&**text) || instance.orchestration_name.contains(&**text)
-        })
+        let (name, id) = (&*instance.orchestration_name, &*instance.instance_id);
+        let has = |text: &String| id.contains(&**text) || name.contains(&**text);
+        let version = instance.orchestration_version.as_ref();
+        self.orchestration
+            .as_ref()
+            .is_none_or(|wanted| wanted == name)
+            && self
+                .version
+                .as_ref()
+                .is_none_or(|wanted| Some(wanted) == version)
+            && self.text.as_ref().is_none_or(has)
     }
 }
 
@@ -118,7 +148,10 @@ pub(crate) async fn list(
             .await?;
         examined += page.rows.len();
         let read = page.rows.into_iter().map(|stored| stored.document);
-        instances.extend(read.filter(|one| filter.matches(one)).map(Row::of));
+        instances.extend(
+            read.filter(|one| filter.unindexed.matches(one))
+                .map(Row::of),
+        );
         from = page.next;
         if from.is_none() || instances.len() >= rows || examined >= MOST_EXAMINED {
             let next = from;

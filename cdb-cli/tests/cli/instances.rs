@@ -250,6 +250,17 @@ async fn an_ended_instance_cannot_be_cancelled_and_receives_no_event() {
 }
 
 #[tokio::test]
+async fn an_error_is_json_under_json() {
+    let account = Account::start().await;
+    let run = account
+        .cdb(&["instances", "show", "missing", "--json"])
+        .await;
+    let error: serde_json::Value = serde_json::from_str(&run.err).expect("JSON");
+    assert_eq!(error["error"], "instance `missing` does not exist");
+    assert_eq!(error["exitCode"], 1);
+}
+
+#[tokio::test]
 async fn an_empty_plan_needs_no_confirmation() {
     let account = Account::start().await;
     for command in [

@@ -20,4 +20,5 @@ mod orchestration;
 mod policy;
 mod queues;
 mod schema;
+mod selection;
 mod shop;

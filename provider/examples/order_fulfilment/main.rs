@@ -31,6 +31,7 @@ async fn main() -> Result<(), Failure> {
     let path = std::env::args().nth(1).unwrap_or_else(|| ORDERS.to_owned());
     let orders = read_orders(&path)?;
     let emulator = Emulator::start().await?;
+    dotenvy::dotenv().ok(); // variables of a file `.env`
     let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
     println!("account {}", config.endpoint);
     let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);

@@ -2,42 +2,37 @@
 //! only shows its plan.
 
 use std::fmt;
-use std::time::Duration;
 
-use cdb_model::{Filter, Query, Timestamp};
-use cdb_provider::documents::{Instance, Status};
+use cdb_provider::documents::Status;
 use clap::Args;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, PruneOptions, PruneResult};
-use futures::try_join;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
-use crate::confirm::{Confirmation, Plan};
+use super::chosen::Chosen;
+use super::select::State;
+use crate::confirm::Confirmation;
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
-use crate::output::Console;
-use crate::time::parse_span;
+use crate::output::{Console, counted};
 use crate::view::instances::Row;
 use crate::view::waits;
-
-/// The number of instances that a plan for `--ended-before` lists.
-const LISTED: u32 = 10;
 
 /// The action in the answer of `cancel`.
 const CANCELLED: &str = "cancelled";
 
-/// The number of instances per bulk deletion, after which progress is reported.
-const BATCH: u32 = 100;
+/// The number of cancellations that are sent at the same time.
+const CONCURRENT: usize = 16;
 
 #[derive(Debug, Args)]
 pub(super) struct Cancel {
-    /// Instance ids
-    #[arg(required = true)]
-    instances: Vec<String>,
     /// Reason, which the orchestration receives
     #[arg(long, value_name = "TEXT", default_value = "cancelled by an operator")]
     reason: String,
     #[command(flatten)]
     confirmation: Confirmation,
+    #[command(flatten)]
+    chosen: Chosen,
 }
 
 #[derive(Debug, Args)]
@@ -54,37 +49,26 @@ pub(super) struct Raise {
     queue: bool,
 }
 
-/// Instances by id, or by the time of their end.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-struct Chosen {
-    /// Instance ids
-    instances: Vec<String>,
-    /// All instances that ended longer ago than this: 24h, 30d
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
-    ended_before: Option<Duration>,
-}
-
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    #[command(flatten)]
-    chosen: Chosen,
     /// Delete running instances too; the result of a running activity is discarded
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     confirmation: Confirmation,
+    #[command(flatten)]
+    chosen: Chosen,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Prune {
-    #[command(flatten)]
-    chosen: Chosen,
     /// Number of newest executions to keep; the current execution is always kept
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     keep: u32,
     #[command(flatten)]
     confirmation: Confirmation,
+    #[command(flatten)]
+    chosen: Chosen,
 }
 
 /// The result of a command, in numbers.
@@ -104,25 +88,34 @@ impl Cancel {
         orchestrations: &Orchestrations,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let mut rows = Vec::new();
-        for id in &self.instances {
-            rows.push(Row::of(orchestrations.running(id).await?));
+        let chosen = || {
+            let batches = self.chosen.batches(orchestrations)?.roots();
+            Ok::<_, Failure>(batches.only(&[Status::Running]))
+        };
+        if self.confirmation.is_missing() {
+            let plan = chosen()?.plan("cancel").await?;
+            refuse_ended(plan.rows())?;
+            return self.confirmation.stop(&plan, console);
         }
-        let plan = Plan::new("cancel", rows);
-        if let Some(exit) = self.confirmation.stop_unless_given(&plan, console)? {
-            return Ok(exit);
-        }
-        let mut done = Done::of(CANCELLED);
-        for id in &self.instances {
-            orchestrations
-                .client
-                .cancel_instance(id, self.reason.clone())
+        let (mut batches, mut done) = (chosen()?, Done::of(CANCELLED));
+        while let Some(rows) = batches.next().await? {
+            refuse_ended(&rows)?;
+            done.instances += rows.len() as u64;
+            stream::iter(rows)
+                .map(|row| cancel(orchestrations, row, &self.reason))
+                .buffer_unordered(CONCURRENT)
+                .try_collect::<()>()
                 .await?;
-            done.instances += 1;
+            console.progress(done.progress())?;
         }
         console.answer(&done)?;
         Ok(Exit::Ok)
     }
+}
+
+async fn cancel(orchestrations: &Orchestrations, row: Row, reason: &str) -> Result<(), Failure> {
+    let cancelled = orchestrations.client.cancel_instance(&row.id, reason);
+    Ok(cancelled.await?)
 }
 
 impl Raise {
@@ -172,38 +165,64 @@ impl Delete {
         orchestrations: &Orchestrations,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let plan = self.chosen.plan("delete", orchestrations).await?;
-        if let Some(running) = plan.running().filter(|_| !self.force) {
-            return Err(Failure::usage(format!(
-                "instance `{running}` is running; cancel it first, or delete it with --force"
-            )));
+        if self.chosen.asks_for(State::Running) && !self.force {
+            return Err(Failure::usage(
+                "running instances are not deleted; cancel them first, or delete them with --force",
+            ));
         }
-        if let Some(exit) = self.confirmation.stop_unless_given(&plan, console)? {
-            return Ok(exit);
+        let chosen = || {
+            let batches = self.chosen.batches(orchestrations)?.roots();
+            Ok::<_, Failure>(if self.force {
+                batches
+            } else {
+                batches.only(&[Status::Completed, Status::Failed])
+            })
+        };
+        if self.confirmation.is_missing() {
+            let plan = chosen()?.plan("delete").await?;
+            self.refuse_running(plan.rows())?;
+            return self.confirmation.stop(&plan, console);
         }
-        let mut done = Done::of("deleted");
-        for id in &self.chosen.instances {
-            done.deleted(
-                &orchestrations
-                    .client
-                    .delete_instance(id, self.force)
-                    .await?,
-            );
+        let (mut batches, mut done) = (chosen()?, Done::of("deleted"));
+        while let Some(rows) = batches.next().await? {
+            self.refuse_running(&rows)?;
+            self.delete(orchestrations, rows, &mut done).await?;
             console.progress(done.progress())?;
-        }
-        if let Some(before) = self.chosen.before(orchestrations) {
-            loop {
-                let batch = self.chosen.filter(before, BATCH);
-                let deleted = orchestrations.client.delete_instance_bulk(batch).await?;
-                if deleted.instances_deleted == 0 {
-                    break;
-                }
-                done.deleted(&deleted);
-                console.progress(done.progress())?;
-            }
         }
         console.answer(&done)?;
         Ok(Exit::Ok)
+    }
+
+    fn refuse_running(&self, rows: &[Row]) -> Result<(), Failure> {
+        match rows.iter().find(|row| row.status == Status::Running) {
+            Some(running) if !self.force => Err(Failure::usage(format!(
+                "instance `{}` is running; cancel it first, or delete it with --force",
+                running.id
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn delete(
+        &self,
+        orchestrations: &Orchestrations,
+        rows: Vec<Row>,
+        done: &mut Done,
+    ) -> Result<(), Failure> {
+        let client = &orchestrations.client;
+        if self.force || self.chosen.are_named() {
+            for row in rows {
+                done.deleted(&client.delete_instance(&row.id, self.force).await?);
+            }
+        } else if !rows.is_empty() {
+            let filter = InstanceFilter {
+                instance_ids: Some(rows.into_iter().map(|row| row.id).collect()),
+                completed_before: None,
+                limit: None,
+            };
+            done.deleted(&client.delete_instance_bulk(filter).await?);
+        }
+        Ok(())
     }
 }
 
@@ -213,99 +232,40 @@ impl Prune {
         orchestrations: &Orchestrations,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let plan = self.chosen.plan("prune", orchestrations).await?;
-        if let Some(exit) = self.confirmation.stop_unless_given(&plan, console)? {
-            return Ok(exit);
+        if self.confirmation.is_missing() {
+            let plan = self.chosen.batches(orchestrations)?.plan("prune").await?;
+            return self.confirmation.stop(&plan, console);
         }
         let options = PruneOptions {
             keep_last: Some(self.keep),
             ..PruneOptions::default()
         };
+        let mut batches = self.chosen.batches(orchestrations)?;
         let mut done = Done::of("pruned");
-        for id in &self.chosen.instances {
-            done.pruned(
-                &orchestrations
+        while let Some(rows) = batches.next().await? {
+            for row in rows {
+                let pruned = orchestrations
                     .client
-                    .prune_executions(id, options.clone())
-                    .await?,
-            );
-            console.progress(done.progress())?;
-        }
-        if let Some(before) = self.chosen.before(orchestrations) {
-            // A pruned instance still matches the filter, so batches would repeat: prune all in one
-            // call.
-            let all = self.chosen.filter(before, u32::MAX);
-            done.pruned(
-                &orchestrations
-                    .client
-                    .prune_executions_bulk(all, options)
-                    .await?,
-            );
+                    .prune_executions(&row.id, options.clone());
+                done.pruned(&pruned.await?);
+                console.progress(done.progress())?;
+            }
         }
         console.answer(&done)?;
         Ok(Exit::Ok)
     }
 }
 
-impl Chosen {
-    async fn plan(
-        &self,
-        action: &'static str,
-        orchestrations: &Orchestrations,
-    ) -> Result<Plan, Failure> {
-        match self.before(orchestrations) {
-            Some(before) => {
-                let counts = Query::<Instance>::across_partitions()
-                    .filter(ended(before))
-                    .count();
-                let some = Query::<Instance>::across_partitions()
-                    .filter(ended(before))
-                    .limit(LISTED);
-                let container = &orchestrations.container;
-                let (count, some) =
-                    try_join!(container.query(counts).all(), container.query(some).all())?;
-                let rows = some.into_iter().map(|stored| Row::of(stored.document));
-                Ok(Plan::of_many(
-                    action,
-                    count.into_iter().sum(),
-                    rows.collect(),
-                ))
-            }
-            None => Ok(Plan::new(
-                action,
-                named(orchestrations, &self.instances).await?,
-            )),
-        }
+/// # Errors
+/// A finding when an instance has ended.
+fn refuse_ended(rows: &[Row]) -> Result<(), Failure> {
+    match rows.iter().find(|row| row.status != Status::Running) {
+        Some(ended) => Err(Failure::finding(format!(
+            "instance `{}` has ended: {}",
+            ended.id, ended.status
+        ))),
+        None => Ok(()),
     }
-
-    fn before(&self, orchestrations: &Orchestrations) -> Option<Timestamp> {
-        self.ended_before
-            .map(|span| orchestrations.container.now() - span)
-    }
-
-    fn filter(&self, before: Timestamp, most: u32) -> InstanceFilter {
-        debug_assert!(
-            self.instances.is_empty(),
-            "clap accepts either ids or an age"
-        );
-        InstanceFilter {
-            instance_ids: None,
-            completed_before: Some(before.as_millis()),
-            limit: Some(most),
-        }
-    }
-}
-
-fn ended(before: Timestamp) -> Filter<Instance> {
-    Instance::STATUS.is_in([Status::Completed, Status::Failed]) & Instance::COMPLETED_AT.lt(before)
-}
-
-async fn named(orchestrations: &Orchestrations, ids: &[String]) -> Result<Vec<Row>, Failure> {
-    let mut rows = Vec::new();
-    for id in ids {
-        rows.push(Row::of(orchestrations.instance(id).await?));
-    }
-    Ok(rows)
 }
 
 impl Done {
@@ -330,21 +290,26 @@ impl Done {
     }
 
     fn progress(&self) -> String {
-        format!("{} instances, {} events", self.instances, self.events)
+        format!(
+            "{}, {}",
+            counted(self.instances, "instance"),
+            counted(self.events, "event")
+        )
     }
 }
 
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} instance(s)", self.action, self.instances)?;
+        write!(f, "{} {}", self.action, counted(self.instances, "instance"))?;
         if self.action == CANCELLED {
             f.write_str("; an instance ends at its next turn")?;
         }
         if self.executions + self.events > 0 {
             write!(
                 f,
-                ": {} executions and {} events deleted",
-                self.executions, self.events
+                ": {} and {} deleted",
+                counted(self.executions, "execution"),
+                counted(self.events, "event")
             )?;
         }
         Ok(())

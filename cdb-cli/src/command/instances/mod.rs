@@ -1,12 +1,15 @@
 //! `cdb instances`: lists, shows and changes orchestration instances.
 
 mod change;
+mod chosen;
+mod restart;
 mod run;
 mod select;
 
 use clap::{Args, Subcommand};
 
 use crate::command::instances::change::{Cancel, Delete, Prune, Raise};
+use crate::command::instances::restart::Restart;
 use crate::command::instances::run::{Start, Wait, Watch};
 use crate::command::instances::select::List;
 use crate::connection::Connection;
@@ -66,6 +69,8 @@ enum InstancesCommand {
     },
     /// Cancel instances; each ends at its next turn
     Cancel(Cancel),
+    /// Start the orchestrations of ended instances again, as new instances
+    Restart(Restart),
     /// Raise an external event
     Raise(Raise),
     /// Delete instances with their sub-orchestrations, histories and queued work
@@ -112,6 +117,7 @@ pub(crate) async fn run(
             Ok(Exit::Ok)
         }
         InstancesCommand::Cancel(cancel) => cancel.run(&orchestrations, console).await,
+        InstancesCommand::Restart(restart) => restart.run(&orchestrations, console).await,
         InstancesCommand::Raise(raise) => raise.run(&orchestrations, console).await,
         InstancesCommand::Delete(delete) => delete.run(&orchestrations, console).await,
         InstancesCommand::Prune(prune) => prune.run(&orchestrations, console).await,

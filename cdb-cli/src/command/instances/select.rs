@@ -1,8 +1,9 @@
-//! `cdb instances list`: the filters of the list.
+//! The filters that select instances, and `cdb instances list`.
 
 use std::time::Duration;
 
 use cdb_client::Continuation;
+use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
 use clap::{Args, ValueEnum};
 
@@ -10,42 +11,56 @@ use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::time::parse_span;
-use crate::view::instances::{ListFilter, list};
+use crate::view::instances::{ListFilter, UnindexedFilter, list};
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Only instances in this state; can be repeated
-    #[arg(long, value_enum)]
-    status: Vec<State>,
-    /// Only sub-orchestrations of this instance
-    #[arg(long, value_name = "INSTANCE")]
-    parent: Option<String>,
-    /// Only instances older than this: 90s, 15m, 24h, 7d
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
-    older_than: Option<Duration>,
-    /// Only instances newer than this
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
-    newer_than: Option<Duration>,
-    /// Only instances with this text in the id or the orchestration's name. No index serves this
-    /// filter: the command reads all instances that pass the other filters
-    #[arg(long = "match", value_name = "TEXT")]
-    text: Option<String>,
     /// Maximum number of instances
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
     /// Start of the page, as the previous page printed it
     #[arg(long, value_name = "TEXT")]
     from: Option<Continuation>,
+    #[command(flatten, next_help_heading = "Filters")]
+    filters: Filters,
 }
 
+/// The filters of instances. All given filters have to match.
+#[derive(Debug, Args)]
+pub(super) struct Filters {
+    /// Only instances in this state; can be repeated
+    #[arg(long, value_enum)]
+    pub(super) status: Vec<State>,
+    /// Only sub-orchestrations of this instance
+    #[arg(long, value_name = "INSTANCE")]
+    pub(super) parent: Option<String>,
+    /// Only instances older than this: 90s, 15m, 24h, 7d
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    older_than: Option<Duration>,
+    /// Only instances newer than this
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    newer_than: Option<Duration>,
+    /// Only instances that ended longer ago than this
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    ended_before: Option<Duration>,
+    /// Only instances of this orchestration. No index serves this filter, nor the next two: the
+    /// command reads all instances that pass the other filters
+    #[arg(long, value_name = "NAME")]
+    orchestration: Option<String>,
+    /// Only instances of this version of the orchestration
+    #[arg(long, value_name = "VERSION")]
+    orchestration_version: Option<String>,
+    /// Only instances with this text in the id or the orchestration's name
+    #[arg(long = "match", value_name = "TEXT")]
+    text: Option<String>,
+}
+
+// No docs on the variants: clap would show the whole help in its long form.
 /// The states of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum State {
-    /// Has not ended
     Running,
-    /// Ended with a result
     Completed,
-    /// Ended with an error
     Failed,
 }
 
@@ -59,26 +74,47 @@ impl From<State> for Status {
     }
 }
 
+impl Filters {
+    /// Whether no filter was given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.status.is_empty()
+            && self.parent.is_none()
+            && self.older_than.is_none()
+            && self.newer_than.is_none()
+            && self.ended_before.is_none()
+            && self.orchestration.is_none()
+            && self.orchestration_version.is_none()
+            && self.text.is_none()
+    }
+
+    /// Returns the filter at a time, from which ages count.
+    pub(super) fn at(&self, now: Timestamp) -> ListFilter {
+        ListFilter {
+            statuses: self.status.iter().copied().map(Status::from).collect(),
+            parent: self.parent.clone(),
+            roots: false,
+            created_before: self.older_than.map(|age| now - age),
+            created_after: self.newer_than.map(|age| now - age),
+            ended_before: self.ended_before.map(|age| now - age),
+            unindexed: UnindexedFilter {
+                orchestration: self.orchestration.clone(),
+                version: self.orchestration_version.clone(),
+                text: self.text.clone(),
+            },
+        }
+    }
+}
+
 impl List {
     pub(super) async fn run(
         &self,
         orchestrations: &Orchestrations,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let now = orchestrations.container.now();
-        let filter = ListFilter {
-            statuses: self
-                .status
-                .iter()
-                .map(|state| Status::from(*state))
-                .collect(),
-            parent: self.parent.clone(),
-            created_before: self.older_than.map(|age| now - age),
-            created_after: self.newer_than.map(|age| now - age),
-            text: self.text.clone(),
-        };
+        let container = &orchestrations.container;
+        let filter = self.filters.at(container.now());
         let rows = usize::from(self.limit);
-        let page = list(&orchestrations.container, &filter, rows, self.from.clone()).await?;
+        let page = list(container, &filter, rows, self.from.clone()).await?;
         console.answer(&page)?;
         Ok(Exit::Ok)
     }

@@ -19,8 +19,6 @@ use crate::output::Console;
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
-    #[command(flatten)]
-    connection: Connection,
     #[command(subcommand)]
     command: PolicyCommand,
 }
@@ -32,26 +30,54 @@ enum PolicyCommand {
         /// Output format
         #[arg(long, value_enum, default_value_t = Format::Json)]
         format: Format,
+        /// The name of the container in the output
+        #[arg(
+            long,
+            value_name = "NAME",
+            env = "COSMOS_CONTAINER",
+            hide_env_values = true,
+            default_value = "duroxide"
+        )]
+        container: String,
     },
     /// Show the differences to the live container and the cost of each change; exit code 1 if there
     /// are any
     Diff {
-        /// Compare with a policy file in JSON instead of the live container
-        #[arg(long, value_name = "FILE")]
-        file: Option<PathBuf>,
+        #[command(flatten)]
+        compared: Compared,
     },
     /// Replace the live container's policy online, and wait until the indexes are built
-    Apply(ApplyOptions),
+    Apply {
+        #[command(flatten)]
+        options: ApplyOptions,
+        #[command(flatten)]
+        connection: Connection,
+    },
     /// For CI: exit code 1 if the live container, or a file, differs from the model
     Check {
-        /// Compare with a policy file in JSON instead of the live container
-        #[arg(long, value_name = "FILE")]
-        file: Option<PathBuf>,
         /// Fail only for differences that make queries scan or fail, not for those that only raise
         /// the cost
         #[arg(long)]
         breaking_only: bool,
+        #[command(flatten)]
+        compared: Compared,
     },
+}
+
+/// What the model is compared with.
+#[derive(Debug, Args)]
+struct Compared {
+    /// Compare with a policy file in JSON instead of the live container
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Compared {
+    async fn with(&self, model: &Model) -> Result<Comparison, Failure> {
+        Comparison::of(&self.connection, model, self.file.as_deref()).await
+    }
 }
 
 pub(crate) async fn run(
@@ -59,30 +85,29 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let connection = &args.connection;
     match &args.command {
-        PolicyCommand::Print { format } => {
+        PolicyCommand::Print { format, container } => {
             if console.json && !format.is_json() {
                 return Err(Failure::usage(
                     "--json requires --format json or --format arm; the other formats are not JSON",
                 ));
             }
-            console.text(&format.write(&connection.container, &model.definition))?;
+            console.text(&format.write(container, &model.definition))?;
             Ok(Exit::Ok)
         }
-        PolicyCommand::Diff { file } => {
-            let comparison = Comparison::of(connection, model, file.as_deref()).await?;
+        PolicyCommand::Diff { compared } => {
+            let comparison = compared.with(model).await?;
             console.answer(&comparison)?;
             Ok(comparison.exit(false))
         }
         PolicyCommand::Check {
-            file,
+            compared,
             breaking_only,
+        } => check(&compared.with(model).await?, *breaking_only, console),
+        PolicyCommand::Apply {
+            connection,
+            options,
         } => {
-            let comparison = Comparison::of(connection, model, file.as_deref()).await?;
-            check(&comparison, *breaking_only, console)
-        }
-        PolicyCommand::Apply(options) => {
             let apply = Apply {
                 connection,
                 model,

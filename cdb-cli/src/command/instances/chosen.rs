@@ -1,0 +1,151 @@
+//! The instances that a command changes: by id, or by filters.
+
+use cdb_client::Continuation;
+use cdb_provider::documents::Status;
+use clap::Args;
+
+use super::select::{Filters, State};
+use crate::confirm::Plan;
+use crate::exit::Failure;
+use crate::orchestrations::Orchestrations;
+use crate::view::instances::{ListFilter, Row, list};
+
+/// The number of selected instances that a plan lists.
+const LISTED: usize = 10;
+
+/// The number of instances that are read and changed at a time.
+const BATCH: usize = 100;
+
+#[derive(Debug, Args)]
+pub(super) struct Chosen {
+    /// Instance ids; or select instances with filters
+    instances: Vec<String>,
+    #[command(flatten, next_help_heading = "Filters")]
+    filters: Filters,
+}
+
+/// The chosen instances, in batches.
+pub(super) struct Batches<'a> {
+    orchestrations: &'a Orchestrations,
+    remaining: Remaining<'a>,
+}
+
+enum Remaining<'a> {
+    Ids(&'a [String]),
+    Selected(Box<ListFilter>, Option<Continuation>),
+    None,
+}
+
+impl Chosen {
+    /// Returns the chosen instances.
+    ///
+    /// # Errors
+    /// When ids and filters are given, or neither.
+    pub(super) fn batches<'a>(
+        &'a self,
+        orchestrations: &'a Orchestrations,
+    ) -> Result<Batches<'a>, Failure> {
+        let remaining = match (self.instances.is_empty(), self.filters.is_empty()) {
+            (false, true) => Remaining::Ids(&self.instances),
+            (true, false) => {
+                let filter = self.filters.at(orchestrations.container.now());
+                Remaining::Selected(Box::new(filter), None)
+            }
+            (false, false) => {
+                return Err(Failure::usage(
+                    "ids and filters are given; name the instances or select them",
+                ));
+            }
+            (true, true) => {
+                return Err(Failure::usage(
+                    "no instance is given; name instances, or select them with filters such as --status failed",
+                ));
+            }
+        };
+        Ok(Batches {
+            orchestrations,
+            remaining,
+        })
+    }
+
+    /// Whether the instances are named, not selected.
+    pub(super) fn are_named(&self) -> bool {
+        !self.instances.is_empty()
+    }
+
+    /// Whether one instance is named.
+    pub(super) fn is_single(&self) -> bool {
+        self.instances.len() == 1
+    }
+
+    /// Whether the filters ask for instances in this state.
+    pub(super) fn asks_for(&self, state: State) -> bool {
+        self.filters.status.contains(&state)
+    }
+}
+
+impl Batches<'_> {
+    /// Limits a selection to instances without a parent, unless it names the parent: a command
+    /// that includes sub-orchestrations does not select them too.
+    #[must_use]
+    pub(super) fn roots(mut self) -> Self {
+        if let Remaining::Selected(filter, _) = &mut self.remaining {
+            filter.roots = filter.parent.is_none();
+        }
+        self
+    }
+
+    /// Limits a selection to instances in one of the states. An empty selection of states means
+    /// any.
+    #[must_use]
+    pub(super) fn only(mut self, states: &[Status]) -> Self {
+        if let Remaining::Selected(filter, _) = &mut self.remaining {
+            if filter.statuses.is_empty() {
+                filter.statuses = states.to_vec();
+            } else {
+                filter.statuses.retain(|status| states.contains(status));
+            }
+            if filter.statuses.is_empty() {
+                self.remaining = Remaining::None;
+            }
+        }
+        self
+    }
+
+    /// Reads the next instances. A batch may be empty; `None` is the end. Ids are one batch, so
+    /// that a missing instance is reported before any change.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Row>>, Failure> {
+        match std::mem::replace(&mut self.remaining, Remaining::None) {
+            Remaining::None => Ok(None),
+            Remaining::Ids(ids) => {
+                let mut rows = Vec::with_capacity(ids.len());
+                for id in ids {
+                    rows.push(Row::of(self.orchestrations.instance(id).await?));
+                }
+                Ok(Some(rows))
+            }
+            Remaining::Selected(filter, from) => {
+                let page = list(&self.orchestrations.container, &filter, BATCH, from).await?;
+                if page.next.is_some() {
+                    self.remaining = Remaining::Selected(filter, page.next);
+                }
+                Ok(Some(page.instances))
+            }
+        }
+    }
+
+    /// Reads all instances and returns the plan of a command.
+    pub(super) async fn plan(mut self, action: &'static str) -> Result<Plan, Failure> {
+        let most = match self.remaining {
+            Remaining::Ids(_) => usize::MAX,
+            Remaining::Selected(..) | Remaining::None => LISTED,
+        };
+        let (mut count, mut rows) = (0, Vec::new());
+        while let Some(batch) = self.next().await? {
+            count += batch.len() as u64;
+            let missing = most - rows.len();
+            rows.extend(batch.into_iter().take(missing));
+        }
+        Ok(Plan::new(action, count, rows))
+    }
+}

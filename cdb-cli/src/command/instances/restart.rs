@@ -1,0 +1,156 @@
+//! `cdb instances restart`: starts the orchestrations of instances again, as new instances.
+
+use std::fmt;
+
+use cdb_provider::documents::Status;
+use clap::Args;
+use duroxide::EventKind;
+use duroxide::providers::ProviderAdmin;
+use serde::Serialize;
+
+use super::chosen::Chosen;
+use super::select::State;
+use crate::confirm::Confirmation;
+use crate::exit::{Exit, Failure};
+use crate::orchestrations::Orchestrations;
+use crate::output::{Console, counted};
+use crate::view::instances::Row;
+
+#[derive(Debug, Args)]
+pub(super) struct Restart {
+    /// Id of the new instance, for a single instance; by default the old id and `-restart`
+    #[arg(long = "as", value_name = "ID")]
+    new_id: Option<String>,
+    /// Input of the new instances; by default the input of the old instance
+    #[arg(long, value_name = "TEXT")]
+    input: Option<String>,
+    /// Version of the orchestration; by default that of the old instance
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    #[command(flatten)]
+    confirmation: Confirmation,
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// The result of the command, in numbers.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Restarted {
+    instances: u64,
+    /// Instances that an earlier run had restarted.
+    known: u64,
+}
+
+impl Restart {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        if self.chosen.asks_for(State::Running) {
+            return Err(Failure::usage(
+                "running instances are not restarted; cancel them first",
+            ));
+        }
+        let chosen = || {
+            let batches = self.chosen.batches(orchestrations)?.roots();
+            Ok::<_, Failure>(batches.only(&[Status::Completed, Status::Failed]))
+        };
+        if self.new_id.is_some() && !self.chosen.is_single() {
+            return Err(Failure::usage(
+                "--as names one new instance; name one instance to restart",
+            ));
+        }
+        if self.confirmation.is_missing() {
+            let plan = chosen()?.plan("restart").await?;
+            refuse_running(plan.rows())?;
+            return self.confirmation.stop(&plan, console);
+        }
+        let (mut batches, mut done) = (chosen()?, Restarted::default());
+        while let Some(rows) = batches.next().await? {
+            refuse_running(&rows)?;
+            for row in rows {
+                self.restart(orchestrations, &row, &mut done).await?;
+            }
+            console.progress(done.to_string())?;
+        }
+        console.answer(&done)?;
+        Ok(Exit::Ok)
+    }
+
+    async fn restart(
+        &self,
+        orchestrations: &Orchestrations,
+        row: &Row,
+        done: &mut Restarted,
+    ) -> Result<(), Failure> {
+        let new_id = match &self.new_id {
+            Some(id) => id.clone(),
+            None => format!("{}-restart", row.id),
+        };
+        if orchestrations.is_known(&new_id).await? {
+            if self.chosen.is_single() {
+                return Err(Failure::usage(format!(
+                    "instance `{new_id}` exists; choose another id with --as"
+                )));
+            }
+            done.known += 1;
+            return Ok(());
+        }
+        let input = match &self.input {
+            Some(input) => input.clone(),
+            None => first_input(orchestrations, &row.id).await?,
+        };
+        let (client, name) = (&orchestrations.client, &*row.orchestration);
+        match self.version.as_ref().or(row.version.as_ref()) {
+            Some(version) => {
+                let started = client.start_orchestration_versioned(&*new_id, name, version, input);
+                started.await?;
+            }
+            None => client.start_orchestration(&*new_id, name, input).await?,
+        }
+        done.instances += 1;
+        Ok(())
+    }
+}
+
+/// Returns the input with which an instance was started.
+///
+/// # Errors
+/// When the first execution was pruned.
+async fn first_input(orchestrations: &Orchestrations, id: &str) -> Result<String, Failure> {
+    let events = orchestrations
+        .provider
+        .read_history_with_execution_id(id, 1)
+        .await?;
+    let input = events.into_iter().find_map(|event| match event.kind {
+        EventKind::OrchestrationStarted { input, .. } => Some(input),
+        _ => None,
+    });
+    input.ok_or_else(|| {
+        Failure::finding(format!(
+            "the first execution of `{id}` was deleted, and its input with it; pass --input"
+        ))
+    })
+}
+
+fn refuse_running(rows: &[Row]) -> Result<(), Failure> {
+    match rows.iter().find(|row| row.status == Status::Running) {
+        Some(running) => Err(Failure::usage(format!(
+            "instance `{}` is running; cancel it first",
+            running.id
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl fmt::Display for Restarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "restarted {}", counted(self.instances, "instance"))?;
+        if self.known > 0 {
+            write!(f, "; restarted before: {}", self.known)?;
+        }
+        f.write_str("; a runtime that has the orchestration registered starts them")
+    }
+}

@@ -1,0 +1,138 @@
+//! The instances that a command changes: named, or selected by filters.
+
+use cdb_cli::Exit;
+use cdb_model::Query;
+use cdb_provider::documents::{HistorySegment, OrchestratorItem};
+use duroxide::{Event, EventKind};
+
+use crate::fixture::fill;
+use crate::harness::Account;
+
+#[tokio::test]
+async fn filters_select_the_instances_that_a_command_changes() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let planned = account
+        .cdb(&[
+            "instances",
+            "cancel",
+            "--orchestration",
+            "Order",
+            "--dry-run",
+        ])
+        .await;
+    assert!(
+        planned.out.contains("would cancel 1 instance\n"),
+        "{planned:?}"
+    );
+    assert!(planned.out.contains("order-2"), "{planned:?}");
+    let children = [
+        "instances",
+        "cancel",
+        "--orchestration",
+        "Ship",
+        "--dry-run",
+    ];
+    let planned = account.cdb(&children).await;
+    assert!(
+        planned.out.contains("would cancel 0 instances"),
+        "{planned:?}"
+    );
+    let planned = account
+        .cdb(&[&children[..], &["--parent", "order-2"]].concat())
+        .await;
+    assert!(planned.out.contains("order-2::sub::4"), "{planned:?}");
+
+    let failed = ["instances", "delete", "--status", "failed", "--yes"];
+    let deleted = account.cdb(&failed).await;
+    assert!(
+        deleted.out.starts_with("deleted 1 instance\n"),
+        "{deleted:?}"
+    );
+    let listed = account
+        .cdb(&["instances", "list", "--match", "order-"])
+        .await;
+    assert!(!listed.out.contains("order-3"), "{listed:?}");
+    assert!(listed.out.contains("order-1"), "{listed:?}");
+}
+
+#[tokio::test]
+async fn ids_and_filters_exclude_each_other() {
+    let account = Account::start().await;
+    for (command, text) in [
+        (&["cancel"][..], "no instance is given"),
+        (
+            &["delete", "a", "--status", "failed"],
+            "ids and filters are given",
+        ),
+        (&["delete", "--status", "running"], "cancel them first"),
+        (&["restart", "--status", "running"], "cancel them first"),
+        (&["restart", "a", "b", "--as", "c"], "name one instance"),
+    ] {
+        let run = account.cdb(&[&["instances"], command].concat()).await;
+        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        assert!(run.err.contains(text), "{run:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_restart_starts_the_orchestration_with_the_first_input() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    let started = EventKind::OrchestrationStarted {
+        name: "Order".to_owned(),
+        version: "1.0.0".to_owned(),
+        input: r#"{"cents":450}"#.to_owned(),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    };
+    let events = [Event::with_event_id(1, "order-1", 1, None, started)];
+    let segment = HistorySegment::pack("order-1", 1, &events).expect("it packs");
+    let segment = segment.expect("an event");
+    container.create(&segment).await.expect("a segment");
+
+    let planned = account.cdb(&["instances", "restart", "order-1"]).await;
+    assert_eq!(planned.exit, Exit::Usage, "{planned:?}");
+    assert!(
+        planned.out.contains("would restart 1 instance\n"),
+        "{planned:?}"
+    );
+    let restarted = account
+        .cdb(&["instances", "restart", "order-1", "--yes"])
+        .await;
+    assert!(
+        restarted.out.contains("restarted 1 instance;"),
+        "{restarted:?}"
+    );
+    let queued = account.cdb(&["instances", "show", "order-1-restart"]).await;
+    assert!(
+        queued.err.contains("StartOrchestration Order"),
+        "{queued:?}"
+    );
+    let messages = Query::<OrchestratorItem>::in_partition("order-1-restart");
+    let messages = container.query(messages).all().await.expect("a query");
+    let message = format!("{:?}", messages[0].document);
+    assert!(message.contains("450"), "the input of order-1: {message}");
+
+    let again = account
+        .cdb(&["instances", "restart", "order-1", "--yes"])
+        .await;
+    assert!(
+        again.err.contains("choose another id with --as"),
+        "{again:?}"
+    );
+    let selected = ["instances", "restart", "--status", "completed", "--yes"];
+    let again = account.cdb(&selected).await;
+    assert!(again.out.contains("restarted before: 1"), "{again:?}");
+    let pruned = account
+        .cdb(&["instances", "restart", "order-3", "--yes"])
+        .await;
+    assert!(pruned.err.contains("pass --input"), "{pruned:?}");
+    let running = account
+        .cdb(&["instances", "restart", "order-2", "--yes"])
+        .await;
+    assert!(running.err.contains("`order-2` is running"), "{running:?}");
+}
