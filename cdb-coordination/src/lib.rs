@@ -1,8 +1,4 @@
-//! Coordinates processes that share documents of Azure Cosmos DB: leases, outbox and inbox, membership.
-//!
-//! Correctness rests on conditional writes alone. A read is a hint; a write under an ETag or a
-//! condition decides. Clocks and heartbeats spread load. They never decide who owns a document.
-
+#![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod inbox;
@@ -36,8 +32,3 @@ pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use store::{Criteria, Store, StoreError};
-
-/// Compiles and runs the example of the README.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-enum Readme {}
