@@ -56,6 +56,7 @@ mod owner;
 mod poll;
 mod provider;
 mod queues;
+pub mod replay;
 mod retention;
 mod schema;
 mod services;

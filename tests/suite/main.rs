@@ -23,6 +23,7 @@ mod partitions;
 mod policy;
 mod reconciler;
 mod regions;
+mod replay;
 mod requests;
 mod retention;
 mod samples;

@@ -10,6 +10,6 @@ mod state;
 mod write;
 
 pub(crate) use changes::KvChanges;
-pub(crate) use read::{read_all, read_value};
+pub(crate) use read::{read_all, read_snapshot, read_value};
 pub(crate) use state::{KvRows, KvState};
 pub(crate) use write::KvUpdate;

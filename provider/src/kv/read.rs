@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query};
+use duroxide::providers::KvEntry;
 
 use super::{KvRows, KvState};
 use crate::documents::{
@@ -52,6 +53,14 @@ pub(crate) async fn read_all(
     instance_id: &str,
 ) -> Result<HashMap<String, String>> {
     Ok(load(container, instance_id).await?.visible())
+}
+
+/// Reads the values that a turn of the instance starts with.
+pub(crate) async fn read_snapshot(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<HashMap<String, KvEntry>> {
+    Ok(load(container, instance_id).await?.snapshot())
 }
 
 /// Reads all key-value documents of an instance.
