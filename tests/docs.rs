@@ -27,4 +27,5 @@ chapters! {
     DeriveDocument: "../cdb-derive/docs/document.md",
     DeriveContainer: "../cdb-derive/docs/container.md",
     Operations: "../docs/operations.md",
+    Replay: "../docs/replay.md",
 }

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use cdb_model::{Container, Query, Queryable};
 use cdb_provider::coordination::MessagingConfig;
+use cdb_provider::replay::Replay;
 use clap::{CommandFactory, FromArgMatches};
+use duroxide::OrchestrationRegistry;
 
 use crate::args::{Args, Command};
 use crate::color::Terminal;
@@ -59,6 +61,28 @@ impl<C: Container> Cli<C> {
     #[must_use]
     pub fn messaging(mut self, config: MessagingConfig) -> Self {
         self.model.messaging = config;
+        self
+    }
+
+    /// Adds the orchestrations of the program. `instances replay` then checks, before a build is
+    /// deployed, that its code makes the decisions that running instances have recorded.
+    ///
+    /// ```no_run
+    /// use cdb_cli::Cli;
+    /// use cdb_provider::documents::Durable;
+    /// use duroxide::OrchestrationRegistry;
+    ///
+    /// fn orchestrations() -> OrchestrationRegistry {
+    ///     OrchestrationRegistry::builder().build() // as for the runtime
+    /// }
+    ///
+    /// fn main() -> std::process::ExitCode {
+    ///     Cli::<Durable>::new().orchestrations(orchestrations()).run()
+    /// }
+    /// ```
+    #[must_use]
+    pub fn orchestrations(mut self, registry: OrchestrationRegistry) -> Self {
+        self.model.replay = Some(Replay::new(registry));
         self
     }
 

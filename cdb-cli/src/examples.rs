@@ -86,6 +86,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "instances replay",
+        &[
+            "instances replay",
+            "instances replay --orchestration Order --json",
+        ],
+    ),
+    (
         "instances delete",
         &[
             "instances delete order-1 --yes",

@@ -10,6 +10,7 @@ use cdb_model::{
 };
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::documents::Durable;
+use cdb_provider::replay::Replay;
 
 use crate::exit::Failure;
 use crate::message_dead_letters::{self, MessageDeadLetters};
@@ -34,6 +35,8 @@ pub(crate) struct Model {
     pub definition: ContainerDefinition,
     /// The messaging settings of the container.
     pub messaging: MessagingConfig,
+    /// The orchestrations of the program.
+    pub replay: Option<Replay>,
     queries: Vec<NamedQuery>,
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
@@ -59,6 +62,7 @@ impl Model {
             documents: C::DOCUMENTS,
             definition: C::definition(),
             messaging: MessagingConfig::default(),
+            replay: None,
             queries: forms.collect(),
             create: |database, name| {
                 Box::pin(async move {

@@ -56,25 +56,8 @@ async fn order(ctx: OrchestrationContext, input: String, change: Change) -> Resu
         ctx.set_custom_status("charging");
     }
     charge(&ctx, &input, change).await?;
-    notify(&ctx, change).await;
-    let child = if is(Change::ChildRenamed) {
-        "Log"
-    } else {
-        "Ship"
-    };
-    let parcel = if is(Change::ChildInputChanged) {
-        "two"
-    } else {
-        "one"
-    };
-    ctx.schedule_sub_orchestration(child, parcel).await?;
-    let both = if is(Change::ActivitiesSwapped) {
-        ["B", "A"]
-    } else {
-        ["A", "B"]
-    };
-    let both = both.map(|name| ctx.schedule_activity(name, ""));
-    ctx.join(both.into()).await;
+    notify(&ctx, change).await?;
+    ship(&ctx, change).await?;
     if is(Change::ReturnsEarly) {
         return Ok("early".to_owned());
     }
@@ -132,33 +115,52 @@ async fn charge(ctx: &OrchestrationContext, input: &str, change: Change) -> Resu
 }
 
 /// Waits for an activity, at most an hour.
-async fn notify(ctx: &OrchestrationContext, change: Change) {
-    let hour = Duration::from_secs(3600);
+async fn notify(ctx: &OrchestrationContext, change: Change) -> Result<(), String> {
+    let timer = || ctx.schedule_timer(Duration::from_secs(3600));
+    let activity = |name| ctx.schedule_activity(name, "");
     let winner = match change {
-        Change::TimerRemoved => {
-            let _ = ctx.schedule_activity("Notify", "").await;
-            return;
-        }
+        Change::TimerRemoved => Either2::First(activity("Notify").await),
         Change::TimerBecomesActivity => {
-            let notified = ctx.schedule_activity("Notify", "");
-            let waited = ctx.schedule_activity("Wait", "");
-            let _ = ctx.join2(notified, waited).await;
-            return;
+            let notified = activity("Notify");
+            Either2::First(ctx.join2(notified, activity("Wait")).await.0)
         }
         Change::TimerBeforeActivity => {
-            let timer = ctx.schedule_timer(hour);
-            let notified = ctx.schedule_activity("Notify", "");
-            ctx.select2(notified, timer).await
+            let timer = timer();
+            ctx.select2(activity("Notify"), timer).await
         }
         _ => {
-            let notified = ctx.schedule_activity("Notify", "");
-            ctx.select2(notified, ctx.schedule_timer(hour)).await
+            let notified = activity("Notify");
+            ctx.select2(notified, timer()).await
         }
     };
-    assert!(
-        matches!(winner, Either2::First(_)),
-        "the activity is faster"
-    );
+    match winner {
+        Either2::First(notified) => notified.map(|_| ()),
+        Either2::Second(()) => Err("the activity is faster".to_owned()),
+    }
+}
+
+/// Ships the order and waits for the approval.
+async fn ship(ctx: &OrchestrationContext, change: Change) -> Result<(), String> {
+    let is = |other| change == other;
+    let child = if is(Change::ChildRenamed) {
+        "Log"
+    } else {
+        "Ship"
+    };
+    let parcel = if is(Change::ChildInputChanged) {
+        "two"
+    } else {
+        "one"
+    };
+    ctx.schedule_sub_orchestration(child, parcel).await?;
+    let both = if is(Change::ActivitiesSwapped) {
+        ["B", "A"]
+    } else {
+        ["A", "B"]
+    };
+    let both = both.map(|name| ctx.schedule_activity(name, ""));
+    ctx.join(both.into()).await;
+    Ok(())
 }
 
 /// Counts down with an execution each.

@@ -22,6 +22,7 @@ const COMMANDS: &[&str] = &[
     "instances list",
     "instances prune",
     "instances raise",
+    "instances replay",
     "instances restart",
     "instances show",
     "instances start",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_cli::Exit;
+use cdb_cli::{Cli, Exit};
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
@@ -21,20 +21,75 @@ async fn family(context: OrchestrationContext, name: String) -> Result<String, S
     Ok(format!("{child} {approved}"))
 }
 
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Family", family)
+        .register(
+            "Child",
+            |_context: OrchestrationContext, input: String| async move { Ok(input) },
+        )
+        .build()
+}
+
 async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
     let activities = ActivityRegistry::builder()
         .register("Greet", |_context, name: String| async move {
             Ok(format!("hello {name}"))
         })
         .build();
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Family", family)
-        .register(
-            "Child",
-            |_context: OrchestrationContext, input: String| async move { Ok(input) },
-        )
-        .build();
-    Runtime::start_with_store(store, activities, orchestrations).await
+    Runtime::start_with_store(store, activities, orchestrations()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn running_instances_are_replayed_through_the_code_of_the_program() {
+    let account = Account::start().await;
+    let config = CosmosDBProviderConfig::default();
+    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
+    let store = Arc::new(store.expect("the container opens"));
+    let runtime = start(store.clone()).await;
+    let client = Client::new(store);
+    for id in ["a", "b"] {
+        let started = client.start_orchestration(id, "Family", "ada").await;
+        started.expect("it starts");
+        while !account
+            .cdb(&["instances", "show", id])
+            .await
+            .out
+            .contains("waits for: event Approved")
+        {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let same = Cli::<Durable>::new().orchestrations(orchestrations());
+    let replayed = account.run(&same, &["instances", "replay"]).await;
+    assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");
+    let text = "replayed 2 instances; the code makes the recorded decisions";
+    assert!(replayed.out.contains(text), "{replayed:?}");
+
+    let changed = OrchestrationRegistry::builder().register(
+        "Family",
+        |context: OrchestrationContext, name: String| async move {
+            context.schedule_activity("Welcome", name).await
+        },
+    );
+    let changed = Cli::<Durable>::new().orchestrations(changed.build());
+    let limited = ["instances", "replay", "--limit", "1"];
+    let replayed = account.run(&changed, &limited).await;
+    assert_eq!(replayed.exit, Exit::Finding, "{replayed:?}");
+    for text in [
+        "replayed 2 instances; 2 differ",
+        "execution 1, event 2: recorded is activity `Greet` with input `ada`, the code decides activity `Welcome`",
+        "and 1 more; --limit shows more of them",
+    ] {
+        assert!(replayed.out.contains(text), "{text}: {replayed:?}");
+    }
+    let without_code = account.cdb(&["instances", "replay"]).await;
+    assert_eq!(without_code.exit, Exit::Usage, "{without_code:?}");
+    assert!(
+        without_code.err.contains("orchestrations(registry)"),
+        "{without_code:?}"
+    );
+    runtime.shutdown(None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -39,67 +39,19 @@
 //! );
 //! ```
 
+mod compare;
 mod decision;
 mod difference;
 mod read;
+mod recording;
 mod run;
 
-use std::collections::HashMap;
+use duroxide::{EventKind, OrchestrationRegistry};
 
-use duroxide::providers::KvEntry;
-use duroxide::{Event, EventKind, OrchestrationRegistry};
-
-use self::decision::{decisions, describe};
+use self::decision::decisions;
 pub use self::difference::{Difference, DifferenceKind};
+pub use self::recording::Recording;
 use self::run::{Execution, Outcome};
-
-/// One execution of an instance, as it is stored.
-#[derive(Clone, Debug)]
-pub struct Recording {
-    instance: String,
-    execution: u64,
-    events: Vec<Event>,
-    key_values: HashMap<String, KvEntry>,
-}
-
-impl Recording {
-    /// A recording of the events of an execution, in their order.
-    pub fn new(instance: impl Into<String>, execution: u64, events: Vec<Event>) -> Self {
-        Self {
-            instance: instance.into(),
-            execution,
-            events,
-            key_values: HashMap::new(),
-        }
-    }
-
-    /// Sets the key-value store at the start of the execution; empty by default.
-    #[must_use]
-    pub fn with_key_values(mut self, values: HashMap<String, KvEntry>) -> Self {
-        self.key_values = values;
-        self
-    }
-
-    /// The instance.
-    pub fn instance(&self) -> &str {
-        &self.instance
-    }
-
-    /// The events.
-    pub fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    fn difference(&self, kind: DifferenceKind, event: Option<&Event>, text: String) -> Difference {
-        Difference {
-            instance: self.instance.clone(),
-            execution: self.execution,
-            event: event.map(Event::event_id),
-            kind,
-            text,
-        }
-    }
-}
 
 /// Replays recordings through the orchestrations of this build.
 #[derive(Clone)]
@@ -171,101 +123,4 @@ fn is_end(kind: &EventKind) -> bool {
             | EventKind::OrchestrationFailed { .. }
             | EventKind::OrchestrationContinuedAsNew { .. }
     )
-}
-
-impl Recording {
-    /// The code waits after all events.
-    fn waits(&self, decided: &[Event], end: Option<&Event>) -> Result<(), Difference> {
-        if let Some(decision) = decisions(decided).first() {
-            let text = format!("nothing more is recorded, the code decides {decision}");
-            return Err(self.difference(
-                DifferenceKind::Decision,
-                end.or(self.events.last()),
-                text,
-            ));
-        }
-        match end {
-            Some(end) if difference::is_of_code(&end.kind) => {
-                let text = format!("recorded is {}, the code waits", describe(&end.kind));
-                Err(self.difference(DifferenceKind::End, Some(end), text))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The code makes another decision than the recorded one, or none.
-    fn differs(&self, recorded: &Event, decided: Option<&String>, text: &str) -> Difference {
-        let is_decision = decision::of(&recorded.kind).is_some();
-        let text = match decided {
-            Some(decided) if is_decision => {
-                format!(
-                    "recorded is {}, the code decides {decided}",
-                    describe(&recorded.kind)
-                )
-            }
-            None if is_decision => {
-                format!("recorded is {}, the code waits", describe(&recorded.kind))
-            }
-            _ => format!("recorded is {}: {text}", describe(&recorded.kind)),
-        };
-        self.difference(DifferenceKind::Decision, Some(recorded), text)
-    }
-
-    /// The code ends. Its last decisions are those that are recorded after the event it ended at.
-    fn same_decisions(
-        &self,
-        rest: &[Event],
-        decided: &[Event],
-        result: &EventKind,
-    ) -> Result<(), Difference> {
-        let mut decided = decisions(decided).into_iter();
-        for event in rest {
-            let Some(recorded) = decision::of(&event.kind) else {
-                continue;
-            };
-            match decided.next() {
-                Some(decision) if decision == recorded => {}
-                decision => {
-                    let decision = match decision {
-                        Some(decision) => format!("the code decides {decision}"),
-                        None => format!("the code ends with {}", describe(result)),
-                    };
-                    let text = format!("recorded is {recorded}, {decision}");
-                    return Err(self.difference(DifferenceKind::Decision, Some(event), text));
-                }
-            }
-        }
-        match decided.next() {
-            None => Ok(()),
-            Some(decision) => {
-                let text = format!("the end is recorded, the code decides {decision} before it");
-                Err(self.difference(DifferenceKind::Decision, rest.last(), text))
-            }
-        }
-    }
-
-    /// The code ends after the event `last`, with this result.
-    fn same_end(
-        &self,
-        result: &EventKind,
-        end: Option<&Event>,
-        last: &Event,
-    ) -> Result<(), Difference> {
-        let Some(end) = end else {
-            let text = format!(
-                "the recorded execution goes on, the code ends with {}",
-                describe(result)
-            );
-            return Err(self.difference(DifferenceKind::End, Some(last), text));
-        };
-        if difference::same_end(&end.kind, result) {
-            return Ok(());
-        }
-        let text = format!(
-            "recorded is {}, the code ends with {}",
-            describe(&end.kind),
-            describe(result)
-        );
-        Err(self.difference(DifferenceKind::End, Some(end), text))
-    }
 }

@@ -2,7 +2,7 @@
 
 use duroxide::providers::ProviderError;
 
-use super::Recording;
+use super::recording::Recording;
 use crate::error::{InOperation as _, Result};
 use crate::provider::CosmosDBProvider;
 use crate::{history, kv};

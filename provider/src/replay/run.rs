@@ -9,7 +9,8 @@ use duroxide::{
 };
 use semver::Version;
 
-use super::{Difference, DifferenceKind, Recording};
+use super::difference::{Difference, DifferenceKind};
+use super::recording::Recording;
 
 /// The name of the worker, which orchestrations can see and must not depend on.
 const WORKER: &str = "replay";

@@ -2,6 +2,7 @@
 
 mod change;
 mod chosen;
+mod replay;
 mod restart;
 mod run;
 mod select;
@@ -9,6 +10,7 @@ mod select;
 use clap::{Args, Subcommand};
 
 use crate::command::instances::change::{Cancel, Delete, Prune, Raise};
+use crate::command::instances::replay::ReplayInstances;
 use crate::command::instances::restart::Restart;
 use crate::command::instances::run::{Start, Wait, Watch};
 use crate::command::instances::select::List;
@@ -75,6 +77,9 @@ enum InstancesCommand {
     Raise(Raise),
     /// Delete instances with their sub-orchestrations, histories and queued work
     Delete(Delete),
+    /// Replay running instances through the orchestrations of this build, before it is deployed;
+    /// exit code 1 if the code differs
+    Replay(ReplayInstances),
     /// Delete the histories of earlier executions
     Prune(Prune),
 }
@@ -120,6 +125,7 @@ pub(crate) async fn run(
         InstancesCommand::Restart(restart) => restart.run(&orchestrations, console).await,
         InstancesCommand::Raise(raise) => raise.run(&orchestrations, console).await,
         InstancesCommand::Delete(delete) => delete.run(&orchestrations, console).await,
+        InstancesCommand::Replay(replay) => replay.run(&orchestrations, model, console).await,
         InstancesCommand::Prune(prune) => prune.run(&orchestrations, console).await,
     }
 }

@@ -1,0 +1,197 @@
+//! `cdb instances replay`: replays running instances through the orchestrations of this build.
+
+use std::fmt;
+
+use cdb_client::Continuation;
+use cdb_provider::documents::Status;
+use cdb_provider::replay::{DifferenceKind, Replay};
+use clap::Args;
+use futures::stream::{self, Stream};
+use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
+use serde::Serialize;
+
+use super::select::Filters;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::orchestrations::Orchestrations;
+use crate::output::{Console, counted};
+use crate::view::instances::{ListFilter, list};
+
+/// The number of instances that are read and replayed at the same time.
+const CONCURRENT: usize = 32;
+
+/// The number of instances per page of the list, and between two progress reports.
+const PAGE: usize = 500;
+
+#[derive(Debug, Args)]
+pub(super) struct ReplayInstances {
+    /// Maximum number of differences to show; all instances are replayed
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    limit: usize,
+    #[command(flatten, next_help_heading = "Filters")]
+    filters: Filters,
+}
+
+/// The answer.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Replayed {
+    instances: u64,
+    /// The number of instances with a difference.
+    different: u64,
+    /// The first differences.
+    differences: Vec<Row>,
+}
+
+/// The difference of an instance.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    instance: String,
+    execution: u64,
+    /// The event at which the code differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<u64>,
+    kind: &'static str,
+    text: String,
+}
+
+impl ReplayInstances {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        model: &Model,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let replay = model.replay.as_ref().ok_or_else(|| {
+            Failure::usage(
+                "this command does not have the code of the orchestrations; call `orchestrations(registry)` of `cdb_cli::Cli` in a command of your own",
+            )
+        })?;
+        if !self.filters.status.is_empty() {
+            return Err(Failure::usage(
+                "only running instances are replayed; leave --status out",
+            ));
+        }
+        let filter = ListFilter {
+            statuses: vec![Status::Running],
+            ..self.filters.at(orchestrations.container.now())
+        };
+        let replayed = ids(orchestrations, filter)
+            .map_ok(|id| check(orchestrations, replay, id))
+            .try_buffer_unordered(CONCURRENT);
+        pin_mut!(replayed);
+        let mut answer = Replayed::default();
+        while let Some(found) = replayed.next().await {
+            answer.add(found?, self.limit);
+            if answer.instances.is_multiple_of(PAGE as u64) {
+                console.progress(answer.summary())?;
+            }
+        }
+        console.answer(&answer)?;
+        Ok(match answer.different {
+            0 => Exit::Ok,
+            _ => Exit::Finding,
+        })
+    }
+}
+
+/// Returns the ids of the instances that match a filter, page by page.
+fn ids(
+    orchestrations: &Orchestrations,
+    filter: ListFilter,
+) -> impl Stream<Item = Result<String, Failure>> + '_ {
+    let pages = stream::try_unfold(Some(None), move |from: Option<Option<Continuation>>| {
+        let filter = filter.clone();
+        async move {
+            let Some(from) = from else {
+                return Ok::<_, Failure>(None);
+            };
+            let page = list(&orchestrations.container, &filter, PAGE, from).await?;
+            let ids = page.instances.into_iter().map(|row| Ok(row.id));
+            Ok(Some((stream::iter(ids), page.next.map(Some))))
+        }
+    });
+    pages.try_flatten()
+}
+
+/// Replays an instance. Returns `None` if it has ended in the meantime, and its difference if the
+/// code differs or the history cannot be read.
+async fn check(
+    orchestrations: &Orchestrations,
+    replay: &Replay,
+    id: String,
+) -> Result<Option<Result<(), Row>>, Failure> {
+    let recording = match orchestrations.provider.recording(&id).await {
+        Ok(Some(recording)) => recording,
+        Ok(None) => return Ok(None),
+        Err(error) if error.is_retryable() => return Err(error.into()),
+        Err(error) => {
+            return Ok(Some(Err(Row {
+                instance: id,
+                execution: 0,
+                event: None,
+                kind: "unreadable",
+                text: error.to_string(),
+            })));
+        }
+    };
+    let replay = replay.clone();
+    let checked = tokio::task::spawn_blocking(move || replay.check(&recording)).await;
+    let checked = checked.map_err(|error| Failure::service(error.to_string()))?;
+    Ok(Some(checked.map_err(|difference| Row {
+        kind: kind(difference.kind),
+        instance: difference.instance,
+        execution: difference.execution,
+        event: difference.event,
+        text: difference.text,
+    })))
+}
+
+fn kind(kind: DifferenceKind) -> &'static str {
+    match kind {
+        DifferenceKind::Decision => "decision",
+        DifferenceKind::End => "end",
+        DifferenceKind::NotRegistered => "notRegistered",
+        _ => "unreadable",
+    }
+}
+
+impl Replayed {
+    fn add(&mut self, found: Option<Result<(), Row>>, most: usize) {
+        let Some(found) = found else { return };
+        self.instances += 1;
+        if let Err(row) = found {
+            self.different += 1;
+            if self.differences.len() < most {
+                self.differences.push(row);
+            }
+        }
+    }
+
+    fn summary(&self) -> String {
+        let instances = counted(self.instances, "instance");
+        match self.different {
+            0 => format!("replayed {instances}; the code makes the recorded decisions"),
+            1 => format!("replayed {instances}; 1 differs"),
+            some => format!("replayed {instances}; {some} differ"),
+        }
+    }
+}
+
+impl fmt::Display for Replayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.summary())?;
+        for row in &self.differences {
+            write!(f, "{}", row.instance)?;
+            if let Some(event) = row.event {
+                write!(f, ", execution {}, event {event}", row.execution)?;
+            }
+            writeln!(f, ": {}", row.text)?;
+        }
+        match self.different.saturating_sub(self.differences.len() as u64) {
+            0 => Ok(()),
+            more => writeln!(f, "and {more} more; --limit shows more of them"),
+        }
+    }
+}
