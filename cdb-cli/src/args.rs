@@ -4,6 +4,7 @@
 use cdb_emulator::EmulatorCommand;
 use clap::{Parser, Subcommand};
 
+use crate::command::copy::{ExportArgs, ImportArgs};
 #[cfg(feature = "dashboard")]
 use crate::command::dashboard::DashboardArgs;
 use crate::command::deadletters::DeadLettersArgs;
@@ -50,6 +51,10 @@ pub(crate) enum Command {
     DeadLetters(DeadLettersArgs),
     /// List the runtimes that share the dispatch slots
     Members(MembersArgs),
+    /// Write the documents of the container, or of instances, as JSON lines
+    Export(ExportArgs),
+    /// Write documents from JSON lines into the container
+    Import(ImportArgs),
     /// Check the account, the container and its runtimes, with a remedy for each finding
     Doctor(DoctorArgs),
     /// Serve a local web page with live instances, queues and dead letters

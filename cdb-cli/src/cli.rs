@@ -165,6 +165,8 @@ impl<C: Container> Cli<C> {
                 command::deadletters::run(&args, &self.model, console).await
             }
             Command::Members(args) => command::members::run(&args, &self.model, console).await,
+            Command::Export(args) => command::copy::export(&args, &self.model, console).await,
+            Command::Import(args) => command::copy::import(&args, &self.model, console).await,
             Command::Doctor(args) => command::doctor::run(&args, &self.model, console).await,
             #[cfg(feature = "dashboard")]
             Command::Dashboard(args) => command::dashboard::run(&args, &self.model, console).await,

@@ -134,6 +134,20 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("members", &["members", "members --json"]),
+    (
+        "export",
+        &[
+            "export --out shop.jsonl",
+            "export --instance order-1 --out order-1.jsonl",
+        ],
+    ),
+    (
+        "import",
+        &[
+            "import order-1.jsonl --endpoint http://localhost:8081 --create",
+            "import shop.jsonl --max-rus 2000",
+        ],
+    ),
     ("doctor", &["doctor", "doctor --json"]),
     #[cfg(feature = "dashboard")]
     ("dashboard", &["dashboard", "dashboard --port 9000"]),

@@ -102,8 +102,9 @@ pub use policy::{
 };
 pub use query::{
     Composite, CountQuery, CriteriaError, Criterion, Explanation, Fetch, Filter, Filterable,
-    ForeignDocument, Operand, Operator, Order, Parameter, QueriedIn, Query, QueryForm, Queryable,
-    RowForm, Scope, SortCriterion, SortKey, Statement, Summand, Text, ValueError, ValueQuery,
+    ForeignDocument, Operand, Operator, Order, Parameter, PartitionDocuments, QueriedIn, Query,
+    QueryForm, Queryable, RowForm, Scope, SortCriterion, SortKey, Statement, Summand, Text,
+    ValueError, ValueQuery,
 };
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,

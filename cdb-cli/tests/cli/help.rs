@@ -15,6 +15,8 @@ const COMMANDS: &[&str] = &[
     "deadletters show",
     "doctor",
     "emulator",
+    "export",
+    "import",
     "instances",
     "instances cancel",
     "instances delete",

@@ -31,7 +31,7 @@ fn orchestrations() -> OrchestrationRegistry {
         .build()
 }
 
-async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
+pub(crate) async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
     let activities = ActivityRegistry::builder()
         .register("Greet", |_context, name: String| async move {
             Ok(format!("hello {name}"))

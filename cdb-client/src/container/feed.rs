@@ -99,9 +99,9 @@ struct Lsn {
 }
 
 #[derive(Deserialize)]
-struct FeedPage<'a> {
-    #[serde(borrow, rename = "Documents")]
-    documents: Vec<&'a RawValue>,
+struct FeedPage {
+    #[serde(rename = "Documents")]
+    documents: Vec<Box<RawValue>>,
 }
 
 impl<C: Container> ContainerClient<C> {
@@ -168,16 +168,26 @@ impl<C: Container> ChangeFeed<C> {
     /// # Errors
     /// When the feed cannot be read. The cursor does not move then.
     pub async fn next_rows(&mut self) -> Result<Vec<FeedRow<C>>> {
-        let pages = self.next_pages().await?;
-        let mut rows = Vec::new();
-        for (range, page) in self.cursor.ranges.iter_mut().zip(pages) {
-            range.etag = page.etag.or(range.etag.take());
-            rows.extend(page.documents);
-        }
-        Ok(rows)
+        let documents = self.next_documents().await?;
+        Ok(known::<C>(&documents))
     }
 
-    async fn next_pages(&mut self) -> Result<Vec<RangePage<C>>> {
+    /// As [`next_changes`](Self::next_changes), but returns every document as JSON with the
+    /// properties of the service, whatever its type. For tools that copy documents.
+    ///
+    /// # Errors
+    /// When the feed cannot be read. The cursor does not move then.
+    pub async fn next_documents(&mut self) -> Result<Vec<Box<RawValue>>> {
+        let pages = self.next_pages().await?;
+        let mut documents = Vec::new();
+        for (range, page) in self.cursor.ranges.iter_mut().zip(pages) {
+            range.etag = page.etag.or(range.etag.take());
+            documents.extend(page.documents);
+        }
+        Ok(documents)
+    }
+
+    async fn next_pages(&mut self) -> Result<Vec<RangePage>> {
         let context = self.container.context.clone();
         let mut map = context.ranges().await?;
         self.cursor.follow(&map);
@@ -187,7 +197,7 @@ impl<C: Container> ChangeFeed<C> {
                 .cursor
                 .ranges
                 .iter()
-                .map(|range| range.next_page::<C>(&context, start, page_size));
+                .map(|range| range.next_page(&context, start, page_size));
             match try_join_all(requests).await {
                 Err(error) if error.is_partition_split() => {
                     map = context.ranges_after(&map).await?;
@@ -235,8 +245,8 @@ impl FeedCursor {
 }
 
 /// One page of a range.
-struct RangePage<C> {
-    documents: Vec<FeedRow<C>>,
+struct RangePage {
+    documents: Vec<Box<RawValue>>,
     etag: Option<String>,
 }
 
@@ -250,12 +260,12 @@ impl RangeCursor {
     }
 
     /// Returns the next page of this range. Skips an empty 200, after which the feed may continue.
-    async fn next_page<C: Container>(
+    async fn next_page(
         &self,
         context: &ContainerContext,
         start: FeedStart,
         page_size: Option<u32>,
-    ) -> Result<RangePage<C>> {
+    ) -> Result<RangePage> {
         let mut etag = self.etag.clone();
         loop {
             let request = self.request(context, start, etag.as_deref(), page_size)?;
@@ -269,11 +279,11 @@ impl RangeCursor {
             }
             let next =
                 next.ok_or_else(|| response.unusable(Error::protocol("change feed has no ETag")))?;
-            let page: FeedPage<'_> = response.json()?;
+            let page: FeedPage = response.json()?;
             // The feed has ended if the cursor does not move.
             if !page.documents.is_empty() || etag.as_ref() == Some(&next) {
                 return Ok(RangePage {
-                    documents: known::<C>(&page.documents),
+                    documents: page.documents,
                     etag: Some(next),
                 });
             }
@@ -313,7 +323,7 @@ impl RangeCursor {
     }
 }
 
-fn known<C: Container>(documents: &[&RawValue]) -> Vec<FeedRow<C>> {
+fn known<C: Container>(documents: &[Box<RawValue>]) -> Vec<FeedRow<C>> {
     let decoded = documents.iter().filter_map(|json| {
         let row = match decode_any::<C>(json.get()) {
             Err(DecodeError::UnknownType { .. }) => return None,

@@ -72,6 +72,24 @@ impl<C: Container> ContainerClient<C> {
         self.write(id, &request).await
     }
 
+    /// Creates or replaces a document that is given as JSON, whatever its type. For tools that copy
+    /// documents.
+    ///
+    /// # Errors
+    /// When the service refuses the document, for example because its partition key is another than
+    /// `partition`.
+    pub async fn upsert_json(&self, partition: &PartitionKey, json: &str) -> Result<()> {
+        let body = Bytes::copy_from_slice(json.as_bytes());
+        let request = self
+            .context
+            .items_request(OperationKind::Upsert, JSON, body)
+            .header(header::PREFER, "return=minimal")
+            .header(header::IS_UPSERT, "True")
+            .repeat(Repeat::Always)
+            .in_partition(partition)?;
+        self.context.send(&request).await.map(drop)
+    }
+
     /// Replaces the version `etag` of a document, or creates the document if it no longer exists,
     /// unlike [`replace_if_match`](Self::replace_if_match).
     ///

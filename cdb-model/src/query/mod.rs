@@ -8,6 +8,7 @@ mod foreign;
 mod form;
 mod order;
 mod queryable;
+mod raw;
 mod sql;
 mod statement;
 
@@ -19,6 +20,7 @@ pub use foreign::ForeignDocument;
 pub use form::QueryForm;
 pub use order::{Composite, Order};
 pub use queryable::{QueriedIn, Queryable, read_any, read_document};
+pub use raw::PartitionDocuments;
 pub(crate) use sql::patch_condition;
 use sql::readable;
 pub use statement::{Fetch, Parameter, RowForm, Scope, SortKey, Statement};

@@ -1,0 +1,111 @@
+//! A document as a line of JSON, without the properties that the service sets.
+
+use std::fmt;
+
+use cdb_model::PartitionKey;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The properties that the service sets at every write.
+const SET_BY_SERVICE: [&str; 6] = ["_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
+
+/// The properties of a document, in their order and each as it is written.
+struct Properties<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> Deserialize<'a> for Properties<'a> {
+    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'a> Visitor<'a> for Members {
+            type Value = Properties<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Properties(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Returns the line of a document. Values are copied byte for byte.
+///
+/// # Errors
+/// When the text is no JSON object.
+pub(super) fn line(json: &str) -> Result<String, serde_json::Error> {
+    let Properties(members) = serde_json::from_str(json)?;
+    let own = members
+        .into_iter()
+        .filter(|(name, _)| !SET_BY_SERVICE.contains(&&**name));
+    let mut line = String::with_capacity(json.len());
+    for (name, value) in own {
+        line.push(if line.is_empty() { '{' } else { ',' });
+        line += &serde_json::to_string(&name)?;
+        line.push(':');
+        line += value.get();
+    }
+    line.push('}');
+    Ok(line)
+}
+
+/// Where a line belongs.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) partition: PartitionKey,
+    pub(super) id: String,
+}
+
+/// Returns the partition key and the id of a line. `paths` are the container's paths of the key.
+///
+/// # Errors
+/// Says what the line lacks.
+pub(super) fn place(line: &str, paths: &[String]) -> Result<Place, String> {
+    let document: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let id = document.get("id").and_then(Value::as_str);
+    let id = id.ok_or("the document has no id")?.to_owned();
+    let mut levels = Vec::with_capacity(paths.len());
+    for path in paths {
+        let level = document.pointer(path);
+        levels.push(level.cloned().ok_or_else(|| {
+            format!("the document `{id}` has no property {path}, the container's partition key")
+        })?);
+    }
+    let partition = serde_json::from_value(Value::Array(levels));
+    let partition = partition.map_err(|_| {
+        format!("the partition key of `{id}` is no string, no boolean and no integer")
+    })?;
+    Ok(Place { partition, id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_keeps_order_and_spelling_and_drops_what_the_service_sets() {
+        let stored = r#"{"b":1.50,"_rid":"x","a":{"_ts":[1e2, "\u00e9"]},"\u0061b":null,"_ts":7}"#;
+        let expected = r#"{"b":1.50,"a":{"_ts":[1e2, "\u00e9"]},"ab":null}"#;
+        assert_eq!(line(stored).unwrap(), expected);
+        assert_eq!(line(expected).unwrap(), expected);
+        assert!(line("[1]").is_err());
+    }
+
+    #[test]
+    fn a_place_is_read_from_the_partition_key_paths() {
+        let line = r#"{"id":"1","tenant":"a","user":{"id":7}}"#;
+        let paths = ["/tenant".to_owned(), "/user/id".to_owned()];
+        let found = place(line, &paths).unwrap();
+        assert_eq!(found.partition, PartitionKey::from(("a", 7)));
+        let missing = place(line, &["/region".to_owned()]).unwrap_err();
+        assert!(missing.contains("`1` has no property /region"), "{missing}");
+        let float = place(r#"{"id":"1","n":1.5}"#, &["/n".to_owned()]).unwrap_err();
+        assert!(float.contains("no integer"), "{float}");
+    }
+}

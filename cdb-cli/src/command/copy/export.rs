@@ -1,0 +1,213 @@
+//! `cdb export`: writes the documents of a container, or of instances, as JSON lines.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Seek as _, Write};
+use std::path::{Path, PathBuf};
+
+use cdb_client::{ContainerClient, FeedCursor, FeedStart};
+use cdb_model::PartitionDocuments;
+use cdb_provider::documents::Durable;
+use clap::Args;
+use duroxide::providers::ProviderAdmin as _;
+use serde::{Deserialize, Serialize};
+
+use super::document::line;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::orchestrations::Orchestrations;
+use crate::output::{Console, counted};
+
+/// The number of documents per page and physical partition.
+const PAGE: u32 = 1_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// File to write; standard output by default
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Only this instance and its sub-orchestrations; can be repeated
+    #[arg(long, value_name = "ID", conflicts_with = "resume")]
+    instance: Vec<String>,
+    /// Continue an interrupted export of a container to --out
+    #[arg(long, requires = "out")]
+    resume: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The result, in numbers.
+#[derive(Debug, Default, Serialize)]
+struct Exported {
+    documents: u64,
+}
+
+/// The progress of an export, in the file `FILE.progress` until the export is complete.
+#[derive(Serialize, Deserialize)]
+struct Progress {
+    documents: u64,
+    /// The length of the file up to the cursor.
+    bytes: u64,
+    cursor: FeedCursor,
+}
+
+pub(crate) async fn run(
+    args: &ExportArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    match (&args.out, &*args.instance) {
+        (None, []) => args.container_to_output(console).await,
+        (Some(file), []) => args.container_to_file(file, console).await,
+        (out, instances) => {
+            let orchestrations = Orchestrations::open(&args.connection, model).await?;
+            export_instances(&orchestrations, instances, out.as_deref(), console).await
+        }
+    }
+}
+
+impl ExportArgs {
+    fn container(&self) -> Result<ContainerClient<Durable>, Failure> {
+        // Documents are read as JSON, so the type of the container does not matter.
+        Ok(self
+            .connection
+            .database()?
+            .container(&self.connection.container))
+    }
+
+    async fn container_to_output(&self, console: &mut Console<'_>) -> Result<Exit, Failure> {
+        let feed = self.container()?.change_feed(FeedStart::Beginning);
+        let mut feed = feed.page_size(PAGE);
+        let mut exported = Exported::default();
+        loop {
+            let documents = feed.next_documents().await?;
+            if documents.is_empty() {
+                console.remark(&exported.to_string())?;
+                return Ok(Exit::Ok);
+            }
+            for document in &documents {
+                exported.write(document.get(), console.out)?;
+            }
+        }
+    }
+
+    async fn container_to_file(
+        &self,
+        file: &Path,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let container = self.container()?;
+        let progress_file = progress_file(file);
+        let (mut out, mut exported, feed) = if self.resume {
+            let progress = fs::read(&progress_file).map_err(|error| {
+                let name = progress_file.display();
+                Failure::usage(format!("there is no interrupted export: {name}: {error}"))
+            })?;
+            let progress: Progress = serde_json::from_slice(&progress)
+                .map_err(|error| Failure::usage(format!("{}: {error}", progress_file.display())))?;
+            let mut out = OpenOptions::new().write(true).open(file)?;
+            out.set_len(progress.bytes)?;
+            out.seek(std::io::SeekFrom::End(0))?;
+            let documents = progress.documents;
+            (
+                out,
+                Exported { documents },
+                container.resume_change_feed(progress.cursor),
+            )
+        } else {
+            let feed = container.change_feed(FeedStart::Beginning);
+            (new_file(file)?, Exported::default(), feed)
+        };
+        let mut feed = feed.page_size(PAGE);
+        loop {
+            let documents = feed.next_documents().await?;
+            if documents.is_empty() {
+                break;
+            }
+            let mut buffered = BufWriter::new(&mut out);
+            for document in &documents {
+                exported.write(document.get(), &mut buffered)?;
+            }
+            buffered.flush()?;
+            drop(buffered);
+            let progress = Progress {
+                documents: exported.documents,
+                bytes: out.stream_position()?,
+                cursor: feed.cursor().clone(),
+            };
+            let progress = serde_json::to_vec(&progress).expect("it has no map");
+            fs::write(&progress_file, progress)?;
+            console.progress(exported.to_string())?;
+        }
+        if progress_file.exists() {
+            fs::remove_file(&progress_file)?;
+        }
+        console.answer(&exported)?;
+        Ok(Exit::Ok)
+    }
+}
+
+/// Exports instances, each with its descendants.
+async fn export_instances(
+    orchestrations: &Orchestrations,
+    instances: &[String],
+    file: Option<&Path>,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let mut exported = Exported::default();
+    let mut file = file.map(new_file).transpose()?.map(BufWriter::new);
+    for instance in instances {
+        orchestrations.instance(instance).await?;
+        let tree = orchestrations.provider.get_instance_tree(instance).await?;
+        for id in tree.all_ids {
+            let documents = PartitionDocuments::of(id.as_str());
+            for document in orchestrations.container.query(documents).all().await? {
+                match &mut file {
+                    Some(file) => exported.write(&document, file)?,
+                    None => exported.write(&document, console.out)?,
+                }
+            }
+        }
+    }
+    match &mut file {
+        Some(file) => {
+            file.flush()?;
+            console.answer(&exported)?;
+        }
+        None => console.remark(&exported.to_string())?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn progress_file(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".progress");
+    name.into()
+}
+
+/// # Errors
+/// When the file exists.
+fn new_file(path: &Path) -> Result<File, Failure> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    file.map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
+}
+
+impl Exported {
+    fn write(&mut self, json: &str, out: &mut dyn Write) -> Result<(), Failure> {
+        let line = line(json).map_err(|error| {
+            Failure::service(format!(
+                "the service returned a document that cannot be read: {error}"
+            ))
+        })?;
+        writeln!(out, "{line}")?;
+        self.documents += 1;
+        Ok(())
+    }
+}
+
+impl fmt::Display for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exported {}", counted(self.documents, "document"))
+    }
+}

@@ -1,0 +1,8 @@
+//! `cdb export` and `cdb import`: documents as JSON lines.
+
+mod document;
+mod export;
+mod import;
+
+pub(crate) use export::{ExportArgs, run as export};
+pub(crate) use import::{ImportArgs, run as import};

@@ -1,0 +1,194 @@
+//! `cdb export` and `cdb import`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_cli::Exit;
+use cdb_client::ContainerClient;
+use cdb_model::PartitionKey;
+use cdb_provider::documents::Durable;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::Client;
+
+use crate::fixture::fill;
+use crate::harness::{Account, Run};
+use crate::orchestration::start;
+
+async fn export(account: &Account, file: &Path, more: &[&str]) -> Run {
+    let file = file.to_str().expect("UTF-8");
+    account
+        .cdb(&[&["export", "--out", file], more].concat())
+        .await
+}
+
+async fn import(account: &Account, file: &Path, more: &[&str]) -> Run {
+    let file = file.to_str().expect("UTF-8");
+    account.cdb(&[&["import", file], more].concat()).await
+}
+
+/// The lines of a file, in an order that does not depend on the partitions.
+fn lines(file: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(file).expect("an export");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// A document that the model does not know, with numbers and text in unusual spelling.
+const FOREIGN: &str =
+    r#"{"z":1.5,"instanceId":"other","id":"foreign","a":{"empty":{},"text":"\u00e9 \"quoted\""}}"#;
+
+async fn add_foreign(container: &ContainerClient<Durable>) {
+    let added = container
+        .upsert_json(&PartitionKey::from("other"), FOREIGN)
+        .await;
+    added.expect("a document of another program");
+}
+
+#[tokio::test]
+async fn a_container_is_the_same_after_export_import_and_export() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    let account = Account::start().await;
+    add_foreign(&fill(&account).await).await;
+    let exported = export(&account, &first, &[]).await;
+    assert!(exported.out.starts_with("exported "), "{exported:?}");
+    let other = Account::empty().await;
+    let imported = import(&other, &first, &["--create"]).await;
+    assert_eq!(imported.exit, Exit::Ok, "{imported:?}");
+    export(&other, &second, &[]).await;
+    let documents = lines(&first);
+    assert_eq!(documents, lines(&second));
+    assert!(documents.len() > 10, "{documents:?}");
+    assert!(
+        documents.iter().all(|line| !line.contains("_etag")),
+        "{documents:?}"
+    );
+    let progress = folder.path().join("first.progress");
+    assert!(!progress.exists(), "the export is complete");
+    // Standard output has the same lines.
+    let mut printed: Vec<String> = account
+        .cdb(&["export"])
+        .await
+        .out
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    printed.sort();
+    assert_eq!(printed, documents);
+}
+
+#[tokio::test]
+async fn an_interrupted_import_says_where_to_continue() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lines");
+    let document = |number: usize| format!(r#"{{"id":"{number}","instanceId":"a"}}"#);
+    let mut lines: Vec<String> = (0..2_500).map(document).collect();
+    lines[2_200] = r#"{"id":"x"}"#.to_owned();
+    std::fs::write(&file, lines.join("\n")).expect("a file");
+    let account = Account::start().await;
+    let failed = import(&account, &file, &[]).await;
+    assert_eq!(failed.exit, Exit::Usage, "{failed:?}");
+    for text in [
+        "continue with --skip 2000",
+        "line 2201: the document `x` has no property /instanceId",
+    ] {
+        assert!(failed.err.contains(text), "{text}: {failed:?}");
+    }
+    lines[2_200] = document(2_200);
+    std::fs::write(&file, lines.join("\n")).expect("a file");
+    let imported = import(&account, &file, &["--skip", "2000", "--max-rus", "1000000"]).await;
+    assert!(
+        imported.out.starts_with("imported 500 documents for "),
+        "{imported:?}"
+    );
+    let printed = account.cdb(&["export"]).await;
+    assert_eq!(printed.out.lines().count(), 2_500);
+}
+
+#[tokio::test]
+async fn an_export_continues_at_its_cursor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lines");
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    // The state after one page, and half a line more.
+    let mut feed = container
+        .change_feed(cdb_client::FeedStart::Beginning)
+        .page_size(5);
+    let page = feed.next_documents().await.expect("a page");
+    let printed = account.cdb(&["export"]).await.out;
+    let kept: String = printed.split_inclusive('\n').take(page.len()).collect();
+    std::fs::write(&file, format!("{kept}{{\"id\":")).expect("a file");
+    let progress = serde_json::json!({
+        "documents": page.len(), "bytes": kept.len(), "cursor": feed.cursor(),
+    });
+    std::fs::write(folder.path().join("lines.progress"), progress.to_string()).expect("a file");
+    let again = export(&account, &file, &[]).await;
+    assert_eq!(
+        again.exit,
+        Exit::Usage,
+        "a file is not overwritten: {again:?}"
+    );
+    let resumed = export(&account, &file, &["--resume"]).await;
+    assert_eq!(resumed.exit, Exit::Ok, "{resumed:?}");
+    assert_eq!(std::fs::read_to_string(&file).expect("an export"), printed);
+    let nothing = export(&account, &file, &["--resume"]).await;
+    assert!(
+        nothing.err.contains("there is no interrupted export"),
+        "{nothing:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exported_instance_continues_on_another_account() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("family");
+    let account = Account::start().await;
+    let config = CosmosDBProviderConfig::default();
+    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
+    let store = Arc::new(store.expect("the container opens"));
+    let runtime = start(store.clone()).await;
+    for id in ["family", "stranger"] {
+        let started = Client::new(store.clone())
+            .start_orchestration(id, "Family", "ada")
+            .await;
+        started.expect("it starts");
+        while !account
+            .cdb(&["instances", "show", id])
+            .await
+            .out
+            .contains("waits for: event Approved")
+        {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    runtime.shutdown(None).await;
+    let exported = export(&account, &file, &["--instance", "family"]).await;
+    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    let exported = lines(&file);
+    assert!(
+        exported.iter().any(|line| line.contains("\"Child\"")),
+        "{exported:?}"
+    );
+    assert!(
+        !exported.iter().any(|line| line.contains("stranger")),
+        "{exported:?}"
+    );
+
+    let laptop = Account::empty().await;
+    import(&laptop, &file, &["--create"]).await;
+    let store = CosmosDBProvider::on(laptop.container::<Durable>().await, &config).await;
+    let store = Arc::new(store.expect("the container opens"));
+    let runtime = start(store.clone()).await;
+    laptop
+        .cdb(&["instances", "raise", "family", "Approved", "yes"])
+        .await;
+    let waited = Client::new(store)
+        .wait_for_orchestration("family", Duration::from_secs(1800))
+        .await;
+    let ended = format!("{:?}", waited.expect("it ends"));
+    assert!(ended.contains("hello ada yes"), "{ended}");
+    runtime.shutdown(None).await;
+}
