@@ -1,6 +1,6 @@
 //! The settings of an emulator, and its start.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -51,6 +51,7 @@ const BACKLOG: u32 = 4096;
 #[derive(Clone, Debug)]
 pub struct EmulatorBuilder {
     directory: Option<PathBuf>,
+    host: IpAddr,
     port: u16,
     key: String,
     identities: Identities,
@@ -81,6 +82,7 @@ impl EmulatorBuilder {
     fn new() -> Self {
         Self {
             directory: None,
+            host: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             key: crate::WELL_KNOWN_KEY.to_owned(),
             identities: Identities::default(),
@@ -103,6 +105,17 @@ impl EmulatorBuilder {
     #[must_use]
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Listens on this address instead of 127.0.0.1, for example 0.0.0.0 in a container. Everyone
+    /// who reaches the address and knows the key, which is public by default, reads and writes all
+    /// data. The pages `/_explorer/` and `/_admin/` still answer connections of this machine only.
+    ///
+    /// Clients are told the name by which they reached the emulator, unless there are regions.
+    #[must_use]
+    pub fn host(mut self, address: impl Into<IpAddr>) -> Self {
+        self.host = address.into();
         self
     }
 
@@ -232,7 +245,7 @@ impl EmulatorBuilder {
         self
     }
 
-    /// Starts the server. It listens on the loopback address only.
+    /// Starts the server.
     ///
     /// # Errors
     /// Fails when the port is in use, a setting is invalid, or the directory cannot be used.
@@ -407,34 +420,46 @@ impl EmulatorBuilder {
     /// Listens on the global endpoint and on those of the regions. Returns the listeners and their
     /// addresses.
     fn listen_all(&self) -> Result<(Vec<Endpoint>, Vec<String>), EmulatorError> {
-        let (listener, address) = Self::listen(self.port)?;
+        let (listener, address) = self.listen(self.port)?;
         let mut endpoints = vec![(listener, None)];
         let mut addresses = vec![address.to_string()];
         let mut port = self.port;
         for region in 0..self.regions.len() {
             // Port 0 stands for any free port.
             port = if port == 0 { 0 } else { port.saturating_add(1) };
-            let (listener, address) = Self::listen(port)?;
+            let (listener, address) = self.listen(port)?;
             endpoints.push((listener, Some(region)));
             addresses.push(address.to_string());
         }
         Ok((endpoints, addresses))
     }
 
-    fn listen(port: u16) -> Result<(TcpListener, SocketAddr), EmulatorError> {
+    fn listen(&self, port: u16) -> Result<(TcpListener, SocketAddr), EmulatorError> {
         let refuse = |source: std::io::Error| match source.kind() {
             std::io::ErrorKind::AddrInUse => EmulatorError::PortInUse { port },
-            _ => EmulatorError::Listen { port, source },
+            _ => EmulatorError::Listen {
+                address: SocketAddr::new(self.host, port),
+                source,
+            },
         };
-        let socket = TcpSocket::new_v4().map_err(refuse)?;
+        let socket = match self.host {
+            IpAddr::V4(_) => TcpSocket::new_v4(),
+            IpAddr::V6(_) => TcpSocket::new_v6(),
+        };
+        let socket = socket.map_err(refuse)?;
         // Like the standard library on Unix: a restart need not wait for the connections of the
         // last run.
         #[cfg(unix)]
         socket.set_reuseaddr(true).map_err(refuse)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        socket.bind(address).map_err(refuse)?;
+        socket
+            .bind(SocketAddr::new(self.host, port))
+            .map_err(refuse)?;
         let listener = socket.listen(BACKLOG).map_err(refuse)?;
-        let address = listener.local_addr().map_err(refuse)?;
+        let mut address = listener.local_addr().map_err(refuse)?;
+        // No client can connect to 0.0.0.0; on this machine it reaches the listener so.
+        if self.host.is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
         Ok((listener, address))
     }
 }

@@ -2,14 +2,14 @@
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 
-/// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. It
-/// listens on the loopback address only. The data is in memory and lost at the end, unless --data
-/// is given.
+/// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. The
+/// data is in memory and lost at the end, unless --data is given.
 ///
 /// ```
 /// use cdb_emulator::EmulatorCommand;
@@ -36,6 +36,10 @@ use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 // The help shows the first paragraph only; the example is for the documentation.
 #[command(long_about = None)]
 pub struct EmulatorCommand {
+    /// Address to listen on, such as 0.0.0.0 in a container: whoever reaches it and knows the key
+    /// reads and writes all data
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
     /// Port to listen on; 0 for any free port
     #[arg(long, value_name = "PORT", default_value_t = 8081)]
     port: u16,
@@ -112,11 +116,14 @@ impl EmulatorCommand {
             || "no limit".to_owned(),
             |throughput| format!("{throughput} RU/s"),
         );
+        let partitions = match self.partitions {
+            1 => "1 physical partition".to_owned(),
+            count => format!("{count} physical partitions"),
+        };
         format!(
-            "ready after {} ms at {endpoint} with {key}; {data}; {} physical partition(s) and {limit} per container; \
+            "ready after {} ms at {endpoint} with {key}; {data}; {partitions} and {limit} per container; \
              Explorer at {endpoint}_explorer/; press ctrl-c to stop",
             started.elapsed().as_millis(),
-            self.partitions,
         )
     }
 
@@ -136,6 +143,7 @@ impl EmulatorCommand {
     /// Returns the builder with these options.
     fn builder(&self) -> Result<EmulatorBuilder, String> {
         let mut builder = Emulator::builder()
+            .host(self.host)
             .port(self.port)
             .physical_partitions(self.partitions)
             .regions(&self.regions)

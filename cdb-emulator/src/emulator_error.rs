@@ -30,10 +30,10 @@ pub enum EmulatorError {
         port: u16,
     },
     /// The emulator cannot listen on the port.
-    #[error("cannot listen on 127.0.0.1:{port}")]
+    #[error("cannot listen on {address}")]
     Listen {
-        /// The port; 0 stands for any free port.
-        port: u16,
+        /// The address; port 0 stands for any free port.
+        address: std::net::SocketAddr,
         /// The error of the operating system.
         #[source]
         source: std::io::Error,

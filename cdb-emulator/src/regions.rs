@@ -234,14 +234,18 @@ impl Regions {
         self.state().multiple_write_locations = enabled;
     }
 
-    /// Returns the locations of the account document.
-    pub(crate) fn locations(&self) -> Value {
+    /// Returns the locations of the account document. An account without named regions is at the
+    /// host by which the client has reached it, which can be the name of a container.
+    pub(crate) fn locations(&self, host: Option<&str>) -> Value {
         let mut state = self.state();
         let write = state.document.get();
         let mut regions: Vec<&Region> = state.regions.iter().collect();
         regions.rotate_left(write);
         regions.retain(|region| !region.removed);
-        let readable: Vec<Value> = regions.into_iter().map(Region::to_json).collect();
+        let readable: Vec<Value> = regions
+            .into_iter()
+            .map(|region| region.to_json(host))
+            .collect();
         let writable = if state.multiple_write_locations {
             &*readable
         } else {
@@ -288,7 +292,12 @@ impl State {
 }
 
 impl Region {
-    fn to_json(&self) -> Value {
-        json!({ "name": self.name, "databaseAccountEndpoint": self.endpoint })
+    fn to_json(&self, host: Option<&str>) -> Value {
+        let scheme = self.endpoint.split("://").next();
+        let endpoint = match (host, scheme) {
+            (Some(host), Some(scheme)) if self.name == ONLY => format!("{scheme}://{host}/"),
+            _ => self.endpoint.clone(),
+        };
+        json!({ "name": self.name, "databaseAccountEndpoint": endpoint })
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn dispatch(
     // A definition that is rejected halfway, or a killed process, leaves no partial state.
     let connection = connection.savepoint()?;
     let response = match (resource, &request.method) {
-        (Resource::Account, &Method::GET) => Response::json(200, &account(service)),
+        (Resource::Account, &Method::GET) => Response::json(200, &account(service, request)),
         (Resource::Databases, _) => databases(&connection, request)?,
         (Resource::Database(id), &Method::GET) => {
             Response::json(200, &Database::find(&connection, id)?.to_json())
@@ -213,8 +213,9 @@ fn container(
     }
 }
 
-fn account(service: &Service) -> Value {
-    let locations = service.regions.locations();
+fn account(service: &Service, request: &Request) -> Value {
+    let host = header(&request.headers, "host");
+    let locations = service.regions.locations(host);
     json!({
         "_self": "", "id": "emulator", "_rid": "emulator", "media": "//media/", "addresses": "//addresses/",
         "_dbs": "//dbs/", "writableLocations": locations["writableLocations"], "readableLocations": locations["readableLocations"],

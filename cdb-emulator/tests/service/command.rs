@@ -152,18 +152,20 @@ fn a_closed_output_does_not_stop_the_command() {
 #[cfg(unix)]
 #[tokio::test]
 async fn the_command_serves_until_a_signal() {
-    for (signal, partitions) in [("-TERM", "3"), ("-INT", "1")] {
+    for (signal, count, partitions) in [
+        ("-TERM", "3", "3 physical partitions and"),
+        ("-INT", "1", "1 physical partition and"),
+    ] {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().display().to_string();
-        let arguments = ["--port", "0", "--data", &data, "--partitions", partitions];
+        let arguments = ["--port", "0", "--data", &data, "--partitions", count];
         let running = Running::start(&arguments);
         let line = running.first_line.clone();
-        let partitions = format!("{partitions} physical partition(s)");
         for part in [
             "ready after ",
             " ms at http://127.0.0.1:",
             &data,
-            &partitions,
+            partitions,
         ] {
             assert!(line.contains(part), "{line}");
         }

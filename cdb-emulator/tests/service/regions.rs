@@ -101,6 +101,16 @@ async fn an_account_has_one_region_by_default() {
     assert_eq!(body["writableLocations"], only);
     assert_eq!(body["readableLocations"], only);
     assert_eq!(body["enableMultipleWriteLocations"], false);
+    // A client is told the name by which it has reached the emulator, as in a container.
+    let by_name = account
+        .emulator
+        .endpoint()
+        .replace("127.0.0.1", "localhost");
+    let body = document(&account, &by_name).await.body;
+    assert_eq!(
+        body["writableLocations"][0]["databaseAccountEndpoint"],
+        by_name
+    );
     let refused = account.emulator.failover().unwrap_err().to_string();
     assert!(refused.contains("no other region"), "{refused}");
 }
