@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Seek as _, Write};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use cdb_client::{ContainerClient, FeedCursor, FeedStart};
@@ -11,6 +11,7 @@ use cdb_provider::documents::Durable;
 use clap::Args;
 use duroxide::providers::ProviderAdmin as _;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::document::line;
 use crate::connection::Connection;
@@ -98,26 +99,14 @@ impl ExportArgs {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let container = self.container()?;
-        let progress_file = progress_file(file);
-        let (mut out, mut exported, feed) = if self.resume {
-            let progress = fs::read(&progress_file).map_err(|error| {
-                let name = progress_file.display();
-                Failure::usage(format!("there is no interrupted export: {name}: {error}"))
-            })?;
-            let progress: Progress = serde_json::from_slice(&progress)
-                .map_err(|error| Failure::usage(format!("{}: {error}", progress_file.display())))?;
-            let mut out = OpenOptions::new().write(true).open(file)?;
-            out.set_len(progress.bytes)?;
-            out.seek(std::io::SeekFrom::End(0))?;
-            let documents = progress.documents;
-            (
-                out,
-                Exported { documents },
-                container.resume_change_feed(progress.cursor),
-            )
+        let (mut file, feed) = if self.resume {
+            let (file, cursor) = ExportFile::resume(file)?;
+            (file, container.resume_change_feed(cursor))
         } else {
-            let feed = container.change_feed(FeedStart::Beginning);
-            (new_file(file)?, Exported::default(), feed)
+            (
+                ExportFile::create(file)?,
+                container.change_feed(FeedStart::Beginning),
+            )
         };
         let mut feed = feed.page_size(PAGE);
         loop {
@@ -125,26 +114,77 @@ impl ExportArgs {
             if documents.is_empty() {
                 break;
             }
-            let mut buffered = BufWriter::new(&mut out);
-            for document in &documents {
-                exported.write(document.get(), &mut buffered)?;
-            }
-            buffered.flush()?;
-            drop(buffered);
-            let progress = Progress {
-                documents: exported.documents,
-                bytes: out.stream_position()?,
-                cursor: feed.cursor().clone(),
-            };
-            let progress = serde_json::to_vec(&progress).expect("it has no map");
-            fs::write(&progress_file, progress)?;
-            console.progress(exported.to_string())?;
+            file.append(&documents, feed.cursor())?;
+            console.progress(file.exported.to_string())?;
         }
-        if progress_file.exists() {
-            fs::remove_file(&progress_file)?;
-        }
-        console.answer(&exported)?;
+        console.answer(&file.finish()?)?;
         Ok(Exit::Ok)
+    }
+}
+
+/// A file that receives the documents of a container, and the file with its progress.
+struct ExportFile {
+    out: File,
+    progress_file: PathBuf,
+    exported: Exported,
+}
+
+impl ExportFile {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        Ok(Self {
+            out: new_file(path)?,
+            progress_file: progress_file(path),
+            exported: Exported::default(),
+        })
+    }
+
+    /// Opens the file of an interrupted export, and cuts off what was written after its last
+    /// cursor.
+    fn resume(path: &Path) -> Result<(Self, FeedCursor), Failure> {
+        let progress_file = progress_file(path);
+        let refuse = |error: &dyn fmt::Display| {
+            let name = progress_file.display();
+            Failure::usage(format!("there is no interrupted export: {name}: {error}"))
+        };
+        let progress = fs::read(&progress_file).map_err(|error| refuse(&error))?;
+        let progress: Progress =
+            serde_json::from_slice(&progress).map_err(|error| refuse(&error))?;
+        let mut out = OpenOptions::new().write(true).open(path)?;
+        out.set_len(progress.bytes)?;
+        out.seek(SeekFrom::End(0))?;
+        let documents = progress.documents;
+        let file = Self {
+            out,
+            progress_file,
+            exported: Exported { documents },
+        };
+        Ok((file, progress.cursor))
+    }
+
+    /// Writes documents, then the cursor after them.
+    fn append(&mut self, documents: &[Box<RawValue>], cursor: &FeedCursor) -> Result<(), Failure> {
+        let mut out = BufWriter::new(&mut self.out);
+        for document in documents {
+            self.exported.write(document.get(), &mut out)?;
+        }
+        out.flush()?;
+        drop(out);
+        let progress = Progress {
+            documents: self.exported.documents,
+            bytes: self.out.stream_position()?,
+            cursor: cursor.clone(),
+        };
+        let progress = serde_json::to_vec(&progress).map_err(io::Error::from)?;
+        Ok(fs::write(&self.progress_file, progress)?)
+    }
+
+    /// Removes the progress: the export is complete.
+    fn finish(self) -> Result<Exported, Failure> {
+        match fs::remove_file(&self.progress_file) {
+            // An empty container has made no progress.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(self.exported),
+            removed => removed.map(|()| self.exported).map_err(Failure::from),
+        }
     }
 }
 
