@@ -1,5 +1,6 @@
 //! The JSON endpoints of the page. They return the answers of the commands.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -7,6 +8,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use cdb_client::Continuation;
+use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
 use futures::try_join;
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
 use crate::dead_letters::PageStart;
 use crate::exit::{Exit, Failure};
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList};
-use crate::view::{detail, history, instances, members, outbox, queues, tree};
+use crate::view::{detail, history, instances, members, outbox, overview, queues, tree};
 
 /// The maximum number of rows of a page.
 const MAX_ROWS: usize = 500;
@@ -70,35 +72,81 @@ pub(super) async fn about(State(dashboard): App) -> Json<About> {
 pub(super) struct Filters {
     status: Option<String>,
     parent: Option<String>,
+    orchestration: Option<String>,
+    version: Option<String>,
+    custom_status: Option<String>,
     text: Option<String>,
+    after: Option<Timestamp>,
+    before: Option<Timestamp>,
+    #[serde(default)]
+    roots: bool,
+    #[serde(default)]
+    oldest_first: bool,
     from: Option<Continuation>,
     limit: Option<usize>,
 }
 
-fn non_empty(text: Option<String>) -> Option<String> {
-    text.filter(|text| !text.is_empty())
+impl Filters {
+    fn filter(&self) -> instances::ListFilter {
+        let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        instances::ListFilter {
+            statuses: text(&self.status).map(Status::from).into_iter().collect(),
+            parent: text(&self.parent),
+            roots: self.roots,
+            created_after: self.after,
+            created_before: self.before,
+            ended_before: None,
+            oldest_first: self.oldest_first,
+            unindexed: instances::UnindexedFilter {
+                orchestration: text(&self.orchestration),
+                version: text(&self.version),
+                custom_status: text(&self.custom_status),
+                text: text(&self.text),
+            },
+        }
+    }
+}
+
+/// A page of instances, with the number of their children.
+#[derive(Serialize)]
+pub(super) struct InstanceList {
+    #[serde(flatten)]
+    page: instances::Page,
+    /// The number of children by id. `None` when there are too many to count.
+    children: Option<BTreeMap<String, usize>>,
+    examined: usize,
+    now: Timestamp,
 }
 
 pub(super) async fn instances(
     State(dashboard): App,
     Query(filters): Query<Filters>,
-) -> Answer<instances::Page> {
-    let filter = instances::ListFilter {
-        statuses: non_empty(filters.status)
-            .map(Status::from)
-            .into_iter()
-            .collect(),
-        parent: non_empty(filters.parent),
-        unindexed: instances::UnindexedFilter {
-            text: non_empty(filters.text),
-            ..instances::UnindexedFilter::default()
-        },
-        ..instances::ListFilter::default()
-    };
+) -> Answer<InstanceList> {
     let rows = filters.limit.unwrap_or(50).clamp(1, MAX_ROWS);
     let container = &dashboard.orchestrations.container;
+    let page = instances::list(container, &filters.filter(), rows, filters.from).await?;
+    Ok(Json(InstanceList {
+        children: tree::count_children(container, &page.instances).await?,
+        examined: page.examined,
+        page,
+        now: container.now(),
+    }))
+}
+
+/// The span of time of the overview.
+#[derive(Deserialize)]
+pub(super) struct Span {
+    #[serde(default)]
+    window: overview::Window,
+}
+
+pub(super) async fn overview(
+    State(dashboard): App,
+    Query(Span { window }): Query<Span>,
+) -> Answer<overview::Overview> {
+    let container = &dashboard.orchestrations.container;
     Ok(Json(
-        instances::list(container, &filter, rows, filters.from).await?,
+        overview::read(container, window, &dashboard.past_buckets).await?,
     ))
 }
 

@@ -9,6 +9,7 @@ mod actions;
 mod api;
 mod guard;
 mod latency;
+mod live;
 mod page;
 mod state;
 
@@ -44,10 +45,12 @@ fn routes(dashboard: Arc<Dashboard>) -> Router {
         .route("/", get(page::index))
         .route("/{file}", get(page::file))
         .route("/api/about", get(api::about))
+        .route("/api/overview", get(api::overview))
         .route("/api/instances", get(api::instances))
         .route("/api/instances/{id}", get(api::instance))
         .route("/api/instances/{id}/history", get(api::history))
         .route("/api/instances/{id}/tree", get(api::tree))
+        .route("/api/instances/{id}/live", get(live::instance))
         .route("/api/instances/{id}/cancel", post(actions::cancel))
         .route("/api/instances/{id}/raise", post(actions::raise))
         .route("/api/instances/{id}/delete", post(actions::delete))

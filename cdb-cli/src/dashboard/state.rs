@@ -4,6 +4,7 @@ use super::action_token::Token;
 use super::latency::LatencyLog;
 use crate::dead_letters::DeadLetterSources;
 use crate::orchestrations::Orchestrations;
+use crate::view::overview::PastBuckets;
 
 /// The state that all requests share.
 pub(crate) struct Dashboard {
@@ -14,6 +15,7 @@ pub(crate) struct Dashboard {
     /// The token that a change must carry. `None` makes the page read-only.
     pub(super) token: Option<Token>,
     pub(super) latency: LatencyLog,
+    pub(super) past_buckets: PastBuckets,
 }
 
 impl Dashboard {
@@ -29,6 +31,7 @@ impl Dashboard {
             model,
             token,
             latency: LatencyLog::default(),
+            past_buckets: PastBuckets::default(),
         }
     }
 }

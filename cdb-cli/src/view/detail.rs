@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::instances::Row;
 use super::waits::{self, Wait};
 use super::work_item::{describe, shown};
+use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{counted, short};
@@ -34,8 +35,6 @@ pub(crate) struct Detail {
     pub input: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub custom_status: Option<String>,
     /// The end of the dispatcher's lock, while the instance is locked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_until: Option<Timestamp>,
@@ -101,6 +100,9 @@ pub(crate) struct Outgoing {
     pub messages: usize,
     pub created_at: Timestamp,
     pub attempts: u32,
+    /// The id of the dead letter, once delivery has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_letter: Option<String>,
 }
 
 /// A value of the key-value store.
@@ -142,7 +144,6 @@ pub(crate) async fn read(
         input: awaited.input,
         waits: awaited.waits,
         output: instance.output.as_ref().map(shown),
-        custom_status: instance.custom_status.clone(),
         locked_until: locked_until(&instance, now),
         messages: queued(&messages, &instance),
         activities: activities
@@ -224,7 +225,13 @@ fn past_executions(executions: Vec<Execution>) -> Vec<PastExecution> {
 }
 
 fn undelivered(intent: OutboxIntent) -> Outgoing {
+    let dead_letter = DeadLetterId::Intent {
+        instance: intent.instance_id,
+        key: intent.idempotency_key,
+    };
     Outgoing {
+        // The creation time of a dead letter is `NEVER`.
+        dead_letter: (intent.created_at >= NEVER).then(|| dead_letter.to_string()),
         target: intent.target_instance_id,
         messages: intent
             .items
@@ -312,10 +319,16 @@ impl Detail {
 
     fn owned_documents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for outgoing in &self.outgoing {
-            let age = span(self.now.since(outgoing.created_at));
+            let state = match &outgoing.dead_letter {
+                Some(name) => format!("dead letter {name}"),
+                None => format!(
+                    "undelivered for {}",
+                    span(self.now.since(outgoing.created_at))
+                ),
+            };
             write!(
                 f,
-                "outgoing: {} to {}, undelivered for {age}",
+                "outgoing: {} to {}, {state}",
                 counted(outgoing.messages as u64, "message"),
                 short(&outgoing.target, 120)
             )?;
@@ -369,7 +382,7 @@ impl Detail {
         writeln!(f, "slot:          {}", self.slot)?;
         for (label, text) in [
             ("input:        ", &self.input),
-            ("custom status:", &self.custom_status),
+            ("custom status:", &row.custom_status),
             (
                 if row.status == Status::Failed {
                     "error:        "

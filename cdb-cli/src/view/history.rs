@@ -62,6 +62,8 @@ pub(crate) struct Bar {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
     pub failed: bool,
+    /// Whether the orchestration stopped waiting, for example because a timer fired first.
+    pub cancelled: bool,
     /// The id of the first event.
     pub event: u64,
     /// The instance id of a sub-orchestration.
@@ -231,6 +233,7 @@ pub(super) fn bars(events: &[RawEvent], turns: &[u64]) -> Vec<Bar> {
         if let Some(bar) = completed {
             bar.to = Some(Timestamp::from_millis(event.timestamp_ms));
             bar.failed = event.r#type.ends_with("Failed");
+            bar.cancelled = event.r#type.contains("Cancel");
         }
     }
     match_raised(events, &mut bars);
@@ -261,6 +264,7 @@ fn bar(event: &RawEvent, lane: Lane) -> Bar {
         from: Timestamp::from_millis(event.timestamp_ms),
         to: None,
         failed: false,
+        cancelled: false,
         event: event.event_id,
         instance: event.instance.clone(),
     }
@@ -301,6 +305,7 @@ fn turn(events: &[RawEvent], turns: &[u64], number: usize, first: u64) -> Option
         from: Timestamp::from_millis(begin.min(end)),
         to: Some(Timestamp::from_millis(end.max(begin))),
         failed: false,
+        cancelled: false,
         event: first,
         instance: None,
     })

@@ -1,4 +1,4 @@
-//! Pages of instances, newest first.
+//! Pages of instances, by the time of their creation.
 
 use std::fmt;
 
@@ -26,6 +26,8 @@ pub(crate) struct ListFilter {
     pub created_after: Option<Timestamp>,
     pub created_before: Option<Timestamp>,
     pub ended_before: Option<Timestamp>,
+    /// Whether the oldest instance is listed first.
+    pub oldest_first: bool,
     pub unindexed: UnindexedFilter,
 }
 
@@ -36,6 +38,8 @@ pub(crate) struct UnindexedFilter {
     pub orchestration: Option<String>,
     /// The version of the orchestration.
     pub version: Option<String>,
+    /// A text in the custom status.
+    pub custom_status: Option<String>,
     /// A text in the id or the orchestration's name.
     pub text: Option<String>,
 }
@@ -49,6 +53,8 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     pub status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom_status: Option<String>,
     pub execution: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -64,6 +70,9 @@ pub(crate) struct Page {
     pub instances: Vec<Row>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Continuation>,
+    /// The number of instances that the query returned, before the filters without an index.
+    #[serde(skip)]
+    pub examined: usize,
 }
 
 impl Row {
@@ -73,6 +82,7 @@ impl Row {
             orchestration: instance.orchestration_name,
             version: instance.orchestration_version,
             status: instance.status,
+            custom_status: instance.custom_status,
             execution: instance.current_execution_id,
             parent: instance.parent_instance_id,
             created_at: instance.created_at,
@@ -119,6 +129,10 @@ impl UnindexedFilter {
         self.orchestration
             .as_ref()
             .is_none_or(|wanted| wanted == name)
+            && self.custom_status.as_ref().is_none_or(|wanted| {
+                let status = instance.custom_status.as_ref();
+                status.is_some_and(|status| status.contains(&**wanted))
+            })
             && self
                 .version
                 .as_ref()
@@ -134,9 +148,14 @@ pub(crate) async fn list(
     rows: usize,
     from: Option<Continuation>,
 ) -> Result<Page, Failure> {
+    let order = if filter.oldest_first {
+        Instance::BY_CREATED.into()
+    } else {
+        Instance::BY_CREATED.reversed()
+    };
     let query = Query::<Instance>::across_partitions()
         .filter(filter.filter())
-        .order_by(Instance::BY_CREATED.reversed());
+        .order_by(order);
     let (mut instances, mut examined, mut from) = (Vec::new(), 0, from);
     loop {
         // A page holds the missing rows only, so that the continuation points behind the last
@@ -155,7 +174,11 @@ pub(crate) async fn list(
         from = page.next;
         if from.is_none() || instances.len() >= rows || examined >= MOST_EXAMINED {
             let next = from;
-            return Ok(Page { instances, next });
+            return Ok(Page {
+                instances,
+                next,
+                examined,
+            });
         }
     }
 }

@@ -6,7 +6,10 @@ pub(crate) mod detail;
 pub(crate) mod history;
 pub(crate) mod instances;
 pub(crate) mod members;
+pub(crate) mod natural;
 pub(crate) mod outbox;
+#[cfg(feature = "dashboard")]
+pub(crate) mod overview;
 pub(crate) mod queues;
 pub(crate) mod tree;
 pub(crate) mod waits;

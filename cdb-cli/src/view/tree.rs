@@ -9,6 +9,7 @@ use cdb_provider::documents::{Durable, Instance};
 use serde::Serialize;
 
 use super::instances::Row;
+use super::natural;
 use crate::exit::Failure;
 use crate::output::short;
 
@@ -61,13 +62,36 @@ pub(crate) async fn read(
     Ok(build(Row::of(root), &mut below, cut))
 }
 
+/// Counts the children of instances, by the id of the parent. Returns `None` when they have more
+/// than [`MAX_INSTANCES`] children together.
+#[cfg(feature = "dashboard")]
+pub(crate) async fn count_children(
+    container: &ContainerClient<Durable>,
+    parents: &[Row],
+) -> Result<Option<BTreeMap<String, usize>>, Failure> {
+    let mut counts = BTreeMap::new();
+    if parents.is_empty() {
+        return Ok(Some(counts));
+    }
+    let ids = parents.iter().map(|row| Some(row.id.clone()));
+    let query = Query::<Instance>::across_partitions()
+        .filter(Instance::PARENT_INSTANCE_ID.is_in(ids))
+        .values(Instance::PARENT_INSTANCE_ID);
+    let page = container.query(query).page(MAX_INSTANCES, None).await?;
+    for parent in page.rows.into_iter().flatten() {
+        *counts.entry(parent).or_default() += 1;
+    }
+    Ok(page.next.is_none().then_some(counts))
+}
+
 /// Builds the tree. Removes each child from `below`, so that a cycle of parents ends.
 fn build(row: Row, below: &mut BTreeMap<String, Vec<Row>>, cut: bool) -> Tree {
     let children = below.remove(&row.id).unwrap_or_default();
-    let children = children
+    let mut children: Vec<Tree> = children
         .into_iter()
         .map(|child| build(child, below, false))
         .collect();
+    children.sort_by(|a, b| natural::compare(&a.row.id, &b.row.id));
     Tree { row, children, cut }
 }
 

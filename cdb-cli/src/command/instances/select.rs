@@ -92,7 +92,6 @@ impl Filters {
         ListFilter {
             statuses: self.status.iter().copied().map(Status::from).collect(),
             parent: self.parent.clone(),
-            roots: false,
             created_before: self.older_than.map(|age| now - age),
             created_after: self.newer_than.map(|age| now - age),
             ended_before: self.ended_before.map(|age| now - age),
@@ -100,7 +99,9 @@ impl Filters {
                 orchestration: self.orchestration.clone(),
                 version: self.orchestration_version.clone(),
                 text: self.text.clone(),
+                ..UnindexedFilter::default()
             },
+            ..ListFilter::default()
         }
     }
 }

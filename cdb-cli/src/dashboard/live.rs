@@ -1,0 +1,88 @@
+//! Server-sent events: the page learns that an instance has changed, and reads it again.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use cdb_provider::documents::InstanceKey;
+use futures::{Stream, stream};
+
+use super::state::Dashboard;
+
+/// The time between two reads of a watched instance. A read costs one request unit.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The watch of an instance by one page.
+struct Watch {
+    dashboard: Arc<Dashboard>,
+    id: String,
+    known: Known,
+}
+
+/// The last event that the page has received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    /// The instance with this ETag.
+    Version(String),
+    /// The instance cannot change any more: it has ended, or does not exist.
+    Final,
+    /// The read failed with this message.
+    Failed(String),
+}
+
+/// Sends `changed` at the start and after each turn of an instance, `failed` when the service
+/// refuses a read, and `final` when the instance has ended or does not exist.
+pub(super) async fn instance(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(id): Path<String>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let watch = Watch {
+        dashboard,
+        id,
+        known: Known::Nothing,
+    };
+    let events = stream::unfold(watch, |mut watch| async move {
+        if watch.known == Known::Final {
+            return None;
+        }
+        loop {
+            let found = watch.read().await;
+            if found != watch.known {
+                let event = found.event();
+                watch.known = found;
+                return Some((Ok(event), watch));
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    });
+    Sse::new(events).keep_alive(KeepAlive::default())
+}
+
+impl Watch {
+    async fn read(&self) -> Known {
+        let container = &self.dashboard.orchestrations.container;
+        match container.read(&InstanceKey::new(&*self.id)).await {
+            Ok(Some(stored)) if stored.document.has_more() => {
+                Known::Version(stored.etag.to_string())
+            }
+            Ok(_) => Known::Final,
+            Err(error) => Known::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Known {
+    fn event(&self) -> Event {
+        match self {
+            Self::Nothing | Self::Version(_) => Event::default().event("changed").data("{}"),
+            Self::Final => Event::default().event("final").data("{}"),
+            // A line break would end the field of the event.
+            Self::Failed(message) => Event::default()
+                .event("failed")
+                .data(message.replace(['\r', '\n'], " ")),
+        }
+    }
+}
