@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use cdb_provider::documents::Status;
 use serde::{Deserialize, Serialize};
 
 use super::api::{dead_letter_id, gone};
@@ -11,6 +12,7 @@ use super::state::Dashboard;
 use crate::dead_letters::Action;
 use crate::exit::Failure;
 use crate::message_dead_letters::Outcome;
+use crate::view::instances::Row;
 
 /// The message about a change that succeeded.
 #[derive(Serialize)]
@@ -27,6 +29,19 @@ pub(super) struct Reason {
 pub(super) struct Event {
     event: String,
     data: String,
+}
+
+/// The id of the new instance; by default the old id and `-restart`.
+#[derive(Deserialize)]
+pub(super) struct NewId {
+    r#as: Option<String>,
+}
+
+/// The new instance of a restart.
+#[derive(Serialize)]
+pub(super) struct Restarted {
+    done: &'static str,
+    instance: String,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +81,33 @@ pub(super) async fn raise(
         .raise_event(&id, event, data)
         .await?;
     Ok(done("the event is raised"))
+}
+
+pub(super) async fn restart(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(id): Path<String>,
+    Json(NewId { r#as }): Json<NewId>,
+) -> Result<Json<Restarted>, Failure> {
+    let row = Row::of(dashboard.orchestrations.instance(&id).await?);
+    if row.status == Status::Running {
+        let message = format!("instance `{id}` is running; cancel it first");
+        return Err(Failure::usage(message));
+    }
+    let instance = r#as.unwrap_or_else(|| format!("{id}-restart"));
+    if dashboard.orchestrations.is_known(&instance).await? {
+        let message = format!("instance `{instance}` exists; choose another id");
+        return Err(Failure::usage(message));
+    }
+    let (name, version) = (&*row.orchestration, row.version.as_deref());
+    let input = dashboard.orchestrations.first_input(&id).await?;
+    dashboard
+        .orchestrations
+        .start(&instance, name, version, input)
+        .await?;
+    Ok(Json(Restarted {
+        done: "the new instance is queued; a runtime that has the orchestration registered starts it",
+        instance,
+    }))
 }
 
 pub(super) async fn delete(

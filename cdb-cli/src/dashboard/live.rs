@@ -4,10 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
+use cdb_model::Timestamp;
 use cdb_provider::documents::InstanceKey;
 use futures::{Stream, stream};
+use serde::Deserialize;
 
 use super::state::Dashboard;
 
@@ -24,25 +26,31 @@ struct Watch {
 /// The last event that the page has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Known {
-    Nothing,
-    /// The instance with this ETag.
-    Version(String),
+    /// The running instance with this time of its last turn, if the page has read it.
+    Running(Option<Timestamp>),
     /// The instance cannot change any more: it has ended, or does not exist.
     Final,
     /// The read failed with this message.
     Failed(String),
 }
 
-/// Sends `changed` at the start and after each turn of an instance, `failed` when the service
-/// refuses a read, and `final` when the instance has ended or does not exist.
+/// The version of the instance that the page shows.
+#[derive(Deserialize)]
+pub(super) struct Since {
+    since: Option<Timestamp>,
+}
+
+/// Sends `changed` after each turn of an instance, `failed` when the service refuses a read, and
+/// `final` when the instance has ended or does not exist.
 pub(super) async fn instance(
     State(dashboard): State<Arc<Dashboard>>,
     Path(id): Path<String>,
+    Query(Since { since }): Query<Since>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let watch = Watch {
         dashboard,
         id,
-        known: Known::Nothing,
+        known: Known::Running(since),
     };
     let events = stream::unfold(watch, |mut watch| async move {
         if watch.known == Known::Final {
@@ -66,7 +74,7 @@ impl Watch {
         let container = &self.dashboard.orchestrations.container;
         match container.read(&InstanceKey::new(&*self.id)).await {
             Ok(Some(stored)) if stored.document.has_more() => {
-                Known::Version(stored.etag.to_string())
+                Known::Running(Some(stored.document.updated_at))
             }
             Ok(_) => Known::Final,
             Err(error) => Known::Failed(error.to_string()),
@@ -77,7 +85,7 @@ impl Watch {
 impl Known {
     fn event(&self) -> Event {
         match self {
-            Self::Nothing | Self::Version(_) => Event::default().event("changed").data("{}"),
+            Self::Running(_) => Event::default().event("changed").data("{}"),
             Self::Final => Event::default().event("final").data("{}"),
             // A line break would end the field of the event.
             Self::Failed(message) => Event::default()

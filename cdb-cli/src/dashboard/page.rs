@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 12] = [
     ("style.css", include_str!("page/style.css")),
     ("app.js", include_str!("page/app.js")),
     ("ask.js", include_str!("page/ask.js")),
@@ -13,6 +13,9 @@ const FILES: [(&str, &str); 9] = [
     ("deadletters.js", include_str!("page/deadletters.js")),
     ("instances.js", include_str!("page/instances.js")),
     ("instance.js", include_str!("page/instance.js")),
+    ("live.js", include_str!("page/live.js")),
+    ("overview.js", include_str!("page/overview.js")),
+    ("selection.js", include_str!("page/selection.js")),
     ("timeline.js", include_str!("page/timeline.js")),
     ("queues.js", include_str!("page/queues.js")),
 ];

@@ -4,8 +4,6 @@ use std::fmt;
 
 use cdb_provider::documents::Status;
 use clap::Args;
-use duroxide::EventKind;
-use duroxide::providers::ProviderAdmin;
 use serde::Serialize;
 
 use super::chosen::Chosen;
@@ -100,39 +98,20 @@ impl Restart {
         }
         let input = match &self.input {
             Some(input) => input.clone(),
-            None => first_input(orchestrations, &row.id).await?,
+            None => orchestrations.first_input(&row.id).await?,
         };
-        let (client, name) = (&orchestrations.client, &*row.orchestration);
-        match self.version.as_ref().or(row.version.as_ref()) {
-            Some(version) => {
-                let started = client.start_orchestration_versioned(&*new_id, name, version, input);
-                started.await?;
-            }
-            None => client.start_orchestration(&*new_id, name, input).await?,
-        }
+        let version = self.version.as_ref().or(row.version.as_ref());
+        orchestrations
+            .start(
+                &new_id,
+                &row.orchestration,
+                version.map(|text| &**text),
+                input,
+            )
+            .await?;
         done.instances += 1;
         Ok(())
     }
-}
-
-/// Returns the input with which an instance was started.
-///
-/// # Errors
-/// When the first execution was pruned.
-async fn first_input(orchestrations: &Orchestrations, id: &str) -> Result<String, Failure> {
-    let events = orchestrations
-        .provider
-        .read_history_with_execution_id(id, 1)
-        .await?;
-    let input = events.into_iter().find_map(|event| match event.kind {
-        EventKind::OrchestrationStarted { input, .. } => Some(input),
-        _ => None,
-    });
-    input.ok_or_else(|| {
-        Failure::finding(format!(
-            "the first execution of `{id}` was deleted, and its input with it; pass --input"
-        ))
-    })
 }
 
 fn refuse_running(rows: &[Row]) -> Result<(), Failure> {

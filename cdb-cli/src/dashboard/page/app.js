@@ -1,19 +1,23 @@
 // Routing: the fragment of the address selects the view, so that history and bookmarks work.
 
 import { ask } from "./ask.js";
+import { h } from "./dom.js";
 import { list } from "./instances.js";
 import { instance } from "./instance.js";
 import { letter, letters } from "./deadletters.js";
+import { overview } from "./overview.js";
 import { outbox, queues } from "./queues.js";
 
 const main = document.getElementById("main");
 const status = document.getElementById("status");
 let about = { actions: false };
 let shown = 0;
+// What ends with the shown view: timers and streams.
+let ends = [];
 // The message that a view leaves for the next view.
 let pending = "";
 
-export function say(text, error = false) {
+function say(text, error = false) {
   status.textContent = text;
   status.classList.toggle("error", error);
 }
@@ -26,33 +30,58 @@ function view() {
   if (name === "outbox") return ["outbox", (turn) => outbox(turn, parameters)];
   if (name === "deadletters" && id) return ["deadletters", (turn) => letter(turn, decodeURIComponent(id), about)];
   if (name === "deadletters") return ["deadletters", (turn) => letters(turn, parameters, about)];
-  if (id) return ["instances", (turn) => instance(turn, decodeURIComponent(id), parameters, about)];
-  return ["instances", (turn) => list(turn, parameters)];
+  if (name === "instances" && id) return ["instances", (turn) => instance(turn, decodeURIComponent(id), parameters, about)];
+  if (name === "instances") return ["instances", (turn) => list(turn, parameters, about)];
+  return ["overview", (turn) => overview(turn, parameters)];
+}
+
+// The page as a view sees it. Calls of a view that is no longer shown have no effect.
+function turnOf(number) {
+  const current = () => number === shown;
+  return {
+    current,
+    put: (...nodes) => { if (current()) main.replaceChildren(...nodes.flat(Infinity).filter(Boolean)); },
+    say: (text, error) => { if (current()) say(text, error); },
+    again: async (text, error) => { if (current()) { await show(); say(text, error); } },
+    leave: (hash, text) => { if (current()) { pending = text; location.hash = hash; } },
+    end: (what) => { if (current()) ends.push(what); else what(); },
+    // Calls `draw` now and then every `millis`, unless the window is hidden.
+    every: async (millis, draw) => {
+      const attempt = async () => { try { await draw(); } catch (error) { if (current()) say(error.message, true); } };
+      await attempt();
+      const later = async () => {
+        while (current()) {
+          await new Promise((resolve) => setTimeout(resolve, millis));
+          if (current() && !document.hidden) await attempt();
+        }
+      };
+      later();
+    },
+  };
 }
 
 async function show() {
   const number = ++shown;
+  ends.splice(0).forEach((end) => end());
   const [name, draw] = view();
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  // The page as a view sees it. Calls of a view that is no longer shown have no effect.
-  const turn = {
-    current: () => number === shown,
-    put: (...nodes) => { if (number === shown) main.replaceChildren(...nodes.flat(Infinity).filter(Boolean)); },
-    say: (text, error) => { if (number === shown) say(text, error); },
-    again: async (text) => { if (number === shown) { await show(); say(text); } },
-    leave: (hash, text) => { if (number === shown) { pending = text; location.hash = hash; } },
-  };
+  const turn = turnOf(number);
   try {
     await draw(turn);
   } catch (error) {
+    turn.put(h("h2", {}, "This view cannot be shown"), h("p", {}, error.message), h("p", {}, h("a", { href: "#/instances" }, "All instances")));
     turn.say(error.message, true);
   }
 }
 
-addEventListener("hashchange", () => { say(""); scrollTo(0, 0); show().then(arrived); });
+addEventListener("hashchange", () => {
+  // The link to the content is no view.
+  if (location.hash === "#main") { history.replaceState(null, "", "#/overview"); main.focus(); return; }
+  say(""); scrollTo(0, 0); show().then(arrived);
+});
 
 function arrived() {
   main.focus({ preventScroll: true });
@@ -61,7 +90,7 @@ function arrived() {
 }
 
 addEventListener("keydown", (event) => {
-  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName) && document.activeElement.type !== "checkbox";
   if (event.key === "/" && !typing) {
     const search = document.querySelector("input[type=search]");
     if (search) { event.preventDefault(); search.focus(); search.select(); }
@@ -74,11 +103,10 @@ addEventListener("keydown", (event) => {
   }
 });
 
-show();
-ask("about").then((answer) => {
-  about = answer;
+try {
+  about = await ask("about");
   document.title = `${about.container} – cdb`;
   document.getElementById("where").textContent = `${about.database} / ${about.container}`;
   document.getElementById("mode").textContent = about.actions ? "actions allowed" : "read-only";
-  if (about.actions && /^#\/(instances\/|deadletters)/.test(location.hash)) show();
-}).catch((error) => say(error.message, true));
+} catch (error) { say(error.message, true); }
+show();

@@ -3,26 +3,34 @@
 const given = location.hash.match(/^#token=(\w+)$/);
 if (given) {
   sessionStorage.setItem("cdb-token", given[1]);
-  history.replaceState(null, "", "#/instances");
+  history.replaceState(null, "", "#/overview");
 }
 
 async function answer(response) {
   const text = await response.text();
   let body;
   try { body = JSON.parse(text); } catch { body = { error: text }; }
-  if (!response.ok) throw new Error(body.error || `the server answers ${response.status}`);
-  return body;
+  if (response.ok) return body;
+  throw Object.assign(new Error(body.error || `the server answers ${response.status}`), { status: response.status });
+}
+
+async function send(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch {
+    throw new Error("the dashboard does not answer; start `cdb dashboard` again and reload this page");
+  }
 }
 
 export async function ask(path, parameters = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) if (value) query.set(name, value);
-  return answer(await fetch(`/api/${path}?${query}`));
+  return answer(await send(`/api/${path}?${query}`));
 }
 
-export async function change(path, body) {
+export async function change(path, body = {}) {
   const headers = { "content-type": "application/json", "x-cdb-token": sessionStorage.getItem("cdb-token") || "" };
-  return answer(await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+  return answer(await send(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
 export const part = encodeURIComponent;

@@ -20,14 +20,36 @@ function fill(element, attributes, children) {
   return element;
 }
 
-export function table(caption, head, rows, kind) {
-  const column = (name) => h("th", { scope: "col", class: name.startsWith("#") && "number" }, name.replace("#", ""));
-  return h("div", { class: "scroll" }, h("table", { class: kind }, h("caption", {}, caption),
-    h("thead", {}, h("tr", {}, head.map(column))), h("tbody", {}, rows)));
+// A table. Each cell carries the name of its column, which a narrow window shows beside it. A column whose name begins with
+// `#` holds numbers. A head can be an element.
+export function table(caption, head, rows) {
+  const text = (name) => (typeof name === "string" ? name.replace("#", "") : name);
+  const column = (name) => h("th", { scope: "col", class: typeof name === "string" && name.startsWith("#") && "number" }, text(name));
+  const cells = h("thead", {}, h("tr", {}, head.map(column)));
+  const names = [...cells.querySelectorAll("th")].map((cell) => cell.textContent);
+  for (const row of rows) label(row, names);
+  return h("div", { class: "scroll" }, h("table", {}, h("caption", {}, caption), cells, h("tbody", {}, rows)));
 }
 
-export function time(millis) {
-  return millis === undefined ? "" : new Date(millis).toISOString().replace("T", " ").replace("Z", "");
+export function label(row, names) {
+  [...row.children].forEach((cell, number) => cell.setAttribute("data-label", names[number]));
+  return row;
+}
+
+const two = (number, width = 2) => String(number).padStart(width, "0");
+
+// A time in the zone of the reader, as text.
+export function clock(millis, exact = true) {
+  const at = new Date(millis);
+  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${exact ? `.${two(at.getMilliseconds(), 3)}` : ""}`;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${time}`;
+}
+
+// A time in the zone of the reader. The title shows it in UTC.
+export function time(millis, exact = false) {
+  if (millis === undefined || millis === null) return "";
+  const utc = new Date(millis).toISOString();
+  return h("time", { datetime: utc, title: `${utc.replace("T", " ").replace("Z", "")} UTC` }, clock(millis, exact));
 }
 
 export function span(millis) {
@@ -37,17 +59,46 @@ export function span(millis) {
   return unit ? `${(millis / unit[1]).toFixed(millis >= 10 * unit[1] ? 0 : 1)} ${unit[0]}` : `${Math.round(millis)} ms`;
 }
 
-// A stored text. JSON is folded, formatted, and can be copied.
+export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
+// A stored text that can be copied. JSON is folded and formatted; line breaks are kept.
 export function content(text) {
+  const copy = h("button", { type: "button", class: "copy", onclick: (event) => copied(event.target, text) }, "Copy");
   const formatted = json(text);
-  if (formatted === undefined) return h("span", { class: "content" }, text);
-  const copy = h("button", { type: "button", onclick: () => navigator.clipboard.writeText(text) }, "Copy");
-  return h("details", { open: formatted.length < 400 }, h("summary", {}, text.length > 80 ? `${text.slice(0, 79)}…` : text), h("pre", {}, formatted), copy);
+  if (formatted === undefined) {
+    return text.includes("\n") || text.length > 80 ? [h("pre", {}, text), copy] : h("span", {}, text, " ", copy);
+  }
+  return [h("details", { open: formatted.length < 400 }, h("summary", {}, text.length > 80 ? `${text.slice(0, 79)}…` : text), h("pre", {}, formatted)), copy];
+}
+
+async function copied(button, text) {
+  try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; } catch { button.textContent = "Not allowed"; }
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
 }
 
 function json(text) {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return undefined; }
+}
+
+const KEYED = "a, button, summary, input, select, [tabindex]";
+const key = (element) => [element.tagName, element.getAttribute("name"), element.getAttribute("href"), element.getAttribute("aria-label") || element.textContent].join();
+
+// Replaces the content of a section if it has changed. Keeps what the reader has unfolded, entered and focused.
+export function refresh(section, ...nodes) {
+  const next = h("div", {}, nodes);
+  const drawn = next.innerHTML;
+  if (section.drawn === drawn) return;
+  const folded = new Map([...section.querySelectorAll("details")].map((one) => [key(one.firstChild), one.open]));
+  for (const one of next.querySelectorAll("details")) if (folded.has(key(one.firstChild))) one.open = folded.get(key(one.firstChild));
+  for (const old of section.querySelectorAll("input")) {
+    const input = old.name && next.querySelector(`input[name="${old.name}"]`);
+    if (input && old.value !== old.defaultValue) input.value = old.value;
+  }
+  const focused = section.contains(document.activeElement) && key(document.activeElement);
+  section.replaceChildren(...next.childNodes);
+  section.drawn = drawn;
+  if (focused) [...section.querySelectorAll(KEYED)].find((one) => key(one) === focused)?.focus({ preventScroll: true });
 }
 
 export const state = (text) => h("span", { class: `state ${/^\w+$/.test(text) ? text : ""}` }, text);

@@ -1,27 +1,23 @@
 // Live queues, slots, members and latency; pages of the outbox.
 
 import { ask } from "./ask.js";
-import { h, span, svg, table, time, to } from "./dom.js";
+import { clock, h, refresh, span, svg, table, to } from "./dom.js";
 
 const EVERY = 3000;
 
 export async function queues(turn) {
   const place = { work: h("div", {}, h("p", {}, "Counting…")), latency: h("div", {}, h("p", {}, "Measuring…")) };
   turn.put(h("h2", {}, "Queues"), place.work, h("h3", {}, "Latency and usage of this page"), place.latency);
-  while (turn.current()) {
+  await turn.every(EVERY, async () => {
     // Counting large queues takes a while, so each answer is shown when it arrives.
-    const counted = ask("queues").then((work) => {
-      place.work.replaceChildren(...tiles(work.queues), ...slots(work.queues.slots), ...members(work.members));
-      turn.say(`as of ${time(work.members.now)} UTC`);
-    });
-    const measured = ask("latency").then((samples) => place.latency.replaceChildren(...latency(samples)));
-    try {
-      await Promise.all([counted, measured]);
-    } catch (error) {
-      turn.say(error.message, true);
-    }
-    await new Promise((resolve) => setTimeout(resolve, EVERY));
-  }
+    await Promise.all([
+      ask("queues").then((work) => {
+        refresh(place.work, tiles(work.queues), slots(work.queues.slots), members(work.members));
+        turn.say(`as of ${clock(work.members.now, false)}, every ${EVERY / 1000} s`);
+      }),
+      ask("latency").then((samples) => refresh(place.latency, latency(samples))),
+    ]);
+  });
 }
 
 function tiles(of) {
@@ -43,11 +39,12 @@ function slots(due) {
   return [h("h3", {}, "Slots"), h("p", {}, `${words}.`), h("div", { class: "heat", role: "img", "aria-label": words }, Array.from({ length: 256 }, cell))];
 }
 
-function members(group) {
-  if (!group.members.length) return [h("h3", {}, "Members"), h("p", {}, "The group has no members; each runtime serves all slots.")];
-  const row = (member) => h("tr", {}, h("td", {}, member.name), h("td", { class: member.silent ? "silent" : "alive" }, member.silent ? "silent" : "alive"),
+export function members(group) {
+  const head = h("h3", {}, "Runtimes");
+  if (!group.members.length) return [head, h("p", {}, "No membership: each runtime serves all slots. Runtimes that share slots are listed here.")];
+  const row = (member) => h("tr", {}, h("td", { class: "text" }, member.name), h("td", { class: member.silent ? "silent" : "alive" }, member.silent ? "silent" : "alive"),
     h("td", { class: "number" }, String(member.slots)), h("td", {}, member.seenAt ? `${span(group.now - member.seenAt)} ago` : "never"));
-  return [h("h3", {}, "Members"), table(`Members of the group ${group.group}.`, ["Member", "State", "#Slots", "Seen"], group.members.map(row))];
+  return [head, table(`Members of the group ${group.group}, and the dispatch slots that each serves.`, ["Runtime", "State", "#Slots", "Heartbeat"], group.members.map(row))];
 }
 
 function latency(samples) {
@@ -59,15 +56,15 @@ function latency(samples) {
 }
 
 function chart(samples, name, label) {
-  const [width, height] = [700, 90];
+  const [width, height] = [700, 70];
   const known = samples.filter((sample) => sample[name] !== null && sample[name] !== undefined);
   const most = Math.max(...known.map((sample) => sample[name]), 0.001);
   const [first, last] = [samples[0].at, Math.max(samples.at(-1).at, samples[0].at + 1)];
-  const point = (sample) => [((sample.at - first) / (last - first)) * width, height - (sample[name] / most) * (height - 20)];
+  const point = (sample) => [((sample.at - first) / (last - first)) * width, height - (sample[name] / most) * (height - 4)];
   const line = known.map((sample) => point(sample).map((number) => number.toFixed(1)).join(",")).join(" ");
   const words = `${label}: now ${known.length ? known.at(-1)[name].toFixed(1) : "unknown"}, at most ${most.toFixed(1)}`;
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": words },
-    svg("line", { class: "grid", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }), svg("polyline", { class: "line", points: line }), svg("text", { x: 0, y: 12 }, words));
+  return h("div", {}, h("p", {}, words), h("div", { class: "chart low" },
+    svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": words }, svg("polyline", { class: "line", points: line }))));
 }
 
 export async function outbox(turn, parameters) {
@@ -75,8 +72,9 @@ export async function outbox(turn, parameters) {
   const row = (intent) => h("tr", {}, h("td", { class: "text" }, h("a", { href: to(intent.source) }, intent.source)),
     h("td", { class: "text" }, h("a", { href: to(intent.target) }, intent.target)), h("td", { class: "text" }, intent.messages.join(", ")),
     h("td", { class: "number" }, String(intent.attempts)), h("td", { class: page.now - intent.createdAt > 60000 && "late" }, span(page.now - intent.createdAt)));
-  const caption = page.intents.length ? "Undelivered messages, oldest first." : "No undelivered messages.";
-  turn.put(h("h2", {}, "Outbox"), table(caption, ["From", "To", "What", "#Attempts", "Age"], page.intents.map(row)),
+  const found = page.intents.length ? table("Undelivered messages, oldest first.", ["From", "To", "What", "#Attempts", "Age"], page.intents.map(row))
+    : h("p", {}, "No undelivered messages. A message between instances is here until a runtime has delivered it.");
+  turn.put(h("h2", {}, "Outbox"), found,
     page.next && h("div", { class: "pages" }, h("a", { href: `#/outbox?from=${encodeURIComponent(page.next)}` }, "Newer")));
   turn.say("");
 }

@@ -4,6 +4,7 @@
 
 #[path = "../../../../cdb-emulator/tests/service/browser.rs"]
 mod browser;
+mod layout;
 mod page;
 mod server;
 mod serving;

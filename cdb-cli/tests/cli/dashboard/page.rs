@@ -1,14 +1,16 @@
 //! The page in a headless Chromium: every view, by keyboard, with hostile ids and with 100,000
 //! instances.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cdb_client::ContainerClient;
 use cdb_model::BulkBatch;
-use cdb_provider::documents::{Durable, Status};
+use cdb_provider::documents::{Durable, Instance, InstanceKey, Status};
 use serde_json::json;
+use tokio::runtime::Handle;
 
 use super::browser::Browser;
+use super::layout;
 use super::serving::Serving;
 use crate::fixture::{dead_intent, fill, instance, members};
 use crate::harness::Account;
@@ -26,22 +28,34 @@ fn instance_count() -> u64 {
     given.map_or(100_000, |given| given.parse().expect("a number"))
 }
 
+/// Stores instances that were created in the last hours, one every 100 milliseconds, and ended a
+/// little later.
 async fn many(container: &ContainerClient<Durable>) {
+    let now = container.now();
     let ids: Vec<u64> = (0..instance_count()).collect();
     for batch in ids.chunks(100) {
         let mut bulk = BulkBatch::<Durable>::new();
         for number in batch {
-            let status = if number % 7 == 0 {
+            let age = Duration::from_millis((instance_count() - number) * 100 + 30_000);
+            let name =
+                ["Import", "Invoice", "Shipment"][usize::try_from(number % 3).expect("small")];
+            let lasted = Duration::from_millis(900 + number * 7_919 % 25_000);
+            let status = if number % 47 == 0 {
                 Status::Failed
             } else {
                 Status::Completed
             };
-            let one = instance(
-                &format!("many-{number:06}"),
-                "Import",
-                status,
-                1_000 + number,
-            );
+            let one = Instance {
+                created_at: now - age,
+                updated_at: now - age + lasted,
+                completed_at: Some(now - age + lasted),
+                ..instance(
+                    &format!("{}-{number}", name.to_lowercase()),
+                    name,
+                    status,
+                    0,
+                )
+            };
             bulk.create(&one).expect("an instance");
         }
         for result in container.execute_bulk(&bulk).await {
@@ -52,60 +66,199 @@ async fn many(container: &ContainerClient<Durable>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Chromium and half a minute: cargo test-dashboard"]
-async fn a_browser_shows_every_view_and_100_000_instances_within_a_second() {
+async fn a_browser_shows_every_view_live_and_100_000_instances_at_once() {
     let account = Account::start().await;
     let container = fill(&account).await;
     members(&container).await;
     dead_intent(&container).await;
-    let hostile = instance(HOSTILE, HOSTILE, Status::Failed, 900_000);
+    let hostile = Instance {
+        created_at: container.now(),
+        completed_at: Some(container.now() + Duration::from_secs(2)),
+        ..instance(HOSTILE, HOSTILE, Status::Failed, 0)
+    };
     container.create(&hostile).await.expect("it is stored");
     many(&container).await;
     let serving = Serving::start(&account, &["--allow-actions"]);
     let address = serving.address.clone();
-    let visited = tokio::task::spawn_blocking(move || visit(&address)).await;
+    let runtime = Handle::current();
+    let commit = move |turn: Turn| runtime.block_on(commit(&container, turn));
+    let visited = tokio::task::spawn_blocking(move || visit(&address, &commit)).await;
     if visited.expect("the page works") {
         let shown = account.cdb(&["instances", "show", "order-2"]).await;
         assert!(
             shown.out.contains("message: ExternalRaised Shipped"),
             "{shown:?}"
         );
+        let restarted = account.cdb(&["instances", "show", "order-3"]).await;
+        assert!(restarted.err.contains("does not exist"), "{restarted:?}");
     }
 }
 
+/// A turn that the test commits to `order-2`.
+enum Turn {
+    CustomStatus(&'static str),
+    End,
+}
+
+/// Changes `order-2` as a commit of the runtime does.
+async fn commit(container: &ContainerClient<Durable>, turn: Turn) {
+    let order = container.read(&InstanceKey::new("order-2")).await;
+    let mut order = order.expect("it is read").expect("it exists");
+    order.document.updated_at = container.now();
+    match turn {
+        Turn::CustomStatus(text) => order.document.custom_status = Some(text.to_owned()),
+        Turn::End => {
+            order.document.status = Status::Completed;
+            order.document.completed_at = Some(container.now());
+            order.document.output = Some("{\"shipped\":true}".to_owned().into());
+        }
+    }
+    container
+        .replace(&order.document)
+        .await
+        .expect("it is stored");
+}
+
 /// Visits every view. Returns `false` when this machine has no browser.
-fn visit(address: &str) -> bool {
+fn visit(address: &str, commit: &dyn Fn(Turn)) -> bool {
     let Some(mut browser) = Browser::open(address) else {
         println!("skipped: this machine has no Chromium");
         return false;
     };
-    browser.wait_for("document.querySelectorAll('tbody tr').length === 50");
-    assert_eq!(
-        browser.evaluate("location.hash"),
-        json!("#/instances"),
-        "the address still holds the token"
-    );
-    first_paint(&mut browser, address);
-    browser.wait_for("document.querySelector('tbody a').textContent.startsWith('<img')");
-    browser.screenshot("instances");
-    by_keyboard(&mut browser);
-    browser.screenshot("instance");
-    raise_event(&mut browser);
-    browser.evaluate("location.hash = '#/queues'");
-    // The view is shown before the queues are counted.
-    browser.wait_for("document.querySelector('h2').textContent === 'Queues'");
+    let browser = &mut browser;
+    overview(browser);
+    first_paint(browser, address);
+    browser.evaluate("window.confirm = () => true");
+    instances(browser);
+    by_keyboard(browser);
+    layout::check(browser, "instance");
+    raise_event(browser);
+    live(browser, commit);
+    go(browser, "queues", "Queues");
     browser.wait_for("document.querySelectorAll('.heat i').length === 256");
     browser.wait_for("document.querySelectorAll('polyline').length === 2");
-    browser.screenshot("queues");
-    browser.evaluate("location.hash = '#/outbox'");
-    browser.wait_for("document.querySelector('h2').textContent === 'Outbox'");
+    layout::check(browser, "queues");
+    go(browser, "outbox", "Outbox");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
-    browser.screenshot("outbox");
-    dead_letters(&mut browser);
+    layout::check(browser, "outbox");
+    dead_letters(browser);
+    empty_views(browser);
     assert!(
         browser.evaluate("window.pwned === undefined") == json!(true),
         "the page ran stored text as a script"
     );
     true
+}
+
+/// Opens a view, and waits for its title.
+fn go(browser: &mut Browser, view: &str, title: &str) {
+    browser.evaluate(&format!("location.hash = '#/{view}'"));
+    browser.wait_for(&format!(
+        "document.querySelector('h2').textContent === '{title}'"
+    ));
+}
+
+/// Waits for the numbers of the overview, in all its windows.
+fn overview(browser: &mut Browser) {
+    let started = Instant::now();
+    browser.wait_for("document.querySelectorAll('.chart g').length === 24");
+    println!("the overview is counted after {:?}", started.elapsed());
+    assert_eq!(
+        browser.evaluate("location.hash"),
+        json!("#/overview"),
+        "the address still holds the token"
+    );
+    browser.wait_for("document.body.textContent.includes('east')");
+    browser.wait_for("document.querySelectorAll('.tile').length === 6");
+    browser.wait_for("[...document.querySelectorAll('rect.completed')].some((bar) => bar.height.baseVal.value > 50)");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 7");
+    layout::check(browser, "overview");
+    browser.evaluate("location.hash = '#/overview?window=week'");
+    browser.wait_for("document.querySelector('.choice b')?.textContent === 'week'");
+}
+
+/// Sorts a page, folds the children of an instance, filters, and restarts a selected instance.
+fn instances(browser: &mut Browser) {
+    browser.wait_for("document.querySelector('tbody a').textContent.startsWith('<img')");
+    layout::check(browser, "instances");
+    layout::check_cards(browser);
+    browser.evaluate("document.querySelectorAll('button.sort')[4].click()");
+    browser.wait_for("document.querySelectorAll('th')[5].ariaSort === 'ascending'");
+    browser.evaluate("location.hash = '#/instances?oldestFirst=true'");
+    browser.wait_for("document.querySelector('tbody a').textContent === 'order-1'");
+    browser.wait_for("document.querySelectorAll('.fold').length === 1");
+    browser.evaluate("document.querySelector('.fold').click()");
+    browser.wait_for("document.querySelector('tr.child a')?.textContent === 'order-2::sub::4'");
+    layout::check(browser, "children");
+    browser.evaluate("location.hash = '#/instances?customStatus=charged&orchestration=Order'");
+    browser.wait_for("document.querySelector('.pages a')?.textContent === 'Older'");
+    browser.wait_for("document.body.textContent.includes('No instance matches so far')");
+    browser.evaluate("location.hash = '#/instances?customStatus=charged&orchestration=Order&before=1767225700000'");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
+    layout::check(browser, "filters");
+    browser.evaluate("location.hash = '#/instances?text=order-1&before=1767225700000'");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody a').textContent === 'order-1'");
+    browser.evaluate("document.querySelector('td input').click()");
+    browser.wait_for("document.querySelector('.selection span').textContent === '1 selected'");
+    browser.wait_for("document.querySelector('.selection button').disabled");
+    browser.evaluate("document.querySelectorAll('.selection button')[2].click()");
+    browser.wait_for("document.getElementById('status').textContent === 'Delete: 1 instance done'");
+    browser.wait_for("document.body.textContent.includes('No instance matches')");
+    browser.evaluate("location.hash = '#/instances'");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 50");
+}
+
+/// Checks that a turn and the end of an instance are shown without a reload, and that text which
+/// the reader has entered is kept.
+fn live(browser: &mut Browser, commit: &dyn Fn(Turn)) {
+    browser.evaluate("document.querySelector('input[name=data]').value = 'half written'");
+    browser.evaluate("document.querySelector('input[name=data]').focus()");
+    let width = "document.querySelector('.bar.open').width.baseVal.value";
+    let row = "[...document.querySelectorAll('td')].find((cell) => cell.dataset.label === 'For').textContent";
+    assert!(
+        browser
+            .evaluate(width)
+            .as_f64()
+            .is_some_and(|width| width > 700.0)
+    );
+    assert!(
+        browser
+            .evaluate(row)
+            .as_str()
+            .is_some_and(|age| age.ends_with(" d"))
+    );
+    commit(Turn::CustomStatus("packed\nand weighed"));
+    browser.wait_for("document.querySelector('dl').textContent.includes('packed')");
+    for question in [
+        "document.activeElement.name === 'data'",
+        "document.activeElement.value === 'half written'",
+    ] {
+        assert_eq!(browser.evaluate(question), json!(true), "{question}");
+    }
+    commit(Turn::End);
+    browser.wait_for("document.querySelector('dl .state').textContent === 'Completed'");
+    browser.wait_for(
+        "[...document.querySelectorAll('button')].some((one) => one.textContent === 'Restart')",
+    );
+    layout::check(browser, "ended");
+}
+
+/// Checks that a view without content says what to do.
+fn empty_views(browser: &mut Browser) {
+    for (view, words) in [
+        ("instances/missing", "Search for this id"),
+        (
+            "instances?text=nothing-has-this-text&before=1",
+            "Show all instances",
+        ),
+        ("deadletters/nonsense", "All instances"),
+    ] {
+        browser.evaluate(&format!("location.hash = '#/{view}'"));
+        browser.wait_for(&format!(
+            "document.getElementById('main').textContent.includes('{words}')"
+        ));
+    }
+    layout::check(browser, "missing");
 }
 
 /// Reloads the page, and checks the time until the first paint and until the list is shown.
@@ -116,7 +269,7 @@ fn first_paint(browser: &mut Browser, address: &str) {
         let started = Instant::now();
         browser.call(
             "Page.navigate",
-            &json!({ "url": format!("{page}?again={load}") }),
+            &json!({ "url": format!("{page}?again={load}#/instances") }),
         );
         browser.wait_for(&format!(
             "location.search === '?again={load}' && document.querySelectorAll('tbody tr').length === 50"
@@ -131,10 +284,18 @@ fn first_paint(browser: &mut Browser, address: &str) {
         "{} instances: first contentful paint after {paints:?} ms, the list after {lists:?} ms",
         instance_count()
     );
+    // The fastest load: another program of the machine can delay any of them.
     assert!(
-        paints.iter().all(|paint| *paint < 1000.0),
+        paints.iter().any(|paint| *paint < 150.0),
         "first paint after {paints:?} ms"
     );
+    let size = browser.evaluate(
+        "[...performance.getEntriesByType('resource'), ...performance.getEntriesByType('navigation')]
+            .reduce((sum, entry) => sum + entry.encodedBodySize, 0)",
+    );
+    let size = size.as_u64().expect("a size");
+    println!("the page of instances with its data has {size} bytes");
+    assert!(size < 100_000, "the page has {size} bytes");
 }
 
 /// Searches, selects a row and opens it by keyboard.
@@ -147,8 +308,7 @@ fn by_keyboard(browser: &mut Browser) {
         "location.hash.includes('text=') && document.querySelectorAll('tbody tr').length === 1",
     );
     browser.evaluate("location.hash = '#/instances?status=Running'");
-    browser.wait_for("document.querySelectorAll('tbody tr').length === 2");
-    browser.press("ArrowDown", 40, false);
+    browser.wait_for("document.querySelector('tbody a').textContent === 'order-2'");
     browser.press("ArrowDown", 40, false);
     browser.wait_for("document.activeElement.textContent === 'order-2'");
     browser.press("Enter", 13, false);
@@ -168,15 +328,14 @@ fn dead_letters(browser: &mut Browser) {
     browser.evaluate("location.hash = '#/deadletters'");
     browser.wait_for("document.querySelector('h2').textContent === 'Dead letters'");
     browser.wait_for("document.querySelectorAll('tbody button').length === 1");
-    browser.screenshot("deadletters");
+    layout::check(browser, "deadletters");
     browser.press("ArrowDown", 40, false);
     browser.press("Enter", 13, false);
     browser.wait_for("document.querySelectorAll('pre').length === 2");
-    browser.screenshot("deadletter");
+    layout::check(browser, "deadletter");
     browser.press("Escape", 27, false);
     browser.wait_for("location.hash === '#/deadletters'");
     browser.wait_for("document.querySelectorAll('tbody button').length === 1");
-    browser.evaluate("window.confirm = () => true");
     browser.evaluate("document.querySelector('tbody button').focus()");
     browser.press("Enter", 13, false);
     browser.wait_for("document.body.textContent.includes('No dead letters')");

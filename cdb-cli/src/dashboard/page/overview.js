@@ -1,0 +1,89 @@
+// The container in numbers: instances by state and over time, due work, the cost of this page, runtimes, newest failures.
+
+import { ask } from "./ask.js";
+import { clock, count, h, refresh, span, svg, table, time, to } from "./dom.js";
+import { members } from "./queues.js";
+
+const EVERY = 15000;
+const WINDOWS = { hour: "hour", day: "day", week: "week" };
+
+export async function overview(turn, parameters) {
+  const window = WINDOWS[parameters.get("window")] || "hour";
+  const place = { tiles: h("div", { class: "tiles" }), chart: h("div", {}), runtimes: h("div", {}), failures: h("div", {}) };
+  turn.put(h("h2", {}, "Overview"), place.tiles, place.chart, place.failures, place.runtimes);
+  const [states, queued, usage] = [tile("running"), tile("messages due"), tile("RU per minute")];
+  refresh(place.tiles, states, queued, usage);
+  await turn.every(EVERY, async () => {
+    const known = {};
+    const tiles = () => refresh(place.tiles, known.states || states, known.queued || queued, known.usage || usage);
+    // Counting large queues takes a while, so each answer is shown when it arrives.
+    await Promise.all([
+      ask("overview", { window }).then((numbers) => {
+        known.states = stateTiles(numbers);
+        tiles();
+        refresh(place.chart, ended(numbers, window));
+        turn.say(`as of ${clock(numbers.now, false)}, every ${EVERY / 1000} s`);
+      }),
+      ask("queues").then((work) => {
+        known.queued = queueTiles(work.queues);
+        tiles();
+        refresh(place.runtimes, members(work.members));
+      }),
+      ask("latency").then((samples) => { known.usage = usageTile(samples); tiles(); }),
+      ask("instances", { status: "Failed", roots: true, limit: 5 }).then((page) => refresh(place.failures, failures(page))),
+    ]);
+  });
+}
+
+function tile(name, number, more, href) {
+  const words = [h("b", {}, number === undefined ? "…" : number.toLocaleString("en")), name, more && [" ", more]];
+  return href ? h("a", { class: "tile", href }, words) : h("div", { class: "tile" }, words);
+}
+
+const stateTiles = (numbers) => ["Running", "Completed", "Failed"].map((state) =>
+  tile(h("span", { class: `state ${state}` }, state.toLowerCase()), numbers[state.toLowerCase()], null, `#/instances?status=${state}&children=1`));
+
+function queueTiles(queues) {
+  const age = (millis) => millis !== undefined && h("span", { class: millis > 60000 ? "late" : "note" }, `oldest ${span(millis)}`);
+  return [tile("messages due", queues.messages.count, age(queues.messages.oldestMs), "#/queues"),
+    tile("activities due", queues.activities.count, age(queues.activities.oldestMs), "#/queues")];
+}
+
+function usageTile(samples) {
+  const newest = samples.filter((sample) => sample.at > samples.at(-1).at - 60000);
+  const charge = newest.reduce((sum, sample) => sum + sample.charge, 0);
+  return tile("RU in a minute", Math.round(charge), h("span", { class: "note" }, "by this page"), "#/queues");
+}
+
+function ended(numbers, window) {
+  const total = (name) => numbers.ended.reduce((sum, bucket) => sum + bucket[name], 0);
+  const words = `${count(total("completed"), "instance")} completed and ${total("failed").toLocaleString("en")} failed in the last ${window}`;
+  const link = (name) => (name === window ? h("b", {}, name) : h("a", { href: `#/overview?window=${name}` }, name));
+  return [h("h3", {}, "Ended instances"), h("p", { class: "choice" }, `${words}. `, "Show the last ", Object.keys(WINDOWS).map((name, number) => [number ? " · " : "", link(name)])),
+    bars(numbers, words),
+    h("p", { class: "axis" }, h("span", {}, time(numbers.ended[0].from)), h("span", {}, `a bar is ${span(numbers.bucketMs)}`), h("span", {}, "now"))];
+}
+
+// Draws a bar for each span of time: failed instances on top of completed ones. The text is beside the drawing, which stretches.
+function bars(numbers, words) {
+  const [width, height] = [10, 100];
+  const most = Math.max(1, ...numbers.ended.map((bucket) => bucket.completed + bucket.failed));
+  const tall = (number) => (number && Math.max(2, (number / most) * (height - 2)));
+  const drawn = numbers.ended.map((bucket, at) => {
+    const [completed, failed] = [tall(bucket.completed), tall(bucket.failed)];
+    const part = (name, y, tallness) => svg("rect", { class: name, x: at * width + 1, width: width - 2, y, height: tallness });
+    return svg("g", {}, svg("title", {}, `${clock(bucket.from, false)}: ${bucket.completed} completed, ${bucket.failed} failed`),
+      part("hit", 0, height), part("completed", height - completed, completed), part("failed", height - completed - failed, failed));
+  });
+  return h("div", { class: "chart" }, h("span", { class: "most" }, most.toLocaleString("en")),
+    svg("svg", { viewBox: `0 0 ${numbers.ended.length * width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": words }, drawn));
+}
+
+function failures(page) {
+  const head = h("h3", {}, "Newest failures");
+  if (!page.instances.length) return [head, h("p", {}, "No orchestration has failed.")];
+  const row = (instance) => h("tr", {}, h("td", { class: "text" }, h("a", { href: to(instance.id) }, instance.id)), h("td", { class: "text" }, instance.orchestration),
+    h("td", {}, time(instance.completedAt)), h("td", {}, instance.completedAt && span(instance.completedAt - instance.createdAt)));
+  return [head, table("Without sub-orchestrations, newest first.", ["Instance", "Orchestration", "Ended", "Lasted"], page.instances.map(row)),
+    page.next && h("div", { class: "pages" }, h("a", { href: "#/instances?status=Failed" }, "All failures"))];
+}
