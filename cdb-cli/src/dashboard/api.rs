@@ -146,7 +146,7 @@ pub(super) async fn overview(
 ) -> Answer<overview::Overview> {
     let container = &dashboard.orchestrations.container;
     Ok(Json(
-        overview::read(container, window, &dashboard.past_buckets).await?,
+        overview::read(container, window, &dashboard.past_counts).await?,
     ))
 }
 

@@ -4,7 +4,7 @@ use super::action_token::Token;
 use super::latency::LatencyLog;
 use crate::dead_letters::DeadLetterSources;
 use crate::orchestrations::Orchestrations;
-use crate::view::overview::PastBuckets;
+use crate::view::overview::PastCounts;
 
 /// The state that all requests share.
 pub(crate) struct Dashboard {
@@ -15,7 +15,7 @@ pub(crate) struct Dashboard {
     /// The token that a change must carry. `None` makes the page read-only.
     pub(super) token: Option<Token>,
     pub(super) latency: LatencyLog,
-    pub(super) past_buckets: PastBuckets,
+    pub(super) past_counts: PastCounts,
 }
 
 impl Dashboard {
@@ -31,7 +31,7 @@ impl Dashboard {
             model,
             token,
             latency: LatencyLog::default(),
-            past_buckets: PastBuckets::default(),
+            past_counts: PastCounts::default(),
         }
     }
 }

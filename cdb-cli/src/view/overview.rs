@@ -18,6 +18,10 @@ const BUCKETS: u64 = 24;
 /// The number of buckets that are counted at the same time.
 const CONCURRENT: usize = 4;
 
+/// The time after which all ended instances are counted again. The charge of that count grows with
+/// their number.
+const RECOUNT: Duration = Duration::from_secs(600);
+
 /// The age at which a bucket is kept: a commit can be stored a little after the time that it states.
 const SETTLED: Duration = Duration::from_secs(60);
 
@@ -53,9 +57,14 @@ pub(crate) struct Bucket {
     pub failed: u64,
 }
 
-/// The buckets of the past, by length and start, so that a refresh counts only the newest buckets.
+/// The counts of the past, so that a refresh counts only what is new.
 #[derive(Debug, Default)]
-pub(crate) struct PastBuckets(Mutex<BTreeMap<(u64, Timestamp), Bucket>>);
+pub(crate) struct PastCounts {
+    /// The buckets by length and start.
+    buckets: Mutex<BTreeMap<(u64, Timestamp), Bucket>>,
+    /// The instances that had ended at a time.
+    ended: Mutex<Option<Bucket>>,
+}
 
 impl Window {
     /// Returns the length of a bucket in milliseconds.
@@ -69,18 +78,43 @@ impl Window {
     }
 }
 
-impl PastBuckets {
+impl PastCounts {
     fn get(&self, key: (u64, Timestamp)) -> Option<Bucket> {
-        let buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         buckets.get(&key).copied()
     }
 
     /// Keeps a bucket, and removes those of its length that are older than the window.
     fn keep(&self, length: u64, bucket: Bucket) {
-        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest = bucket.from - Duration::from_millis(length * BUCKETS);
         buckets.retain(|(of, from), _| *of != length || *from >= oldest);
         buckets.insert((length, bucket.from), bucket);
+    }
+
+    /// Returns the instances that have ended: those of the last full count, and those since then.
+    /// A deleted instance is in the number until the next full count.
+    async fn all_ended(
+        &self,
+        container: &ContainerClient<Durable>,
+    ) -> Result<Bucket, cdb_client::Error> {
+        let now = container.now();
+        let known = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.filter(|known| now.since(known.from) < RECOUNT);
+        let known = if let Some(known) = known {
+            known
+        } else {
+            let from = now - SETTLED;
+            let counted = bucket(container, from, Instance::COMPLETED_AT.lt(from)).await?;
+            *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+            counted
+        };
+        let new = bucket(container, known.from, Instance::COMPLETED_AT.ge(known.from)).await?;
+        Ok(Bucket {
+            from: known.from,
+            completed: known.completed + new.completed,
+            failed: known.failed + new.failed,
+        })
     }
 }
 
@@ -88,20 +122,18 @@ impl PastBuckets {
 pub(crate) async fn read(
     container: &ContainerClient<Durable>,
     window: Window,
-    past: &PastBuckets,
+    past: &PastCounts,
 ) -> Result<Overview, Failure> {
     let now = container.now();
-    let in_state = |status| count(container, Instance::STATUS.eq(status));
-    let (running, completed, failed, ended) = try_join!(
-        in_state(Status::Running),
-        in_state(Status::Completed),
-        in_state(Status::Failed),
+    let (running, all, ended) = try_join!(
+        count(container, Instance::STATUS.eq(Status::Running)),
+        past.all_ended(container),
         ended(container, window, past),
     )?;
     Ok(Overview {
         running,
-        completed,
-        failed,
+        completed: all.completed,
+        failed: all.failed,
         window,
         ended,
         bucket_ms: window.bucket_millis(),
@@ -123,7 +155,7 @@ async fn count(
 async fn ended(
     container: &ContainerClient<Durable>,
     window: Window,
-    past: &PastBuckets,
+    past: &PastCounts,
 ) -> Result<Vec<Bucket>, cdb_client::Error> {
     let (length, now) = (window.bucket_millis(), container.now());
     let newest = now.as_millis() / length;
@@ -134,7 +166,8 @@ async fn ended(
             return Ok(known);
         }
         let until = from + Duration::from_millis(length);
-        let bucket = bucket(container, from, until).await?;
+        let time = Instance::COMPLETED_AT.ge(from) & Instance::COMPLETED_AT.lt(until);
+        let bucket = bucket(container, from, time).await?;
         if now.since(until) > SETTLED {
             past.keep(length, bucket);
         }
@@ -146,15 +179,13 @@ async fn ended(
         .await
 }
 
+/// Counts the instances that ended in a span of time.
 async fn bucket(
     container: &ContainerClient<Durable>,
     from: Timestamp,
-    until: Timestamp,
+    time: Filter<Instance>,
 ) -> Result<Bucket, cdb_client::Error> {
-    let of = |status| {
-        let time = Instance::COMPLETED_AT.ge(from) & Instance::COMPLETED_AT.lt(until);
-        count(container, time & Instance::STATUS.eq(status))
-    };
+    let of = |status| count(container, time.clone() & Instance::STATUS.eq(status));
     let (completed, failed) = try_join!(of(Status::Completed), of(Status::Failed))?;
     Ok(Bucket {
         from,
@@ -169,7 +200,7 @@ mod tests {
 
     #[test]
     fn only_the_buckets_of_one_window_are_kept() {
-        let (past, length) = (PastBuckets::default(), Window::Hour.bucket_millis());
+        let (past, length) = (PastCounts::default(), Window::Hour.bucket_millis());
         let bucket = |number: u64| Bucket {
             from: Timestamp::from_millis(number * length),
             completed: number,
@@ -181,6 +212,6 @@ mod tests {
         past.keep(Window::Week.bucket_millis(), bucket(1));
         assert_eq!(past.get((length, bucket(199).from)), Some(bucket(199)));
         assert_eq!(past.get((length, bucket(174).from)), None);
-        assert_eq!(past.0.lock().unwrap().len(), 26);
+        assert_eq!(past.buckets.lock().unwrap().len(), 26);
     }
 }

@@ -38,6 +38,8 @@ export async function instance(turn, id, parameters, about) {
   } catch (error) {
     if (error.status !== 404) throw error;
     turn.put(h("h2", {}, id), h("p", {}, error.message), h("p", {}, h("a", { href: `#/instances?text=${part(id)}` }, "Search for this id")));
+    // A queued start becomes an instance at its first turn.
+    if (error.message.includes("does not exist yet")) setTimeout(() => turn.again(""), 2000);
     return;
   }
   turn.put(Object.values(place));

@@ -4,16 +4,16 @@ import { ask } from "./ask.js";
 import { clock, count, h, refresh, span, svg, table, time, to } from "./dom.js";
 import { members } from "./queues.js";
 
-const EVERY = 15000;
-const WINDOWS = { hour: "hour", day: "day", week: "week" };
+// The spans of time of the chart, and the milliseconds between two counts: a longer span has longer bars, whose counts cost more.
+const WINDOWS = { hour: 15000, day: 120000, week: 600000 };
 
 export async function overview(turn, parameters) {
-  const window = WINDOWS[parameters.get("window")] || "hour";
+  const window = WINDOWS[parameters.get("window")] ? parameters.get("window") : "hour";
   const place = { tiles: h("div", { class: "tiles" }), chart: h("div", {}), runtimes: h("div", {}), failures: h("div", {}) };
   turn.put(h("h2", {}, "Overview"), place.tiles, place.chart, place.failures, place.runtimes);
   const [states, queued, usage] = [tile("running"), tile("messages due"), tile("RU per minute")];
   refresh(place.tiles, states, queued, usage);
-  await turn.every(EVERY, async () => {
+  await turn.every(WINDOWS[window], async () => {
     const known = {};
     const tiles = () => refresh(place.tiles, known.states || states, known.queued || queued, known.usage || usage);
     // Counting large queues takes a while, so each answer is shown when it arrives.
@@ -22,7 +22,7 @@ export async function overview(turn, parameters) {
         known.states = stateTiles(numbers);
         tiles();
         refresh(place.chart, ended(numbers, window));
-        turn.say(`as of ${clock(numbers.now, false)}, every ${EVERY / 1000} s`);
+        turn.say(`as of ${clock(numbers.now, false)}, every ${span(WINDOWS[window])}`);
       }),
       ask("queues").then((work) => {
         known.queued = queueTiles(work.queues);

@@ -4,7 +4,9 @@
 
 #[path = "../../../../cdb-emulator/tests/service/browser.rs"]
 mod browser;
+mod costs;
 mod layout;
+mod live;
 mod page;
 mod server;
 mod serving;

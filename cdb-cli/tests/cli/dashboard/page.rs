@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use cdb_client::ContainerClient;
 use cdb_model::BulkBatch;
-use cdb_provider::documents::{Durable, Instance, InstanceKey, Status};
+use cdb_provider::documents::{Durable, Instance, Status};
 use serde_json::json;
-use tokio::runtime::Handle;
 
 use super::browser::Browser;
+use super::costs;
 use super::layout;
 use super::serving::Serving;
 use crate::fixture::{dead_intent, fill, instance, members};
@@ -28,19 +28,22 @@ fn instance_count() -> u64 {
     given.map_or(100_000, |given| given.parse().expect("a number"))
 }
 
-/// Stores instances that were created in the last hours, one every 100 milliseconds, and ended a
-/// little later.
+/// Stores instances of the last hours, in waves of ten minutes, of which every fifth has many
+/// failures.
 async fn many(container: &ContainerClient<Durable>) {
     let now = container.now();
     let ids: Vec<u64> = (0..instance_count()).collect();
     for batch in ids.chunks(100) {
         let mut bulk = BulkBatch::<Durable>::new();
         for number in batch {
-            let age = Duration::from_millis((instance_count() - number) * 100 + 30_000);
+            let left = instance_count() - number;
+            let (wave, rest) = (left / 6_000, left % 6_000);
+            let age = Duration::from_millis(wave * 600_000 + rest * rest / 60 + 30_000);
+            let share = if wave % 5 == 2 { 7 } else { 61 };
             let name =
                 ["Import", "Invoice", "Shipment"][usize::try_from(number % 3).expect("small")];
             let lasted = Duration::from_millis(900 + number * 7_919 % 25_000);
-            let status = if number % 47 == 0 {
+            let status = if number % share == 0 {
                 Status::Failed
             } else {
                 Status::Completed
@@ -66,7 +69,7 @@ async fn many(container: &ContainerClient<Durable>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Chromium and half a minute: cargo test-dashboard"]
-async fn a_browser_shows_every_view_live_and_100_000_instances_at_once() {
+async fn a_browser_shows_every_view_and_100_000_instances_within_150_ms() {
     let account = Account::start().await;
     let container = fill(&account).await;
     members(&container).await;
@@ -80,47 +83,21 @@ async fn a_browser_shows_every_view_live_and_100_000_instances_at_once() {
     many(&container).await;
     let serving = Serving::start(&account, &["--allow-actions"]);
     let address = serving.address.clone();
-    let runtime = Handle::current();
-    let commit = move |turn: Turn| runtime.block_on(commit(&container, turn));
-    let visited = tokio::task::spawn_blocking(move || visit(&address, &commit)).await;
+    costs::print(&serving).await;
+    let visited = tokio::task::spawn_blocking(move || visit(&address)).await;
     if visited.expect("the page works") {
         let shown = account.cdb(&["instances", "show", "order-2"]).await;
         assert!(
             shown.out.contains("message: ExternalRaised Shipped"),
             "{shown:?}"
         );
-        let restarted = account.cdb(&["instances", "show", "order-3"]).await;
-        assert!(restarted.err.contains("does not exist"), "{restarted:?}");
+        let deleted = account.cdb(&["instances", "show", "order-1"]).await;
+        assert!(deleted.err.contains("does not exist"), "{deleted:?}");
     }
-}
-
-/// A turn that the test commits to `order-2`.
-enum Turn {
-    CustomStatus(&'static str),
-    End,
-}
-
-/// Changes `order-2` as a commit of the runtime does.
-async fn commit(container: &ContainerClient<Durable>, turn: Turn) {
-    let order = container.read(&InstanceKey::new("order-2")).await;
-    let mut order = order.expect("it is read").expect("it exists");
-    order.document.updated_at = container.now();
-    match turn {
-        Turn::CustomStatus(text) => order.document.custom_status = Some(text.to_owned()),
-        Turn::End => {
-            order.document.status = Status::Completed;
-            order.document.completed_at = Some(container.now());
-            order.document.output = Some("{\"shipped\":true}".to_owned().into());
-        }
-    }
-    container
-        .replace(&order.document)
-        .await
-        .expect("it is stored");
 }
 
 /// Visits every view. Returns `false` when this machine has no browser.
-fn visit(address: &str, commit: &dyn Fn(Turn)) -> bool {
+fn visit(address: &str) -> bool {
     let Some(mut browser) = Browser::open(address) else {
         println!("skipped: this machine has no Chromium");
         return false;
@@ -133,7 +110,6 @@ fn visit(address: &str, commit: &dyn Fn(Turn)) -> bool {
     by_keyboard(browser);
     layout::check(browser, "instance");
     raise_event(browser);
-    live(browser, commit);
     go(browser, "queues", "Queues");
     browser.wait_for("document.querySelectorAll('.heat i').length === 256");
     browser.wait_for("document.querySelectorAll('polyline').length === 2");
@@ -206,41 +182,6 @@ fn instances(browser: &mut Browser) {
     browser.wait_for("document.body.textContent.includes('No instance matches')");
     browser.evaluate("location.hash = '#/instances'");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 50");
-}
-
-/// Checks that a turn and the end of an instance are shown without a reload, and that text which
-/// the reader has entered is kept.
-fn live(browser: &mut Browser, commit: &dyn Fn(Turn)) {
-    browser.evaluate("document.querySelector('input[name=data]').value = 'half written'");
-    browser.evaluate("document.querySelector('input[name=data]').focus()");
-    let width = "document.querySelector('.bar.open').width.baseVal.value";
-    let row = "[...document.querySelectorAll('td')].find((cell) => cell.dataset.label === 'For').textContent";
-    assert!(
-        browser
-            .evaluate(width)
-            .as_f64()
-            .is_some_and(|width| width > 700.0)
-    );
-    assert!(
-        browser
-            .evaluate(row)
-            .as_str()
-            .is_some_and(|age| age.ends_with(" d"))
-    );
-    commit(Turn::CustomStatus("packed\nand weighed"));
-    browser.wait_for("document.querySelector('dl').textContent.includes('packed')");
-    for question in [
-        "document.activeElement.name === 'data'",
-        "document.activeElement.value === 'half written'",
-    ] {
-        assert_eq!(browser.evaluate(question), json!(true), "{question}");
-    }
-    commit(Turn::End);
-    browser.wait_for("document.querySelector('dl .state').textContent === 'Completed'");
-    browser.wait_for(
-        "[...document.querySelectorAll('button')].some((one) => one.textContent === 'Restart')",
-    );
-    layout::check(browser, "ended");
 }
 
 /// Checks that a view without content says what to do.

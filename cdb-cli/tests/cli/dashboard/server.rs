@@ -1,10 +1,13 @@
 //! The responses of the dashboard's server, and the requests that it rejects.
 
+use std::time::Duration;
+
+use cdb_provider::documents::{Instance, InstanceKey, Status};
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
 
 use super::serving::Serving;
-use crate::fixture::{dead_intent, fill, members};
+use crate::fixture::{at, dead_intent, fill, instance, members};
 use crate::harness::Account;
 
 fn http() -> Client {
@@ -13,12 +16,12 @@ fn http() -> Client {
     Client::builder().no_proxy().build().expect("a client")
 }
 
-async fn get(serving: &Serving, path: &str) -> Response {
+pub(super) async fn get(serving: &Serving, path: &str) -> Response {
     let url = format!("{}/{path}", serving.parts().0);
     http().get(url).send().await.expect("an answer")
 }
 
-async fn json(serving: &Serving, path: &str) -> Value {
+pub(super) async fn json(serving: &Serving, path: &str) -> Value {
     let answer = get(serving, path).await;
     serde_json::from_slice(&answer.bytes().await.expect("a body")).expect("JSON")
 }
@@ -57,6 +60,93 @@ async fn instances_are_listed_in_pages_and_shown_one_by_one() {
         get(&serving, "api/instances?from=nonsense").await.status(),
         400
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn instances_are_filtered_ordered_and_listed_with_the_number_of_their_children() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let serving = Serving::start(&account, &[]);
+    let at = |seconds| at(seconds).as_millis();
+    let between = format!("after={}&before={}", at(31), at(63));
+    for (query, expected) in [
+        ("roots=true", vec!["order-3", "order-2", "order-1"]),
+        (
+            "roots=true&oldestFirst=true&limit=2",
+            vec!["order-1", "order-2"],
+        ),
+        ("parent=order-2", vec!["order-2::sub::4"]),
+        ("orchestration=Ship&version=1.0.0", vec!["order-2::sub::4"]),
+        ("customStatus=charge", vec!["order-2"]),
+        ("version=2", vec![]),
+        (&between, vec!["order-2::sub::4", "order-2"]),
+    ] {
+        let list = json(&serving, &format!("api/instances?{query}")).await;
+        let rows = list["instances"].as_array().expect("instances");
+        let ids: Vec<&str> = rows.iter().filter_map(|row| row["id"].as_str()).collect();
+        assert_eq!(ids, expected, "{query}");
+    }
+    let list = json(&serving, "api/instances?roots=true&customStatus=charge").await;
+    assert_eq!(list["children"], serde_json::json!({ "order-2": 1 }));
+    assert_eq!(list["examined"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_overview_counts_instances_by_state_and_by_the_time_of_their_end() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    let now = container.now();
+    for (id, status, age) in [
+        ("new-1", Status::Completed, 0),
+        ("new-2", Status::Failed, 50),
+        ("new-3", Status::Failed, 60 * 30),
+    ] {
+        let ended = Instance {
+            completed_at: Some(now - Duration::from_secs(age)),
+            ..instance(id, "Order", status, 0)
+        };
+        container.create(&ended).await.expect("it is stored");
+    }
+    let serving = Serving::start(&account, &[]);
+    // The second answer takes the buckets of the past from the first one.
+    for _ in 0..2 {
+        let numbers = json(&serving, "api/overview").await;
+        let states = ["running", "completed", "failed"].map(|name| numbers[name].as_u64());
+        assert_eq!(states, [Some(2), Some(2), Some(3)]);
+        let ended = numbers["ended"].as_array().expect("buckets");
+        let total = |name: &str| -> u64 { ended.iter().filter_map(|one| one[name].as_u64()).sum() };
+        assert_eq!(
+            (ended.len(), total("completed"), total("failed")),
+            (24, 1, 2)
+        );
+    }
+    let week = json(&serving, "api/overview?window=week").await;
+    assert_eq!(week["bucketMs"], 7 * 60 * 60 * 1000);
+    assert_eq!(
+        get(&serving, "api/overview?window=year").await.status(),
+        400
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_of_a_watched_instance_is_sent_to_the_page() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    let serving = Serving::start(&account, &[]);
+    let order = container.read(&InstanceKey::new("order-2")).await;
+    let mut order = order.expect("it is read").expect("it exists").document;
+    let since = order.updated_at.as_millis();
+    let path = format!("api/instances/order-2/live?since={since}");
+    let mut events = get(&serving, &path).await;
+    assert_eq!(events.headers()["content-type"], "text/event-stream");
+    order.updated_at = container.now();
+    container.replace(&order).await.expect("it is stored");
+    let changed = events.chunk().await.expect("an event").expect("bytes");
+    assert_eq!(changed, "event: changed\ndata: {}\n\n");
+    order.status = Status::Completed;
+    container.replace(&order).await.expect("it is stored");
+    let rest = events.text().await.expect("the stream ends");
+    assert_eq!(rest, "event: final\ndata: {}\n\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
