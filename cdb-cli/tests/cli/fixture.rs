@@ -46,18 +46,26 @@ fn event(id: u64, source: Option<u64>, second: u64, kind: EventKind) -> Event {
     }
 }
 
-fn history() -> [Vec<Event>; 2] {
-    let text = |text: &str| text.to_owned();
+/// Returns the first event of an order.
+pub(crate) fn started(instance: &str) -> Event {
     let started = EventKind::OrchestrationStarted {
-        name: text("Order"),
-        version: text("1.0.0"),
-        input: text("{\"cents\":990}"),
+        name: "Order".to_owned(),
+        version: "1.0.0".to_owned(),
+        input: "{\"cents\":990}".to_owned(),
         parent_instance: None,
         parent_id: None,
         parent_execution_id: None,
         carry_forward_events: None,
         initial_custom_status: None,
     };
+    Event {
+        instance_id: instance.to_owned(),
+        ..event(1, None, 60, started)
+    }
+}
+
+fn history() -> [Vec<Event>; 2] {
+    let text = |text: &str| text.to_owned();
     let activity = |name: &str| EventKind::ActivityScheduled {
         name: text(name),
         input: text("990"),
@@ -77,7 +85,7 @@ fn history() -> [Vec<Event>; 2] {
     };
     [
         vec![
-            event(1, None, 60, started),
+            started("order-2"),
             event(2, None, 60, activity("Charge")),
             event(3, None, 60, timer),
         ],

@@ -72,8 +72,8 @@ async function show() {
   try {
     await draw(turn);
   } catch (error) {
-    turn.put(h("h2", {}, "This view cannot be shown"), h("p", {}, error.message), h("p", {}, h("a", { href: "#/instances" }, "All instances")));
-    turn.say(error.message, true);
+    turn.put(h("h2", {}, "This view cannot be shown"), h("p", { role: "alert" }, error.message), h("p", {}, h("a", { href: `#/${name}` }, "Back to the list")));
+    turn.say("");
   }
 }
 

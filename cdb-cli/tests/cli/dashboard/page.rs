@@ -192,7 +192,7 @@ fn empty_views(browser: &mut Browser) {
             "instances?text=nothing-has-this-text&before=1",
             "Show all instances",
         ),
-        ("deadletters/nonsense", "All instances"),
+        ("deadletters/nonsense", "Back to the list"),
     ] {
         browser.evaluate(&format!("location.hash = '#/{view}'"));
         browser.wait_for(&format!(

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use cdb_provider::documents::{Instance, InstanceKey, Status};
+use cdb_provider::documents::{HistorySegment, Instance, InstanceKey, Status};
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
 
 use super::serving::Serving;
-use crate::fixture::{at, dead_intent, fill, instance, members};
+use crate::fixture::{at, dead_intent, fill, instance, members, started};
 use crate::harness::Account;
 
 fn http() -> Client {
@@ -197,6 +197,35 @@ async fn queues_members_outbox_and_latency_are_shown() {
         "{samples}"
     );
     assert_eq!(json(&serving, "api/about").await["actions"], false);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ended_instance_is_restarted_under_a_new_id_and_a_running_one_is_not() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    let segment = HistorySegment::pack("order-1", 1, &[started("order-1")]);
+    let segment = segment.expect("it packs").expect("events");
+    container.create(&segment).await.expect("a segment");
+    let serving = Serving::start(&account, &["--allow-actions"]);
+    let (address, token) = serving.parts();
+    let restart = async |id: &str, body: &'static str| {
+        let request = http().post(format!("{address}/api/instances/{id}/restart"));
+        let request = request.header("x-cdb-token", token).body(body);
+        let answer = request.header("content-type", "application/json").send();
+        answer.await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(restart("order-1", r#"{ "as": "order-4" }"#).await, 200);
+    assert_eq!(restart("order-1", r#"{ "as": "order-4" }"#).await, 400);
+    assert_eq!(restart("order-1", "{}").await, 200);
+    assert_eq!(restart("order-2", "{}").await, 400);
+    assert_eq!(restart("missing", "{}").await, 404);
+    for id in ["order-4", "order-1-restart"] {
+        let queued = account.cdb(&["instances", "show", id]).await;
+        assert!(
+            queued.err.contains("StartOrchestration Order"),
+            "{queued:?}"
+        );
+    }
 }
 
 /// Sends a change with the token.
