@@ -18,8 +18,8 @@ const BUCKETS: u64 = 24;
 /// The number of buckets that are counted at the same time.
 const CONCURRENT: usize = 4;
 
-/// The time after which all ended instances are counted again. The charge of that count grows with
-/// their number.
+/// The shortest time after which all ended instances are counted again. The charge of that count
+/// grows with their number, so each instance adds a millisecond.
 const RECOUNT: Duration = Duration::from_secs(600);
 
 /// The age at which a bucket is kept: a commit can be stored a little after the time that it states.
@@ -66,6 +66,13 @@ pub(crate) struct PastCounts {
     ended: Mutex<Option<Bucket>>,
 }
 
+impl Bucket {
+    /// Returns the time for which the count of all ended instances is used.
+    fn lifetime(&self) -> Duration {
+        RECOUNT + Duration::from_millis(self.completed + self.failed)
+    }
+}
+
 impl Window {
     /// Returns the length of a bucket in milliseconds.
     fn bucket_millis(self) -> u64 {
@@ -100,7 +107,7 @@ impl PastCounts {
     ) -> Result<Bucket, cdb_client::Error> {
         let now = container.now();
         let known = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.filter(|known| now.since(known.from) < RECOUNT);
+        let known = known.filter(|known| now.since(known.from) < known.lifetime());
         let known = if let Some(known) = known {
             known
         } else {
