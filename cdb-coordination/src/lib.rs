@@ -26,7 +26,7 @@ pub use message::{Address, Message, MessageContext, MessageDocument, MessageId, 
 pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
 pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
-    Relay, RetryPolicy, Undelivered, reconcile,
+    Relay, RetryPolicy, SealedBatch, Undelivered, reconcile,
 };
 pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;

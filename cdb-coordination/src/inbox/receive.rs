@@ -201,7 +201,7 @@ where
             Ok(outcome) => {
                 telemetry::received(now.since(claimed.incoming.envelope.sent_at));
                 let step = received(record, &outcome, now);
-                self.hand_over(sealed.sent(&outcome, now));
+                self.hand_over(sealed.sent(|index| outcome.etag(index).cloned(), now));
                 return Ok(Attempted::Step(step));
             }
             Err(error) => error,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Container, MemberOf, PartitionKey};
+use cdb_model::{Container, ETag, MemberOf, OperationIndex, PartitionKey};
 use tokio::sync::OnceCell;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -14,7 +14,10 @@ use super::config::MessagingConfig;
 use super::inner::Inner;
 use crate::inbox::{Handled, Handlers, Hints, Received};
 use crate::message::{Address, Message, MessageDocument};
-use crate::outbox::{DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, Route, commit};
+use crate::outbox::{
+    DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, Route, SealedBatch, Streams, Terms,
+    commit,
+};
 
 /// Sets up a [`Messaging`].
 ///
@@ -229,6 +232,36 @@ where
         let sent = commit(&inner.container, &batch, reserved, inner.lifetimes()).await?;
         inner.hand_over(sent);
         Ok(())
+    }
+
+    /// Reads the streams of a batch and numbers its messages, for a caller that commits the
+    /// operations inside a batch of its own. Sends one read per receiving partition.
+    ///
+    /// # Errors
+    /// When the streams cannot be read, the operations do not fit into one batch, or a newer release
+    /// has written the container.
+    pub async fn seal(&self, batch: &OutboxBatch<C>) -> Result<SealedBatch<C>, OutboxError> {
+        let inner = &self.inner;
+        inner.check_form().await?;
+        let streams = Streams::read(&inner.container.latest_committed(), batch).await?;
+        let token = uuid::Uuid::new_v4().simple().to_string();
+        let terms = Terms {
+            token: &token,
+            now: inner.container.now(),
+            reserved: inner.config.reserved,
+            lifetimes: inner.lifetimes(),
+        };
+        Ok(SealedBatch::new(streams.seal(batch, &terms)?, terms.now))
+    }
+
+    /// Delivers the messages of a sealed batch that was committed. `etag` returns the version that
+    /// one of its operations left. Without this call, any process delivers them two seconds later.
+    pub fn deliver(
+        &self,
+        committed: SealedBatch<C>,
+        etag: impl Fn(OperationIndex) -> Option<ETag>,
+    ) {
+        self.inner.hand_over(committed.sent(etag));
     }
 
     /// The dead letters of the container.

@@ -1,9 +1,17 @@
 //! A change of one partition with the messages that are committed together with it.
 
+use std::collections::BTreeSet;
+
 use cdb_model::{Batch, Container, PartitionKey};
 use serde::ser::Error as _;
 
 use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message, MessageContext};
+
+/// An upper bound of the bytes of an envelope besides payload and context: ids and addresses.
+const ENVELOPE_BYTES: usize = 16 * 1024;
+
+/// An upper bound of the bytes of a stream document.
+const STREAM_BYTES: usize = 8 * 1024;
 
 /// An uncommitted change with its messages. Created by
 /// [`Messaging::batch`](crate::Messaging::batch), or passed to a message handler.
@@ -64,6 +72,26 @@ impl<C: Container> OutboxBatch<C> {
     /// message, and one for each receiving partition.
     pub fn changes(&mut self) -> &mut Batch<C> {
         &mut self.changes
+    }
+
+    /// An upper bound of the operations that a commit sends: those of the change, one for each
+    /// message, and one for each receiving partition.
+    pub fn operations(&self) -> usize {
+        self.changes.len() + self.unsent.len() + self.receivers()
+    }
+
+    /// An upper bound of the bytes that a commit sends. JSON text at most doubles inside a document.
+    pub fn size_bytes(&self) -> usize {
+        let message = |unsent: &Unsent| {
+            2 * (unsent.payload.len() + unsent.context.size_bytes()) + ENVELOPE_BYTES
+        };
+        let messages: usize = self.unsent.iter().map(message).sum();
+        self.changes.size_bytes() + messages + self.receivers() * STREAM_BYTES
+    }
+
+    fn receivers(&self) -> usize {
+        let receivers: BTreeSet<&Address> = self.unsent.iter().map(|unsent| &unsent.to).collect();
+        receivers.len()
     }
 
     /// The partition that is changed and sends the messages.

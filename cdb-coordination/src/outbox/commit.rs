@@ -57,7 +57,7 @@ where
         };
         let sealed = streams.seal(batch, &terms)?;
         let error = match container.execute(&sealed.batch).await {
-            Ok(outcome) => return Ok(sealed.sent(&outcome, terms.now)),
+            Ok(outcome) => return Ok(sealed.sent(|index| outcome.etag(index).cloned(), terms.now)),
             Err(error) => error,
         };
         let asked = error.is_ambiguous() && !firsts.is_empty();

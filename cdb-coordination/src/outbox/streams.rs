@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, ContainerClient, Error};
-use cdb_model::{Batch, BatchError, Container, MemberOf, OperationIndex, Stored, Timestamp};
+use cdb_client::{ContainerClient, Error};
+use cdb_model::{Batch, BatchError, Container, ETag, MemberOf, OperationIndex, Stored, Timestamp};
 use futures::future::try_join_all;
 
 use super::batch::OutboxBatch;
@@ -36,6 +36,7 @@ pub(crate) struct Terms<'a> {
 }
 
 /// An outbox batch with its streams and messages, as one batch of operations.
+#[derive(Debug)]
 pub(crate) struct Sealed<C> {
     pub(crate) batch: Batch<C>,
     /// How many operations belong to the user. They come first.
@@ -148,7 +149,12 @@ impl<C: Container> Sealed<C> {
     pub(crate) fn is_users(&self, error: &Error) -> bool {
         error
             .operation_index()
-            .is_some_and(|index| index < self.own)
+            .is_some_and(|index| self.is_own(index))
+    }
+
+    /// Returns `true` if the operation belongs to the user.
+    pub(super) fn is_own(&self, operation: usize) -> bool {
+        operation < self.own
     }
 
     /// Returns `true` if an operation of the outbox failed because another process was faster.
@@ -156,14 +162,14 @@ impl<C: Container> Sealed<C> {
         is_lost_race(error) && error.operation_index().is_some() && !self.is_users(error)
     }
 
-    /// The messages as the batch has stored them.
+    /// The messages as the batch has stored them. `etag` returns the version that an operation left.
     pub(crate) fn sent(
         self,
-        outcome: &BatchOutcome<C>,
+        etag: impl Fn(OperationIndex) -> Option<ETag>,
         now: Timestamp,
     ) -> Vec<Stored<MessageDocument<C>>> {
         let stored = |(index, document): (OperationIndex, MessageDocument<C>)| {
-            document.stored(outcome.etag(index)?.clone(), now)
+            document.stored(etag(index)?, now)
         };
         self.outgoing.into_iter().filter_map(stored).collect()
     }
