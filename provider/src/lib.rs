@@ -44,6 +44,7 @@ mod contract_admin;
 mod corrupt_documents;
 mod custom_status;
 pub mod documents;
+pub mod effects;
 mod enqueue;
 mod error;
 mod history;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::LOST;
 use super::lock::unlock_until;
+use super::running::EffectsState;
 use crate::error::{Error, Result};
 use crate::services::Services;
 
@@ -18,6 +19,10 @@ pub(crate) async fn abandon(
     let mut lock = shared.lock().await;
     if lock.ended {
         return Err(Error::LockLost("the activity has ended"));
+    }
+    if lock.effects == EffectsState::Committed {
+        services.activities().finish(&mut lock);
+        return Ok(());
     }
     let delay = delay.unwrap_or_default();
     let visible_at = services.store.now() + delay;

@@ -4,6 +4,7 @@
 mod abandon;
 mod ack;
 mod capability;
+mod end;
 mod fetch;
 mod known;
 mod lock;
@@ -19,12 +20,15 @@ mod scope;
 
 pub(crate) use abandon::abandon;
 pub(crate) use ack::ack;
+pub(crate) use capability::ActivityKey;
+pub(crate) use end::{CommittedEffects, Ended, end};
 pub(crate) use fetch::fetch;
 pub(crate) use known::Activities;
 pub(crate) use prelock::{FreeWorkers, extend_prelocks, outcome_unknown};
 pub(crate) use queue::ActivityQueue;
 pub(crate) use release::{release_all, release_prelocks, release_unused, take_over};
 pub(crate) use renew::renew;
+pub(crate) use running::{EffectsState, SharedLock};
 
 /// The reason of a lost lock.
 const LOST: &str = "the activity was cancelled, or another worker took it";

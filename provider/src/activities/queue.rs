@@ -8,7 +8,7 @@ use cdb_model::{Document, Stored};
 use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::reads::WorkerReads;
-use super::running::WorkLock;
+use super::running::{SharedLock, WorkLock};
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::WorkerItem;
 use crate::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Won};
@@ -136,6 +136,11 @@ impl ActivityQueue {
             until: self.store.local_time(until),
             lock: item,
         }
+    }
+
+    /// Returns the lock of an activity that this process runs.
+    pub(crate) fn lock_of(&self, key: &ActivityKey) -> Option<SharedLock> {
+        self.queue.with(|queue, _| queue.running_at(key))
     }
 
     /// Ends the lock, whatever the outcome.

@@ -6,7 +6,7 @@ use cdb_coordination::{Kept, keep};
 use cdb_model::{Patch, Stored};
 
 use super::LOST;
-use super::running::WorkLock;
+use super::running::{EffectsState, WorkLock};
 use crate::documents::WorkerItem;
 use crate::error::{Error, Result};
 use crate::services::Services;
@@ -23,6 +23,9 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
     let shared = services.activities().local().running(token)?;
     let mut lock = shared.lock().await;
+    if lock.effects == EffectsState::Committed {
+        return Ok(());
+    }
     let now = services.store.now();
     if !lock.holds(now) {
         services.activities().finish(&mut lock);

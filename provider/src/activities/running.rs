@@ -17,11 +17,24 @@ pub(crate) struct WorkLock {
     pub(crate) item: Stored<WorkerItem>,
     /// The request of the worker that runs the activity; `None` for a fetch without a long poll.
     pub(crate) request: Option<FetchRequest<WorkerCapability>>,
+    pub(crate) effects: EffectsState,
     /// Whether the last renewal failed, although the lock is not lost.
     pub(crate) unanswered: bool,
     /// Acknowledged, abandoned or lost. A second call with the same token waits for the first one
     /// and fails.
     pub(crate) ended: bool,
+}
+
+/// The effects of a transactional activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EffectsState {
+    /// No batch with effects has taken place.
+    None,
+    /// The activity has ended with its effects. The runtime has not acknowledged it yet.
+    Committed,
+    /// The effects could not be committed, or their outcome is unknown. The activity runs again,
+    /// and the lock decides.
+    Unsettled,
 }
 
 impl WorkLock {
@@ -34,6 +47,7 @@ impl WorkLock {
             token: item.document.lock_token.clone().unwrap_or_default(),
             item,
             request,
+            effects: EffectsState::None,
             unanswered: false,
             ended: false,
         }
@@ -42,7 +56,8 @@ impl WorkLock {
     /// Returns whether the lock holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         let until = self.item.document.locked_until;
-        !self.ended && until.is_some_and(|until| until > now)
+        let has_ended = self.ended || self.effects == EffectsState::Committed;
+        !has_ended && until.is_some_and(|until| until > now)
     }
 }
 

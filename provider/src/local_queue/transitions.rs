@@ -181,6 +181,14 @@ impl<W: Work> Queue<W> {
         self.held.get(token).map(|held| held.running.clone())
     }
 
+    /// Returns an item that the runtime is processing; `None` when it does not process this item.
+    pub(crate) fn running_at(&self, key: &W::Key) -> Option<Arc<W::Running>> {
+        match &self.slots.get(key)?.phase {
+            Phase::Running { token, .. } => self.running(token),
+            _ => None,
+        }
+    }
+
     /// Returns all items that the runtime is processing.
     pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
         let held = self.held.values();

@@ -1,0 +1,288 @@
+//! The effects that a body stages.
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex};
+
+use cdb_client::ContainerClient;
+use cdb_coordination::{Message, MessageDocument, OutboxBatch};
+use cdb_model::{
+    Batch, BatchError, Container, Document, DocumentKey, MemberOf, OperationIndex, PartitionKey,
+    Patch, Stored,
+};
+
+use super::error::EffectsError;
+use super::limits::{MAX_BYTES, MAX_OPERATIONS};
+use super::outbox::Messages;
+use crate::mutex::lock;
+
+/// The effects of a transactional activity. All of them take place together with the end of the
+/// activity, or none.
+///
+/// Documents belong to the partition of the activity's instance, and to the container `C`. Clones
+/// stage into the same effects. Created for each run of a body, see
+/// [`CosmosDBProvider::transactional`](crate::CosmosDBProvider::transactional).
+///
+/// Writes of the provider's own documents do not compile:
+///
+/// ```compile_fail,E0277
+/// # use cdb_provider::documents::{Durable, WorkerItem};
+/// # use cdb_provider::model::{Container, Document};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Document, Serialize, Deserialize)]
+/// # #[document(type = "order", id = "{instance_id}:order")]
+/// # struct Order { #[document(partition_key)] #[serde(rename = "instanceId")] instance_id: String }
+/// #[derive(Container)]
+/// enum Shop {
+///     #[container(extends)]
+///     Durable(Durable),
+///     Order(Order),
+/// }
+///
+/// fn stage(tx: &cdb_provider::effects::Effects<Shop>) {
+///     tx.upsert(&WorkerItem::default()); // `WorkerItem` is not a document type of container `Shop`
+/// }
+/// ```
+pub struct Effects<C: Container, M = ()> {
+    staged: Arc<Mutex<Option<Staged<C>>>>,
+    container: ContainerClient<C>,
+    partition: PartitionKey,
+    marker: PhantomData<fn() -> M>,
+}
+
+/// Staged operations.
+pub(super) enum Operations<C> {
+    Changes(Batch<C>),
+    WithMessages(OutboxBatch<C>),
+}
+
+/// The effects of one run.
+pub(super) struct Staged<C> {
+    pub(super) operations: Operations<C>,
+    /// The first operation that was refused.
+    refused: Option<String>,
+}
+
+impl<C: Container> Operations<C> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Changes(batch) => batch.len(),
+            Self::WithMessages(batch) => batch.operations(),
+        }
+    }
+
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::Changes(batch) => batch.size_bytes(),
+            Self::WithMessages(batch) => batch.size_bytes(),
+        }
+    }
+
+    fn changes(&mut self) -> &mut Batch<C> {
+        match self {
+            Self::Changes(batch) => batch,
+            Self::WithMessages(batch) => batch.changes(),
+        }
+    }
+}
+
+impl<C: Container> Staged<C> {
+    fn add(
+        &mut self,
+        add: impl FnOnce(&mut Operations<C>) -> Result<(), EffectsError>,
+    ) -> Result<(), EffectsError> {
+        add(&mut self.operations)?;
+        let (operations, bytes) = (self.operations.len(), self.operations.size_bytes());
+        if operations > MAX_OPERATIONS {
+            return Err(EffectsError::TooMany { operations });
+        }
+        if bytes > MAX_BYTES {
+            return Err(EffectsError::TooLarge { bytes });
+        }
+        Ok(())
+    }
+}
+
+impl<C: Container, M> Clone for Effects<C, M> {
+    fn clone(&self) -> Self {
+        Self {
+            staged: self.staged.clone(),
+            container: self.container.clone(),
+            partition: self.partition.clone(),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<C: Container, M> std::fmt::Debug for Effects<C, M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Effects")
+            .field("container", &self.container)
+            .field("partition", &self.partition)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Container, M> Effects<C, M> {
+    pub(super) fn new(
+        operations: Operations<C>,
+        container: ContainerClient<C>,
+        instance_id: &str,
+    ) -> Self {
+        Self {
+            staged: Arc::new(Mutex::new(Some(Staged {
+                operations,
+                refused: None,
+            }))),
+            container,
+            partition: instance_id.into(),
+            marker: PhantomData,
+        }
+    }
+
+    /// Takes the effects of a body that has ended.
+    ///
+    /// # Errors
+    /// When an operation was refused.
+    pub(super) fn end(&self) -> Result<Operations<C>, String> {
+        let staged = lock(&self.staged).take();
+        let staged = staged.ok_or_else(|| EffectsError::Ended.to_string())?;
+        match staged.refused {
+            Some(refused) => Err(refused),
+            None => Ok(staged.operations),
+        }
+    }
+
+    fn stage(
+        &self,
+        add: impl FnOnce(&mut Operations<C>) -> Result<(), EffectsError>,
+    ) -> Result<(), EffectsError> {
+        let mut staged = lock(&self.staged);
+        let staged = staged.as_mut().ok_or(EffectsError::Ended)?;
+        let added = staged.add(add);
+        if let Err(error) = &added {
+            staged.refused.get_or_insert_with(|| error.to_string());
+        }
+        added
+    }
+
+    fn change(
+        &self,
+        add: impl FnOnce(&mut Batch<C>) -> Result<OperationIndex, BatchError>,
+    ) -> Result<(), EffectsError> {
+        self.stage(|operations| Ok(add(operations.changes()).map(drop)?))
+    }
+
+    /// Returns the partition of the effects: the id of the instance.
+    pub fn partition(&self) -> &PartitionKey {
+        &self.partition
+    }
+
+    /// Returns the container, for reads and queries. Effects that are not committed are not
+    /// visible. After refused effects the container reads the latest commit.
+    pub fn container(&self) -> &ContainerClient<C> {
+        &self.container
+    }
+
+    /// Reads a document of the partition. Returns `None` when it does not exist.
+    ///
+    /// # Errors
+    /// When the service does not answer, or the document cannot be read.
+    pub async fn read<K>(&self, key: &K) -> cdb_client::Result<Option<Stored<K::Document>>>
+    where
+        K: DocumentKey,
+        K::Document: MemberOf<C>,
+    {
+        self.container.read_in(&self.partition, key).await
+    }
+
+    /// Creates a document. If it exists at the commit, the body runs again.
+    ///
+    /// # Errors
+    /// See [`EffectsError`].
+    pub fn create<D: MemberOf<C>>(&self, document: &D) -> Result<(), EffectsError> {
+        self.change(|batch| batch.create(document))
+    }
+
+    /// Creates or replaces a document, whatever its version.
+    ///
+    /// # Errors
+    /// See [`EffectsError`].
+    pub fn upsert<D: MemberOf<C>>(&self, document: &D) -> Result<(), EffectsError> {
+        self.change(|batch| batch.upsert(document))
+    }
+
+    /// Replaces the version of a document that was read. If it has changed at the commit, the body
+    /// runs again.
+    ///
+    /// # Errors
+    /// See [`EffectsError`].
+    pub fn replace<D: MemberOf<C>>(&self, stored: &Stored<D>) -> Result<(), EffectsError> {
+        self.change(|batch| batch.replace_stored(stored))
+    }
+
+    /// Patches a document, whatever its version, if the condition of the patch holds. Otherwise,
+    /// and if the document does not exist at the commit, the body runs again.
+    ///
+    /// # Errors
+    /// See [`EffectsError`].
+    pub fn patch<D: MemberOf<C>>(
+        &self,
+        key: &D::Key,
+        patch: &Patch<D>,
+    ) -> Result<(), EffectsError> {
+        self.change(|batch| batch.patch(key, patch))
+    }
+
+    /// Patches the version of a document that was read. If it has changed at the commit, the body
+    /// runs again.
+    ///
+    /// # Errors
+    /// See [`EffectsError`].
+    pub fn patch_stored<D: MemberOf<C>>(
+        &self,
+        stored: &Stored<D>,
+        patch: &Patch<D>,
+    ) -> Result<(), EffectsError> {
+        self.change(|batch| batch.patch_stored(stored, patch))
+    }
+
+    /// Deletes a document, whatever its version. If it does not exist at the commit, the body runs
+    /// again.
+    ///
+    /// # Errors
+    /// See [`EffectsError`].
+    pub fn delete<D: Document + MemberOf<C>>(&self, key: &D::Key) -> Result<(), EffectsError> {
+        self.change(|batch| batch.delete(key))
+    }
+
+    /// Deletes the version of a document that was read. If it has changed at the commit, the body
+    /// runs again.
+    ///
+    /// # Errors
+    /// See [`EffectsError`].
+    pub fn delete_stored<D: MemberOf<C>>(&self, stored: &Stored<D>) -> Result<(), EffectsError> {
+        self.change(|batch| batch.delete_stored(stored))
+    }
+}
+
+impl<C: Container> Effects<C, Messages>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    /// Sends a message to a partition of the container. It takes effect once, after the activity
+    /// has ended.
+    ///
+    /// # Errors
+    /// See [`EffectsError`].
+    pub fn send<T: Message>(
+        &self,
+        partition: impl Into<PartitionKey>,
+        message: &T,
+    ) -> Result<(), EffectsError> {
+        self.stage(|operations| match operations {
+            Operations::WithMessages(batch) => Ok(batch.send(partition, message)?),
+            // `transactional_with` stages into an outbox batch.
+            Operations::Changes(_) => Ok(()),
+        })
+    }
+}
