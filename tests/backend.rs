@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use cdb_client::{ContainerClient, SimulatedTime, Transport};
 use cdb_emulator::{DataRole, Emulator};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
-use cdb_provider::model::{Patch, Query};
+use cdb_provider::model::{Extends, Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
@@ -156,11 +156,23 @@ impl Backend {
         &self,
         change: impl FnOnce(&mut CosmosDBProviderConfig),
     ) -> CosmosDBProvider {
+        self.open_as::<Durable>(change).await.0
+    }
+
+    /// A provider with changed settings on a container that also holds documents of other types,
+    /// and that container.
+    ///
+    /// # Panics
+    /// When the container cannot be opened.
+    pub async fn open_as<C: Extends<Durable>>(
+        &self,
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
+    ) -> (CosmosDBProvider, ContainerClient<C>) {
         let mut config = self.config.clone();
         change(&mut config);
         let opened = match &self.time {
             Some(time) => simulated::open(config, time, time.clone()).await,
-            None => CosmosDBProvider::new_with_config(config).await,
+            None => CosmosDBProvider::open(config).await,
         };
         opened.expect("the container opens")
     }
@@ -178,8 +190,8 @@ impl Backend {
         let time = self.time.as_ref()?;
         let mut config = self.config.clone();
         change(&mut config);
-        let opened = simulated::open(config, time, transport(time.clone())).await;
-        Some(opened.expect("the container opens"))
+        let opened = simulated::open::<Durable>(config, time, transport(time.clone())).await;
+        Some(opened.expect("the container opens").0)
     }
 
     /// The emulator, unless the test runs on an account.

@@ -1,16 +1,17 @@
 //! Providers of tests in simulated time.
 
-use cdb_client::{CosmosClient, MasterKey, SimulatedTime, Transport};
+use cdb_client::{ContainerClient, CosmosClient, MasterKey, SimulatedTime, Transport};
 use cdb_provider::documents::Durable;
+use cdb_provider::model::Extends;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::ProviderError;
 
-/// Opens a provider that sends its requests through `transport`.
-pub(crate) async fn open(
+/// Opens a provider that sends its requests through `transport`, and its container.
+pub(crate) async fn open<C: Extends<Durable>>(
     config: CosmosDBProviderConfig,
     time: &SimulatedTime,
     transport: impl Transport,
-) -> Result<CosmosDBProvider, ProviderError> {
+) -> Result<(CosmosDBProvider, ContainerClient<C>), ProviderError> {
     let client = CosmosClient::builder(&config.endpoint)
         .credential(MasterKey::new(&config.key).expect("the emulator's key is one"))
         .transport(transport)
@@ -18,7 +19,8 @@ pub(crate) async fn open(
         .build()
         .expect("the emulator's endpoint is one");
     let database = client.database(&config.database);
-    let container = database.bootstrap::<Durable>(&config.container, config.bootstrap);
+    let container = database.bootstrap::<C>(&config.container, config.bootstrap);
     let container = container.await.expect("the container opens");
-    CosmosDBProvider::on(container, &config).await
+    let provider = CosmosDBProvider::on(container.clone(), &config).await?;
+    Ok((provider, container))
 }

@@ -34,5 +34,6 @@ mod stress;
 mod takeover;
 mod telemetry;
 mod tidy;
+mod transactional;
 mod upgrade;
 mod validation;

@@ -54,7 +54,7 @@ pub(crate) enum Ended {
 }
 
 /// Ends an activity. Its effects are committed by the same batch. After a batch with effects, the
-/// runtime still acknowledges the activity, and [`ack`](super::ack) writes nothing.
+/// runtime still acknowledges the activity, which then writes nothing.
 pub(crate) async fn end(
     services: &Services,
     shared: &SharedLock,

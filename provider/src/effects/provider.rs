@@ -72,8 +72,7 @@ impl CosmosDBProvider {
     /// # Ok(()) }
     /// ```
     ///
-    /// A container without documents of its own does not compile, because there is nothing to
-    /// change:
+    /// A container without documents of its own does not build, because there is nothing to change:
     ///
     /// ```compile_fail,E0080
     /// # use cdb_provider::CosmosDBProvider;
@@ -81,7 +80,7 @@ impl CosmosDBProvider {
     ///     let container = provider.container();
     ///     provider.transactional(container, |_, _, input: String| async move { Ok(input) });
     /// }
-    /// # fn main() { let _ = activity; }
+    /// # fn main() { std::hint::black_box(activity as fn(&_)); }
     /// ```
     pub fn transactional<C, In, Out, F, Fut>(
         &self,

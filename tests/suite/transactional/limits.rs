@@ -1,0 +1,103 @@
+//! Effects and results that are too large.
+
+use cdb_provider::effects::EffectsError;
+
+use super::{Env, receipt};
+
+/// One operation more than an activity may stage.
+const TOO_MANY: usize = 81;
+
+#[tokio::test]
+async fn too_many_operations_are_refused_when_staged_and_none_takes_place() {
+    let mut env = Env::start().await;
+    env.join_with_one_attempt(|ctx, tx, _| async move {
+        for number in 1..=TOO_MANY {
+            let staged = tx.create(&receipt(ctx.instance_id(), String::new()));
+            assert_eq!(staged.is_err(), number == TOO_MANY, "{number}: {staged:?}");
+        }
+        // The body ignores the error. Its effects would be incomplete.
+        Ok("done".to_owned())
+    })
+    .await;
+    let failed = env.run("many", "").await.expect_err("it fails");
+    assert!(failed.contains("81 operations of 80 allowed"), "{failed}");
+    assert!(env.receipts("many").await.is_empty());
+    env.stop().await;
+}
+
+#[tokio::test]
+async fn too_many_bytes_are_refused_when_staged() {
+    let mut env = Env::start().await;
+    env.join_with_one_attempt(|ctx, tx, _| async move {
+        let half = "x".repeat(800_000);
+        tx.create(&receipt(ctx.instance_id(), half.clone()))?;
+        tx.create(&receipt(ctx.instance_id(), half))?;
+        Ok("done".to_owned())
+    })
+    .await;
+    let failed = env.run("large", "").await.expect_err("it fails");
+    assert!(failed.contains("bytes of 1500000 allowed"), "{failed}");
+    assert!(env.receipts("large").await.is_empty());
+    env.stop().await;
+}
+
+#[tokio::test]
+async fn effects_and_result_of_the_largest_size_are_committed_together() {
+    let mut env = Env::start().await;
+    env.join_with_one_attempt(|ctx, tx, _| async move {
+        let nearly_half = "x".repeat(700_000);
+        for _ in 0..2 {
+            tx.create(&receipt(ctx.instance_id(), nearly_half.clone()))?;
+        }
+        for _ in 2..TOO_MANY - 1 {
+            tx.create(&receipt(ctx.instance_id(), String::new()))?;
+        }
+        Ok("\"".repeat(400_000))
+    })
+    .await;
+    let ended = env.run("full", "").await.expect("it ends");
+    assert_eq!(ended.len(), 400_000);
+    assert_eq!(env.receipts("full").await.len(), TOO_MANY - 1);
+    env.stop().await;
+}
+
+#[tokio::test]
+async fn an_activity_whose_result_is_too_large_fails_without_effects() {
+    let mut env = Env::with_config(|config| config.max_value_bytes = 100_000).await;
+    env.join_with_one_attempt(|ctx, tx, _| async move {
+        tx.create(&receipt(ctx.instance_id(), String::new()))?;
+        Ok("x".repeat(100_001))
+    })
+    .await;
+    let failed = env.run("wide", "").await.expect_err("it fails");
+    assert!(failed.contains("max_value_bytes"), "{failed}");
+    assert!(env.receipts("wide").await.is_empty());
+    env.stop().await;
+}
+
+#[tokio::test]
+async fn effects_cannot_be_staged_after_the_body_has_ended() {
+    let mut env = Env::start().await;
+    let (late, refused) = tokio::sync::oneshot::channel();
+    let late = std::sync::Mutex::new(Some(late));
+    env.join_with_one_attempt(move |ctx, tx, _| {
+        let late = late.lock().expect("no panic").take();
+        async move {
+            tx.create(&receipt(ctx.instance_id(), String::new()))?;
+            tokio::spawn(async move {
+                let id = ctx.instance_id();
+                while tx.create(&receipt(id, String::new())).is_ok() {
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+                let again = tx.create(&receipt(id, String::new()));
+                late.map(|late| late.send(again))
+            });
+            Ok(String::new())
+        }
+    })
+    .await;
+    env.run("late", "").await.expect("it ends");
+    let refused = refused.await.expect("it is refused");
+    assert!(matches!(refused, Err(EffectsError::Ended)), "{refused:?}");
+    env.stop().await;
+}

@@ -1,0 +1,152 @@
+//! Activities that are cancelled, taken over, or run by another provider.
+
+use std::sync::Arc;
+
+use cdb_model::{Patch, Query};
+use cdb_provider::documents::WorkerItem;
+use tokio::sync::Semaphore;
+
+use super::{Counter, CounterKey, Env, Runs, act, registry, short_locks};
+use crate::harness::{eventually, long_locks, until_some};
+
+/// Returns the only activity of an instance.
+async fn activity(env: &Env, instance: &str) -> Option<cdb_model::Stored<WorkerItem>> {
+    let query = Query::<WorkerItem>::in_partition(instance);
+    let found = env.provider.container().query(query).first().await;
+    found.expect("the queue can be read")
+}
+
+#[tokio::test]
+async fn a_cancelled_activity_has_no_effects() {
+    let mut env = Env::start().await;
+    let (begun, go) = (Runs::default(), Arc::new(Semaphore::new(0)));
+    let (counted, waits) = (begun.clone(), go.clone());
+    env.create_counter("cancelled").await;
+    env.join(long_locks(), |provider, shop| {
+        registry(provider, shop, move |ctx, tx, text| {
+            let waits = waits.clone();
+            counted.next();
+            async move {
+                let _go = waits.acquire().await?;
+                act(ctx, tx, text).await
+            }
+        })
+    })
+    .await;
+    env.begin("cancelled", "").await;
+    eventually(async || begun.count() == 1).await;
+    let cancelled = env.client.cancel_instance("cancelled", "enough").await;
+    cancelled.expect("it is cancelled");
+    eventually(async || activity(&env, "cancelled").await.is_none()).await;
+    go.add_permits(1);
+    env.end_of("cancelled").await.expect_err("it is cancelled");
+    env.stop_and_check("cancelled", 0).await;
+}
+
+#[tokio::test]
+async fn an_activity_that_another_runtime_took_over_has_its_effects_once() {
+    let mut env = Env::start().await;
+    let (runs, go) = (Runs::default(), Arc::new(Semaphore::new(0)));
+    env.create_counter("taken").await;
+    for _ in 0..2 {
+        let (counted, waits) = (runs.clone(), go.clone());
+        env.join(long_locks(), |provider, shop| {
+            registry(provider, shop, move |ctx, tx, text| {
+                let waits = waits.clone();
+                let is_first = counted.next() == 1;
+                async move {
+                    if is_first {
+                        let _go = waits.acquire().await?;
+                    }
+                    act(ctx, tx, text).await
+                }
+            })
+        })
+        .await;
+    }
+    env.begin("taken", "").await;
+    eventually(async || runs.count() == 1).await;
+    // The lock expires without the knowledge of its owner.
+    let locked = until_some(async || activity(&env, "taken").await).await;
+    let expired = Patch::<WorkerItem>::new()
+        .set(WorkerItem::LOCK_TOKEN, None)
+        .set(WorkerItem::LOCKED_UNTIL, None)
+        .set(WorkerItem::VISIBLE_AT, env.shop.now());
+    let container = env.provider.container();
+    let patched = container.patch_stored(&locked, &expired).await;
+    patched.expect("the lock is removed");
+    env.end_of("taken")
+        .await
+        .expect("the other runtime ends it");
+    go.add_permits(1);
+    env.stop_and_check("taken", 1).await;
+}
+
+#[tokio::test]
+async fn an_activity_of_another_provider_fails_before_its_body_runs() {
+    let mut env = Env::start().await;
+    let runs = Runs::default();
+    let counted = runs.clone();
+    let (other, shop) = (env.provider.clone(), env.shop.clone());
+    env.join(short_locks(), |_, _| {
+        registry(&other, &shop, move |_, _, text| {
+            counted.next();
+            async move { Ok(text) }
+        })
+    })
+    .await;
+    let failed = env.run("elsewhere", "").await.expect_err("it fails");
+    assert!(
+        failed.contains("start the runtime with the provider whose `transactional`"),
+        "{failed}"
+    );
+    assert_eq!(runs.count(), 0);
+    env.stop().await;
+}
+
+#[tokio::test]
+async fn effects_for_another_container_fail_before_the_body_runs() {
+    let mut env = Env::start().await;
+    let other = cdb_tests::Backend::start().await;
+    let (_, elsewhere) = other.open_as(|_| {}).await;
+    let runs = Runs::default();
+    let counted = runs.clone();
+    env.join(short_locks(), |provider, _| {
+        registry(provider, &elsewhere, move |_, _, text| {
+            counted.next();
+            async move { Ok(text) }
+        })
+    })
+    .await;
+    let failed = env.run("elsewhere", "").await.expect_err("it fails");
+    assert!(failed.contains("but its instance is in"), "{failed}");
+    assert_eq!(runs.count(), 0);
+    env.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_without_effects_ends_like_any_activity() {
+    let mut env = Env::start().await;
+    env.join_with_one_attempt(|_, tx, text| async move {
+        let key = CounterKey::new("plain");
+        let found: Option<cdb_model::Stored<Counter>> = tx.read(&key).await?;
+        assert!(found.is_none());
+        Ok(text)
+    })
+    .await;
+    assert_eq!(env.run("plain", "hello").await.as_deref(), Ok("hello"));
+    env.stop().await;
+}
+
+impl Env {
+    /// Waits until the runtimes have ended all activities, and compares the effects.
+    async fn stop_and_check(mut self, instance: &str, expected: i64) {
+        for runtime in self.runtimes.drain(..) {
+            runtime.shutdown(None).await;
+        }
+        assert_eq!(self.counted(instance).await, expected);
+        assert_eq!(self.receipts(instance).await.len() as i64, expected);
+        self.stop().await;
+    }
+}
