@@ -9,7 +9,7 @@ use cdb_client::{ContainerClient, Error};
 use cdb_provider::documents::{
     Durable, HistorySegment, Instance, NEVER, OrchestratorItem, SCHEMA_PARTITION, Text,
 };
-use cdb_provider::model::{Container as _, Query, Stored};
+use cdb_provider::model::{Container as _, Query, Stored, Unreadable};
 use duroxide::{Event, EventKind};
 
 /// The documents of one instance.
@@ -21,6 +21,9 @@ type Partition = Vec<Stored<Durable>>;
 ///
 /// # Errors
 /// When the container cannot be read.
+///
+/// # Panics
+/// When a document of the provider is damaged.
 pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, Error> {
     let found = audit_by_instance(container).await?.into_iter();
     let lines = found.flat_map(|(instance_id, problems)| {
@@ -34,13 +37,13 @@ pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, 
 ///
 /// # Errors
 /// The same.
+///
+/// # Panics
+/// The same.
 pub async fn audit_by_instance(
     container: &ContainerClient<Durable>,
 ) -> Result<BTreeMap<String, Vec<String>>, Error> {
-    let rows = container
-        .query(Query::<Durable>::across_partitions())
-        .all()
-        .await?;
+    let rows = own_documents(container, Query::<Durable>::across_partitions()).await?;
     let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for row in rows {
         // Documents without an instance stay.
@@ -63,12 +66,34 @@ pub async fn audit_by_instance(
 ///
 /// # Errors
 /// When the container cannot be read.
+///
+/// # Panics
+/// When a document of the provider is damaged.
 pub async fn audit_history(
     container: &ContainerClient<Durable>,
     instance_id: &str,
 ) -> Result<Vec<String>, Error> {
-    let partition = container.query(Query::<Durable>::in_partition(instance_id));
-    Ok(history_problems(&partition.all().await?))
+    let partition = Query::<Durable>::in_partition(instance_id);
+    let partition = own_documents(container, partition).await?;
+    Ok(history_problems(&partition))
+}
+
+/// Reads the documents of the provider. Documents of other types belong to other users of the
+/// container.
+async fn own_documents(
+    container: &ContainerClient<Durable>,
+    query: Query<Durable>,
+) -> Result<Partition, Error> {
+    let rows = container.query(query).row_by_row().all().await?;
+    let is_own = |found: &Unreadable| {
+        let mut own = Durable::DOCUMENTS.iter();
+        own.any(|shape| shape.discriminator == found.discriminator)
+    };
+    let readable = rows.into_iter().filter_map(|row| match row {
+        Err(found) if is_own(&found) => panic!("a document of the provider is damaged: {found}"),
+        row => row.ok(),
+    });
+    Ok(readable.collect())
 }
 
 /// The instance that a document belongs to.

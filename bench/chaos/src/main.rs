@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{CONCURRENCY, CONTAINER, DATABASE, Role, RuntimeArgs, Subject, command};
-use duroxide::providers::Provider;
+use cdb_chaos::{CONCURRENCY, CONTAINER, DATABASE, Opened, Role, RuntimeArgs, Subject, command};
+use duroxide::runtime::registry::ActivityRegistry;
 use duroxide_cdb::{CosmosDBProvider, CosmosDBProviderConfig};
 use futures::FutureExt;
 
@@ -21,7 +21,7 @@ async fn main() -> ExitCode {
     command(existing).await
 }
 
-async fn open(args: RuntimeArgs, role: Role) -> Result<Arc<dyn Provider>, String> {
+async fn open(args: RuntimeArgs, role: Role) -> Result<Opened, String> {
     let concurrency = u32::try_from(CONCURRENCY).unwrap_or(u32::MAX);
     let mut config = CosmosDBProviderConfig {
         endpoint: args.endpoint.trim_end_matches('/').to_owned(),
@@ -36,5 +36,8 @@ async fn open(args: RuntimeArgs, role: Role) -> Result<Arc<dyn Provider>, String
         config.reconciler_interval = Duration::from_hours(24);
     }
     let provider = CosmosDBProvider::new_with_config(config).await;
-    Ok(Arc::new(provider.map_err(|error| error.to_string())?))
+    Ok(Opened {
+        provider: Arc::new(provider.map_err(|error| error.to_string())?),
+        activities: ActivityRegistry::builder().build(),
+    })
 }

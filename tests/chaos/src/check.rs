@@ -11,10 +11,11 @@ use cdb_provider::documents::Durable;
 use cdb_tests::audit_by_instance;
 use duroxide::{AppErrorKind, ErrorDetails, OrchestrationStatus};
 
+use crate::effects::{Counted, Documents};
 use crate::ledger::{Booked, Ledger};
 use crate::play::Ended;
 use crate::runtime::keep_trying;
-use crate::workload::Job;
+use crate::workload::{Job, Kind};
 
 /// The time that the rest of a run has to finish: locks expire, messages are delivered, cancelled
 /// activities stop.
@@ -29,7 +30,7 @@ pub struct Verdict {
     pub lost: Vec<String>,
     /// Orchestrations that ended with another result than expected.
     pub wrong: Vec<String>,
-    /// Orchestrations with missing or unexpected bookings.
+    /// Orchestrations with missing or unexpected bookings, or with lost or doubled effects.
     pub off: Vec<String>,
     /// Instances with duplicate or missing events, or with documents that no runtime will process.
     pub left: Vec<String>,
@@ -54,7 +55,7 @@ impl Verdict {
 /// When the store cannot be read.
 pub async fn check(
     ledger: &Ledger,
-    documents: &ContainerClient<Durable>,
+    documents: &ContainerClient<Documents>,
     all: &[Ended],
 ) -> Result<Verdict, String> {
     let mut verdict = Verdict::default();
@@ -73,12 +74,15 @@ pub async fn check(
             (Some(_), _) => {}
         }
     }
-    verdict.left = settled(documents, &lost).await?;
+    verdict.left = settled(&documents.view(), &lost).await?;
     let booked = keep_trying(|| ledger.read()).await?;
-    let ended = all.iter().filter(|one| one.status.is_some());
-    verdict.off = ended
-        .filter_map(|one| difference(one.job, &booked))
-        .collect();
+    let mut counted = keep_trying(|| Counted::read(documents)).await?;
+    for one in all.iter().filter(|one| one.status.is_some()) {
+        verdict.off.extend(difference(one.job, &booked));
+        if one.job.kind == Kind::Effects {
+            verdict.off.extend(counted.problem(&one.job.instance()));
+        }
+    }
     Ok(verdict)
 }
 

@@ -47,6 +47,9 @@ struct Args {
     /// Runs each mix for this long
     #[arg(long, default_value_t = 0.0)]
     minutes: f64,
+    /// Runs orchestrations of eleven transactional activities each, and counts their effects
+    #[arg(long, conflicts_with_all = ["docs", "recovery"])]
+    effects: bool,
     /// Writes each row into docs/chaos.md as soon as it is known
     #[arg(long)]
     docs: bool,
@@ -125,6 +128,7 @@ impl Director {
             instances: self.args.instances,
             at_least: Duration::from_secs_f64(self.args.minutes * 60.0),
             window: self.args.window,
+            effects: self.args.effects,
             throughput: None,
             actors: self.actors.clone(),
         }

@@ -26,6 +26,8 @@ pub struct Run {
     pub at_least: Duration,
     /// Orchestrations in flight.
     pub window: usize,
+    /// Runs orchestrations of transactional activities only.
+    pub effects: bool,
     /// Request units per second that the store allows. `None` means no limit.
     pub throughput: Option<u32>,
     /// The processes of the run.

@@ -62,10 +62,18 @@ impl<'a> Play<'a> {
         let run = self.run;
         let more = |number: &usize| *number < run.instances || self.began.elapsed() < run.at_least;
         futures::stream::iter((0..).take_while(more))
-            .map(|number| self.one(Job::new(number)))
+            .map(|number| self.one(self.job(number)))
             .buffer_unordered(run.window)
             .collect()
             .await
+    }
+
+    fn job(&self, number: usize) -> Job {
+        if self.run.effects {
+            let kind = Kind::Effects;
+            return Job { number, kind };
+        }
+        Job::new(number)
     }
 
     /// Seconds since the start.

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use tokio::io::AsyncReadExt;
 
@@ -77,7 +78,7 @@ where
 /// # Errors
 /// When the store cannot be opened.
 pub(crate) async fn serve(subject: Subject, args: RuntimeArgs) -> Result<(), String> {
-    let provider = keep_trying(|| (subject.open)(args.clone(), Role::Works)).await?;
+    let opened = keep_trying(|| (subject.open)(args.clone(), Role::Works)).await?;
     let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
     let lock = lock_time(args.members);
     let options = RuntimeOptions {
@@ -90,8 +91,14 @@ pub(crate) async fn serve(subject: Subject, args: RuntimeArgs) -> Result<(), Str
         max_attempts: 10_000,
         ..RuntimeOptions::default()
     };
-    let registries = (activities(&ledger), orchestrations());
-    let _runtime = Runtime::start_with_options(provider, registries.0, registries.1, options).await;
+    let activities = ActivityRegistry::builder_from(&activities(&ledger)).merge(opened.activities);
+    let _runtime = Runtime::start_with_options(
+        opened.provider,
+        activities.build(),
+        orchestrations(),
+        options,
+    )
+    .await;
     println!("ready");
     until_input_ends().await;
     Ok(())

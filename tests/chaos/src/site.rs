@@ -1,13 +1,12 @@
 //! The site of a run: the processes of store and runtimes, and the driver's clients.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::{FaultPlan, WELL_KNOWN_KEY};
-use cdb_provider::documents::Durable;
 use duroxide::Client;
 
+use crate::effects::Documents;
 use crate::ledger::Ledger;
 use crate::process::{Store, Worker};
 use crate::runtime::{CONTAINER, DATABASE, RuntimeArgs, keep_trying};
@@ -45,7 +44,7 @@ pub(crate) struct Site {
     /// The bookings.
     pub(crate) ledger: Ledger,
     /// The documents, for the judgement.
-    pub(crate) documents: ContainerClient<Durable>,
+    pub(crate) documents: ContainerClient<Documents>,
 }
 
 impl Site {
@@ -62,14 +61,14 @@ impl Site {
             members: actors.members,
         };
         let open = actors.subject.open;
-        let provider = keep_trying(|| open(args.clone(), Role::LooksOn)).await?;
+        let opened = keep_trying(|| open(args.clone(), Role::LooksOn)).await?;
         let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
         let mut workers = Vec::new();
         for _ in 0..RUNTIMES {
             workers.push(Worker::start(&actors.program, &args).await?);
         }
         let site = Self {
-            client: Client::new(Arc::clone(&provider)),
+            client: Client::new(opened.provider),
             ledger,
             documents: documents(&args).await.map_err(|error| error.to_string())?,
         };
@@ -78,7 +77,7 @@ impl Site {
 }
 
 /// The container, opened without changing it.
-async fn documents(args: &RuntimeArgs) -> Result<ContainerClient<Durable>, cdb_client::Error> {
+async fn documents(args: &RuntimeArgs) -> Result<ContainerClient<Documents>, cdb_client::Error> {
     let client = CosmosClient::builder(&args.endpoint)
         .credential(MasterKey::new(&args.key)?)
         .build()?;

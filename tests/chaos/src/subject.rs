@@ -3,14 +3,17 @@
 //! Everything else is the same for all of them: the orchestrations, the settings of the runtime,
 //! the faults, the judgement.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::providers::Provider;
+use duroxide::runtime::registry::ActivityRegistry;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use crate::effects::{Documents, transactional};
 use crate::runtime::{CONCURRENCY, CONTAINER, DATABASE, RuntimeArgs};
 
 /// The purpose of a provider.
@@ -23,8 +26,24 @@ pub enum Role {
     LooksOn,
 }
 
+/// An opened provider.
+pub struct Opened {
+    /// The provider.
+    pub provider: Arc<dyn Provider>,
+    /// The activities that belong to this provider: the transactional ones of ours.
+    pub activities: ActivityRegistry,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("activities", &self.activities.list_names())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A provider that is being opened.
-pub type Opening = BoxFuture<'static, Result<Arc<dyn Provider>, String>>;
+pub type Opening = BoxFuture<'static, Result<Opened, String>>;
 
 /// A provider under test. It must keep its documents in the container [`CONTAINER`] of the database
 /// [`DATABASE`], in the form that ours reads, because the judgement reads them.
@@ -44,7 +63,7 @@ impl Subject {
     };
 }
 
-async fn open_ours(args: RuntimeArgs, role: Role) -> Result<Arc<dyn Provider>, String> {
+async fn open_ours(args: RuntimeArgs, role: Role) -> Result<Opened, String> {
     let concurrency = u32::try_from(CONCURRENCY).unwrap_or(u32::MAX);
     let mut config = CosmosDBProviderConfig {
         endpoint: args.endpoint,
@@ -60,6 +79,10 @@ async fn open_ours(args: RuntimeArgs, role: Role) -> Result<Arc<dyn Provider>, S
     } else {
         config.reconciler_interval = Duration::from_secs(24 * 60 * 60);
     }
-    let provider = CosmosDBProvider::new_with_config(config).await;
-    Ok(Arc::new(provider.map_err(|error| error.to_string())?))
+    let opened = CosmosDBProvider::open::<Documents>(config).await;
+    let (provider, documents) = opened.map_err(|error| error.to_string())?;
+    Ok(Opened {
+        activities: transactional(&provider, &documents),
+        provider: Arc::new(provider),
+    })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
+use crate::effects::run_effects;
 use crate::ledger::Ledger;
 
 /// The queue of an instance that waits for messages, and how many it waits for.
@@ -39,6 +40,8 @@ pub enum Kind {
     Long,
     /// Two activities on one session, which together take longer than its lock, and a booking.
     LongSession,
+    /// Transactional activities: one, then ten at once.
+    Effects,
 }
 
 /// The kinds that take longer than the default locks.
@@ -114,6 +117,7 @@ impl Job {
             Kind::Messages => "0+1+2",
             Kind::Parent => "6",
             Kind::Timer => "later",
+            Kind::Effects => "10",
             Kind::Long | Kind::LongSession => "rested",
             Kind::Cancelled => return None,
         })
@@ -224,6 +228,7 @@ pub fn orchestrations() -> OrchestrationRegistry {
             Ok("rested".to_owned())
         })
         .register("LongSession", run_long_session)
+        .register("Effects", run_effects)
         .build()
 }
 

@@ -19,6 +19,7 @@ async fn orchestrations_end_once_with_the_right_result_under_wrong_clocks() {
         seed: 1,
         instances: 40,
         at_least: Duration::from_secs(8),
+        effects: false,
         window: 40,
         throughput: None,
         actors: actors(),

@@ -17,6 +17,27 @@ async fn orchestrations_end_once_with_the_right_result_under_chaos() {
         instances: 60,
         at_least: Duration::from_secs(12),
         window: 40,
+        effects: false,
+        throughput: None,
+        actors: actors(),
+    })
+    .await
+    .expect("the processes start");
+    let problems: Vec<&String> = row.verdict.problems().collect();
+    assert!(problems.is_empty(), "{problems:#?}");
+    assert!(row.broken > 0, "nothing was broken");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn effects_of_transactional_activities_take_place_once_under_chaos() {
+    let mix = Mix::named("everything").expect("it is on the list");
+    let row = run(&Run {
+        mix,
+        seed: 2,
+        instances: 40,
+        at_least: Duration::from_secs(8),
+        window: 20,
+        effects: true,
         throughput: None,
         actors: actors(),
     })

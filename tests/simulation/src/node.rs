@@ -5,9 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE, Ledger, keep_trying};
-use cdb_client::{BootstrapConfig, CosmosClient, MasterKey, OnDifference};
-use cdb_provider::documents::Durable;
+use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying, transactional};
+use cdb_client::{BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
@@ -93,7 +92,7 @@ impl Node {
     ) -> Result<Self, String> {
         let transport = network.connect(number);
         let client = with_clock_ahead(clock_ahead, || client(network, &transport));
-        let provider = keep_trying(|| open(&client, number, config)).await?;
+        let (provider, documents) = keep_trying(|| open(&client, number, config)).await?;
         let ledger = keep_trying(|| Ledger::on(&client)).await?;
         let streams = [STREAMS, IDLE_CONTAINERS[1]][usize::from(config.idle)];
         let streams =
@@ -113,9 +112,10 @@ impl Node {
             },
             ..RuntimeOptions::default()
         };
+        let transactional = transactional(&provider, &documents);
         let runtime = Runtime::start_with_options(
             Arc::new(provider),
-            activities(&ledger),
+            activities(&ledger, transactional),
             orchestrations(),
             options,
         );
@@ -155,7 +155,7 @@ async fn open(
     client: &CosmosClient,
     number: u32,
     config: NodeConfig,
-) -> Result<CosmosDBProvider, String> {
+) -> Result<(CosmosDBProvider, ContainerClient<Documents>), String> {
     let mut wanted = settings();
     // The default name contains the number of the process. The time makes it unique, as that does.
     let name = format!("node-{number}-{}", elapsed().as_millis());
@@ -175,7 +175,7 @@ async fn open(
 pub(crate) async fn open_for_clients(client: &CosmosClient) -> Result<CosmosDBProvider, String> {
     let mut wanted = settings();
     wanted.reconciler_interval = Duration::from_secs(24 * 3600);
-    open_with(client, &wanted).await
+    Ok(open_with(client, &wanted).await?.0)
 }
 
 fn settings() -> CosmosDBProviderConfig {
@@ -191,13 +191,13 @@ fn settings() -> CosmosDBProviderConfig {
 pub(crate) async fn open_with(
     client: &CosmosClient,
     config: &CosmosDBProviderConfig,
-) -> Result<CosmosDBProvider, String> {
+) -> Result<(CosmosDBProvider, ContainerClient<Documents>), String> {
     let database = client.database(&config.database);
     let bootstrap = BootstrapConfig::from(config.bootstrap)
         .with_on_difference(OnDifference::Extend)
         .with_index_timeout(config.index_timeout);
-    let container = database.bootstrap::<Durable>(&config.container, bootstrap);
+    let container = database.bootstrap::<Documents>(&config.container, bootstrap);
     let container = container.await.map_err(|error| error.to_string())?;
-    let provider = CosmosDBProvider::on(container, config).await;
-    provider.map_err(|error| error.to_string())
+    let provider = CosmosDBProvider::on(container.clone(), config).await;
+    Ok((provider.map_err(|error| error.to_string())?, container))
 }

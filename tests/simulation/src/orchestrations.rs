@@ -9,9 +9,10 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 /// The time of one execution of an eternal orchestration.
 pub(crate) const TICK: Duration = Duration::from_secs(3600);
 
-/// The activities, which book in `ledger`.
-pub(crate) fn activities(ledger: &Ledger) -> ActivityRegistry {
+/// The activities, which book in `ledger`, and the transactional ones.
+pub(crate) fn activities(ledger: &Ledger, transactional: ActivityRegistry) -> ActivityRegistry {
     ActivityRegistry::builder_from(&cdb_chaos::activities(ledger))
+        .merge(transactional)
         .register("Blob", |_: ActivityContext, length: String| async move {
             Ok("x".repeat(number(&length)?))
         })

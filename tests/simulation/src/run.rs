@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE, Ledger, check, keep_trying};
+use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, check, keep_trying};
 use cdb_client::{Bootstrap, CosmosClient};
 use cdb_model::{Query, Stored};
 use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
@@ -228,7 +228,7 @@ impl Outcome {
 async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, String> {
     let provider = keep_trying(|| open_for_clients(outside)).await?;
     let database = outside.database(DATABASE);
-    let documents = keep_trying(|| database.bootstrap::<Durable>(CONTAINER, Bootstrap::Skip));
+    let documents = keep_trying(|| database.bootstrap::<Documents>(CONTAINER, Bootstrap::Skip));
     Ok(Caller {
         client: Arc::new(Client::new(Arc::new(provider))),
         ledger: keep_trying(|| Ledger::on(outside)).await?,
@@ -241,13 +241,15 @@ async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, Stri
 /// Returns documents and tasks that are left when everything has ended and was purged.
 async fn leftovers(caller: &Caller, nodes: usize) -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
+    let own = caller.documents.view::<Durable>();
     let all = || {
-        caller
-            .documents
-            .query(Query::<Durable>::across_partitions())
+        own.query(Query::<Durable>::across_partitions())
+            .row_by_row()
             .all()
     };
-    let documents = keep_trying(all).await?;
+    // Documents of other types belong to the workloads.
+    let documents = keep_trying(all).await?.into_iter().filter_map(Result::ok);
+    let documents: Vec<Stored<Durable>> = documents.collect();
     let orphans: Vec<&str> = documents
         .iter()
         .filter(|stored| is_orphan(stored))

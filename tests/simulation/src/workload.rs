@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{Booked, Ended, Job, KINDS, LONG_KINDS, Ledger, follow, keep_trying};
+use cdb_chaos::{
+    Booked, Documents, Ended, Job, KINDS, Kind, LONG_KINDS, Ledger, follow, keep_trying,
+};
 use cdb_client::ContainerClient;
 use cdb_model::Query;
 use cdb_provider::documents::Durable;
@@ -27,7 +29,7 @@ pub(crate) const BOUND: Duration = Duration::from_secs(1800);
 /// of faults that can delay all nodes.
 const LATEST: Duration = Duration::from_secs(120);
 
-/// The longest pause between two long orchestrations.
+/// The longest pause between two orchestrations that run one by one.
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
 /// The pause between two large orchestrations.
@@ -59,6 +61,8 @@ pub enum Workload {
     Streams,
     /// Leases, and transfers by outbox and inbox.
     Bank,
+    /// Transactional activities.
+    Effects,
 }
 
 /// Access to the cluster from outside.
@@ -66,7 +70,7 @@ pub enum Workload {
 pub(crate) struct Caller {
     pub(crate) client: Arc<Client>,
     pub(crate) ledger: Ledger,
-    pub(crate) documents: ContainerClient<Durable>,
+    pub(crate) documents: ContainerClient<Documents>,
     pub(crate) streams: StreamClient,
     pub(crate) bank: BankClient,
 }
@@ -124,7 +128,14 @@ impl Caller {
             selected(Workload::Waves),
             self.waves(seed, (wave, &lateness), until),
         );
-        let long = when(selected(Workload::Long), self.long(seed, &lateness, until));
+        let long = when(
+            selected(Workload::Long),
+            self.one_by_one(seed, &LONG_KINDS, &lateness, until),
+        );
+        let effects = when(
+            selected(Workload::Effects),
+            self.one_by_one(seed, &[Kind::Effects], &lateness, until),
+        );
         let eternal = when(
             selected(Workload::Eternal) && time >= TICK,
             self.eternal(until, retention),
@@ -137,10 +148,12 @@ impl Caller {
         let bank = when(selected(Workload::Bank), async {
             Seen::of(self.bank.work(until).await)
         });
-        let (mut all, long, eternal, delays, large, streams, bank) =
-            tokio::join!(waves, long, eternal, delays, large, streams, bank);
-        all.ended.extend(long.ended);
-        all.problems.extend(long.problems);
+        let (mut all, long, effects, eternal, delays, large, streams, bank) =
+            tokio::join!(waves, long, effects, eternal, delays, large, streams, bank);
+        for jobs in [long, effects] {
+            all.ended.extend(jobs.ended);
+            all.problems.extend(jobs.problems);
+        }
         for other in [eternal, delays, large, streams, bank] {
             all.others += other.others;
             all.problems.extend(other.problems);
@@ -175,13 +188,19 @@ impl Caller {
         result
     }
 
-    /// Runs one orchestration after another whose activities take longer than their locks. More of
-    /// them would take all workers.
-    async fn long(&self, seed: u64, lateness: &Lateness, until: Instant) -> Seen {
-        let mut random = Random::new(seed, "long");
+    /// Runs one orchestration of these kinds after another. More of those whose activities take
+    /// longer than their locks would take all workers.
+    async fn one_by_one(
+        &self,
+        seed: u64,
+        kinds: &[Kind],
+        lateness: &Lateness,
+        until: Instant,
+    ) -> Seen {
+        let mut random = Random::new(seed, &format!("{kinds:?}"));
         let (mut all, mut number) = (Seen::default(), 0);
         while Instant::now() < until {
-            let kind = LONG_KINDS[number % LONG_KINDS.len()];
+            let kind = kinds[number % kinds.len()];
             let job = Job { number, kind };
             all.add(self.clone().follow(job, lateness.clone()).await);
             number += 1;
@@ -198,8 +217,8 @@ impl Caller {
         if ended.status.is_none() {
             return (ended, Vec::new());
         }
-        let instance = job.instance();
-        let audit = keep_trying(|| audit_history(&self.documents, &instance)).await;
+        let (instance, documents) = (job.instance(), self.documents.view());
+        let audit = keep_trying(|| audit_history(&documents, &instance)).await;
         let problems = audit.unwrap_or_else(|error| vec![error]).into_iter();
         let named = problems.map(|problem| format!("`{instance}`: {problem}"));
         let late = lateness.judge(started, &ended);
@@ -252,7 +271,8 @@ impl Caller {
     /// Returns the number of documents in the partition of an instance.
     async fn documents_of(&self, instance: &str) -> Result<usize, cdb_client::Error> {
         let query = Query::<Durable>::in_partition(instance);
-        Ok(self.documents.query(query).all().await?.len())
+        let documents = self.documents.view::<Durable>();
+        Ok(documents.query(query).all().await?.len())
     }
 
     /// Starts timers of hours and days, which end in time.
