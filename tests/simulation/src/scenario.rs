@@ -103,15 +103,16 @@ impl Scenario {
         settings: &CosmosDBProviderConfig,
     ) -> Result<CosmosDBProvider, String> {
         let transport = self.network.connect(number);
-        open_with(&client(&self.network, &transport), settings).await
+        let opened = open_with(&client(&self.network, &transport), settings).await;
+        Ok(opened?.0)
     }
 
     /// Starts a node.
     pub async fn node(&self, number: u32, settings: &NodeSettings) -> ScenarioNode {
         let transport = self.network.connect(number);
         let cosmos = client(&self.network, &transport);
-        let provider = keep_trying(|| open_with(&cosmos, &settings.provider)).await;
-        let provider = Arc::new(provider.expect("the container opens"));
+        let opened = keep_trying(|| open_with(&cosmos, &settings.provider)).await;
+        let provider = Arc::new(opened.expect("the container opens").0);
         let options = settings.runtime.clone();
         let (activities, orchestrations) =
             (settings.activities.clone(), settings.orchestrations.clone());
