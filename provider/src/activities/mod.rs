@@ -18,6 +18,9 @@ mod renew;
 mod running;
 mod scope;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use abandon::abandon;
 pub(crate) use ack::ack;
 pub(crate) use capability::ActivityKey;
