@@ -13,6 +13,7 @@ chapters! {
     Readme: "../README.md",
     Start: "../docs/guide/start.md",
     OwnDocument: "../docs/guide/own-document.md",
+    TransactionalActivities: "../docs/transactional-activities.md",
     Emulator: "../docs/emulator.md",
     EmulatorFaults: "../docs/emulator-faults.md",
     EmulatorDistributed: "../docs/emulator-distributed.md",
