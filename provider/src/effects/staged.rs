@@ -42,6 +42,26 @@ use crate::mutex::lock;
 ///     tx.upsert(&WorkerItem::default()); // `WorkerItem` is not a document type of container `Shop`
 /// }
 /// ```
+/// Messages need [`transactional_with`](crate::CosmosDBProvider::transactional_with):
+///
+/// ```compile_fail,E0599
+/// # use cdb_provider::coordination::{Message, MessageDocument};
+/// # use cdb_provider::documents::Durable;
+/// # use cdb_provider::model::Container;
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Ping;
+/// # impl Message for Ping { const TYPE: &'static str = "ping"; }
+/// #[derive(Container)]
+/// enum Shop {
+///     #[container(extends)]
+///     Durable(Durable),
+///     Message(MessageDocument<Shop>),
+/// }
+///
+/// fn stage(tx: &cdb_provider::effects::Effects<Shop>) {
+///     tx.send("stock", &Ping); // only `Effects<Shop, Messages>` can send
+/// }
+/// ```
 pub struct Effects<C: Container, M = ()> {
     staged: Arc<Mutex<Option<Staged<C>>>>,
     container: ContainerClient<C>,
