@@ -1,6 +1,7 @@
 //! Activities that are cancelled, taken over, or run by another provider.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cdb_model::{Patch, Query};
 use cdb_provider::documents::WorkerItem;
@@ -46,26 +47,26 @@ async fn a_cancelled_activity_has_no_effects() {
 #[tokio::test]
 async fn an_activity_that_another_runtime_took_over_has_its_effects_once() {
     let mut env = Env::start().await;
-    let (runs, go) = (Runs::default(), Arc::new(Semaphore::new(0)));
+    let (begun, staged) = (Runs::default(), Runs::default());
+    let gates = Arc::new([const { Semaphore::const_new(0) }; 2]);
     env.create_counter("taken").await;
     for _ in 0..2 {
-        let (counted, waits) = (runs.clone(), go.clone());
+        let (begun, staged, gates) = (begun.clone(), staged.clone(), gates.clone());
         env.join(long_locks(), |provider, shop| {
             registry(provider, shop, move |ctx, tx, text| {
-                let waits = waits.clone();
-                let is_first = counted.next() == 1;
+                let (staged, gates, run) = (staged.clone(), gates.clone(), begun.next());
                 async move {
-                    if is_first {
-                        let _go = waits.acquire().await?;
-                    }
-                    act(ctx, tx, text).await
+                    let _open = gates[run - 1].acquire().await?;
+                    let acted = act(ctx, tx, text).await;
+                    staged.next();
+                    acted
                 }
             })
         })
         .await;
     }
     env.begin("taken", "").await;
-    eventually(async || runs.count() == 1).await;
+    eventually(async || begun.count() == 1).await;
     // The lock expires without the knowledge of its owner.
     let locked = until_some(async || activity(&env, "taken").await).await;
     let expired = Patch::<WorkerItem>::new()
@@ -75,10 +76,16 @@ async fn an_activity_that_another_runtime_took_over_has_its_effects_once() {
     let container = env.provider.container();
     let patched = container.patch_stored(&locked, &expired).await;
     patched.expect("the lock is removed");
+    eventually(async || begun.count() == 2).await;
+    // The first runtime tries to commit while the second one has the lock.
+    gates[0].add_permits(1);
+    eventually(async || staged.count() == 1).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(env.counted("taken").await, 0);
+    gates[1].add_permits(1);
     env.end_of("taken")
         .await
-        .expect("the other runtime ends it");
-    go.add_permits(1);
+        .expect("the second runtime ends it");
     env.stop_and_check("taken", 1).await;
 }
 

@@ -9,7 +9,7 @@ use cdb_provider::coordination::{Message, Messaging, OutboxBatch, Received};
 use duroxide::runtime::registry::ActivityRegistry;
 use serde::{Deserialize, Serialize};
 
-use super::{Counter, CounterKey, Env, Shop, act, short_locks};
+use super::{Counter, CounterKey, Env, Runs, Shop, act, short_locks};
 use crate::harness::eventually;
 
 const INSTANCES: i64 = 12;
@@ -37,8 +37,8 @@ fn messaging(shop: &ContainerClient<Shop>) -> Messaging<Shop> {
     Messaging::builder(shop.clone()).on(count).start()
 }
 
-/// Runs activities that send messages to one partition, which compete for nothing but their own
-/// streams, and to a shared stream in the partition of one instance.
+/// Runs activities that send messages to one partition. Those of one instance compete for its
+/// stream.
 async fn each_message_is_received_once(orchestration: &str, count: i64, fault: Option<Fault>) {
     let mut env = Env::start().await;
     if env.backend.emulator().is_none() {
@@ -47,11 +47,16 @@ async fn each_message_is_received_once(orchestration: &str, count: i64, fault: O
     }
     env.create_counter(TARGET).await;
     let messaging = messaging(&env.shop);
-    let own = messaging.clone();
+    let (own, runs) = (messaging.clone(), Runs::default());
+    let counted = runs.clone();
+    let is_calm = fault.is_none();
     env.join(short_locks(), move |provider, _| {
-        let act = provider.transactional_with(&own, |ctx, tx, text: String| async move {
-            tx.send(TARGET, &Count { by: 1 })?;
-            act(ctx, tx, text).await
+        let act = provider.transactional_with(&own, move |ctx, tx, text: String| {
+            counted.next();
+            async move {
+                tx.send(TARGET, &Count { by: 1 })?;
+                act(ctx, tx, text).await
+            }
         });
         ActivityRegistry::builder().register("Act", act).build()
     })
@@ -78,6 +83,10 @@ async fn each_message_is_received_once(orchestration: &str, count: i64, fault: O
     // A second delivery would be received soon.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(env.counted(TARGET).await, count * INSTANCES);
+    if is_calm {
+        // A stream that another activity used first does not run the body again.
+        assert_eq!(runs.count() as i64, count * INSTANCES);
+    }
     messaging.stop().await;
     env.stop().await;
 }
