@@ -137,7 +137,7 @@ impl Counted {
         let tally = self.tallies.get(instance).copied().unwrap_or_default();
         let mut steps = self.steps.remove(instance).unwrap_or_default();
         steps.sort_unstable();
-        let is_right = tally == STEPS && steps == Vec::from_iter(0..STEPS);
+        let is_right = tally == STEPS && steps.iter().copied().eq(0..STEPS);
         (!is_right)
             .then(|| format!("{instance} has {tally} effects of {STEPS}, from the steps {steps:?}"))
     }

@@ -160,6 +160,13 @@ impl Env {
         found.map(|stored| stored.document).collect()
     }
 
+    /// Checks the effects of an instance.
+    async fn has_effects(&self, instance: &str, expected: i64) {
+        assert_eq!(self.counted(instance).await, expected, "{instance}");
+        let receipts = self.receipts(instance).await.len();
+        assert_eq!(i64::try_from(receipts), Ok(expected), "{instance}");
+    }
+
     async fn stop(self) {
         for runtime in self.runtimes {
             runtime.shutdown(None).await;
