@@ -22,7 +22,7 @@ const HOSTILE: &str = "<img src=x onerror=window.pwned=1>";
 const LOADS: u32 = 5;
 
 /// The number of instances. `CDB_DASHBOARD_INSTANCES` overrides it, for a quick run with
-/// screenshots.
+/// screenshots; a filter without an index needs more than 5,000.
 fn instance_count() -> u64 {
     let given = std::env::var("CDB_DASHBOARD_INSTANCES").ok();
     given.map_or(100_000, |given| given.parse().expect("a number"))
