@@ -12,8 +12,8 @@ use cdb_provider::coordination::{
     Failed, Message, MessageDocument, Messaging, OutboxBatch, Received,
 };
 use cdb_provider::documents::Durable;
-use cdb_provider::effects::{ActivityError, Effects, Messages};
 use cdb_provider::model::{Container, Document, Patch};
+use cdb_provider::{ActivityError, Effects, WithMessages};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -139,7 +139,7 @@ async fn place(
 /// Charges the order. If the order has changed since it was read, the function runs again.
 async fn charge(
     ctx: ActivityContext,
-    tx: Effects<Shop, Messages>,
+    tx: Effects<Shop, WithMessages>,
     lamps: i64,
 ) -> Result<String, ActivityError> {
     let instance_id = ctx.instance_id().to_owned();

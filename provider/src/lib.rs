@@ -44,7 +44,7 @@ mod contract_admin;
 mod corrupt_documents;
 mod custom_status;
 pub mod documents;
-pub mod effects;
+mod effects;
 mod enqueue;
 mod error;
 mod history;
@@ -81,4 +81,5 @@ pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
 pub use config::CosmosDBProviderConfig;
+pub use effects::{ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages};
 pub use provider::CosmosDBProvider;

@@ -48,12 +48,14 @@ impl Locked {
         }
     }
 
-    /// Ends the activity with an effect.
-    async fn commit(&self) -> Ended {
-        let mut effects = Batch::new("i");
-        effects.create(&effect()).expect("it fits");
+    /// Ends the activity with effects.
+    async fn commit(&self, effects: &[KeyValue]) -> Ended {
+        let mut batch = Batch::new("i");
+        for effect in effects {
+            batch.create(effect).expect("it fits");
+        }
         let services = &self.provider.services;
-        let ended = end(services, &self.shared, Some(completed()), Some(&effects)).await;
+        let ended = end(services, &self.shared, Some(completed()), Some(&batch)).await;
         ended.expect("it is committed")
     }
 
@@ -99,7 +101,10 @@ async fn after_its_effects_an_activity_is_renewed_and_ended_without_a_request() 
     for (with_result, abandons) in [(true, false), (false, false), (false, true)] {
         let locked = Locked::new().await;
         let (services, token) = (&locked.provider.services, &*locked.token);
-        assert!(matches!(locked.commit().await, Ended::Committed(_)));
+        assert!(matches!(
+            locked.commit(&[effect()]).await,
+            Ended::Committed(_)
+        ));
         locked.emulator.reset_requests();
         renew(services, token, LOCK).await.expect("it is renewed");
         if abandons {
@@ -122,12 +127,12 @@ async fn after_its_effects_an_activity_is_renewed_and_ended_without_a_request() 
 #[tokio::test]
 async fn a_refused_effect_neither_ends_nor_releases_the_activity() {
     let locked = Locked::new().await;
-    let created = locked.provider.container().create(&effect()).await;
-    created.expect("it is created");
-    let Ended::Refused { operation, error } = locked.commit().await else {
-        panic!("the effect exists");
+    let twice = [effect(), effect()];
+    let Ended::Refused { operation, error } = locked.commit(&twice).await else {
+        panic!("the second effect conflicts");
     };
-    assert_eq!(operation, 0);
+    assert_eq!(operation, 1);
+    assert_eq!(locked.count::<KeyValue>().await, 0);
     assert!(error.is_conflict(), "{error}");
     assert_eq!(locked.count::<OrchestratorItem>().await, 0);
     let acked = ack(&locked.provider.services, &locked.token, Some(completed())).await;

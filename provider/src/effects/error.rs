@@ -12,7 +12,7 @@ use super::limits::{MAX_BYTES, MAX_OPERATIONS};
 /// `?` converts every error type, and every text:
 ///
 /// ```
-/// use cdb_provider::effects::ActivityError;
+/// use cdb_provider::ActivityError;
 ///
 /// fn seats(input: &str) -> Result<u32, ActivityError> {
 ///     let seats = input.parse()?;

@@ -244,16 +244,14 @@ impl<C: Extends<Durable>> Handler<C> {
 /// Reads an input as duroxide's typed activities do: JSON, or a text.
 fn decode<T: DeserializeOwned>(input: &str) -> Result<T, String> {
     serde_json::from_str(input).or_else(|error| {
-        let text = serde_json::Value::String(input.to_owned());
-        serde_json::from_value(text).map_err(|_| format!("the input cannot be read: {error}"))
+        let text = serde_json::to_string(input).and_then(|text| serde_json::from_str(&text));
+        text.map_err(|_| format!("the input cannot be read: {error}"))
     })
 }
 
 /// Writes a result as duroxide's typed activities do: a text as it is, anything else as JSON.
 fn encode<T: Serialize>(result: &T) -> Result<String, String> {
-    match serde_json::to_value(result) {
-        Ok(serde_json::Value::String(text)) => Ok(text),
-        Ok(value) => Ok(value.to_string()),
-        Err(error) => Err(format!("the result cannot be written: {error}")),
-    }
+    let json = serde_json::to_string(result)
+        .map_err(|error| format!("the result cannot be written: {error}"))?;
+    Ok(serde_json::from_str::<String>(&json).unwrap_or(json))
 }

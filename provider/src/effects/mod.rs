@@ -14,6 +14,6 @@ mod provider;
 mod staged;
 
 pub use error::{ActivityError, EffectsError};
-pub use outbox::Messages;
+pub use outbox::WithMessages;
 pub use provider::TransactionalActivity;
 pub use staged::Effects;

@@ -10,7 +10,7 @@ use crate::documents::Durable;
 /// Marks effects that may send messages, see
 /// [`CosmosDBProvider::transactional_with`](crate::CosmosDBProvider::transactional_with).
 #[derive(Clone, Copy, Debug)]
-pub enum Messages {}
+pub enum WithMessages {}
 
 /// The part of [`Messaging`] that effects use, without its bounds.
 pub(super) trait Outgoing<C: Container>: Send + Sync {

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ActivityError;
 use super::handler::Handler;
-use super::outbox::{Messages, Outgoing};
+use super::outbox::{Outgoing, WithMessages};
 use super::staged::Effects;
 use crate::documents::Durable;
 use crate::provider::CosmosDBProvider;
@@ -113,7 +113,7 @@ impl CosmosDBProvider {
         MessageDocument<C>: MemberOf<C>,
         In: DeserializeOwned + Send + 'static,
         Out: Serialize + Send + 'static,
-        F: Fn(ActivityContext, Effects<C, Messages>, In) -> Fut + Send + Sync + 'static,
+        F: Fn(ActivityContext, Effects<C, WithMessages>, In) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Out, ActivityError>> + Send + 'static,
     {
         let outbox: Arc<dyn Outgoing<C>> = Arc::new(messaging.clone());

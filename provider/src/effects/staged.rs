@@ -12,7 +12,7 @@ use cdb_model::{
 
 use super::error::EffectsError;
 use super::limits::{MAX_BYTES, MAX_OPERATIONS};
-use super::outbox::Messages;
+use super::outbox::WithMessages;
 use crate::mutex::lock;
 
 /// The effects of a transactional activity. All of them take place together with the end of the
@@ -38,7 +38,7 @@ use crate::mutex::lock;
 ///     Order(Order),
 /// }
 ///
-/// fn stage(tx: &cdb_provider::effects::Effects<Shop>) {
+/// fn stage(tx: &cdb_provider::Effects<Shop>) {
 ///     tx.upsert(&WorkerItem::default()); // `WorkerItem` is not a document type of container `Shop`
 /// }
 /// ```
@@ -58,8 +58,8 @@ use crate::mutex::lock;
 ///     Message(MessageDocument<Shop>),
 /// }
 ///
-/// fn stage(tx: &cdb_provider::effects::Effects<Shop>) {
-///     tx.send("stock", &Ping); // only `Effects<Shop, Messages>` can send
+/// fn stage(tx: &cdb_provider::Effects<Shop>) {
+///     tx.send("stock", &Ping); // only `Effects<Shop, WithMessages>` can send
 /// }
 /// ```
 pub struct Effects<C: Container, M = ()> {
@@ -285,7 +285,7 @@ impl<C: Container, M> Effects<C, M> {
     }
 }
 
-impl<C: Container> Effects<C, Messages>
+impl<C: Container> Effects<C, WithMessages>
 where
     MessageDocument<C>: MemberOf<C>,
 {

@@ -6,7 +6,7 @@ use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document, Patch, Query};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::Durable;
-use cdb_provider::effects::{ActivityError, Effects};
+use cdb_provider::{ActivityError, Effects};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_provider::effects::EffectsError;
+use cdb_provider::EffectsError;
 
 use super::{Env, receipt};
 

@@ -16,7 +16,7 @@ use cdb_client::ContainerClient;
 use cdb_model::{Container, Document, Patch, Query};
 use cdb_provider::coordination::MessageDocument;
 use cdb_provider::documents::Durable;
-use cdb_provider::effects::{ActivityError, Effects};
+use cdb_provider::{ActivityError, Effects};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use duroxide::runtime::registry::ActivityRegistry;
