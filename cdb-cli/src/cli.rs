@@ -89,12 +89,16 @@ impl<C: Container> Cli<C> {
     /// Runs with the arguments of this process and writes to its standard streams. Variables that
     /// the environment lacks are read from the file `.env` of the working directory or a parent.
     pub fn run(self) -> ExitCode {
-        match dotenvy::dotenv() {
-            Err(error) if !error.not_found() => {
-                eprintln!("cdb: the file `.env` cannot be read: {error}");
-                return Exit::Usage.into();
-            }
-            _ => {}
+        if let Err(error) = dotenvy::dotenv()
+            && !error.not_found()
+        {
+            // The error of a line shows the line, which can hold a key.
+            let reason = match error {
+                dotenvy::Error::LineParse(..) => "a line is not NAME=VALUE".to_owned(),
+                error => error.to_string(),
+            };
+            eprintln!("cdb: the file `.env` cannot be read: {reason}");
+            return Exit::Usage.into();
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

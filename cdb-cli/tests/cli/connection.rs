@@ -210,3 +210,30 @@ async fn a_failed_token_command_is_reported_with_its_error_output() {
     assert_eq!(run.exit, Exit::Service, "{run:?}");
     assert!(run.err.contains("Please run az login"), "{run:?}");
 }
+
+#[test]
+fn variables_are_read_from_a_file_and_its_lines_are_not_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |file: &str| {
+        std::fs::write(folder.path().join(".env"), file).expect("a file");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cdb"));
+        command
+            .args(["policy", "print", "--format", "bicep"])
+            .current_dir(folder.path())
+            .env_remove("COSMOS_CONTAINER");
+        command.output().expect("it runs")
+    };
+    let printed = run("COSMOS_CONTAINER=orders\n");
+    assert!(printed.status.success(), "{printed:?}");
+    assert!(
+        String::from_utf8_lossy(&printed.stdout).contains("'orders'"),
+        "{printed:?}"
+    );
+    let refused = run("COSMOS_KEY hunter2\n");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        error.contains("a line is not NAME=VALUE") && !error.contains("hunter2"),
+        "{error}"
+    );
+}
