@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use cdb_chaos::{Actors, Mix, Run, recovery, run};
+use tokio::sync::Mutex;
+
+/// Each test starts several processes, so they run one after another.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 fn actors() -> Actors {
     Actors::ours(env!("CARGO_BIN_EXE_chaos"))
@@ -10,6 +14,7 @@ fn actors() -> Actors {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orchestrations_end_once_with_the_right_result_under_chaos() {
+    let _alone = ALONE.lock().await;
     let mix = Mix::named("everything").expect("it is on the list");
     let row = run(&Run {
         mix,
@@ -30,6 +35,7 @@ async fn orchestrations_end_once_with_the_right_result_under_chaos() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn effects_of_transactional_activities_take_place_once_under_chaos() {
+    let _alone = ALONE.lock().await;
     let mix = Mix::named("everything").expect("it is on the list");
     let row = run(&Run {
         mix,
@@ -50,9 +56,15 @@ async fn effects_of_transactional_activities_take_place_once_under_chaos() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_of_a_killed_runtime_continues_when_its_locks_expire() {
-    let seen = recovery(&actors()).await.expect("the processes start");
+    let _alone = ALONE.lock().await;
     // `cargo chaos --recovery` measures the delay; the suite checks the promise in simulated time
     // (several::a_prelocked_item_of_a_dead_runtime_is_found_by_another). This test checks only that
-    // everything ends.
-    assert!(seen.delayed > 0, "the killed runtime had work");
+    // everything ends. On a busy machine the killed runtime may not have had any work.
+    for _ in 0..10 {
+        let seen = recovery(&actors()).await.expect("the processes start");
+        if seen.delayed > 0 {
+            return;
+        }
+    }
+    panic!("the killed runtime never had work");
 }
