@@ -16,6 +16,7 @@ use cdb_client::{ContainerClient, SimulatedTime, Transport};
 use cdb_emulator::{DataRole, Emulator};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
 use cdb_provider::model::{Extends, Patch, Query};
+use cdb_provider::payload::{Encryption, PayloadCodec};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
@@ -25,6 +26,22 @@ pub use progress::writes;
 
 /// The key that gives access to the emulator's documents as stored, without types.
 pub const IDENTITY: &str = "fixture";
+
+/// The settings of a test's provider: the defaults, and the keys of `COSMOS_PAYLOAD_KEYS`.
+pub fn settings() -> CosmosDBProviderConfig {
+    CosmosDBProviderConfig {
+        payload_codec: encryption(),
+        ..CosmosDBProviderConfig::default()
+    }
+}
+
+/// The keys of `COSMOS_PAYLOAD_KEYS`, with which the suites also run.
+fn encryption() -> Option<Arc<dyn PayloadCodec>> {
+    let keys = std::env::var("COSMOS_PAYLOAD_KEYS").ok()?;
+    Some(Arc::new(
+        Encryption::parse(&keys).expect("well-formed keys"),
+    ))
+}
 
 /// A store for one test.
 #[derive(Debug)]
@@ -97,7 +114,7 @@ impl Backend {
         let config = CosmosDBProviderConfig {
             endpoint: emulator.endpoint(),
             key: emulator.key().to_owned(),
-            ..CosmosDBProviderConfig::default()
+            ..settings()
         };
         let emulator = Arc::new(emulator);
         progress::watch(&emulator);

@@ -29,4 +29,5 @@ chapters! {
     DeriveContainer: "../cdb-derive/docs/container.md",
     Operations: "../docs/operations.md",
     Replay: "../docs/replay.md",
+    PayloadCodecs: "../docs/payload-codecs.md",
 }

@@ -13,6 +13,7 @@ use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
 use crate::error::InOperation;
+use crate::payload::{self, PayloadCodec};
 
 /// Configuration of the provider. The first eight fields and their defaults are those of
 /// `duroxide-cdb`.
@@ -106,6 +107,10 @@ pub struct CosmosDBProviderConfig {
     /// An identity of Entra ID cannot create databases or containers. For a missing one the error
     /// says what an administrator has to create.
     pub credential: Option<Arc<dyn Credential>>,
+    /// Encodes inputs, results and other payloads before they are stored, see
+    /// [`payload`](crate::payload). `None` by default. The container notes the codec's name when it
+    /// is opened with one for the first time; from then on it is refused to runtimes without.
+    pub payload_codec: Option<Arc<dyn PayloadCodec>>,
     /// Whether an endpoint on loopback, such as an emulator, may have any certificate. Off by
     /// default. Other endpoints refuse this setting.
     pub accept_invalid_certificates_on_loopback: bool,
@@ -123,7 +128,8 @@ pub struct CosmosDBProviderConfig {
 
 impl CosmosDBProviderConfig {
     /// Reads `COSMOS_ENDPOINT` and `COSMOS_KEY`, or `COSMOS_CONNECTION_STRING`; if set, also
-    /// `COSMOS_SECONDARY_KEY`, `COSMOS_DATABASE` and `COSMOS_CONTAINER`.
+    /// `COSMOS_SECONDARY_KEY`, `COSMOS_DATABASE` and `COSMOS_CONTAINER`, and with the feature
+    /// `codecs` the keys of [`Encryption`](crate::payload::Encryption) in `COSMOS_PAYLOAD_KEYS`.
     ///
     /// # Errors
     /// Names the missing variable, or says what is wrong with its value.
@@ -138,9 +144,7 @@ impl CosmosDBProviderConfig {
     /// ```
     pub fn from_env() -> Result<Self, ProviderError> {
         let account = ConnectionString::from_env().in_operation("from_env")?;
-        Ok(Self::from_variables(account, |name| {
-            std::env::var(name).ok()
-        }))
+        Self::from_variables(account, |name| std::env::var(name).ok())
     }
 
     /// Reads the variables of [`from_env`](Self::from_env). Uses the account of `default` if none
@@ -163,23 +167,24 @@ impl CosmosDBProviderConfig {
     /// ```
     pub fn from_env_or(default: &str) -> Result<Self, ProviderError> {
         let account = ConnectionString::from_env_or(default).in_operation("from_env_or")?;
-        Ok(Self::from_variables(account, |name| {
-            std::env::var(name).ok()
-        }))
+        Self::from_variables(account, |name| std::env::var(name).ok())
     }
 
     fn from_variables(
         account: ConnectionString,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Self {
+    ) -> Result<Self, ProviderError> {
         let config = Self::from(account);
         let named = |name| variable(name).filter(|value: &String| !value.is_empty());
-        Self {
+        let keys = named(payload::KEYS);
+        let codec = keys.map(|keys| payload::from_keys(&keys)).transpose();
+        Ok(Self {
+            payload_codec: codec.in_operation("from_env")?,
             database: named("COSMOS_DATABASE").unwrap_or(config.database),
             container: named("COSMOS_CONTAINER").unwrap_or(config.container),
             secondary_key: named("COSMOS_SECONDARY_KEY"),
             ..config
-        }
+        })
     }
 
     /// Configures the account of a connection string, `AccountEndpoint=…;AccountKey=…;`, with the
@@ -343,6 +348,7 @@ impl Default for CosmosDBProviderConfig {
             bootstrap: Bootstrap::CreateIfMissing,
             secondary_key: None,
             credential: None,
+            payload_codec: None,
             accept_invalid_certificates_on_loopback: false,
             preferred_regions: Vec::new(),
             index_timeout: BootstrapConfig::default().index_timeout,
@@ -381,6 +387,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("unclaimed_age", &self.unclaimed_age)
             .field("bootstrap", &self.bootstrap)
             .field("credential", &self.credential)
+            .field("payload_codec", &self.payload_codec)
             .field(
                 "accept_invalid_certificates_on_loopback",
                 &self.accept_invalid_certificates_on_loopback,
@@ -452,6 +459,7 @@ mod tests {
                     unclaimed_age: 86400s,
                     bootstrap: CreateIfMissing,
                     credential: None,
+                    payload_codec: None,
                     accept_invalid_certificates_on_loopback: false,
                     preferred_regions: [],
                     index_timeout: 600s,
@@ -506,7 +514,8 @@ mod tests {
             "COSMOS_DATABASE" => Some("shop".to_owned()),
             "COSMOS_CONTAINER" => Some("orders".to_owned()),
             _ => None,
-        });
+        })
+        .unwrap();
         assert_eq!(
             (named.endpoint.as_str(), named.key.as_str()),
             ("http://localhost:8081", KEY)
@@ -516,6 +525,9 @@ mod tests {
             ("shop", "orders")
         );
         let empty = CosmosDBProviderConfig::from_variables(account(), |_| Some(String::new()));
-        assert_eq!(empty.container, "duroxide");
+        assert_eq!(empty.unwrap().container, "duroxide");
+        let keys = |name: &str| (name == "COSMOS_PAYLOAD_KEYS").then(|| "k1=c2hvcnQ=".to_owned());
+        let refused = CosmosDBProviderConfig::from_variables(account(), keys).unwrap_err();
+        assert!(!refused.message.contains("c2hvcnQ"), "{refused}");
     }
 }

@@ -97,16 +97,17 @@ impl Provider for CosmosDBProvider {
         if self.services.activities().take_unread(instance)
             && let Some(events) = self.services.instances().history(instance)
         {
-            return Ok(Vec::clone(&events));
+            return self.decoded(Ok(Vec::clone(&events))).in_operation("read");
         }
         let guess = self.services.instances().newest_execution(instance);
         let answer = history::read_latest(self.container(), instance, guess);
-        answer.await.in_operation("read")
+        self.decoded(answer.await).in_operation("read")
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>> {
         let answer = history::read_execution(self.container(), instance, execution_id);
-        answer.await.in_operation("read_with_execution")
+        self.decoded(answer.await)
+            .in_operation("read_with_execution")
     }
 
     async fn append_with_execution(
@@ -115,12 +116,12 @@ impl Provider for CosmosDBProvider {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Result<()> {
-        let answer = history::append(self.container(), instance, execution_id, new_events);
+        let answer = history::append(&self.services.store, instance, execution_id, new_events);
         answer.await.in_operation("append_with_execution")
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<()> {
-        let answer = enqueue::activity(&self.services, &item);
+        let answer = enqueue::activity(&self.services, item);
         answer.await.in_operation("enqueue_for_worker")
     }
 
@@ -191,7 +192,7 @@ impl Provider for CosmosDBProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<()> {
-        let answer = enqueue::message(&self.services, &item, delay);
+        let answer = enqueue::message(&self.services, item, delay);
         answer.await.in_operation("enqueue_for_orchestrator")
     }
 
@@ -205,21 +206,33 @@ impl Provider for CosmosDBProvider {
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>> {
         let answer = custom_status::read(self.container(), instance, last_seen_version);
-        answer.await.in_operation("get_custom_status")
+        let decode = |(status, version)| {
+            let status = self.payloads().decode_option(status)?;
+            Ok((status, version))
+        };
+        let answer = answer.await.and_then(|found| found.map(decode).transpose());
+        answer.in_operation("get_custom_status")
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>> {
         let answer = kv::read_value(self.container(), instance, key);
-        answer.await.in_operation("get_kv_value")
+        let answer = answer
+            .await
+            .and_then(|value| self.payloads().decode_option(value));
+        answer.in_operation("get_kv_value")
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>> {
         let answer = kv::read_all(self.container(), instance);
-        answer.await.in_operation("get_kv_all_values")
+        let answer = answer.await.and_then(|mut values| {
+            self.payloads().decode_all(values.values_mut())?;
+            Ok(values)
+        });
+        answer.in_operation("get_kv_all_values")
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>> {
-        let answer = stats::read(self.container(), instance);
+        let answer = stats::read(&self.services.store, instance);
         answer.await.in_operation("get_instance_stats")
     }
 }

@@ -38,13 +38,14 @@ impl ProviderAdmin for CosmosDBProvider {
         execution_id: u64,
     ) -> Result<Vec<Event>> {
         let answer = history::read_execution(self.container(), instance, execution_id);
-        answer.await.in_operation("read_history_with_execution_id")
+        self.decoded(answer.await)
+            .in_operation("read_history_with_execution_id")
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>> {
         let guess = self.services.instances().newest_execution(instance);
         let answer = history::read_latest(self.container(), instance, guess);
-        answer.await.in_operation("read_history")
+        self.decoded(answer.await).in_operation("read_history")
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64> {
@@ -53,13 +54,19 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo> {
-        let answer = instances::info(self.container(), instance);
-        answer.await.in_operation("get_instance_info")
+        let info = instances::info(self.container(), instance);
+        let mut info = info.await.in_operation("get_instance_info")?;
+        let output = self.payloads().decode_option(info.output);
+        info.output = output.in_operation("get_instance_info")?;
+        Ok(info)
     }
 
     async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo> {
-        let answer = executions::info(self.container(), instance, execution_id);
-        answer.await.in_operation("get_execution_info")
+        let info = executions::info(self.container(), instance, execution_id);
+        let mut info = info.await.in_operation("get_execution_info")?;
+        let output = self.payloads().decode_option(info.output);
+        info.output = output.in_operation("get_execution_info")?;
+        Ok(info)
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics> {

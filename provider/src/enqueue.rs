@@ -22,10 +22,12 @@ use crate::turn::{NewMessage, Prelock};
 /// Implements `Provider::enqueue_for_orchestrator`.
 pub(crate) async fn message(
     services: &Services,
-    item: &WorkItem,
+    mut item: WorkItem,
     delay: Option<Duration>,
 ) -> Result<()> {
-    admission::check_item(item)?;
+    admission::check_item(&item)?;
+    services.store.payloads.encode_message(&mut item)?;
+    let item = &item;
     let now = services.store.enqueue_time();
     let due = now + due_after(item, machine_now()).max(delay.unwrap_or_default());
     // Chosen before the first attempt, so that a repeated send stores one message.
@@ -148,9 +150,10 @@ async fn start(
 }
 
 /// Implements `Provider::enqueue_for_worker`.
-pub(crate) async fn activity(services: &Services, item: &WorkItem) -> Result<()> {
-    admission::check_item(item)?;
-    let document = WorkerItem::new(item, services.store.enqueue_time())?.ok_or_else(|| {
+pub(crate) async fn activity(services: &Services, mut item: WorkItem) -> Result<()> {
+    admission::check_item(&item)?;
+    services.store.payloads.encode_message(&mut item)?;
+    let document = WorkerItem::new(&item, services.store.enqueue_time())?.ok_or_else(|| {
         Error::Refused(
             "the worker queue takes only ActivityExecute; use enqueue_for_orchestrator".to_owned(),
         )

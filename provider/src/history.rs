@@ -9,6 +9,7 @@ use duroxide::Event;
 use crate::documents::{Durable, HistorySegment, Instance, InstanceKey, Partial, Status, Text};
 use crate::error::{Error, Result};
 use crate::spill;
+use crate::store::Store;
 
 /// Reads the instance document.
 ///
@@ -197,11 +198,13 @@ async fn readable_events(
 /// Implements `Provider::append_with_execution`. Skips events whose ids exist: an event is never
 /// overwritten.
 pub(crate) async fn append(
-    container: &ContainerClient<Durable>,
+    store: &Store,
     instance_id: &str,
     execution_id: u64,
-    events: Vec<Event>,
+    mut events: Vec<Event>,
 ) -> Result<()> {
+    store.payloads.encode_events(&mut events)?;
+    let container = &store.container;
     let present = read_execution(container, instance_id, execution_id).await?;
     let present: HashSet<u64> = present.iter().map(|event| event.event_id).collect();
     let is_new = |event: &Event| !present.contains(&event.event_id);

@@ -26,6 +26,8 @@
 //!
 //! - `entra` (off by default): identities of Microsoft Entra ID, `client::EntraId`, for
 //!   [`CosmosDBProviderConfig::credential`].
+//! - `codecs` (off by default): encryption and compression of payloads,
+//!   [`CosmosDBProviderConfig::payload_codec`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -36,7 +38,6 @@ struct Readme;
 mod activities;
 mod admin;
 mod admission;
-
 mod commit;
 mod config;
 mod contract;
@@ -54,6 +55,7 @@ mod local_queue;
 mod mutex;
 mod outbox;
 mod owner;
+pub mod payload;
 mod poll;
 mod provider;
 mod queues;

@@ -7,14 +7,16 @@ use std::time::Duration;
 use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, OnDifference};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
 use cdb_model::Extends;
+use duroxide::Event;
 use duroxide::providers::ProviderError;
 
 use crate::admin::purge::Purge;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, Member};
-use crate::error::InOperation;
+use crate::error::{InOperation, Result as Internal};
 use crate::outbox;
 use crate::owner::Owner;
+use crate::payload::{PayloadCodec, Payloads};
 use crate::retention;
 use crate::schema;
 use crate::services::Services;
@@ -175,7 +177,7 @@ impl CosmosDBProvider {
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
     ) -> Result<Self, ProviderError> {
-        schema::admit(&container).await.in_operation(OPEN)?;
+        admit(&container, config).await?;
         let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
         let membership = config.membership.clone().map(start);
         let leases: Arc<dyn LeaseProvider> = match &membership {
@@ -198,12 +200,12 @@ impl CosmosDBProvider {
         config.check_settings()?;
         let container = container.view();
         container.check_write_regions().await.in_operation(OPEN)?;
-        schema::admit(&container).await.in_operation(OPEN)?;
+        admit(&container, config).await?;
         Ok(Self::assemble(container, config, leases, None).in_background(config))
     }
 
     /// Creates the provider. Sends no request and starts no task.
-    pub(crate) fn assemble(
+    fn assemble(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
         leases: Arc<dyn LeaseProvider>,
@@ -211,6 +213,16 @@ impl CosmosDBProvider {
     ) -> Self {
         let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
         let store = Store::new(container, config, incarnation);
+        Self::of(store, config, leases, membership)
+    }
+
+    /// Creates the provider of a store.
+    pub(crate) fn of(
+        store: Store,
+        config: &CosmosDBProviderConfig,
+        leases: Arc<dyn LeaseProvider>,
+        membership: Option<Arc<Membership>>,
+    ) -> Self {
         let services = Services::new(store, config, leases, membership);
         Self {
             _owner: Arc::new(Owner::new(services.clone())),
@@ -241,6 +253,15 @@ impl CosmosDBProvider {
     /// Returns the container, for documents of other types and for tools.
     pub fn container(&self) -> &ContainerClient<Durable> {
         self.services.container()
+    }
+
+    pub(crate) fn payloads(&self) -> &Payloads {
+        &self.services.store.payloads
+    }
+
+    /// Decodes a history that was read for a client.
+    pub(crate) fn decoded(&self, history: Internal<Vec<Event>>) -> Internal<Vec<Event>> {
+        self.payloads().decode_history(history?)
     }
 
     /// Returns this runtime's view of the members that share the container; `None` without
@@ -279,6 +300,15 @@ impl CosmosDBProvider {
             deleted => deleted.in_operation("cleanup"),
         }
     }
+}
+
+/// Checks that a runtime with this configuration may use the container.
+async fn admit(
+    container: &ContainerClient<Durable>,
+    config: &CosmosDBProviderConfig,
+) -> Result<(), ProviderError> {
+    let codec = config.payload_codec.as_deref().map(PayloadCodec::name);
+    schema::admit(container, codec).await.in_operation(OPEN)
 }
 
 impl fmt::Debug for CosmosDBProvider {

@@ -6,19 +6,55 @@
 
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_coordination::{Fenced, Proof, execute_proven};
-use cdb_model::{Batch, BatchError, Timestamp};
+use cdb_model::{Batch, BatchError, Stored, Timestamp};
 
 use crate::documents::{Durable, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
 use crate::error::{Error, Result, committed};
 
-/// Refuses a container with a newer schema. Writes the schema and the gate into a container without
-/// them.
-pub(crate) async fn admit(container: &ContainerClient<Durable>) -> Result<()> {
-    let schema = match read(container).await? {
-        Some(schema) => Some(schema),
-        None => mark(container).await?,
+/// Refuses a container with a newer schema, or with payloads that `codec` does not decode. Writes
+/// the schema and the gate into a container without them, and notes a new codec.
+pub(crate) async fn admit(container: &ContainerClient<Durable>, codec: Option<&str>) -> Result<()> {
+    let stored = match read(container).await? {
+        Some(stored) => stored,
+        None => match mark(container, codec).await? {
+            Some(stored) => stored,
+            None => return Ok(()),
+        },
     };
-    check(container.name(), schema.as_ref())
+    check(container.name(), Some(&stored.document))?;
+    match (&stored.document.payload_codec, codec) {
+        (None, Some(codec)) => note_codec(container, stored, codec).await,
+        (stored, codec) if stored.as_deref() == codec => Ok(()),
+        (Some(stored), codec) => Err(Error::Refused(format!(
+            "the payloads of container `{}` are encoded by `{stored}`, and this provider has {}; \
+             set `payload_codec` to a codec of that name",
+            container.name(),
+            codec.map_or("no codec".to_owned(), |codec| format!(
+                "the codec `{codec}`"
+            )),
+        ))),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Notes the first codec of a container. Runtimes without it leave encoded payloads alone until
+/// they are restarted, and then refuse the container.
+async fn note_codec(
+    container: &ContainerClient<Durable>,
+    mut stored: Stored<Schema>,
+    codec: &str,
+) -> Result<()> {
+    stored.document = stored.document.with_payload_codec(codec);
+    match container
+        .replace_if_match(&stored.document, &stored.etag)
+        .await
+    {
+        Err(error) if error.is_precondition_failed() => Err(Error::Retryable(
+            "another process changed the schema at the same time; open the container again"
+                .to_owned(),
+        )),
+        written => Ok(written.map(drop)?),
+    }
 }
 
 /// Refuses a newer schema.
@@ -35,8 +71,11 @@ pub(crate) fn check(container: &str, schema: Option<&Schema>) -> Result<()> {
 
 /// Writes the schema and the gate. Returns the stored schema when another process wrote it first.
 /// Returns `None` after a success, and for an identity that may only read.
-async fn mark(container: &ContainerClient<Durable>) -> Result<Option<Schema>> {
-    let marks = marks(container.now())?;
+async fn mark(
+    container: &ContainerClient<Durable>,
+    codec: Option<&str>,
+) -> Result<Option<Stored<Schema>>> {
+    let marks = marks(container.now(), codec)?;
     let proof = Proof::Created(SchemaKey::new(SCHEMA_PARTITION));
     match execute_proven(container, &marks, &proof).await? {
         Fenced::Earlier => read(container).await,
@@ -46,18 +85,21 @@ async fn mark(container: &ContainerClient<Durable>) -> Result<Option<Schema>> {
 }
 
 /// Reads the latest committed schema, because another process may just have written it.
-async fn read(container: &ContainerClient<Durable>) -> Result<Option<Schema>> {
+async fn read(container: &ContainerClient<Durable>) -> Result<Option<Stored<Schema>>> {
     let key = SchemaKey::new(SCHEMA_PARTITION);
-    let stored = container.latest_committed().read(&key).await?;
-    Ok(stored.map(|stored| stored.document))
+    Ok(container.latest_committed().read(&key).await?)
 }
 
 /// Returns one atomic batch, so that a container with a schema also has the gate. Creating the
 /// schema conflicts with a stored schema. Documents of a gate that outlived their schema are
 /// replaced.
-fn marks(now: Timestamp) -> Result<Batch<Durable>, BatchError> {
+fn marks(now: Timestamp, codec: Option<&str>) -> Result<Batch<Durable>, BatchError> {
     let mut batch = Batch::new(SCHEMA_PARTITION);
-    batch.create(&Schema::current(now))?;
+    let schema = Schema::current(now);
+    batch.create(&match codec {
+        Some(codec) => schema.with_payload_codec(codec),
+        None => schema,
+    })?;
     let (messages, activities) = gate();
     for message in &messages {
         batch.upsert(message)?;

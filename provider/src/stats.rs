@@ -5,13 +5,12 @@ use duroxide::{EventKind, SystemStats};
 
 use crate::documents::{Durable, HistorySegment, Status};
 use crate::error::Result;
+use crate::store::Store;
 use crate::{history, kv};
 
 /// Implements `Provider::get_instance_stats`.
-pub(crate) async fn read(
-    container: &ContainerClient<Durable>,
-    instance_id: &str,
-) -> Result<Option<SystemStats>> {
+pub(crate) async fn read(store: &Store, instance_id: &str) -> Result<Option<SystemStats>> {
+    let container = &store.container;
     let Some(stored) = history::read_instance(container, instance_id).await? else {
         return Ok(None);
     };
@@ -24,7 +23,8 @@ pub(crate) async fn read(
         .await?
         .whole()?;
     let carried = carried_forward(container, segments.first()).await?;
-    let values = kv::read_all(container, instance_id).await?;
+    let mut values = kv::read_all(container, instance_id).await?;
+    store.payloads.decode_all(values.values_mut())?;
     Ok(Some(SystemStats {
         history_event_count: segments.iter().map(|segment| segment.event_count).sum(),
         history_size_bytes: segments

@@ -11,6 +11,7 @@ use cdb_model::Timestamp;
 use crate::config::CosmosDBProviderConfig;
 use crate::corrupt_documents::CorruptDocuments;
 use crate::documents::Durable;
+use crate::payload::Payloads;
 use crate::spill::Limits;
 
 /// The container and the settings of its documents. Clones share their state.
@@ -19,6 +20,7 @@ pub(crate) struct Store {
     pub(crate) container: ContainerClient<Durable>,
     pub(crate) limits: Limits,
     pub(crate) corrupt_documents: Arc<CorruptDocuments>,
+    pub(crate) payloads: Payloads,
     /// How long messages wait for an instance that does not exist.
     pub(crate) unclaimed_age: Duration,
     /// The age at which chunks without a commit are deleted.
@@ -42,6 +44,7 @@ impl Store {
                 history: config.max_history_bytes,
             },
             corrupt_documents: Arc::default(),
+            payloads: Payloads::new(config.payload_codec.clone()),
             unclaimed_age: config.unclaimed_age,
             orphan_age: config.orphan_age,
             last_enqueued: Arc::default(),

@@ -5,18 +5,23 @@ use std::sync::Arc;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::InMemoryLeaseProvider;
-use duroxide::providers::ProviderError;
+use duroxide::providers::{ProviderError, WorkItem};
 
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, Schema};
 use crate::error::InOperation as _;
 use crate::provider::CosmosDBProvider;
 use crate::schema;
+use crate::store::Store;
 
 impl CosmosDBProvider {
     /// Opens a container for a tool that inspects or repairs it and runs no orchestrations. Starts
     /// no background task: retention and delivery are left to runtimes. Never writes the gate, so a
     /// runtime of `duroxide-cdb` can continue to use its container. Ignores `config.membership`.
+    ///
+    /// Without the container's payload codec, or without a key of it, the tool works too: encoded
+    /// payloads are returned as they are stored, `cdb:payload:…`. [`decode`](Self::decode) serves
+    /// tools that read documents themselves.
     ///
     /// `schema` is the schema document that the tool read from the container:
     ///
@@ -47,6 +52,20 @@ impl CosmosDBProvider {
         config.check_settings()?;
         schema::check(container.name(), schema).in_operation("for_tools")?;
         let leases = Arc::new(InMemoryLeaseProvider::all());
-        Ok(Self::assemble(container, config, leases, None))
+        let mut store = Store::new(container, config, None);
+        store.payloads = store.payloads.lenient();
+        Ok(Self::of(store, config, leases, None))
+    }
+
+    /// Decodes a payload that was read from a document. Returns a payload of another codec or of a
+    /// missing key as it is stored.
+    pub fn decode(&self, payload: String) -> String {
+        self.payloads().readable(payload)
+    }
+
+    /// Decodes the payloads of a message that was read from a document, like
+    /// [`decode`](Self::decode).
+    pub fn decode_message(&self, message: WorkItem) -> WorkItem {
+        self.payloads().readable_message(message)
     }
 }

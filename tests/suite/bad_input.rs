@@ -136,7 +136,11 @@ async fn an_instance_id_too_long_for_the_service_is_refused_at_once() {
 
 #[tokio::test]
 async fn a_message_above_the_limit_is_refused_at_once() {
-    let backend = Backend::start_with(|config| config.max_value_bytes = 1_000_000).await;
+    let backend = Backend::start_with(|config| {
+        config.max_value_bytes = 1_000_000;
+        config.payload_codec = None; // the limit counts encoded bytes
+    })
+    .await;
     let provider = backend.provider().await;
     let large = message("large", "x".repeat(2_200_000));
     refused(

@@ -133,7 +133,20 @@ impl TestEnv {
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
     ) {
-        let provider = Arc::new(self.backend.provider().await);
+        let provider = self.backend.provider().await;
+        self.join_with(provider, activities, orchestrations, options)
+            .await;
+    }
+
+    /// Starts another runtime with this provider.
+    pub(crate) async fn join_with(
+        &mut self,
+        provider: CosmosDBProvider,
+        activities: ActivityRegistry,
+        orchestrations: OrchestrationRegistry,
+        options: RuntimeOptions,
+    ) {
+        let provider = Arc::new(provider);
         let runtime =
             Runtime::start_with_options(provider, activities, orchestrations, options).await;
         self.runtimes.push(runtime);

@@ -81,7 +81,11 @@ async fn fails(env: &TestEnv, orchestration: &str, input: &str, words: &[&str]) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_above_the_limit_fails_its_orchestration_with_size_and_limit() {
-    let env = env(|config| config.max_value_bytes = 100_000).await;
+    let env = env(|config| {
+        config.max_value_bytes = 100_000;
+        config.payload_codec = None; // the limit counts encoded bytes
+    })
+    .await;
     let limit = ["100000", "max_value_bytes"];
     fails(
         &env,

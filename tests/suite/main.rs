@@ -20,6 +20,7 @@ mod network;
 mod outbox;
 mod own_container;
 mod partitions;
+mod payload;
 mod policy;
 mod reconciler;
 mod regions;

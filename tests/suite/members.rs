@@ -7,8 +7,7 @@ use std::time::Duration;
 use cdb_provider::coordination::owner_of_slot;
 use cdb_provider::documents::dispatch_slot;
 use cdb_provider::{
-    CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider,
-    MembershipConfig, Standing,
+    CosmosDBProvider, InMemoryLeaseProvider, LeaseProvider, MembershipConfig, Standing,
 };
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, WorkItem};
@@ -202,7 +201,7 @@ async fn half_and_foreign(backend: &Backend) -> (CosmosDBProvider, String) {
         .find(|instance| !slots.contains(dispatch_slot(instance)))
         .expect("every second one is");
     let container = backend.provider().await.container().clone();
-    let config = CosmosDBProviderConfig::default();
+    let config = cdb_tests::settings();
     let half = CosmosDBProvider::with_leases(container, &config, Arc::new(share)).await;
     (half.expect("the container opens"), foreign)
 }

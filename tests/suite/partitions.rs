@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cdb_client::HttpRequest;
 use cdb_emulator::{Effect, Emulator, Fault};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
+use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider};
 use cdb_tests::Backend;
 use duroxide::providers::Provider as _;
 use tokio::time::Instant;
@@ -189,7 +189,7 @@ async fn runtimes_share_the_partitions_and_take_overdue_items_of_all() {
     // The other half of the cluster never starts.
     let share = Arc::new(InMemoryLeaseProvider::share(0, 2));
     let half = starter.container().clone();
-    let config = CosmosDBProviderConfig::default();
+    let config = cdb_tests::settings();
     let half = CosmosDBProvider::with_leases(half, &config, share).await;
     let half = half.expect("it opens");
     let begun = Instant::now();

@@ -141,7 +141,7 @@ async fn ask_everything(provider: &CosmosDBProvider) {
     let gpu = TagFilter::tags(["gpu"]);
     let share = InMemoryLeaseProvider::share(0, 2);
     let container = provider.container().clone();
-    let config = cdb_provider::CosmosDBProviderConfig::default();
+    let config = cdb_tests::settings();
     let leases = std::sync::Arc::new(share);
     let shared = CosmosDBProvider::with_leases(container, &config, leases).await;
     let shared = shared.expect("the container opens");

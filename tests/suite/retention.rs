@@ -299,7 +299,7 @@ async fn two_runtimes_with_slots_of_their_own_share_the_work_of_retention() {
     }
     let config = CosmosDBProviderConfig {
         retention: Some(Duration::from_secs(1)),
-        ..CosmosDBProviderConfig::default()
+        ..cdb_tests::settings()
     };
     let join = async |index| {
         let leases = Arc::new(InMemoryLeaseProvider::share(index, 2));

@@ -58,9 +58,13 @@ pub(crate) enum Ended {
 pub(crate) async fn end(
     services: &Services,
     shared: &SharedLock,
-    completion: Option<WorkItem>,
+    mut completion: Option<WorkItem>,
     effects: Option<&Batch<Durable>>,
 ) -> Result<Ended> {
+    services
+        .store
+        .payloads
+        .encode_messages(completion.as_mut_slice())?;
     let content = Content::write(services, shared, completion, effects).await?;
     let mut lock = shared.lock().await;
     let now = held(services, &mut lock)?;

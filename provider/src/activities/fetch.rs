@@ -143,8 +143,17 @@ async fn begin(
     services.activities().hand_out(guard, lock);
     let reason = match spill::read(services.container(), text).await {
         Ok(text) => match serde_json::from_str(&text) {
-            Ok(work_item @ WorkItem::ActivityExecute { .. }) => {
-                return Ok(Some((work_item, token, attempts)));
+            Ok(mut work_item @ WorkItem::ActivityExecute { .. }) => {
+                match services.store.payloads.decode_message(&mut work_item) {
+                    Ok(()) => return Ok(Some((work_item, token, attempts))),
+                    Err(Error::Damaged(reason)) => {
+                        format!("activity `{id}` cannot be decoded: {reason}")
+                    }
+                    Err(error) => {
+                        abandon(services, &token, Some(UNFIT_BACKOFF), true).await?;
+                        return Err(error);
+                    }
+                }
             }
             Ok(_) => format!("item `{id}` of the worker queue is not an activity"),
             Err(error) => format!("activity `{id}` cannot be decoded: {error}"),

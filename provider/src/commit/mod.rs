@@ -11,10 +11,13 @@ mod send;
 use cdb_client::machine_now;
 
 use crate::activities::FreeWorkers;
+use crate::admission;
+use crate::custom_status;
 use crate::documents::OutboxIntent;
 use crate::error::{Error, Result};
 use crate::instances::{RejectedCommit, Turn, TurnResult};
 use crate::outbox;
+use crate::payload::Payloads;
 use crate::services::Services;
 use crate::turn::prelock::NextTurn;
 use apply::apply_commit;
@@ -32,7 +35,7 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     if let Some(rejected) = turn.rejected.take() {
         rejected.complete(&mut result);
     }
-    let intents = match plan_and_send(services, &mut turn, &result).await {
+    let intents = match plan_and_send(services, &mut turn, &mut result).await {
         Ok(intents) => intents,
         Err(error) => {
             if !error.is_retryable() && !turn.ended {
@@ -48,12 +51,34 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     Ok(())
 }
 
+/// Encodes the payloads of a turn.
+fn encode(payloads: &Payloads, result: &mut TurnResult) -> Result<()> {
+    payloads.encode_events(&mut result.history_delta)?;
+    payloads.encode_messages(&mut result.worker_items)?;
+    payloads.encode_messages(&mut result.orchestrator_items)?;
+    payloads.encode_output(&mut result.metadata)
+}
+
+/// Rejects items that could be committed but neither delivered nor stored.
+fn check_sent(result: &TurnResult) -> Result<()> {
+    let items = result.orchestrator_items.iter().chain(&result.worker_items);
+    for item in items {
+        admission::check_item(item)?;
+    }
+    match custom_status::change_in(&result.history_delta) {
+        Some(Some(status)) => admission::check_custom_status(&status),
+        _ => Ok(()),
+    }
+}
+
 /// Commits the turn. Returns the intents to deliver.
 async fn plan_and_send(
     services: &Services,
     turn: &mut Turn,
-    result: &TurnResult,
+    result: &mut TurnResult,
 ) -> Result<Vec<OutboxIntent>> {
+    check_sent(result)?;
+    encode(&services.store.payloads, result)?;
     let context = PlanContext {
         origin: Origin {
             instance_id: &turn.instance.document.instance_id,

@@ -14,8 +14,6 @@ use super::cancelled;
 use super::outgoing::{Origin, Outgoing, SentOperations};
 use super::segments::NewHistory;
 use crate::activities::{self, FreeWorkers};
-use crate::admission;
-use crate::custom_status;
 use crate::documents::{Durable, Execution, Instance, OrchestratorItem, Status, Text};
 use crate::error::{Error, Result};
 use crate::instances::{Turn, TurnResult};
@@ -76,24 +74,11 @@ pub(super) fn plan(
     result: &TurnResult,
     context: &PlanContext<'_>,
 ) -> Result<CommitPlan> {
-    check_sent(result)?;
     match CommitPlan::new(turn, result, context, Form::Inline) {
         Err(Error::Batch(error)) if has_no_room(&error) => {
             CommitPlan::new(turn, result, context, Form::Spilled)
         }
         planned => planned,
-    }
-}
-
-/// Rejects items that could be committed but neither delivered nor stored.
-fn check_sent(result: &TurnResult) -> Result<()> {
-    let items = result.orchestrator_items.iter().chain(&result.worker_items);
-    for item in items {
-        admission::check_item(item)?;
-    }
-    match custom_status::change_in(&result.history_delta) {
-        Some(Some(status)) => admission::check_custom_status(&status),
-        _ => Ok(()),
     }
 }
 

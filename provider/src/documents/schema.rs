@@ -14,7 +14,11 @@ pub const SCHEMA_PARTITION: &str = "cdb:schema";
 /// |---|---|---|
 /// | – | `duroxide-cdb` up to 0.1.10, and this provider before it had versions | |
 /// | 1 | 0.1.0 | this document and the gate |
-pub const SCHEMA_VERSION: u32 = 1;
+/// | 2 | 0.1.0, with a [`payload_codec`](Schema::payload_codec) only | encoded payloads |
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// The version of a container without a payload codec.
+const VERSION_WITHOUT_CODEC: u32 = 1;
 
 /// The due time of the gate's documents. Polls of this crate query later times only.
 const GATE: Timestamp = Timestamp::from_millis(0);
@@ -53,6 +57,9 @@ pub struct Schema {
     pub instance_id: String,
     /// The oldest schema version that a runtime must support.
     pub version: u32,
+    /// The name of the codec that encodes the payloads; `None` when they are stored as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_codec: Option<String>,
     /// The crate that wrote the container, with its version.
     pub written_by: String,
     /// The time of the write.
@@ -60,13 +67,25 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Creates the schema of this version.
+    /// Creates the schema of this version, without a payload codec.
     pub fn current(now: Timestamp) -> Self {
         Self {
             instance_id: SCHEMA_PARTITION.to_owned(),
-            version: SCHEMA_VERSION,
+            version: VERSION_WITHOUT_CODEC,
+            payload_codec: None,
             written_by: concat!("cdb-provider ", env!("CARGO_PKG_VERSION")).to_owned(),
             created_at: now,
+        }
+    }
+
+    /// Notes the name of the codec that encodes the payloads. Runtimes that cannot decode them
+    /// refuse the container from then on.
+    #[must_use]
+    pub fn with_payload_codec(self, name: &str) -> Self {
+        Self {
+            version: SCHEMA_VERSION,
+            payload_codec: Some(name.to_owned()),
+            ..self
         }
     }
 }

@@ -66,6 +66,15 @@ impl Turn {
         history.map(|history| history.events.clone())
     }
 
+    /// Notes that the instance cannot be decoded. The commit that fails it still notifies its
+    /// parent.
+    pub(crate) fn damage(&mut self, reason: String) {
+        if let Ok(history) = &self.history {
+            self.rejected = RejectedCommit::of_damaged(&history.events, &self.messages);
+        }
+        self.history = Err(reason);
+    }
+
     /// Returns whether the lock holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         !self.ended && !self.instance.document.is_lockable(now)

@@ -29,13 +29,15 @@ impl CosmosDBProvider {
             return Ok(None);
         };
         let execution = stored.document.current_execution_id;
-        let (events, values) = futures::try_join!(
+        let (events, mut values) = futures::try_join!(
             history::read_execution(container, instance_id, execution),
             kv::read_snapshot(container, instance_id),
         )?;
         if events.is_empty() {
             return Ok(None);
         }
+        let events = self.payloads().decode_history(events)?;
+        self.payloads().decode_entries(&mut values)?;
         let recording = Recording::new(instance_id, execution, events);
         Ok(Some(recording.with_key_values(values)))
     }

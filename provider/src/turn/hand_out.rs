@@ -2,6 +2,7 @@
 //! decoded.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
@@ -15,37 +16,57 @@ use crate::services::Services;
 use crate::spill;
 use crate::store::Store;
 
+/// The backoff of an instance whose chunks or payload keys are unavailable.
+const BACKOFF: Duration = Duration::from_secs(2);
+
 /// The result of a fetch: the item, its lock token, the attempt.
 pub(super) type Fetched = (OrchestrationItem, String, u32);
 
 /// Registers a locked turn, and hands it to a dispatcher.
 ///
 /// # Errors
-/// Fails when the chunks of its messages cannot be read. The lock is then released.
+/// Fails when the chunks of its messages cannot be read, or its payloads cannot be decoded at
+/// present. The lock is then released.
 pub(super) async fn begin(
     services: &Services,
     guard: Guard<'_, Instances>,
     mut turn: Turn,
 ) -> Result<Fetched> {
     services.instances().merge_late(&mut turn);
-    match read_messages(&services.store, &mut turn.messages).await {
-        Ok(()) => {}
-        // The lock is held, so the fetch succeeds: the runtime counts the attempt, and after the
-        // last attempt fails the orchestration (provider guide, "History Deserialization
-        // Contract").
-        Err(Error::Damaged(reason)) => turn.history = Err(reason),
+    let item = match readable(&services.store, &mut turn).await {
+        Ok(item) => item,
         Err(error) => {
+            tracing::warn!(instance = %turn.instance.document.instance_id, %error, "cannot read a turn");
             release::unlock(&services.store, &turn).await;
-            guard.release(|known| known.search(std::time::Instant::now()));
+            guard.back_off(BACKOFF, |known| known.search(std::time::Instant::now()));
             return Err(error);
         }
-    }
+    };
     if let Err(reason) = &turn.history {
         tracing::error!(instance = %turn.instance.document.instance_id, %reason, "cannot decode an instance");
     }
-    let fetched = (item(&turn), turn.token.clone(), turn.attempt_count());
+    let fetched = (item, turn.token.clone(), turn.attempt_count());
     services.instances().hand_out(guard, turn);
     Ok(fetched)
+}
+
+/// Returns duroxide's item of a turn with decoded payloads. A damaged turn also becomes an item:
+/// the lock is held, so the fetch succeeds; the runtime counts the attempt, and after the last
+/// attempt fails the orchestration (provider guide, "History Deserialization Contract").
+async fn readable(store: &Store, turn: &mut Turn) -> Result<OrchestrationItem> {
+    match read_messages(store, &mut turn.messages).await {
+        Err(Error::Damaged(reason)) => turn.damage(reason),
+        read => read?,
+    }
+    let mut whole = item(turn);
+    match store.payloads.decode_turn(&mut whole) {
+        Ok(()) => Ok(whole),
+        Err(Error::Damaged(reason)) => {
+            turn.damage(reason);
+            Ok(item(turn))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the messages that are stored in chunks. They cannot change, because only this turn can

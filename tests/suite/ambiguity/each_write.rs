@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use cdb_client::{CosmosClient, MasterKey, RetryConfig};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::Durable;
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use duroxide::providers::{
     DeleteInstanceResult, Provider, ProviderAdmin, SessionFetchConfig, WorkItem,
@@ -161,7 +161,7 @@ pub(crate) async fn hasty(emulator: &Emulator, provider: &CosmosDBProvider) -> C
         .expect("a client")
         .database("duroxide")
         .container::<Durable>(provider.container().name());
-    let provider = CosmosDBProvider::on(hasty, &CosmosDBProviderConfig::default()).await;
+    let provider = CosmosDBProvider::on(hasty, &cdb_tests::settings()).await;
     provider.expect("the container opens")
 }
 

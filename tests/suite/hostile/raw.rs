@@ -49,11 +49,15 @@ impl Raw {
         self.send(request).await;
     }
 
+    /// All documents of the container as JSON.
+    pub(crate) async fn text(&self) -> String {
+        let page = self.http.get(&self.url);
+        self.send(page.header("x-ms-max-item-count", "1000")).await
+    }
+
     /// All documents of an instance.
     pub(crate) async fn documents(&self, instance: &str) -> Vec<Value> {
-        let page = self.http.get(&self.url);
-        let page = self.send(page.header("x-ms-max-item-count", "1000")).await;
-        let page: Value = serde_json::from_str(&page).expect("JSON");
+        let page: Value = serde_json::from_str(&self.text().await).expect("JSON");
         let documents = page["Documents"].as_array().expect("documents");
         assert!(documents.len() < 1000, "there are more on the next page");
         let its = documents.iter();

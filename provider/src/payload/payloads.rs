@@ -1,0 +1,322 @@
+//! The stored form of payloads, `cdb:payload:<key id>:<base64>`, and where a codec is applied:
+//! once at each edge of the provider. In between, payloads are encoded.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use duroxide::providers::{ExecutionMetadata, KvEntry, OrchestrationItem, WorkItem};
+use duroxide::{Event, EventKind};
+
+use super::fields::{of_event, of_message};
+use super::{Encoded, PayloadCodec, PayloadError};
+use crate::error::{Error, Result};
+
+/// The beginning of a payload that is not stored as it is.
+const MARK: &str = "cdb:payload:";
+
+/// The key id of a payload that is not encoded, but begins with the mark itself.
+const UNENCODED: &str = "";
+
+/// The longest key id, in bytes.
+const MAX_KEY_ID: usize = 64;
+
+/// The codec of a provider, or none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Payloads {
+    codec: Option<Arc<dyn PayloadCodec>>,
+    /// Whether payloads that cannot be decoded are passed on as they are stored.
+    lenient: bool,
+}
+
+impl Payloads {
+    /// Creates the payloads of a runtime: what it cannot decode fails.
+    pub(crate) fn new(codec: Option<Arc<dyn PayloadCodec>>) -> Self {
+        Self {
+            codec,
+            lenient: false,
+        }
+    }
+
+    /// Passes payloads that cannot be decoded on as they are stored, in both directions, so that
+    /// tools work without the key.
+    pub(crate) fn lenient(self) -> Self {
+        Self {
+            lenient: true,
+            ..self
+        }
+    }
+
+    /// Encodes a payload in place.
+    pub(crate) fn encode(&self, payload: &mut String) -> Result<()> {
+        let is_marked = payload.starts_with(MARK);
+        if self.lenient && is_marked {
+            return Ok(());
+        }
+        let encoded = match &self.codec {
+            Some(codec) => codec.encode(payload)?,
+            None => None,
+        };
+        if let Some(Encoded { key, bytes }) = encoded {
+            check_key_id(&key)?;
+            *payload = marked(&key, &bytes);
+        } else if is_marked {
+            *payload = marked(UNENCODED, payload.as_bytes());
+        }
+        Ok(())
+    }
+
+    /// Decodes a payload in place. A payload without the mark was stored as it is.
+    pub(crate) fn decode(&self, payload: &mut String) -> Result<()> {
+        let Some(encoded) = payload.strip_prefix(MARK) else {
+            return Ok(());
+        };
+        match self.decoded(encoded) {
+            Ok(decoded) => *payload = decoded,
+            Err(_) if self.lenient => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Returns the decoded payload, or the stored one if it cannot be decoded.
+    pub(crate) fn readable(&self, payload: String) -> String {
+        let encoded = payload.strip_prefix(MARK);
+        let decoded = encoded.and_then(|encoded| self.decoded(encoded).ok());
+        decoded.unwrap_or(payload)
+    }
+
+    /// Returns a message with [`readable`](Self::readable) payloads.
+    pub(crate) fn readable_message(&self, mut message: WorkItem) -> WorkItem {
+        for payload in of_message(&mut message) {
+            *payload = self.readable(std::mem::take(payload));
+        }
+        message
+    }
+
+    fn decoded(&self, encoded: &str) -> Result<String, PayloadError> {
+        let damaged = |reason: &str| PayloadError::Damaged(format!("a payload {reason}"));
+        let parts = encoded.split_once(':');
+        let (key, bytes) = parts.ok_or_else(|| damaged("has no key id"))?;
+        let bytes = BASE64.decode(bytes).map_err(|_| damaged("is not base64"))?;
+        match &self.codec {
+            _ if key == UNENCODED => String::from_utf8(bytes).map_err(|_| damaged("is not UTF-8")),
+            Some(codec) => codec.decode(key, &bytes),
+            None => Err(PayloadError::Unavailable(format!(
+                "a payload is encoded with key `{key}`, and this provider has no `payload_codec`"
+            ))),
+        }
+    }
+
+    fn encode_all<'a>(&self, payloads: impl IntoIterator<Item = &'a mut String>) -> Result<()> {
+        let mut payloads = payloads.into_iter();
+        payloads.try_for_each(|payload| self.encode(payload))
+    }
+
+    /// Decodes payloads in place.
+    pub(crate) fn decode_all<'a>(
+        &self,
+        payloads: impl IntoIterator<Item = &'a mut String>,
+    ) -> Result<()> {
+        let mut payloads = payloads.into_iter();
+        payloads.try_for_each(|payload| self.decode(payload))
+    }
+
+    /// Encodes the payloads of a message.
+    pub(crate) fn encode_message(&self, message: &mut WorkItem) -> Result<()> {
+        self.encode_all(of_message(message))
+    }
+
+    /// Decodes the payloads of a message.
+    pub(crate) fn decode_message(&self, message: &mut WorkItem) -> Result<()> {
+        self.decode_all(of_message(message))
+    }
+
+    /// Encodes the payloads of messages.
+    pub(crate) fn encode_messages(&self, messages: &mut [WorkItem]) -> Result<()> {
+        self.encode_all(messages.iter_mut().flat_map(of_message))
+    }
+
+    /// Encodes the payloads of events.
+    pub(crate) fn encode_events(&self, events: &mut [Event]) -> Result<()> {
+        self.encode_all(
+            events
+                .iter_mut()
+                .flat_map(|event| of_event(&mut event.kind)),
+        )
+    }
+
+    fn decode_events(&self, events: &mut [Event]) -> Result<()> {
+        self.decode_all(
+            events
+                .iter_mut()
+                .flat_map(|event| of_event(&mut event.kind)),
+        )
+    }
+
+    /// Decodes a history for a client. Leaves out damaged events of a failed execution: its last
+    /// event says why it failed, which may be the damage.
+    pub(crate) fn decode_history(&self, mut events: Vec<Event>) -> Result<Vec<Event>> {
+        let last = events.last().map(|event| &event.kind);
+        if !matches!(last, Some(EventKind::OrchestrationFailed { .. })) {
+            self.decode_events(&mut events)?;
+            return Ok(events);
+        }
+        let mut readable = Vec::with_capacity(events.len());
+        for mut event in events {
+            match self.decode_events(std::slice::from_mut(&mut event)) {
+                Ok(()) => readable.push(event),
+                Err(Error::Damaged(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(readable)
+    }
+
+    /// Decodes a turn for the runtime.
+    pub(crate) fn decode_turn(&self, item: &mut OrchestrationItem) -> Result<()> {
+        self.decode_events(&mut item.history)?;
+        self.decode_all(item.messages.iter_mut().flat_map(of_message))?;
+        self.decode_entries(&mut item.kv_snapshot)
+    }
+
+    /// Decodes a key-value store.
+    pub(crate) fn decode_entries(&self, entries: &mut HashMap<String, KvEntry>) -> Result<()> {
+        self.decode_all(entries.values_mut().map(|entry| &mut entry.value))
+    }
+
+    /// Encodes the output of an execution.
+    pub(crate) fn encode_output(&self, metadata: &mut ExecutionMetadata) -> Result<()> {
+        self.encode_all(&mut metadata.output)
+    }
+
+    /// Decodes an optional payload.
+    pub(crate) fn decode_option(&self, mut payload: Option<String>) -> Result<Option<String>> {
+        self.decode_all(&mut payload)?;
+        Ok(payload)
+    }
+}
+
+fn marked(key: &str, bytes: &[u8]) -> String {
+    let mut text = format!("{MARK}{key}:");
+    BASE64.encode_string(bytes, &mut text);
+    text
+}
+
+/// Checks that a key id can be stored.
+pub(super) fn check_key_id(key: &str) -> Result<(), PayloadError> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if key.is_empty() || key.len() > MAX_KEY_ID || !key.bytes().all(is_allowed) {
+        return Err(PayloadError::Damaged(format!(
+            "`{key}` is not a key id: 1 to {MAX_KEY_ID} letters, digits, `-`, `_` or `.`"
+        )));
+    }
+    Ok(())
+}
+
+impl From<PayloadError> for Error {
+    fn from(error: PayloadError) -> Self {
+        match error {
+            PayloadError::Unavailable(reason) => Self::Retryable(reason),
+            PayloadError::Damaged(reason) => Self::Damaged(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A codec that changes nothing, and knows the key `k1` only.
+    #[derive(Debug)]
+    struct OneKey;
+
+    impl PayloadCodec for OneKey {
+        fn name(&self) -> &'static str {
+            "one-key"
+        }
+
+        fn encode(&self, payload: &str) -> Result<Option<Encoded>, PayloadError> {
+            let key = "k1".to_owned();
+            let bytes = payload.as_bytes().to_vec();
+            Ok((payload != "as it is").then_some(Encoded { key, bytes }))
+        }
+
+        fn decode(&self, key: &str, bytes: &[u8]) -> Result<String, PayloadError> {
+            if key != "k1" {
+                return Err(PayloadError::Unavailable(key.to_owned()));
+            }
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+
+    fn with_codec() -> Payloads {
+        Payloads::new(Some(Arc::new(OneKey)))
+    }
+
+    fn encoded(payloads: &Payloads, payload: &str) -> String {
+        let mut text = payload.to_owned();
+        payloads.encode(&mut text).unwrap();
+        text
+    }
+
+    fn decoded(payloads: &Payloads, stored: &str) -> Result<String> {
+        payloads
+            .decode_option(Some(stored.to_owned()))
+            .map(Option::unwrap_or_default)
+    }
+
+    #[test]
+    fn any_text_is_read_as_it_was_written() {
+        for payloads in [Payloads::default(), with_codec()] {
+            for payload in [
+                "",
+                "text",
+                "as it is",
+                MARK,
+                "cdb:payload:k1:AAAA",
+                "cdb:payload:::",
+            ] {
+                let stored = encoded(&payloads, payload);
+                assert_eq!(decoded(&payloads, &stored).unwrap(), payload, "{stored}");
+            }
+        }
+        assert_eq!(encoded(&with_codec(), "text"), "cdb:payload:k1:dGV4dA==");
+        assert_eq!(encoded(&Payloads::default(), "text"), "text");
+    }
+
+    #[test]
+    fn a_missing_key_is_retryable_and_damage_is_not() {
+        let unknown = "cdb:payload:k2:dGV4dA==";
+        for payloads in [Payloads::default(), with_codec()] {
+            assert!(decoded(&payloads, unknown).unwrap_err().is_retryable());
+            for damaged in ["cdb:payload:k1", "cdb:payload:k1:!", "cdb:payload::/w=="] {
+                assert!(
+                    !decoded(&payloads, damaged).unwrap_err().is_retryable(),
+                    "{damaged}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn tools_pass_on_what_they_cannot_decode() {
+        let tool = with_codec().lenient();
+        for stored in ["cdb:payload:k2:dGV4dA==", "cdb:payload:k1"] {
+            assert_eq!(decoded(&tool, stored).unwrap(), stored);
+            assert_eq!(encoded(&tool, stored), stored);
+            assert_eq!(with_codec().readable(stored.to_owned()), stored);
+        }
+        assert_eq!(decoded(&tool, "cdb:payload:k1:dGV4dA==").unwrap(), "text");
+        assert_eq!(encoded(&tool, "text"), "cdb:payload:k1:dGV4dA==");
+    }
+
+    #[test]
+    fn key_ids_have_no_separator() {
+        for wrong in ["", "a:b", "a b", &"x".repeat(65)] {
+            check_key_id(wrong).unwrap_err();
+        }
+        check_key_id("2026-01_a.B").unwrap();
+    }
+}
