@@ -129,7 +129,7 @@ pub struct CosmosDBProviderConfig {
 impl CosmosDBProviderConfig {
     /// Reads `COSMOS_ENDPOINT` and `COSMOS_KEY`, or `COSMOS_CONNECTION_STRING`; if set, also
     /// `COSMOS_SECONDARY_KEY`, `COSMOS_DATABASE` and `COSMOS_CONTAINER`, and with the feature
-    /// `codecs` the keys of [`Encryption`](crate::payload::Encryption) in `COSMOS_PAYLOAD_KEYS`.
+    /// `codecs` the keys of `payload::Encryption` in `COSMOS_PAYLOAD_KEYS`.
     ///
     /// # Errors
     /// Names the missing variable, or says what is wrong with its value.

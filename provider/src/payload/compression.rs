@@ -1,6 +1,6 @@
 //! Compression of payloads.
 
-use super::{Encoded, PayloadCodec, PayloadError};
+use super::codec::{Encoded, PayloadCodec, PayloadError};
 
 /// The key id of compressed payloads.
 const LZ4: &str = "lz4";

@@ -9,9 +9,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use chacha20poly1305::aead::{Aead as _, Generate as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
+use super::codec::{Encoded, PayloadCodec, PayloadError, check_key_id};
 use super::compression::{compress, decompress, text};
-use super::payloads::check_key_id;
-use super::{Encoded, PayloadCodec, PayloadError};
 
 /// The bytes of a nonce, which precedes the ciphertext. Random ones of this length never repeat.
 const NONCE: usize = 24;

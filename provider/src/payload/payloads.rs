@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use duroxide::providers::{ExecutionMetadata, KvEntry, OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 
+use super::codec::{Encoded, PayloadCodec, PayloadError, check_key_id};
 use super::fields::{of_event, of_message};
-use super::{Encoded, PayloadCodec, PayloadError};
 use crate::error::{Error, Result};
 
 /// The beginning of a payload that is not stored as it is.
@@ -18,9 +18,6 @@ const MARK: &str = "cdb:payload:";
 
 /// The key id of a payload that is not encoded, but begins with the mark itself.
 const UNENCODED: &str = "";
-
-/// The longest key id, in bytes.
-const MAX_KEY_ID: usize = 64;
 
 /// The codec of a provider, or none.
 #[derive(Clone, Debug, Default)]
@@ -202,17 +199,6 @@ fn marked(key: &str, bytes: &[u8]) -> String {
     let mut text = format!("{MARK}{key}:");
     BASE64.encode_string(bytes, &mut text);
     text
-}
-
-/// Checks that a key id can be stored.
-pub(super) fn check_key_id(key: &str) -> Result<(), PayloadError> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if key.is_empty() || key.len() > MAX_KEY_ID || !key.bytes().all(is_allowed) {
-        return Err(PayloadError::Damaged(format!(
-            "`{key}` is not a key id: 1 to {MAX_KEY_ID} letters, digits, `-`, `_` or `.`"
-        )));
-    }
-    Ok(())
 }
 
 impl From<PayloadError> for Error {
