@@ -132,4 +132,4 @@ pub use scripted::{Script, Step};
 pub use simulated_time::SimulatedTime;
 pub use status::Status;
 pub use transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
-pub use usage::{OperationUsage, Usage};
+pub use usage::{OperationUsage, Usage, measure_charge};

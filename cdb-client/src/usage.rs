@@ -2,7 +2,9 @@
 //!
 //! For tests and benchmarks with exact figures; long-running programs use `metrics` instead.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
 use crate::operation::OperationKind;
@@ -78,6 +80,40 @@ impl Usage {
     }
 }
 
+tokio::task_local! {
+    /// The request units of the innermost [`measure_charge`] of this task.
+    static CHARGE: Cell<f64>;
+}
+
+/// Runs a future, and returns the request units of the requests that it awaits with its result.
+/// Every attempt counts. Requests of spawned tasks do not count; those of a nested
+/// `measure_charge` do, once it has ended.
+///
+/// ```
+/// # use cdb_client::{CosmosClient, MasterKey, measure_charge};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let client = CosmosClient::builder(emulator.endpoint()).credential(MasterKey::new(emulator.key())?).build()?;
+/// let (created, charge) = measure_charge(client.database("shop").create()).await;
+/// created?;
+/// println!("{charge} RU");
+/// # Ok(()) }
+/// ```
+pub async fn measure_charge<F: Future>(work: F) -> (F::Output, f64) {
+    let measured = async {
+        let output = work.await;
+        (output, CHARGE.with(Cell::get))
+    };
+    let (output, charge) = CHARGE.scope(Cell::new(0.0), measured).await;
+    add_charge(charge);
+    (output, charge)
+}
+
+/// Adds to the innermost scope, if there is one.
+fn add_charge(charge: f64) {
+    let _unmeasured = CHARGE.try_with(|sum| sum.set(sum.get() + charge));
+}
+
 /// Counts attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
@@ -87,6 +123,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn count(&self, attempt: &Attempt) {
         let bytes = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        add_charge(attempt.charge);
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = usage.by_kind.entry(attempt.kind).or_default();
         entry.requests += 1;
@@ -133,5 +170,23 @@ mod tests {
         assert_eq!((batch.requests, batch.failures), (2, 1));
         assert_eq!(batch.throttled, 1);
         assert_eq!(between.total().bytes_sent, 20);
+    }
+
+    #[tokio::test]
+    async fn a_scope_measures_what_it_awaits_and_what_nested_scopes_do() {
+        let meter = std::sync::Arc::new(Meter::default());
+        let count = async || meter.count(&attempt(OperationKind::Read, 200));
+        count().await;
+        let (inner, outer) = measure_charge(async {
+            count().await;
+            let spawned = meter.clone();
+            let spawned = async move { spawned.count(&attempt(OperationKind::Read, 200)) };
+            tokio::spawn(spawned).await.expect("it ends");
+            measure_charge(async { futures::join!(count(), count()) })
+                .await
+                .1
+        })
+        .await;
+        assert_eq!((inner, outer), (5.0, 7.5));
     }
 }

@@ -12,6 +12,7 @@ use duroxide::{Event, SystemStats};
 use tracing::Instrument as _;
 
 use crate::commit;
+use crate::documents::target_instance;
 use crate::error::InOperation as _;
 use crate::instances::TurnResult;
 use crate::provider::CosmosDBProvider;
@@ -192,7 +193,9 @@ impl Provider for CosmosDBProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<()> {
-        let answer = enqueue::message(&self.services, item, delay);
+        let instance_id = target_instance(&item).to_owned();
+        let enqueued = enqueue::message(&self.services, item, delay);
+        let answer = self.services.ledger.charge(&instance_id, enqueued);
         answer.await.in_operation("enqueue_for_orchestrator")
     }
 

@@ -51,6 +51,7 @@ mod error;
 mod history;
 mod instances;
 mod kv;
+mod ledger;
 mod local_queue;
 mod mutex;
 mod outbox;

@@ -11,6 +11,7 @@ use crate::activities::ActivityQueue;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::Durable;
 use crate::instances::InstanceQueue;
+use crate::ledger::Ledger;
 use crate::outbox::{Backoff, IntentSearch, Outbox};
 use crate::queues::Queues;
 use crate::store::Store;
@@ -22,6 +23,7 @@ pub(crate) struct Services {
     pub(crate) store: Store,
     pub(crate) queues: Arc<Queues>,
     pub(crate) delivery: Arc<Delivery>,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) tasks: Tasks,
 }
 
@@ -51,6 +53,7 @@ impl Services {
                 reconciler_interval: config.reconciler_interval,
                 ..Delivery::default()
             }),
+            ledger: Arc::default(),
             tasks: Tasks::default(),
         }
     }

@@ -56,6 +56,7 @@ impl Telemetry {
             duroxide.attempt = attempt,
             cdb.messages = item.messages.len(),
             cdb.outcome = field::Empty,
+            cdb.request_units = field::Empty,
         );
         self.turns.begin(token, span);
     }

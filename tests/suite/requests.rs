@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::OperationKind;
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::InstanceKey;
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
 use duroxide::runtime::Runtime;
@@ -100,6 +102,82 @@ async fn a_process_does_not_request_what_it_has_cached() {
         .map(|(_, count)| count)
         .sum();
     assert_eq!(spent, 21, "requests for 20 activities");
+    backend.stop().await;
+}
+
+/// The request units of an instance; `None` when its document has none.
+async fn request_units(provider: &CosmosDBProvider, instance: &str) -> Option<f64> {
+    let stored = provider.container().read(&InstanceKey::new(instance)).await;
+    stored.expect("it is read")?.document.request_units
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_stores_its_request_units_without_its_last_commit() {
+    let backend = Backend::start_simulated_with(|config| {
+        config.reconciler_interval = LOCK;
+        (config.min_poll_interval, config.max_poll_interval) = (LOCK, LOCK);
+    })
+    .await;
+    let provider = backend.provider().await;
+    let none = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    assert!(none.await.expect("fetch").is_none());
+    let any = TagFilter::default();
+    let none = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
+    assert!(none.await.expect("fetch").is_none());
+    let charged = || provider.container().usage().total().charge;
+    let opened = charged();
+    let turn = async |activities, status: Option<&str>| {
+        let fetched = provider.fetch_orchestration_item(LOCK, LOCK, None).await;
+        let (_, token, _) = fetched.expect("fetch").expect("a turn");
+        let before = charged() - opened;
+        let metadata = ExecutionMetadata {
+            orchestration_name: Some("Hello".to_owned()),
+            status: status.map(str::to_owned),
+            ..ExecutionMetadata::default()
+        };
+        let ack = provider.ack_orchestration_item(
+            &token,
+            1,
+            vec![],
+            activities,
+            vec![],
+            metadata,
+            vec![],
+        );
+        ack.await.expect("ack");
+        before
+    };
+    let started = provider
+        .enqueue_for_orchestrator(start("hello"), None)
+        .await;
+    started.expect("start");
+    let before = turn(vec![activity("hello", 2)], None).await;
+    assert!(before > 10.0, "the start and a lock cost {before}");
+    let stored = request_units(&provider, "hello").await.expect("a charge");
+    assert!((stored - before).abs() < 0.02, "{stored} of {before}");
+
+    let read = charged();
+    let fetched = provider.fetch_work_item(LOCK, LOCK, None, &any).await;
+    let (_, token, _) = fetched.expect("fetch").expect("an activity");
+    let completed = WorkItem::ActivityCompleted {
+        instance: "hello".to_owned(),
+        execution_id: 1,
+        id: 2,
+        result: String::new(),
+    };
+    provider
+        .ack_work_item(&token, Some(completed))
+        .await
+        .expect("ack");
+    let reading = charged() - read;
+    let before = turn(vec![], Some("Completed")).await;
+    assert!(reading > 0.0);
+    let stored = request_units(&provider, "hello").await.expect("a charge");
+    // The test's own read cost 1 RU.
+    assert!(
+        (stored - (before - 1.0)).abs() < 0.05,
+        "{stored} of {before}"
+    );
     backend.stop().await;
 }
 

@@ -16,6 +16,7 @@ use crate::documents::{
     target_instance,
 };
 use crate::error::{Error, Result};
+use crate::ledger;
 use crate::outbox;
 use crate::services::Services;
 use crate::spill::{ConsumedChunks, Spilling};
@@ -69,7 +70,14 @@ pub(crate) async fn end(
     let mut lock = shared.lock().await;
     let now = held(services, &mut lock)?;
     let mut plan = AckPlan::new(services, &lock, content, effects);
-    let outcome = match send(services, &mut lock, &mut plan).await {
+    let instance_id = lock.item.document.instance_id.clone();
+    let charge = plan.charge;
+    let send = send(services, &mut lock, &mut plan);
+    let answer = services.ledger.charge(&instance_id, send).await;
+    if !matches!(answer, Ok(Sent::Committed(_))) {
+        services.ledger.note(&instance_id, charge);
+    }
+    let outcome = match answer {
         Ok(Sent::Committed(outcome)) => outcome,
         Ok(Sent::EffectsRefused { operation, error }) => {
             plan.release(services);
@@ -204,6 +212,8 @@ struct AckPlan<'a> {
     message: Option<NewMessage<'a>>,
     /// The next activity of the worker.
     next: Option<NextActivity<'a>>,
+    /// The request units that the completion carries.
+    charge: f64,
 }
 
 impl<'a> AckPlan<'a> {
@@ -213,7 +223,10 @@ impl<'a> AckPlan<'a> {
         mut content: Content,
         effects: Option<&'a Batch<Durable>>,
     ) -> Self {
-        let message = content.message.take().map(|(document, item)| {
+        let mut charge = 0.0;
+        let message = content.message.take().map(|(mut document, item)| {
+            charge = services.ledger.take(&document.instance_id);
+            document.request_units = ledger::add(None, charge);
             let turn = Prelock::of_cached(services, &document.instance_id);
             NewMessage::new(services, document, item, turn)
         });
@@ -223,6 +236,7 @@ impl<'a> AckPlan<'a> {
             first_effect: 0,
             message,
             next: NextActivity::of(services, lock, services.store.now()),
+            charge,
         }
     }
 

@@ -104,7 +104,9 @@ async fn try_lock(
     item: Stored<WorkerItem>,
     request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
-    match attempt(services, &guard, &item, request).await {
+    let attempt = attempt(services, &guard, &item, request);
+    let ledger = &services.ledger;
+    match ledger.charge(&item.document.instance_id, attempt).await {
         Ok(Attempted::Locked(locked)) => begin(services, guard, *locked, request).await,
         Ok(Attempted::Lost) => {
             guard.release(KnownActivity::forget);

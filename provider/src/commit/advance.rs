@@ -3,9 +3,11 @@
 use cdb_model::Timestamp;
 use duroxide::providers::ExecutionMetadata;
 
+use super::outgoing::Origin;
 use crate::custom_status;
 use crate::documents::{Execution, Instance, Status, Text};
 use crate::instances::{Turn, TurnResult, pack_version};
+use crate::ledger;
 use crate::turn::lock::remove_attempts;
 
 /// Returns the instance after the turn, unlocked.
@@ -14,9 +16,14 @@ pub(super) fn advance(
     result: &TurnResult,
     output: Option<&Text>,
     new_documents: u64,
-    now: Timestamp,
+    origin: &Origin<'_>,
 ) -> Instance {
+    let now = origin.now;
     let mut instance = turn.instance.document.clone();
+    let messages = turn.messages.iter();
+    let messages = messages.filter_map(|message| message.stored.document.request_units);
+    let charge = messages.sum::<f64>() + origin.charge;
+    instance.request_units = ledger::add(instance.request_units, charge);
     instance.lock_token = None;
     instance.locked_until = None;
     instance.commit_token = Some(turn.token.clone());

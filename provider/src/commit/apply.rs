@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use cdb_client::BatchOutcome;
 use cdb_model::{Document, DocumentKey};
+use metrics::histogram;
+use tracing::Span;
 
 use super::plan::CommitPlan;
 use crate::activities;
-use crate::documents::{Durable, OutboxIntent};
+use crate::documents::{Durable, Instance, OutboxIntent};
 use crate::instances::{CachedInstance, History, Message, Turn, TurnResult};
 use crate::services::Services;
 
@@ -27,6 +29,7 @@ pub(super) fn apply_commit(
     let intents = std::mem::take(&mut plan.outgoing.intents);
     std::mem::take(&mut plan.consumed_chunks).remove(services);
     let execution = plan.instance.current_execution_id;
+    record_charge(&plan.instance);
     let next = plan.next.take();
     let cached = cached(services, turn, result, plan, outcome);
     match (next, cached) {
@@ -41,6 +44,14 @@ pub(super) fn apply_commit(
         }
     }
     intents
+}
+
+/// Records the request units of an instance that has ended.
+fn record_charge(instance: &Instance) {
+    if let Some(charge) = instance.request_units.filter(|_| !instance.has_more()) {
+        Span::current().record("cdb.request_units", charge);
+        histogram!("cdb.provider.instance.request_units").record(charge);
+    }
 }
 
 /// Returns the committed instance; `None` when an ETag is unknown.

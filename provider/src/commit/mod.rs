@@ -35,9 +35,13 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     if let Some(rejected) = turn.rejected.take() {
         rejected.complete(&mut result);
     }
-    let intents = match plan_and_send(services, &mut turn, &mut result).await {
+    let instance_id = turn.instance.document.instance_id.clone();
+    let charge = services.ledger.take(&instance_id);
+    let send = plan_and_send(services, &mut turn, &mut result, charge);
+    let intents = match services.ledger.charge(&instance_id, send).await {
         Ok(intents) => intents,
         Err(error) => {
+            services.ledger.note(&instance_id, charge);
             if !error.is_retryable() && !turn.ended {
                 // The runtime fails the orchestration with this error, in a second commit.
                 turn.rejected = Some(RejectedCommit::of(turn.history.as_ref().ok(), &result));
@@ -76,6 +80,7 @@ async fn plan_and_send(
     services: &Services,
     turn: &mut Turn,
     result: &mut TurnResult,
+    charge: f64,
 ) -> Result<Vec<OutboxIntent>> {
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
@@ -85,6 +90,7 @@ async fn plan_and_send(
             token: &turn.token,
             now: services.store.now(),
             machine_now: machine_now(),
+            charge,
         },
         limits: services.store.limits,
         next: NextTurn::offer(services, turn),

@@ -47,6 +47,8 @@ pub(super) struct Origin<'a> {
     pub(super) now: Timestamp,
     /// The time on this machine's clock at `now`. duroxide sets timers by that clock.
     pub(super) machine_now: Timestamp,
+    /// The request units that the instance was charged since its last commit.
+    pub(super) charge: f64,
 }
 
 /// Items for other instances, by target.
@@ -284,6 +286,7 @@ mod tests {
         token: "t",
         now: Timestamp::from_millis(1_000),
         machine_now: Timestamp::from_millis(31_000),
+        charge: 0.0,
     };
 
     fn turn_result(worker_items: &[WorkItem], orchestrator_items: &[WorkItem]) -> TurnResult {

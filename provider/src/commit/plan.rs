@@ -133,7 +133,7 @@ impl CommitPlan {
         }
         let documents = history.segments.len() as u64;
         let mut plan = Self {
-            instance: advance(turn, result, output.as_ref(), documents, now),
+            instance: advance(turn, result, output.as_ref(), documents, origin),
             consumed_chunks: consumed_chunks(turn, origin, &kv),
             history,
             ended,

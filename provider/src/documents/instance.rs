@@ -103,6 +103,10 @@ pub struct Instance {
     /// The start of the newest execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// The request units that the instance has been charged, without its last commit. Absent on
+    /// instances that older versions have written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_units: Option<f64>,
     /// The end of the newest execution.
     #[document(index)]
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -70,6 +70,9 @@ pub struct OrchestratorItem {
     /// then leaves a trace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivered: bool,
+    /// The request units of the activity that the message completes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_units: Option<f64>,
     /// The seconds until the service deletes the trace of a consumed message. A container without a
     /// time to live, as `duroxide-cdb` creates it, keeps the trace until its instance is deleted.
     #[document(ttl)]

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cdb_client::measure_charge;
 use cdb_coordination::{Relay, Undelivered};
 use cdb_model::{Patch, Timestamp};
 
@@ -24,7 +25,16 @@ impl Relay for Services {
         intents: &[Intent],
         delivered: &[Intent],
     ) -> Vec<Result<(), Undelivered>> {
-        let results = deliver(self, intents, delivered).await;
+        let (results, charge) = measure_charge(deliver(self, intents, delivered)).await;
+        let share = charge
+            / f64::from(
+                u32::try_from(intents.len() + delivered.len())
+                    .unwrap_or(1)
+                    .max(1),
+            );
+        for intent in intents.iter().chain(delivered) {
+            self.ledger.note(&intent.document().instance_id, share);
+        }
         for (intent, result) in intents.iter().zip(&results) {
             let target = &intent.document().target_instance_id;
             match result {

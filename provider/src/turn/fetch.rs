@@ -98,8 +98,9 @@ async fn attempt(
         guard.back_off(pause, |known| known.search(std::time::Instant::now()));
         return Ok(None);
     }
+    let decide = decide(services, &guard, &known, request);
     let decided = tokio::select! {
-        decided = decide(services, &guard, &known, request) => decided,
+        decided = services.ledger.charge(&guard.claim.key, decide) => decided,
         // Dropping the guard releases the lock if its write arrived.
         () = partition_fails(services, &guard.claim.key) => return Ok(None),
     };
