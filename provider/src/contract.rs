@@ -1,6 +1,6 @@
 //! Implements duroxide's `Provider`, one call per method.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -64,6 +64,7 @@ impl Provider for CosmosDBProvider {
             orchestrator_items,
             metadata,
             cancelled: cancelled_activities,
+            restored: BTreeMap::new(),
         };
         let turns = &self.telemetry.turns;
         let committed = commit::commit(&self.services, lock_token, result)

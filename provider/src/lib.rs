@@ -62,6 +62,7 @@ mod provider;
 mod queues;
 pub mod replay;
 mod retention;
+mod rewind;
 mod schema;
 mod services;
 mod session;
@@ -86,3 +87,4 @@ pub use cdb_coordination::{
 pub use config::CosmosDBProviderConfig;
 pub use effects::{ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages};
 pub use provider::CosmosDBProvider;
+pub use rewind::{Fork, Operator, Rewound};

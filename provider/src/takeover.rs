@@ -87,6 +87,7 @@ async fn release_all(services: &Services, incarnation: &str) -> Result<usize> {
 }
 
 /// A document that a failed member has locked.
+#[expect(clippy::large_enum_variant, reason = "few exist at a time")]
 enum Locked {
     Instance(Stored<Instance>),
     Activity(Stored<WorkerItem>),

@@ -27,6 +27,7 @@ mod regions;
 mod replay;
 mod requests;
 mod retention;
+mod rewind;
 mod samples;
 mod security;
 mod several;

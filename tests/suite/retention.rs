@@ -293,6 +293,7 @@ async fn two_runtimes_with_slots_of_their_own_share_the_work_of_retention() {
             output: None,
             started_at: hour_ago,
             completed_at: Some(hour_ago),
+            rewound: None,
         };
         let created = provider.container().create(&execution).await;
         created.expect("it is created");

@@ -79,6 +79,7 @@ async fn find(
         output: None,
         started_at: instance.created_at,
         completed_at: None,
+        rewound: None,
         execution_id,
         instance_id: instance.instance_id,
     };

@@ -13,7 +13,7 @@ use cdb_client::machine_now;
 use crate::activities::FreeWorkers;
 use crate::admission;
 use crate::custom_status;
-use crate::documents::OutboxIntent;
+use crate::documents::{OperatorAction, OutboxIntent};
 use crate::error::{Error, Result};
 use crate::instances::{RejectedCommit, Turn, TurnResult};
 use crate::outbox;
@@ -52,6 +52,35 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     let long_poll = turn.long_poll;
     drop(turn);
     outbox::deliver_all(services, intents, long_poll).await;
+    Ok(())
+}
+
+/// Commits the new course of a rewound or forked instance. Its payloads are encoded already.
+pub(crate) async fn commit_course(
+    services: &Services,
+    turn: &mut Turn,
+    course: &TurnResult,
+    action: OperatorAction,
+) -> Result<()> {
+    let context = PlanContext {
+        origin: Origin {
+            instance_id: &turn.instance.document.instance_id,
+            token: &turn.token,
+            now: services.store.now(),
+            machine_now: machine_now(),
+            charge: 0.0,
+        },
+        limits: services.store.limits,
+        next: None,
+        workers: None,
+    };
+    let mut plan = plan(turn, course, &context)?;
+    plan.note(turn, action)?;
+    if let Err(error) = send::send(services, turn, &mut plan).await {
+        plan.spilling.release(services);
+        return Err(error);
+    }
+    outbox::deliver_all(services, plan.outgoing.intents, false).await;
     Ok(())
 }
 

@@ -297,6 +297,7 @@ mod tests {
             orchestrator_items: orchestrator_items.to_vec(),
             metadata: ExecutionMetadata::default(),
             cancelled: Vec::new(),
+            restored: BTreeMap::new(),
         }
     }
 

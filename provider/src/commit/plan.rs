@@ -14,7 +14,9 @@ use super::cancelled;
 use super::outgoing::{Origin, Outgoing, SentOperations};
 use super::segments::NewHistory;
 use crate::activities::{self, FreeWorkers};
-use crate::documents::{Durable, Execution, Instance, OrchestratorItem, Status, Text};
+use crate::documents::{
+    Durable, Execution, Instance, OperatorAction, OrchestratorItem, Status, Text,
+};
 use crate::error::{Error, Result};
 use crate::instances::{Turn, TurnResult};
 use crate::kv::KvUpdate;
@@ -185,6 +187,16 @@ impl CommitPlan {
         Ok(())
     }
 
+    /// Notes the operator's action in the execution that it replaces, or in the instance that it
+    /// creates.
+    pub(super) fn note(&mut self, turn: &Turn, action: OperatorAction) -> Result<(), BatchError> {
+        match &mut self.ended {
+            Some(ended) => ended.rewound = Some(action),
+            None => self.instance.forked = Some(action),
+        }
+        self.rebuild(turn, self.locked_at)
+    }
+
     fn continues(&self) -> bool {
         !matches!(self.instance.status, Status::Completed | Status::Failed)
     }
@@ -272,13 +284,14 @@ fn kv_update(
     form: Form,
 ) -> Result<KvUpdate, serde_json::Error> {
     let status = result.metadata.status.clone().map(Status::from);
-    let changes = turn.kv.changes(
+    let mut changes = turn.kv.changes(
         origin.instance_id,
         result.execution_id,
         &result.history_delta,
         status.is_some_and(|status| status.is_terminal()),
         origin.now,
     );
+    changes.restore(&turn.kv, &result.restored);
     let is_pack = turn.kv.pack.is_some() || form == Form::Spilled;
     if is_pack && !changes.is_empty() {
         return changes.pack(origin.instance_id, &turn.kv);

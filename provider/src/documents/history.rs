@@ -146,6 +146,21 @@ pub struct Execution {
     /// The time of its end.
     #[document(index)]
     pub completed_at: Option<Timestamp>,
+    /// The operator's change that replaced the execution, if it was rewound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewound: Option<OperatorAction>,
+}
+
+/// A change of an instance by an operator.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatorAction {
+    /// The time of the change.
+    pub at: Timestamp,
+    /// The operator, as the tool names it.
+    pub by: String,
+    /// What was changed, in words.
+    pub what: String,
 }
 
 impl Execution {
@@ -158,6 +173,7 @@ impl Execution {
             output: instance.output.clone(),
             started_at: instance.started_at.unwrap_or(instance.created_at),
             completed_at: instance.completed_at,
+            rewound: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::Text;
+use super::{OperatorAction, Text};
 
 /// An orchestration instance, in one document. Every change of its lock and every commit is
 /// conditional on its ETag.
@@ -103,6 +103,9 @@ pub struct Instance {
     /// The start of the newest execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// The operator's change that created the instance, if it is a fork of another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<OperatorAction>,
     /// The request units that the instance has been charged, without its last commit. Absent on
     /// instances that older versions have written.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,7 +19,7 @@ mod session;
 use cdb_model::Container;
 
 pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
-pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
+pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey, OperatorAction};
 pub use inbox::{InboxRecord, InboxRecordKey};
 pub use instance::{Instance, InstanceKey, Status};
 pub use kv::{

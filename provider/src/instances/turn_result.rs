@@ -1,7 +1,11 @@
 //! The result of a turn.
 
+use std::collections::BTreeMap;
+
 use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+
+use crate::documents::KeyValue;
 
 /// The result of a turn, as the runtime acknowledges it.
 #[derive(Debug)]
@@ -12,4 +16,7 @@ pub(crate) struct TurnResult {
     pub(crate) orchestrator_items: Vec<WorkItem>,
     pub(crate) metadata: ExecutionMetadata,
     pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
+    /// The key-value store as a rewound execution found it: the values of the keys that it had
+    /// changed. Empty for a turn of a runtime.
+    pub(crate) restored: BTreeMap<String, Option<KeyValue>>,
 }

@@ -27,6 +27,25 @@ impl KvChanges {
     }
 }
 
+impl KvChanges {
+    /// Adds the values that the store had before a rewound execution.
+    pub(crate) fn restore(
+        &mut self,
+        state: &KvState,
+        restored: &BTreeMap<String, Option<KeyValue>>,
+    ) {
+        for (key, value) in restored {
+            if let Some(value) = value {
+                self.values.push(value.clone());
+                continue;
+            }
+            let stored = state.store.iter();
+            let stored = stored.filter(|stored| stored.document.key == *key);
+            self.gone_values.extend(stored.cloned());
+        }
+    }
+}
+
 impl KvState {
     /// Returns the changes of a turn's events. The end of an execution moves all its deltas into
     /// the store.

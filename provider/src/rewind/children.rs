@@ -1,0 +1,101 @@
+//! The children that a rewound instance waits for.
+
+use duroxide::EventKind;
+use duroxide::providers::WorkItem;
+
+use super::course::{Child, Course, Target};
+use crate::documents::{Instance, Status};
+use crate::error::{Error, Result};
+use crate::history;
+use crate::provider::CosmosDBProvider;
+use crate::spill;
+
+impl CosmosDBProvider {
+    /// Returns whether a child has failed, so that it is rewound before its parent.
+    ///
+    /// # Errors
+    /// Fails when the child is running for another execution of its parent.
+    pub(super) async fn is_rewindable(&self, child: &Child, execution: u64) -> Result<bool> {
+        match self.child(child).await? {
+            Some(found) if found.status == Status::Failed => Ok(true),
+            Some(found) if found.has_more() => {
+                self.check_reports_to(&found, execution).await?;
+                Ok(false)
+            }
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    /// Adds the messages of children: the result of a completed one, the start of a missing one.
+    pub(super) async fn await_children(
+        &self,
+        course: &mut Course,
+        target: Target<'_>,
+    ) -> Result<()> {
+        for child in std::mem::take(&mut course.children) {
+            match self.child(&child).await? {
+                None => course.messages.push(start(child, target)),
+                Some(found) if found.status == Status::Completed => {
+                    let result = match found.output {
+                        Some(text) => spill::read(self.container(), text).await?,
+                        None => String::new(),
+                    };
+                    course.messages.push(WorkItem::SubOrchCompleted {
+                        parent_instance: target.instance.to_owned(),
+                        parent_execution_id: target.execution,
+                        parent_id: child.event,
+                        result,
+                    });
+                }
+                Some(found) if found.has_more() => {
+                    self.check_reports_to(&found, target.execution).await?;
+                }
+                Some(_) => {
+                    let what = format!("child `{}` has failed again; try again", child.instance);
+                    return Err(Error::Retryable(what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the latest state of a child.
+    async fn child(&self, child: &Child) -> Result<Option<Instance>> {
+        let latest = self.container().latest_committed();
+        let found = history::read_instance(&latest, &child.instance).await?;
+        let found = found.map(|stored| stored.document);
+        Ok(found.filter(Instance::is_created))
+    }
+
+    /// Checks that a running child will report its end to this execution of its parent.
+    async fn check_reports_to(&self, child: &Instance, execution: u64) -> Result<()> {
+        let (id, current) = (&child.instance_id, child.current_execution_id);
+        let events = history::read_execution(self.container(), id, current).await?;
+        let reports = events.first().is_none_or(|event| match &event.kind {
+            EventKind::OrchestrationStarted {
+                parent_execution_id,
+                ..
+            } => parent_execution_id.is_none_or(|reported| reported == execution),
+            _ => false,
+        });
+        if reports {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "child `{id}` is still running for the failed execution; wait for its end or cancel it, then rewind"
+        )))
+    }
+}
+
+fn start(child: Child, target: Target<'_>) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: child.instance,
+        orchestration: child.orchestration,
+        input: child.input,
+        version: None,
+        parent_instance: Some(target.instance.to_owned()),
+        parent_id: Some(child.event),
+        parent_execution_id: Some(target.execution),
+        execution_id: 1,
+    }
+}

@@ -1,0 +1,380 @@
+//! The new course of a rewound or forked instance: the part of its history that is kept, and the
+//! messages that continue from there. Pure functions.
+//!
+//! A history is a sequence of turns. A turn records what has arrived, then what the orchestration
+//! decided. So a history that ends with the decisions of a turn can be continued. What arrived later
+//! and is not kept arrives again as a message, and what has not arrived is requested again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use duroxide::providers::WorkItem;
+use duroxide::{ErrorDetails, Event, EventKind, build_child_instance_id};
+
+/// The new course of an instance.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Course {
+    /// The history that is kept. Empty when the orchestration starts again.
+    pub(super) kept: Vec<Event>,
+    /// Messages to the instance: what arrived after the kept history, and timers.
+    pub(super) messages: Vec<WorkItem>,
+    /// Activities that run, again or at last.
+    pub(super) activities: Vec<WorkItem>,
+    /// Children whose end the instance waits for.
+    pub(super) children: Vec<Child>,
+}
+
+/// A child that the new course waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Child {
+    /// The event that scheduled the child.
+    pub(super) event: u64,
+    pub(super) instance: String,
+    pub(super) orchestration: String,
+    pub(super) input: String,
+}
+
+/// The instance and the execution that take the new course.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) instance: &'a str,
+    pub(super) execution: u64,
+}
+
+/// Returns the course of a failed execution from before its failure. `text` makes a stored error
+/// message readable.
+///
+/// The last turn is dropped. Its failures are forgotten, and everything else of it arrives again. If
+/// it has no failure, the cause may be an earlier one that the orchestration remembered: the latest
+/// one whose message is part of the final error.
+pub(super) fn before_failure(
+    events: &[Event],
+    target: Target<'_>,
+    text: impl Fn(&str) -> String,
+) -> Option<Course> {
+    let end = events
+        .iter()
+        .position(|event| matches!(event.kind, EventKind::OrchestrationFailed { .. }))?;
+    let last = turn_start(events, end);
+    if events[last..end]
+        .iter()
+        .any(|event| failure(event).is_some())
+    {
+        return Some(course(events, last, None, target));
+    }
+    let error = failure(&events[end]).map(|details| text(&details.display_message()));
+    let error = error.unwrap_or_default();
+    let is_cause = |event: &Event| {
+        let message = failure(event).map(|details| text(&message(details)));
+        message.is_some_and(|message| !message.is_empty() && error.contains(&message))
+    };
+    let Some(cause) = events[..last].iter().rposition(is_cause) else {
+        return Some(course(events, last, None, target));
+    };
+    let start = turn_start(events, cause);
+    Some(if is_remembered(events, start, cause) {
+        course(events, last, Some(cause), target)
+    } else {
+        course(events, start, None, target)
+    })
+}
+
+/// Returns the course that continues before the turn of an event. What arrived later does not arrive
+/// again. `None` when the history has no such event.
+pub(super) fn before_event(events: &[Event], event: u64, target: Target<'_>) -> Option<Course> {
+    let at = events.iter().position(|found| found.event_id == event)?;
+    let start = turn_start(events, at);
+    // The start alone, because it may have to be repeated.
+    let history = &events[..start.max(1)];
+    Some(course(history, start, None, target))
+}
+
+/// Returns the position at which the turn begins that recorded the event at `at`.
+fn turn_start(events: &[Event], at: usize) -> usize {
+    let decided = events[..=at]
+        .iter()
+        .rposition(has_arrived)
+        .unwrap_or_default();
+    let before = events[..=decided]
+        .iter()
+        .rposition(|event| !has_arrived(event));
+    before.map_or(0, |before| before + 1)
+}
+
+/// Returns whether an event records something that arrived, and not a decision.
+fn has_arrived(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::OrchestrationStarted { .. }
+            | EventKind::ActivityCompleted { .. }
+            | EventKind::ActivityFailed { .. }
+            | EventKind::SubOrchestrationCompleted { .. }
+            | EventKind::SubOrchestrationFailed { .. }
+            | EventKind::TimerFired { .. }
+            | EventKind::ExternalEvent { .. }
+            | EventKind::QueueEventDelivered { .. }
+            | EventKind::OrchestrationCancelRequested { .. }
+    )
+}
+
+/// Returns the error of a failed activity, child or orchestration.
+fn failure(event: &Event) -> Option<&ErrorDetails> {
+    match &event.kind {
+        EventKind::ActivityFailed { details }
+        | EventKind::SubOrchestrationFailed { details }
+        | EventKind::OrchestrationFailed { details } => Some(details),
+        _ => None,
+    }
+}
+
+fn message(details: &ErrorDetails) -> String {
+    match details {
+        ErrorDetails::Application { message, .. } => message.clone(),
+        other => other.display_message(),
+    }
+}
+
+/// Returns whether the turn of a failure decided nothing because of the failure: something else
+/// arrived with it, and no decision looks like a retry. Removing the failure then changes no
+/// decision.
+fn is_remembered(events: &[Event], start: usize, cause: usize) -> bool {
+    let turn = &events[start..];
+    let arrived = turn.iter().take_while(|event| has_arrived(event)).count();
+    let others = turn[..arrived].iter().any(|event| failure(event).is_none());
+    let decisions = turn[arrived..]
+        .iter()
+        .take_while(|event| !has_arrived(event));
+    let scheduled = events[cause].source_event_id;
+    let scheduled = events
+        .iter()
+        .find(|event| Some(event.event_id) == scheduled);
+    let is_retry = |event: &Event| match (&event.kind, scheduled.map(|event| &event.kind)) {
+        (EventKind::TimerCreated { .. }, _) => true,
+        (
+            EventKind::ActivityScheduled { name, .. },
+            Some(EventKind::ActivityScheduled { name: failed, .. }),
+        )
+        | (
+            EventKind::SubOrchestrationScheduled { name, .. },
+            Some(EventKind::SubOrchestrationScheduled { name: failed, .. }),
+        ) => name == failed,
+        _ => false,
+    };
+    others && !decisions.into_iter().any(is_retry)
+}
+
+/// Returns the course that keeps the events before `cut`, without the failure at `forgotten`.
+fn course(events: &[Event], cut: usize, forgotten: Option<usize>, target: Target<'_>) -> Course {
+    let (before, after) = events.split_at(cut);
+    let kept = before.iter().enumerate();
+    let kept = kept.filter(|(at, _)| Some(*at) != forgotten);
+    let kept: Vec<&Event> = kept.map(|(_, event)| event).collect();
+    let mut course = Course::default();
+    if kept.is_empty() {
+        let again = after
+            .first()
+            .and_then(|started| start_again(started, target));
+        course.messages.extend(again.into_iter().flatten());
+    }
+    let mut open = Open::of(&kept);
+    for event in after
+        .iter()
+        .filter(|event| has_arrived(event) && failure(event).is_none())
+    {
+        if let Some(message) = arrives_again(event, &mut open, target) {
+            course.messages.push(message);
+        }
+    }
+    open.request(&mut course, target);
+    course.kept = kept.into_iter().map(|event| moved(event, target)).collect();
+    course
+}
+
+/// The schedules of a kept history without an end.
+struct Open<'a>(BTreeMap<u64, &'a EventKind>);
+
+impl<'a> Open<'a> {
+    fn of(kept: &[&'a Event]) -> Self {
+        let ended = kept.iter().filter_map(|event| event.source_event_id);
+        let ended: BTreeSet<u64> = ended.collect();
+        let open = kept.iter().filter(|event| !ended.contains(&event.event_id));
+        Self(open.map(|event| (event.event_id, &event.kind)).collect())
+    }
+
+    /// Requests what has not ended.
+    fn request(&self, course: &mut Course, target: Target<'_>) {
+        for (&id, kind) in &self.0 {
+            match kind {
+                EventKind::ActivityScheduled {
+                    name,
+                    input,
+                    session_id,
+                    tag,
+                } => course.activities.push(WorkItem::ActivityExecute {
+                    instance: target.instance.to_owned(),
+                    execution_id: target.execution,
+                    id,
+                    name: name.clone(),
+                    input: input.clone(),
+                    session_id: session_id.clone(),
+                    tag: tag.clone(),
+                }),
+                EventKind::TimerCreated { fire_at_ms } => {
+                    course.messages.push(timer(id, *fire_at_ms, target));
+                }
+                EventKind::SubOrchestrationScheduled {
+                    name,
+                    instance,
+                    input,
+                } => course.children.push(Child {
+                    event: id,
+                    instance: build_child_instance_id(target.instance, instance),
+                    orchestration: name.clone(),
+                    input: input.clone(),
+                }),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Returns the message of an event that arrives again; `None` when nothing kept waits for it.
+fn arrives_again(event: &Event, open: &mut Open<'_>, target: Target<'_>) -> Option<WorkItem> {
+    let instance = target.instance.to_owned();
+    match &event.kind {
+        EventKind::ExternalEvent { name, data } => Some(WorkItem::ExternalRaised {
+            instance,
+            name: name.clone(),
+            data: data.clone(),
+        }),
+        EventKind::QueueEventDelivered { name, data } => Some(WorkItem::QueueMessage {
+            instance,
+            name: name.clone(),
+            data: data.clone(),
+        }),
+        kind => {
+            let id = event.source_event_id?;
+            open.0.remove(&id)?;
+            match kind {
+                EventKind::ActivityCompleted { result } => Some(WorkItem::ActivityCompleted {
+                    instance,
+                    execution_id: target.execution,
+                    id,
+                    result: result.clone(),
+                }),
+                EventKind::SubOrchestrationCompleted { result } => {
+                    Some(WorkItem::SubOrchCompleted {
+                        parent_instance: instance,
+                        parent_execution_id: target.execution,
+                        parent_id: id,
+                        result: result.clone(),
+                    })
+                }
+                EventKind::TimerFired { fire_at_ms } => Some(timer(id, *fire_at_ms, target)),
+                _ => None,
+            }
+        }
+    }
+}
+
+fn timer(id: u64, fire_at_ms: u64, target: Target<'_>) -> WorkItem {
+    WorkItem::TimerFired {
+        instance: target.instance.to_owned(),
+        execution_id: target.execution,
+        id,
+        fire_at_ms,
+    }
+}
+
+/// Returns the messages that start an execution again: its start, and the queued events that it was
+/// given.
+fn start_again(started: &Event, target: Target<'_>) -> Option<Vec<WorkItem>> {
+    let EventKind::OrchestrationStarted {
+        name,
+        version,
+        input,
+        parent_instance,
+        parent_id,
+        parent_execution_id,
+        carry_forward_events,
+        ..
+    } = &started.kind
+    else {
+        return None;
+    };
+    let start = WorkItem::StartOrchestration {
+        instance: target.instance.to_owned(),
+        orchestration: name.clone(),
+        input: input.clone(),
+        version: Some(version.clone()),
+        parent_instance: parent_instance.clone(),
+        parent_id: *parent_id,
+        parent_execution_id: *parent_execution_id,
+        execution_id: target.execution,
+    };
+    let carried = carry_forward_events.iter().flatten();
+    let carried = carried.map(|(name, data)| WorkItem::QueueMessage {
+        instance: target.instance.to_owned(),
+        name: name.clone(),
+        data: data.clone(),
+    });
+    Some(std::iter::once(start).chain(carried).collect())
+}
+
+/// Returns an event as one of the new course.
+fn moved(event: &Event, target: Target<'_>) -> Event {
+    Event {
+        instance_id: target.instance.to_owned(),
+        execution_id: target.execution,
+        ..event.clone()
+    }
+}
+
+impl Course {
+    /// Sends the end of the instance to another execution of its parent.
+    pub(super) fn for_parent(&mut self, execution: u64) {
+        for event in &mut self.kept {
+            if let EventKind::OrchestrationStarted {
+                parent_execution_id,
+                ..
+            } = &mut event.kind
+            {
+                *parent_execution_id = Some(execution);
+            }
+        }
+        for message in &mut self.messages {
+            if let WorkItem::StartOrchestration {
+                parent_execution_id,
+                ..
+            } = message
+            {
+                *parent_execution_id = Some(execution);
+            }
+        }
+    }
+
+    /// Makes the instance one without a parent.
+    pub(super) fn without_parent(&mut self) {
+        for event in &mut self.kept {
+            if let EventKind::OrchestrationStarted {
+                parent_instance,
+                parent_id,
+                parent_execution_id,
+                ..
+            } = &mut event.kind
+            {
+                (*parent_instance, *parent_id, *parent_execution_id) = (None, None, None);
+            }
+        }
+        for message in &mut self.messages {
+            if let WorkItem::StartOrchestration {
+                parent_instance,
+                parent_id,
+                parent_execution_id,
+                ..
+            } = message
+            {
+                (*parent_instance, *parent_id, *parent_execution_id) = (None, None, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Rewinding a failed instance to before its failure, and forking an instance from an event.
+//!
+//! Both give an instance a new course: part of a recorded history, as the history of a new execution,
+//! and messages for what that part waits for. One atomic commit writes it, so that an interrupted
+//! change has not happened. Of a tree, children come before their parents: a repeated rewind finds
+//! its children already under way.
+
+mod children;
+mod course;
+mod values;
+
+use cdb_model::Timestamp;
+use duroxide::providers::{ExecutionMetadata, ProviderError, WorkItem};
+use duroxide::{Event, EventKind};
+
+use crate::commit;
+use crate::documents::{Instance, OperatorAction, Status};
+use crate::error::{Error, InOperation as _, Result};
+use crate::history;
+use crate::instances::TurnResult;
+use crate::provider::CosmosDBProvider;
+use crate::turn::{ExclusiveTurn, exclusively};
+use course::{Course, Target, before_event, before_failure};
+
+/// The operator of a change, for the record.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// The name, such as `ada@operations`. Stored with the change.
+    pub name: String,
+}
+
+/// A new course of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rewound {
+    /// The instance.
+    pub instance: String,
+    /// The execution that takes the new course.
+    pub execution: u64,
+    /// The number of events that it keeps.
+    pub kept: usize,
+    /// The activities that run, as `Charge #4`: name and event.
+    pub activities: Vec<String>,
+    /// The number of messages that arrive again, timers included.
+    pub messages: usize,
+    /// The failed children that are rewound too.
+    pub children: Vec<Rewound>,
+}
+
+/// The place at which an instance is forked.
+#[derive(Clone, Copy, Debug)]
+pub struct Fork<'a> {
+    /// The execution; the newest one by default.
+    pub execution: Option<u64>,
+    /// The event whose turn runs again. Events before that turn are kept.
+    pub event: u64,
+    /// The id of the new instance.
+    pub new_instance: &'a str,
+}
+
+impl CosmosDBProvider {
+    /// Continues a failed instance from before its failure, in a new execution. Failed activities
+    /// run again, completed ones keep their results, and failed children are rewound too. The failed
+    /// execution stays readable.
+    ///
+    /// May be repeated after an interruption. docs/rewind.md says what counts as the failure.
+    ///
+    /// # Errors
+    /// Fails when the instance has not failed, when a child that it waits for is still running for
+    /// the failed execution, or when its history cannot be read. An instance that a runtime holds is
+    /// a retryable error.
+    ///
+    /// ```
+    /// use cdb_provider::Operator;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let emulator = cdb_emulator::Emulator::start().await?;
+    /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+    /// let ada = Operator { name: "ada".to_owned() };
+    /// let refused = store.rewind("order-7", &ada).await.unwrap_err();
+    /// assert!(refused.message.contains("instance order-7 not found"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn rewind(&self, instance: &str, by: &Operator) -> Result<Rewound, ProviderError> {
+        self.rewind_below(instance, None, Some(by))
+            .await
+            .in_operation("rewind")
+    }
+
+    /// Returns what [`rewind`](Self::rewind) would do. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`rewind`](Self::rewind).
+    pub async fn plan_rewind(&self, instance: &str) -> Result<Rewound, ProviderError> {
+        self.rewind_below(instance, None, None)
+            .await
+            .in_operation("plan_rewind")
+    }
+
+    /// Creates an instance that continues from the history of another one. Activities and timers
+    /// that the kept events wait for start again; events and queued messages that arrived later have
+    /// to be raised again.
+    ///
+    /// # Errors
+    /// Fails when the instance has no such execution or event, when the new instance exists, or when
+    /// the kept events wait for a child: the child belongs to the first instance.
+    pub async fn fork(
+        &self,
+        instance: &str,
+        at: Fork<'_>,
+        by: &Operator,
+    ) -> Result<Rewound, ProviderError> {
+        self.fork_at(instance, at, by).await.in_operation("fork")
+    }
+
+    /// Rewinds an instance; only plans without an operator. With `parent`, its end is sent to that
+    /// execution of its parent.
+    async fn rewind_below(
+        &self,
+        instance_id: &str,
+        parent: Option<u64>,
+        by: Option<&Operator>,
+    ) -> Result<Rewound> {
+        let instance = crate::admin::instances::existing(self.container(), instance_id).await?;
+        check_failed(&instance)?;
+        let execution = instance.current_execution_id;
+        let target = Target {
+            instance: instance_id,
+            execution: execution + 1,
+        };
+        let events = history::read_execution(self.container(), instance_id, execution).await?;
+        let course = self.rewound_course(&events, target)?;
+        let mut children = Vec::new();
+        for child in &course.children {
+            if self.is_rewindable(child, target.execution).await? {
+                let child = self.rewind_below(&child.instance, Some(target.execution), by);
+                children.push(Box::pin(child).await?);
+            }
+        }
+        let rewound = Rewound {
+            children,
+            ..described(&course, target)
+        };
+        let Some(by) = by else { return Ok(rewound) };
+        let turn = exclusively(&self.services, instance_id, execution).await?;
+        self.commit_or_release(turn, async |store, turn| {
+            check_failed(&turn.0.instance.document)?;
+            let events = turn.0.events().unwrap_or_default();
+            let mut course = store.rewound_course(&events, target)?;
+            store.await_children(&mut course, target).await?;
+            if let Some(parent) = parent {
+                course.for_parent(parent);
+            }
+            let restored = values::before(store, instance_id, execution, &events).await?;
+            let what = format!("rewound to {} events", course.kept.len());
+            Ok((course, restored, by.action(store.container().now(), what)))
+        })
+        .await?;
+        Ok(rewound)
+    }
+
+    fn rewound_course(&self, events: &[Event], target: Target<'_>) -> Result<Course> {
+        let readable = |text: &str| self.payloads().readable(text.to_owned());
+        before_failure(events, target, readable).ok_or_else(|| {
+            Error::Refused(format!(
+                "the history of `{}` has no failure; restart it instead",
+                target.instance
+            ))
+        })
+    }
+
+    async fn fork_at(&self, instance_id: &str, at: Fork<'_>, by: &Operator) -> Result<Rewound> {
+        let container = self.container();
+        crate::admission::check_instance_id(at.new_instance)?;
+        let instance = crate::admin::instances::existing(container, instance_id).await?;
+        let execution = at.execution.unwrap_or(instance.current_execution_id);
+        let events = history::read_execution(container, instance_id, execution).await?;
+        let target = Target {
+            instance: at.new_instance,
+            execution: 1,
+        };
+        let course = before_event(&events, at.event, target).ok_or_else(|| {
+            Error::Refused(format!(
+                "execution {execution} of `{instance_id}` has no event {}; `cdb instances history` lists them",
+                at.event
+            ))
+        })?;
+        if let Some(child) = course.children.first() {
+            return Err(Error::Refused(format!(
+                "the events before event {} wait for the child `{}`, which belongs to `{instance_id}`; \
+                 choose an event before event {} or after the child's end",
+                at.event, child.instance, child.event
+            )));
+        }
+        if history::read_instance(&container.latest_committed(), at.new_instance)
+            .await?
+            .is_some()
+        {
+            return Err(Error::Refused(format!(
+                "instance `{}` exists",
+                at.new_instance
+            )));
+        }
+        let mut restored = values::before(self, instance_id, execution, &events).await?;
+        for value in restored.values_mut().flatten() {
+            at.new_instance.clone_into(&mut value.instance_id);
+        }
+        restored.retain(|_, value| value.is_some());
+        let forked = described(&course, target);
+        let turn = exclusively(&self.services, at.new_instance, 1).await?;
+        self.commit_or_release(turn, async |store, _| {
+            let mut course = course;
+            course.without_parent();
+            let what = format!(
+                "forked from execution {execution} of {instance_id}, event {}",
+                at.event
+            );
+            Ok((course, restored, by.action(store.container().now(), what)))
+        })
+        .await?;
+        Ok(forked)
+    }
+
+    /// Commits the course that `decide` returns for a locked instance. Releases the lock after an
+    /// error.
+    async fn commit_or_release(
+        &self,
+        mut turn: ExclusiveTurn,
+        decide: impl AsyncFnOnce(
+            &Self,
+            &ExclusiveTurn,
+        ) -> Result<(Course, values::Values, OperatorAction)>,
+    ) -> Result<()> {
+        let committed = match decide(self, &turn).await {
+            Ok((course, restored, action)) => {
+                let result = result(
+                    course,
+                    restored,
+                    turn.0.instance.document.current_execution_id,
+                );
+                commit::commit_course(&self.services, &mut turn.0, &result, action).await
+            }
+            Err(error) => Err(error),
+        };
+        if committed.is_err() {
+            turn.release(&self.services).await;
+        }
+        committed
+    }
+}
+
+impl Operator {
+    fn action(&self, at: Timestamp, what: String) -> OperatorAction {
+        let by = self.name.clone();
+        OperatorAction { at, by, what }
+    }
+}
+
+fn check_failed(instance: &Instance) -> Result<()> {
+    if instance.status == Status::Failed {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "instance `{}` is {}; only failed instances are rewound",
+        instance.instance_id, instance.status
+    )))
+}
+
+fn described(course: &Course, target: Target<'_>) -> Rewound {
+    let activities = course.activities.iter();
+    let activities = activities.filter_map(|activity| match activity {
+        WorkItem::ActivityExecute { name, id, .. } => Some(format!("{name} #{id}")),
+        _ => None,
+    });
+    Rewound {
+        instance: target.instance.to_owned(),
+        execution: target.execution,
+        kept: course.kept.len(),
+        activities: activities.collect(),
+        messages: course.messages.len(),
+        children: Vec::new(),
+    }
+}
+
+/// Returns a course as the result of a turn that starts the next execution, or the first one of a
+/// new instance.
+fn result(course: Course, restored: values::Values, current: u64) -> TurnResult {
+    let messages = course.messages.iter();
+    let start = course.kept.first().map(|event| &event.kind);
+    let mut metadata = ExecutionMetadata::default();
+    if let Some(EventKind::OrchestrationStarted { name, version, .. }) = start {
+        metadata.orchestration_name = Some(name.clone());
+        metadata.orchestration_version = Some(version.clone());
+        let pinned = course.kept.first().map(|event| &*event.duroxide_version);
+        metadata.pinned_duroxide_version = pinned.and_then(|pinned| pinned.parse().ok());
+    }
+    let execution = messages.clone().find_map(execution_of);
+    let execution = course
+        .kept
+        .first()
+        .map(|event| event.execution_id)
+        .or(execution);
+    TurnResult {
+        execution_id: execution.unwrap_or(current + 1),
+        history_delta: course.kept,
+        worker_items: course.activities,
+        orchestrator_items: course.messages,
+        metadata,
+        cancelled: Vec::new(),
+        restored,
+    }
+}
+
+/// Returns the execution that a start is for.
+fn execution_of(message: &WorkItem) -> Option<u64> {
+    match message {
+        WorkItem::StartOrchestration { execution_id, .. } => Some(*execution_id),
+        _ => None,
+    }
+}

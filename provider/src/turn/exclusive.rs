@@ -1,0 +1,82 @@
+//! Locks an instance for a change by an operator, outside of the queues.
+
+use std::time::Duration;
+
+use cdb_coordination::Lockable as _;
+
+use super::{load, lock, release};
+use crate::error::{Error, Result};
+use crate::instances::Turn;
+use crate::services::Services;
+
+/// The time of the lock.
+const LOCK_TIME: Duration = Duration::from_secs(60);
+
+/// The number of attempts, and the pause between them.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A turn of an operator. The caller commits it, or releases it.
+#[derive(Debug)]
+pub(crate) struct ExclusiveTurn(pub(crate) Turn);
+
+impl ExclusiveTurn {
+    /// Releases the lock after an error.
+    pub(crate) async fn release(self, services: &Services) {
+        release::unlock(&services.store, &self.0).await;
+    }
+}
+
+/// Locks an instance, or creates it locked. Its queued messages stay queued. Waits for a runtime
+/// that drops messages of the ended instance.
+///
+/// # Errors
+/// Fails when a runtime holds the lock for too long.
+pub(crate) async fn exclusively(
+    services: &Services,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<ExclusiveTurn> {
+    for _ in 0..ATTEMPTS {
+        if let Some(turn) = attempt(services, instance_id, execution_id).await? {
+            return Ok(turn);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(Error::Retryable(format!(
+        "a runtime holds instance `{instance_id}`; try again"
+    )))
+}
+
+async fn attempt(
+    services: &Services,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<Option<ExclusiveTurn>> {
+    let store = &services.store;
+    let loaded = load::load(store, instance_id, execution_id).await?;
+    let Some(mut loaded) = load::complete(store, loaded).await? else {
+        return Ok(None);
+    };
+    loaded.messages.clear();
+    let instance = loaded.instance.as_ref();
+    if instance.is_some_and(|stored| !stored.document.is_lockable(store.now())) {
+        return Ok(None);
+    }
+    let token = store.new_lock_token();
+    let locked = lock::lock(store, &loaded, &token, LOCK_TIME).await?;
+    Ok(locked.map(|instance| {
+        ExclusiveTurn(Turn {
+            token,
+            instance,
+            messages: Vec::new(),
+            lock_time: LOCK_TIME,
+            uncounted: None,
+            history: loaded.history(),
+            kv: loaded.kv,
+            long_poll: false,
+            rejected: None,
+            ended: false,
+        })
+    }))
+}
