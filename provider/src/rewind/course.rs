@@ -134,32 +134,43 @@ fn message(details: &ErrorDetails) -> String {
 }
 
 /// Returns whether the turn of a failure decided nothing because of the failure: something else
-/// arrived with it, and no decision looks like a retry. Removing the failure then changes no
-/// decision.
+/// arrived with it, and no decision is a retry. Removing the failure then changes no decision.
 fn is_remembered(events: &[Event], start: usize, cause: usize) -> bool {
-    let turn = &events[start..];
-    let arrived = turn.iter().take_while(|event| has_arrived(event)).count();
-    let others = turn[..arrived].iter().any(|event| failure(event).is_none());
-    let decisions = turn[arrived..]
+    let arrived = events[start..]
         .iter()
-        .take_while(|event| !has_arrived(event));
-    let scheduled = events[cause].source_event_id;
-    let scheduled = events
-        .iter()
-        .find(|event| Some(event.event_id) == scheduled);
-    let is_retry = |event: &Event| match (&event.kind, scheduled.map(|event| &event.kind)) {
-        (EventKind::TimerCreated { .. }, _) => true,
-        (
-            EventKind::ActivityScheduled { name, .. },
-            Some(EventKind::ActivityScheduled { name: failed, .. }),
-        )
-        | (
-            EventKind::SubOrchestrationScheduled { name, .. },
-            Some(EventKind::SubOrchestrationScheduled { name: failed, .. }),
-        ) => name == failed,
-        _ => false,
+        .take_while(|event| has_arrived(event));
+    let mut others = arrived.filter(|event| failure(event).is_none());
+    let id = events[cause].source_event_id;
+    let failed = events.iter().find(|event| Some(event.event_id) == id);
+    let name = failed.and_then(scheduled_name);
+    let is_retry = |event: &Event| match event.kind {
+        EventKind::TimerCreated { .. } => {
+            let fired = events.iter().position(|later| {
+                matches!(later.kind, EventKind::TimerFired { .. })
+                    && later.source_event_id == Some(event.event_id)
+            });
+            fired.is_some_and(|fired| {
+                decisions(events, fired)
+                    .any(|event| name.is_some() && scheduled_name(event) == name)
+            })
+        }
+        _ => name.is_some() && scheduled_name(event) == name,
     };
-    others && !decisions.into_iter().any(is_retry)
+    others.next().is_some() && !decisions(events, start).any(is_retry)
+}
+
+/// Returns the decisions of the turn in which the event at `at` arrived.
+fn decisions(events: &[Event], at: usize) -> impl Iterator<Item = &Event> {
+    let decided = events[at..].iter().skip_while(|event| has_arrived(event));
+    decided.take_while(|event| !has_arrived(event))
+}
+
+fn scheduled_name(event: &Event) -> Option<&str> {
+    match &event.kind {
+        EventKind::ActivityScheduled { name, .. }
+        | EventKind::SubOrchestrationScheduled { name, .. } => Some(name),
+        _ => None,
+    }
 }
 
 /// Returns the course that keeps the events before `cut`, without the failure at `forgotten`.

@@ -7,6 +7,8 @@
 
 mod children;
 mod course;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use cdb_model::Timestamp;
