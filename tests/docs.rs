@@ -29,5 +29,6 @@ chapters! {
     DeriveContainer: "../cdb-derive/docs/container.md",
     Operations: "../docs/operations.md",
     Replay: "../docs/replay.md",
+    Rewind: "../docs/rewind.md",
     PayloadCodecs: "../docs/payload-codecs.md",
 }

@@ -79,6 +79,20 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "instances rewind",
+        &[
+            "instances rewind order-1 --dry-run",
+            "instances rewind --status failed --orchestration Order --yes",
+        ],
+    ),
+    (
+        "instances fork",
+        &[
+            "instances fork order-1 --event 7 --as order-1-fork",
+            "instances fork order-1 --execution 1 --event 4 --as order-1-first",
+        ],
+    ),
+    (
         "instances raise",
         &[
             "instances raise order-1 Approved '{\"by\":\"ada\"}'",

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::{Execution, ExecutionKey};
 use cdb_provider::{Fork, Operator};
 use duroxide::providers::{Provider as _, ProviderAdmin as _};
@@ -353,26 +354,61 @@ async fn the_failed_execution_stays_readable_with_who_rewound_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rewind_of_a_tree_continues_after_an_interruption() {
+async fn values_of_rewound_executions_are_undone_each_time() {
     let world = World::default();
     let env = TestEnv::start(world.activities(), world.orchestrations()).await;
-    env.run("i", "Shaped", "child-3")
-        .await
-        .expect_err("it is broken");
+    for (instance, shape) in [("i", "values"), ("j", "again")] {
+        let failed = env.run(instance, "Shaped", shape).await;
+        failed.expect_err("it is broken");
+        let rewound = env.provider.rewind(instance, &operator()).await;
+        rewound.expect("it is rewound");
+        env.end_of(instance).await.expect_err("it is still broken");
+    }
     world.repair();
-    // A child was rewound and has completed when the operator's program ended.
-    let leaf = "i::sub::4::sub::4";
-    let planned = env.provider.plan_rewind("i").await.expect("a plan");
-    assert_eq!(planned.children[0].children[0].instance, leaf);
-    env.provider
-        .rewind("i::sub::4", &operator())
-        .await
-        .expect("it is rewound");
-    env.end_of("i::sub::4").await.expect("it completes");
-    env.provider
-        .rewind("i", &operator())
-        .await
-        .expect("it is rewound");
+    for (instance, shape) in [("i", "values"), ("j", "again")] {
+        let rewound = env.provider.rewind(instance, &operator()).await;
+        rewound.expect("it is rewound");
+        let end = env.end_of(instance).await;
+        assert_eq!(end.as_deref(), Ok(expected(shape)));
+    }
+    env.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rewind_of_a_tree_continues_after_an_interruption() {
+    // The operator's program ends after each of the four commits; with and without a runtime that
+    // finishes the children in the meantime.
+    for (commits, finishes) in [(1, false), (2, true), (3, false), (3, true)] {
+        interrupted_after(commits, finishes).await;
+    }
+}
+
+async fn interrupted_after(commits: u32, finishes: bool) {
+    let world = World::default();
+    let mut env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    let failed = env.run("i", "Shaped", "child-3").await;
+    failed.expect_err("it is broken");
+    world.repair();
+    env.kill_runtimes().await;
+    let Some(emulator) = env.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let refused = Fault::always(Effect::error(400, 0)).on(OperationKind::Batch);
+    emulator.inject(refused.after(commits));
+    let interrupted = env.provider.rewind("i", &operator()).await;
+    interrupted.expect_err("it is interrupted");
+    emulator.clear_faults();
+    env.join(world.activities(), world.orchestrations(), long_locks())
+        .await;
+    let leaf = "i::sub::4::sub::4::sub::4";
+    let alone = env.provider.rewind(leaf, &operator()).await;
+    alone.expect_err("it is rewound with its root");
+    if finishes {
+        assert_eq!(env.end_of(leaf).await.as_deref(), Ok(expected("chain")));
+    }
+    let rewound = env.provider.rewind("i", &operator()).await;
+    rewound.expect("it is rewound");
     assert_eq!(env.end_of("i").await.as_deref(), Ok(expected("child-3")));
     world.check_completed_once();
     env.stop().await;

@@ -20,6 +20,7 @@ mod model;
 mod orchestration;
 mod policy;
 mod queues;
+mod rewind;
 mod schema;
 mod selection;
 mod shop;

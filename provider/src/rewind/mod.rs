@@ -15,6 +15,8 @@ use cdb_model::Timestamp;
 use duroxide::providers::{ExecutionMetadata, ProviderError, WorkItem};
 use duroxide::{Event, EventKind};
 
+use crate::admin::instances;
+use crate::admission;
 use crate::commit;
 use crate::documents::{Instance, OperatorAction, Status};
 use crate::error::{Error, InOperation as _, Result};
@@ -68,7 +70,7 @@ impl CosmosDBProvider {
     /// May be repeated after an interruption. docs/rewind.md says what counts as the failure.
     ///
     /// # Errors
-    /// Fails when the instance has not failed, when a child that it waits for is still running for
+    /// Fails when the instance has not failed or is a sub-orchestration, when a child that it waits for is still running for
     /// the failed execution, or when its history cannot be read. An instance that a runtime holds is
     /// a retryable error.
     ///
@@ -123,8 +125,14 @@ impl CosmosDBProvider {
         parent: Option<u64>,
         by: Option<&Operator>,
     ) -> Result<Rewound> {
-        let instance = crate::admin::instances::existing(self.container(), instance_id).await?;
+        let instance = instances::existing(self.container(), instance_id).await?;
         check_failed(&instance)?;
+        if let (None, Some(above)) = (parent, &instance.parent_instance_id) {
+            return Err(Error::Refused(format!(
+                "`{instance_id}` is a sub-orchestration of `{above}`, which has received its failure; \
+                 rewind `{above}`, which rewinds its failed children"
+            )));
+        }
         let execution = instance.current_execution_id;
         let target = Target {
             instance: instance_id,
@@ -173,8 +181,8 @@ impl CosmosDBProvider {
 
     async fn fork_at(&self, instance_id: &str, at: Fork<'_>, by: &Operator) -> Result<Rewound> {
         let container = self.container();
-        crate::admission::check_instance_id(at.new_instance)?;
-        let instance = crate::admin::instances::existing(container, instance_id).await?;
+        admission::check_instance_id(at.new_instance)?;
+        let instance = instances::existing(container, instance_id).await?;
         let execution = at.execution.unwrap_or(instance.current_execution_id);
         let events = history::read_execution(container, instance_id, execution).await?;
         let target = Target {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use duroxide::{Event, EventKind};
 
-use crate::documents::KeyValue;
+use crate::documents::{ExecutionKey, KeyValue};
 use crate::error::Result;
 use crate::history;
 use crate::provider::CosmosDBProvider;
@@ -34,6 +34,11 @@ pub(super) async fn before(
         *value = None;
     }
     for earlier in 1..execution_id {
+        let key = ExecutionKey::new(instance_id, earlier);
+        let execution = store.container().read(&key).await?;
+        if execution.is_some_and(|execution| execution.rewound.is_some()) {
+            continue; // Its changes were undone.
+        }
         let events = history::read_execution(store.container(), instance_id, earlier).await?;
         if events.is_empty() {
             return Ok(Values::new());

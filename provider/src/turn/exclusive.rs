@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use cdb_coordination::Lockable as _;
 
+use duroxide::providers::WorkItem;
+
 use super::{load, lock, release};
 use crate::error::{Error, Result};
 use crate::instances::Turn;
@@ -27,7 +29,8 @@ impl ExclusiveTurn {
     }
 }
 
-/// Locks an instance, or creates it locked. Its queued messages stay queued. Waits for a runtime
+/// Locks an instance, or creates it locked. Its queued messages stay queued, except cancellations,
+/// which the commit consumes. Waits for a runtime
 /// that drops messages of the ended instance.
 ///
 /// # Errors
@@ -58,7 +61,13 @@ async fn attempt(
     let Some(mut loaded) = load::complete(store, loaded).await? else {
         return Ok(None);
     };
-    loaded.messages.clear();
+    // A cancellation of the ended course must not cancel the new one.
+    loaded.messages.retain(|message| {
+        matches!(
+            message.content.item(),
+            Some(WorkItem::CancelInstance { .. })
+        )
+    });
     let instance = loaded.instance.as_ref();
     if instance.is_some_and(|stored| !stored.document.is_lockable(store.now())) {
         return Ok(None);
@@ -69,10 +78,10 @@ async fn attempt(
         ExclusiveTurn(Turn {
             token,
             instance,
-            messages: Vec::new(),
             lock_time: LOCK_TIME,
             uncounted: None,
             history: loaded.history(),
+            messages: loaded.messages,
             kv: loaded.kv,
             long_poll: false,
             rejected: None,

@@ -4,6 +4,7 @@ mod change;
 mod chosen;
 mod replay;
 mod restart;
+mod rewind;
 mod run;
 mod select;
 
@@ -12,6 +13,7 @@ use clap::{Args, Subcommand};
 use crate::command::instances::change::{Cancel, Delete, Prune, Raise};
 use crate::command::instances::replay::ReplayInstances;
 use crate::command::instances::restart::Restart;
+use crate::command::instances::rewind::{ForkInstance, Rewind};
 use crate::command::instances::run::{Start, Wait, Watch};
 use crate::command::instances::select::List;
 use crate::connection::Connection;
@@ -73,6 +75,11 @@ enum InstancesCommand {
     Cancel(Cancel),
     /// Start the orchestrations of ended instances again, as new instances
     Restart(Restart),
+    /// Continue failed instances from before their failure: failed activities run again, completed
+    /// ones do not
+    Rewind(Rewind),
+    /// Start an instance that continues from an event of another one
+    Fork(ForkInstance),
     /// Raise an external event
     Raise(Raise),
     /// Delete instances with their sub-orchestrations, histories and queued work
@@ -123,6 +130,8 @@ pub(crate) async fn run(
         }
         InstancesCommand::Cancel(cancel) => cancel.run(&orchestrations, console).await,
         InstancesCommand::Restart(restart) => restart.run(&orchestrations, console).await,
+        InstancesCommand::Rewind(rewind) => rewind.run(&orchestrations, console).await,
+        InstancesCommand::Fork(fork) => fork.run(&orchestrations, console).await,
         InstancesCommand::Raise(raise) => raise.run(&orchestrations, console).await,
         InstancesCommand::Delete(delete) => delete.run(&orchestrations, console).await,
         InstancesCommand::Replay(replay) => replay.run(&orchestrations, model, console).await,

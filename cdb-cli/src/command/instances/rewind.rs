@@ -1,0 +1,189 @@
+//! `cdb instances rewind` and `fork`: gives instances a new course from a recorded history.
+
+use std::fmt;
+
+use cdb_provider::documents::Status;
+use cdb_provider::{Fork, Operator, Rewound};
+use clap::Args;
+use serde::Serialize;
+
+use super::chosen::Chosen;
+use crate::confirm::Confirmation;
+use crate::exit::{Exit, Failure};
+use crate::orchestrations::Orchestrations;
+use crate::output::{Console, counted};
+
+#[derive(Debug, Args)]
+pub(super) struct Rewind {
+    /// Name for the record; by default that of the user of this machine
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "USER",
+        hide_env = true,
+        default_value = "unknown"
+    )]
+    by: String,
+    #[command(flatten)]
+    confirmation: Confirmation,
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ForkInstance {
+    /// Id of the instance whose history is continued
+    instance: String,
+    /// Id of the new instance
+    #[arg(long = "as", value_name = "ID")]
+    new_id: String,
+    /// Number of the event whose turn runs again; `instances history` lists them
+    #[arg(long, value_name = "NUMBER")]
+    event: u64,
+    /// Number of the execution; the newest by default
+    #[arg(long, value_name = "NUMBER")]
+    execution: Option<u64>,
+    /// Name for the record; by default that of the user of this machine
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "USER",
+        hide_env = true,
+        default_value = "unknown"
+    )]
+    by: String,
+}
+
+/// The new course of an instance.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Course {
+    instance: String,
+    execution: u64,
+    /// The events that are kept.
+    kept: usize,
+    /// The activities that run.
+    activities: Vec<String>,
+    /// The messages that arrive again.
+    messages: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<Course>,
+}
+
+/// The result of `rewind`.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Done {
+    instances: u64,
+    /// The instances that could not be rewound, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<String>,
+}
+
+impl Rewind {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let chosen = || {
+            let batches = self.chosen.batches(orchestrations)?.roots();
+            Ok::<_, Failure>(batches.only(&[Status::Failed]))
+        };
+        if self.confirmation.is_missing() {
+            let plan = chosen()?.plan("rewind").await?;
+            for row in plan.rows() {
+                let course = orchestrations.provider.plan_rewind(&row.id).await?;
+                console.remark(Course::of(course).to_string().trim_end())?;
+            }
+            return self.confirmation.stop(&plan, console);
+        }
+        let by = Operator {
+            name: self.by.clone(),
+        };
+        let (mut batches, mut done) = (chosen()?, Done::default());
+        while let Some(rows) = batches.next().await? {
+            for row in rows {
+                match orchestrations.provider.rewind(&row.id, &by).await {
+                    Ok(_) => done.instances += 1,
+                    Err(refused) if self.chosen.is_single() => return Err(refused.into()),
+                    // One instance must not stop the others; the next run finds it again.
+                    Err(refused) => done.refused.push(refused.message),
+                }
+            }
+            console.progress(done.to_string())?;
+        }
+        console.answer(&done)?;
+        if done.refused.is_empty() {
+            return Ok(Exit::Ok);
+        }
+        Ok(Exit::Finding)
+    }
+}
+
+impl ForkInstance {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let at = Fork {
+            execution: self.execution,
+            event: self.event,
+            new_instance: &self.new_id,
+        };
+        let by = Operator {
+            name: self.by.clone(),
+        };
+        let forked = orchestrations
+            .provider
+            .fork(&self.instance, at, &by)
+            .await?;
+        console.answer(&Course::of(forked))?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl Course {
+    fn of(course: Rewound) -> Self {
+        Self {
+            instance: course.instance,
+            execution: course.execution,
+            kept: course.kept,
+            activities: course.activities,
+            messages: course.messages,
+            children: course.children.into_iter().map(Self::of).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Course {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "instance `{}`, execution {}: keeps {}",
+            self.instance,
+            self.execution,
+            counted(self.kept as u64, "event")
+        )?;
+        if !self.activities.is_empty() {
+            write!(f, ", runs {}", self.activities.join(", "))?;
+        }
+        if self.messages > 0 {
+            let messages = counted(self.messages as u64, "message");
+            write!(f, ", receives {messages} again")?;
+        }
+        writeln!(f)?;
+        self.children.iter().try_for_each(|child| child.fmt(f))
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rewound {}", counted(self.instances, "instance"))?;
+        for refused in &self.refused {
+            write!(f, "\nnot rewound: {refused}")?;
+        }
+        Ok(())
+    }
+}
