@@ -1,11 +1,11 @@
-//! Derive macros of `cdb-model`. Use them through that crate, which documents them in [its guide].
+//! Derive macros of `cdb-model` and `cdb-provider`. Use them through these crates, which document
+//! them.
 //!
 //! A derive reads attributes (`attr`), builds and checks a model (`model`, `check`) and generates
-//! tokens (`expand`). Only the last stage uses `quote!`. Everything except the two entry points
+//! tokens (`expand`). Only the last stage uses `quote!`. Everything except the entry points
 //! works on `proc_macro2`, so tests need no compiler.
-//!
-//! [its guide]: https://docs.rs/cdb-model
 
+mod attributes;
 mod container;
 mod derived;
 mod diag;
@@ -19,6 +19,7 @@ mod settings;
 
 use proc_macro::TokenStream;
 
+use attributes::AttributesModel;
 use container::ContainerModel;
 use document::DocumentModel;
 
@@ -34,4 +35,11 @@ pub fn derive_document(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Container, attributes(container))]
 pub fn derive_container(input: TokenStream) -> TokenStream {
     derived::derive::<ContainerModel>(input.into()).into()
+}
+
+/// Makes the fields of a struct the search attributes of an orchestration. The trait of the same
+/// name in `cdb-provider` documents it.
+#[proc_macro_derive(SearchAttributes)]
+pub fn derive_search_attributes(input: TokenStream) -> TokenStream {
+    derived::derive::<AttributesModel>(input.into()).into()
 }

@@ -2,7 +2,8 @@
 //!
 //! Everything that needs no value of the document (policy, checks between types, `explain`,
 //! criteria) uses this data, so there is little generic code. Paths are JSON pointers without array
-//! indexes (`/address/city`); the segment `[]` means every element of an array (`/tags/[]`).
+//! indexes (`/address/city`); the segment `[]` means every element of an array (`/tags/[]`), and `*`
+//! at the end every path inside a field (`/labels/*`).
 
 /// A document type as constant data.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ pub enum IdSegment {
 pub struct FieldShape {
     /// The Rust name, `address.city` for a nested path.
     pub name: &'static str,
-    /// The stored path, `/address/city`; arrays end in `/[]`.
+    /// The stored path, `/address/city`; arrays end in `/[]`, `index(*)` in `/*`.
     pub path: &'static str,
     /// How the indexing policy treats the path.
     pub indexing: FieldIndexing,

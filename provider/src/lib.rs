@@ -35,9 +35,13 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[doc(hidden)]
+#[path = "codegen_support.rs"]
+pub mod __private;
 mod activities;
 mod admin;
 mod admission;
+mod attributes;
 mod commit;
 mod config;
 mod contract;
@@ -81,9 +85,11 @@ pub use cdb_coordination as coordination;
 pub use cdb_model as model;
 
 pub use admin::purge::Purge;
+pub use attributes::{Attribute, AttributesError, InstanceSearch, SearchAttributes};
 pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
+pub use cdb_derive::SearchAttributes;
 pub use config::CosmosDBProviderConfig;
 pub use effects::{ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages};
 pub use provider::CosmosDBProvider;

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, OnDifference};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
-use cdb_model::Extends;
+use cdb_model::{Extends, Filter};
 use duroxide::Event;
 use duroxide::providers::ProviderError;
 
 use crate::admin::purge::Purge;
+use crate::attributes::InstanceSearch;
 use crate::config::CosmosDBProviderConfig;
-use crate::documents::{Durable, Member};
+use crate::documents::{Durable, Instance, Member};
 use crate::error::{InOperation, Result as Internal};
 use crate::outbox;
 use crate::owner::Owner;
@@ -286,6 +287,15 @@ impl CosmosDBProvider {
         let container = self.services.container().clone();
         let before = container.now() - keep;
         Purge::new(container, before)
+    }
+
+    /// Searches instances by [search attributes](crate::SearchAttributes) and the other indexed
+    /// properties of [`Instance`], such as [`Instance::STATUS`].
+    ///
+    /// In a container whose policy lacks `/attributes/*`, a filter scans all instances, and a sort
+    /// by an attribute is refused; `cdb policy apply` adds the path.
+    pub fn instances_where(&self, filter: Filter<Instance>) -> InstanceSearch<'_> {
+        InstanceSearch::new(self.container(), filter)
     }
 
     /// Deletes the container with everything in it. For tests.

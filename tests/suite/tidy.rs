@@ -15,6 +15,7 @@ const LONG_FILES: [(&str, &str); 2] = [
 const PUBLIC_MODULES: [(&str, &str); 5] = [
     ("cdb-model/src/lib.rs", "pub mod limits;"),
     ("cdb-model/src/lib.rs", "pub mod __private;"),
+    ("provider/src/lib.rs", "pub mod __private;"),
     ("provider/src/lib.rs", "pub mod documents;"),
     // Parts of their own, with a page of documentation each.
     ("provider/src/lib.rs", "pub mod payload;"),

@@ -94,8 +94,8 @@ pub(super) struct NestedModel {
     pub(super) ty: Type,
     pub(super) constant: Ident,
     pub(super) span: Span,
-    /// Whether the path passes through an array, so that it has no single value to filter by.
-    pub(super) through_array: bool,
+    /// Whether the path has no single value to filter by: it passes through an array, or is `*`.
+    pub(super) is_multiple: bool,
 }
 
 impl DocumentModel {
@@ -244,7 +244,7 @@ fn nested_model(field: &str, stored: &str, path: &NestedPath) -> NestedModel {
         ty: path.ty.clone(),
         constant: nested_constant(field, &path.parts, path.span),
         span: path.span,
-        through_array: path.parts.iter().any(|part| part == "[]"),
+        is_multiple: path.parts.iter().any(|part| part == "[]" || part == "*"),
     }
 }
 
@@ -257,7 +257,7 @@ fn lease_expiry(field: &str, stored: &str, span: Span) -> NestedModel {
         ty: syn::parse_quote!(__model::Timestamp),
         constant: nested_constant(field, &until, span),
         span,
-        through_array: false,
+        is_multiple: false,
     }
 }
 
@@ -265,6 +265,7 @@ fn nested_constant(field: &str, parts: &[String], span: Span) -> Ident {
     let mut name = field.to_uppercase();
     for part in parts.iter().filter(|part| *part != "[]") {
         name.push('_');
+        let part = if part == "*" { "all" } else { part };
         for (at, c) in part.char_indices() {
             if at > 0 && c.is_uppercase() {
                 name.push('_');

@@ -64,7 +64,7 @@ impl FromMeta for PartitionKeySetting {
     }
 }
 
-/// `index`, or `index(city: String, lines[].sku: String)`.
+/// `index`, `index(city: String, lines[].sku: String)`, or `index(*)` for all paths inside the field.
 #[derive(Clone, Debug)]
 pub(super) struct IndexSetting {
     pub(super) nested: Vec<NestedPath>,
@@ -89,10 +89,10 @@ impl FromMeta for IndexSetting {
     }
 }
 
-/// `lines[].sku: String`.
+/// `lines[].sku: String`, or `*`.
 #[derive(Clone, Debug)]
 pub(super) struct NestedPath {
-    /// Names and `[]`, in order.
+    /// Names and `[]`, in order; `*` alone.
     pub(super) parts: Vec<String>,
     pub(super) ty: Type,
     pub(super) span: Span,
@@ -101,6 +101,13 @@ pub(super) struct NestedPath {
 impl Parse for NestedPath {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let span = input.span();
+        if input.parse::<Option<Token![*]>>()?.is_some() {
+            return Ok(Self {
+                parts: vec!["*".to_owned()],
+                ty: syn::parse_quote!(()),
+                span,
+            });
+        }
         let mut parts = Vec::new();
         loop {
             if input.peek(syn::token::Bracket) {

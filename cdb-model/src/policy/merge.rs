@@ -24,7 +24,10 @@ impl IndexingPolicy {
         for field in documents.iter().flat_map(|shape| shape.fields) {
             match field.indexing {
                 FieldIndexing::Indexed => {
-                    included.insert(format!("{}/?", policy_path(field.path)));
+                    included.insert(match field.path.strip_suffix("/*") {
+                        Some(subtree) => format!("{}/*", policy_path(subtree)),
+                        None => format!("{}/?", policy_path(field.path)),
+                    });
                 }
                 FieldIndexing::Excluded => {
                     excluded.insert(format!("{}/*", policy_path(field.path)));

@@ -26,7 +26,8 @@ use crate::shape::{CompositeTarget, Direction, FieldIndexing, FieldShape};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Criterion {
-    /// The Rust name or stored name of the field; `address.city` for a nested path.
+    /// The Rust name or stored name of the field; `address.city` for a nested path. Any path inside
+    /// a field with `index(*)`.
     pub field: String,
     /// The comparison.
     #[serde(default)]
@@ -114,7 +115,8 @@ impl<D: Document> Filter<D> {
     /// When a field is unknown or not indexed, or a value does not match its operator.
     pub fn from_criteria(criteria: &[Criterion]) -> Result<Self, CriteriaError> {
         criteria.iter().try_fold(Self::all(), |filter, criterion| {
-            let predicate = predicate(criterion, indexed_field::<D>(&criterion.field)?)?;
+            let path = indexed_path::<D>(&criterion.field)?;
+            let predicate = predicate(criterion, path)?;
             Ok(filter.and(Self::from_predicate(predicate)))
         })
     }
@@ -134,9 +136,28 @@ impl<D: Document> Order<D> {
     }
 }
 
+/// Returns the stored path of an indexed field, or of a path inside a field with `index(*)`.
+fn indexed_path<D: Document>(name: &str) -> Result<String, CriteriaError> {
+    let stored = stored_path(name);
+    let mut fields = D::SHAPE.fields.iter();
+    let is_inside = fields.any(|field| {
+        let subtree = field.path.strip_suffix('*');
+        subtree.is_some_and(|subtree| stored.len() > subtree.len() && stored.starts_with(subtree))
+    });
+    if is_inside {
+        return Ok(stored);
+    }
+    let field = indexed_field::<D>(name)?;
+    Ok(field.path.trim_end_matches("/[]").to_owned())
+}
+
+fn stored_path(name: &str) -> String {
+    format!("/{}", name.replace('.', "/"))
+}
+
 fn indexed_field<D: Document>(name: &str) -> Result<&'static FieldShape, CriteriaError> {
     let shape = D::SHAPE;
-    let stored = format!("/{}", name.replace('.', "/"));
+    let stored = stored_path(name);
     let named =
         |field: &&FieldShape| field.name == name || field.path.trim_end_matches("/[]") == stored;
     let Some(field) = shape.fields.iter().find(named) else {
@@ -146,7 +167,7 @@ fn indexed_field<D: Document>(name: &str) -> Result<&'static FieldShape, Criteri
             indexed: indexed_names(shape.fields),
         });
     };
-    if field.indexing != FieldIndexing::Indexed {
+    if field.indexing != FieldIndexing::Indexed || field.path.ends_with("/*") {
         return Err(CriteriaError::NotIndexed {
             document: shape.name,
             field: name.to_owned(),
@@ -155,13 +176,12 @@ fn indexed_field<D: Document>(name: &str) -> Result<&'static FieldShape, Criteri
     Ok(field)
 }
 
-fn predicate(criterion: &Criterion, field: &FieldShape) -> Result<Predicate, CriteriaError> {
+fn predicate(criterion: &Criterion, path: String) -> Result<Predicate, CriteriaError> {
     let wrong = |expected| CriteriaError::Value {
         field: criterion.field.clone(),
         value: criterion.value.to_string(),
         expected,
     };
-    let path = field.path.trim_end_matches("/[]").to_owned();
     let value = criterion.value.clone();
     let scalar = !value.is_array() && !value.is_object();
     let comparison = match criterion.operator {

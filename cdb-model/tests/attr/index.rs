@@ -1,8 +1,11 @@
 //! `index` and `unindexed`: the paths of the policy.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_model::{Document, FieldIndexing, Filter};
+use cdb_model::{
+    Container, CriteriaError, Criterion, Direction, Document, FieldIndexing, Filter, Operator,
+    Order as Sort, Query, SortCriterion,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize)]
@@ -87,4 +90,48 @@ fn a_field_that_serde_skips_has_no_path() {
             .iter()
             .all(|field| field.name != "cached")
     );
+}
+
+#[derive(Document, Serialize, Deserialize, Debug)]
+#[document(type = "ticket", id = "ticket")]
+struct Ticket {
+    #[document(partition_key)]
+    customer: String,
+    #[document(index(*))]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Tickets {
+    Ticket(Ticket),
+}
+
+#[test]
+fn an_indexed_subtree_is_one_path_of_the_policy_and_serves_every_path_inside() {
+    let policy = Tickets::definition().indexing_policy;
+    let included = policy.included_paths.iter().map(|entry| &*entry.path);
+    assert_eq!(included.collect::<Vec<_>>(), ["/labels/*"]);
+    let criterion = |field: &str| Criterion {
+        field: field.to_owned(),
+        operator: Operator::Eq,
+        value: "high".into(),
+    };
+    let filter = Filter::<Ticket>::from_criteria(&[criterion("labels.priority")]);
+    let query = Query::across_partitions().filter(filter.expect("every path inside is indexed"));
+    let explained = query.explain(&policy, Tickets::DISCRIMINATOR);
+    assert_eq!(explained.range_indexes, ["/labels/priority"]);
+    assert_eq!(
+        explained.condition,
+        r#"(c["type"] = "ticket" AND c["labels"]["priority"] = "high")"#
+    );
+    for field in ["labels", "labels.", "labelsX"] {
+        Filter::<Ticket>::from_criteria(&[criterion(field)]).expect_err(field);
+    }
+    let sort = SortCriterion {
+        field: "labels.*".to_owned(),
+        direction: Direction::Ascending,
+    };
+    let refused = Sort::<Ticket>::from_criterion(&sort).expect_err("no single path");
+    assert!(matches!(refused, CriteriaError::NotIndexed { .. }));
 }

@@ -13,7 +13,7 @@ use crate::{history, spill};
 const PARENTS: usize = 100;
 
 /// Matches the instances that callers may see: those whose first turn is committed.
-fn visible() -> Filter<Instance> {
+pub(crate) fn visible() -> Filter<Instance> {
     Instance::STATUS.ne(Status::Pending)
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{OperatorAction, Text};
 
@@ -114,6 +115,11 @@ pub struct Instance {
     #[document(index)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
+    /// The [search attributes](crate::SearchAttributes), by name. Every commit copies them from the
+    /// key-value store.
+    #[document(index(*))]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, Value>,
 }
 
 impl Instance {

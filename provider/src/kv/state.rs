@@ -56,6 +56,17 @@ impl KvState {
         self.store.iter().map(entry).collect()
     }
 
+    /// Returns the value of a key that clients see.
+    pub(super) fn visible_value(&self, key: &str) -> Option<&str> {
+        let mut changed = self.delta.iter();
+        if let Some(change) = changed.find(|stored| stored.document.key == key) {
+            return change.document.value.as_deref();
+        }
+        let mut stored = self.store.iter().map(|stored| &stored.document);
+        let value = stored.find(|stored| stored.key == key)?;
+        Some(&value.value)
+    }
+
     /// Returns the values that clients see: the store with the running execution's changes.
     pub(crate) fn visible(&self) -> HashMap<String, String> {
         let mut values: HashMap<String, String> = self

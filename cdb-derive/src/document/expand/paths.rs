@@ -53,7 +53,7 @@ fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
     let nested = field
         .nested
         .iter()
-        .filter(|path| !path.through_array)
+        .filter(|path| !path.is_multiple)
         .map(|path| {
             let (constant, ty, pointer) = (&path.constant, &path.ty, &path.path);
             let doc = stub_docs::nested_path(model, field, pointer);

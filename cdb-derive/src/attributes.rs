@@ -1,0 +1,202 @@
+//! `#[derive(SearchAttributes)]`: a struct whose fields are the search attributes of an
+//! orchestration.
+
+use darling::error::Accumulator;
+use proc_macro_crate::{FoundCrate, crate_name};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Fields, Type, Visibility};
+
+use crate::derived::Derived;
+use crate::diag::{Mistakes, mistake};
+use crate::respan::located_at;
+
+/// The limit of the provider, which a derive cannot use.
+const MAX_ATTRIBUTES: usize = 16;
+
+/// A struct of attributes.
+#[derive(Debug)]
+pub(crate) struct AttributesModel {
+    ident: Ident,
+    fields: Vec<AttributeField>,
+}
+
+#[derive(Debug)]
+struct AttributeField {
+    ident: Ident,
+    vis: Visibility,
+    ty: Type,
+}
+
+impl Derived for AttributesModel {
+    fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<Self> {
+        let name = &input.ident;
+        let Data::Struct(syn::DataStruct {
+            fields: Fields::Named(fields),
+            ..
+        }) = &input.data
+        else {
+            let text = "`SearchAttributes` needs a struct with named fields";
+            errors.push(mistake(name.span(), text));
+            return None;
+        };
+        if let Some(parameter) = input.generics.params.first() {
+            let text = format!("`{name}` is generic; write one struct per orchestration");
+            errors.push(mistake(parameter.span(), text));
+        }
+        let fields = fields.named.iter().filter_map(|field| {
+            Some(AttributeField {
+                ident: field.ident.clone()?,
+                vis: field.vis.clone(),
+                ty: field.ty.clone(),
+            })
+        });
+        let fields: Vec<_> = fields.collect();
+        if let Some(extra) = fields.get(MAX_ATTRIBUTES) {
+            errors.unless(false, extra.ident.span(), || {
+                let count = fields.len();
+                format!("`{name}` has {count} attributes; an orchestration has at most {MAX_ATTRIBUTES}, because each is indexed with every write of the instance")
+            });
+        }
+        Some(Self {
+            ident: name.clone(),
+            fields,
+        })
+    }
+
+    fn expand(&self) -> TokenStream {
+        let (name, provider) = (&self.ident, provider());
+        let constants = self.fields.iter().map(AttributeField::constant);
+        let codecs = self.fields.iter().map(AttributeField::codec);
+        let writes = self.fields.iter().map(|field| {
+            let (ident, stored, codec) = (&field.ident, field.name(), field.codec_name());
+            quote!((#stored, (#codec.write)(&self.#ident)))
+        });
+        let reads = self.fields.iter().map(|field| {
+            let (ident, stored, codec) = (&field.ident, field.name(), field.codec_name());
+            quote!(#ident: __provider::read(#codec, values, #stored)?)
+        });
+        quote! {
+            const _: () = {
+                use #provider::__private as __provider;
+
+                #(#codecs)*
+
+                #[automatically_derived]
+                #[allow(dead_code, reason = "not every attribute is used")]
+                impl #name {
+                    #(#constants)*
+                }
+
+                #[automatically_derived]
+                impl __provider::SearchAttributes for #name {
+                    fn to_values(&self) -> __provider::Values {
+                        __provider::vec![#(#writes),*]
+                    }
+
+                    fn from_values(
+                        values: &__provider::Attributes,
+                    ) -> __provider::Result<Self, __provider::AttributesError> {
+                        __provider::Result::Ok(Self { #(#reads),* })
+                    }
+                }
+            };
+        }
+    }
+
+    fn stubs(self) -> TokenStream {
+        self.expand()
+    }
+}
+
+impl AttributeField {
+    /// Returns the name of the stored attribute.
+    fn name(&self) -> String {
+        self.ident.unraw().to_string()
+    }
+
+    fn codec_name(&self) -> Ident {
+        format_ident!("__CODEC_{}", self.name().to_uppercase())
+    }
+
+    /// Returns the path of the attribute in the instance document.
+    fn constant(&self) -> TokenStream {
+        let (vis, ty, name) = (&self.vis, &self.ty, self.name());
+        let constant = format_ident!("{}", name.to_uppercase(), span = self.ident.span());
+        let doc = format!("The search attribute `{name}`, for filters and sorts of instances.");
+        let pointer = format!("/attributes/{name}");
+        quote! {
+            #[doc = #doc]
+            #vis const #constant: __provider::Path<
+                __provider::Instance,
+                #ty,
+                __provider::Indexed,
+                __provider::Fixed,
+            > = __provider::Path::new(#pointer);
+        }
+    }
+
+    /// Returns the conversions of the type, at the type: a wrong one is one error there.
+    fn codec(&self) -> TokenStream {
+        let (name, ty) = (self.codec_name(), &self.ty);
+        let codec = quote!(const #name: __provider::Codec<#ty> = __provider::codec::<#ty>(););
+        located_at(ty.span(), codec)
+    }
+}
+
+/// Returns the path of `cdb_provider` in the crate that uses the derive.
+fn provider() -> TokenStream {
+    let name = match crate_name("cdb-provider") {
+        Ok(FoundCrate::Name(name)) => name,
+        // Tests and examples of the crate cannot use `crate`.
+        Ok(FoundCrate::Itself) | Err(_) => "cdb_provider".to_owned(),
+    };
+    let name = Ident::new(&name, Span::call_site());
+    quote!(::#name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::derived::mistakes;
+
+    #[test]
+    fn mistakes_are_reported() {
+        let fields = (0..17).map(|n| format_ident!("field_{n}"));
+        for (input, expected) in [
+            (
+                quote!(
+                    struct Search {
+                        customer: String,
+                        r#type: Option<bool>,
+                    }
+                ),
+                "",
+            ),
+            (
+                quote!(
+                    enum Search {
+                        Customer,
+                    }
+                ),
+                "`SearchAttributes` needs a struct with named fields\n",
+            ),
+            (
+                quote!(
+                    struct Search<T> {
+                        customer: T,
+                    }
+                ),
+                "`Search` is generic; write one struct per orchestration\n",
+            ),
+            (
+                quote!(struct Search { #(#fields: bool),* }),
+                "`Search` has 17 attributes; an orchestration has at most 16, because each is indexed with every write of the instance\n",
+            ),
+        ] {
+            assert_eq!(mistakes::<AttributesModel>(input), expected);
+        }
+    }
+}
