@@ -36,6 +36,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
+mod attribute_filter;
 mod causes;
 mod cli;
 mod color;

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::Sample;
 use super::state::Dashboard;
+use crate::attribute_filter;
 use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
 use crate::dead_letters::PageStart;
 use crate::exit::{Exit, Failure};
@@ -76,6 +77,8 @@ pub(super) struct Filters {
     version: Option<String>,
     custom_status: Option<String>,
     text: Option<String>,
+    #[serde(rename = "where")]
+    attributes: Option<String>,
     after: Option<Timestamp>,
     before: Option<Timestamp>,
     #[serde(default)]
@@ -87,15 +90,17 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    fn filter(&self) -> instances::ListFilter {
+    fn filter(&self) -> Result<instances::ListFilter, Failure> {
         let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        instances::ListFilter {
+        let attributes = self.attributes.as_deref().unwrap_or_default();
+        Ok(instances::ListFilter {
             statuses: text(&self.status).map(Status::from).into_iter().collect(),
             parent: text(&self.parent),
             roots: self.roots,
             created_after: self.after,
             created_before: self.before,
             ended_before: None,
+            attributes: attribute_filter::parse_list(attributes).map_err(Failure::usage)?,
             oldest_first: self.oldest_first,
             unindexed: instances::UnindexedFilter {
                 orchestration: text(&self.orchestration),
@@ -103,7 +108,7 @@ impl Filters {
                 custom_status: text(&self.custom_status),
                 text: text(&self.text),
             },
-        }
+        })
     }
 }
 
@@ -124,7 +129,7 @@ pub(super) async fn instances(
 ) -> Answer<InstanceList> {
     let rows = filters.limit.unwrap_or(50).clamp(1, MAX_ROWS);
     let container = &dashboard.orchestrations.container;
-    let page = instances::list(container, &filters.filter(), rows, filters.from).await?;
+    let page = instances::list(container, &filters.filter()?, rows, filters.from).await?;
     Ok(Json(InstanceList {
         children: tree::count_children(container, &page.instances).await?,
         examined: page.examined,

@@ -342,6 +342,9 @@ impl Detail {
                 short(&session.owner, 60)
             )?;
         }
+        for (name, value) in &self.row.attributes {
+            writeln!(f, "attribute: {} = {value}", short(name, 60))?;
+        }
         for value in &self.values {
             writeln!(
                 f,

@@ -1,11 +1,13 @@
 //! Pages of instances, by the time of their creation.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cdb_client::{ContainerClient, Continuation};
-use cdb_model::{Filter, Query, Timestamp};
+use cdb_model::{Criterion, Filter, Query, Timestamp};
 use cdb_provider::documents::{Durable, Instance, Status};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::output::{short, table};
@@ -26,6 +28,8 @@ pub(crate) struct ListFilter {
     pub created_after: Option<Timestamp>,
     pub created_before: Option<Timestamp>,
     pub ended_before: Option<Timestamp>,
+    /// The conditions on search attributes.
+    pub attributes: Vec<Criterion>,
     /// Whether the oldest instance is listed first.
     pub oldest_first: bool,
     pub unindexed: UnindexedFilter,
@@ -62,6 +66,9 @@ pub(crate) struct Row {
     pub updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
+    /// The search attributes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, Value>,
 }
 
 /// A page of instances, and the start of the next page.
@@ -92,12 +99,13 @@ impl Row {
             created_at: instance.created_at,
             updated_at: instance.updated_at,
             completed_at: instance.completed_at,
+            attributes: instance.attributes,
         }
     }
 }
 
 impl ListFilter {
-    fn filter(&self) -> Filter<Instance> {
+    fn filter(&self) -> Result<Filter<Instance>, Failure> {
         // A pending instance is a lock without an orchestration, before the first commit.
         let mut filter = match &*self.statuses {
             [] => Instance::STATUS.ne(Status::Pending),
@@ -121,7 +129,8 @@ impl ListFilter {
                 & (Instance::PARENT_INSTANCE_ID.is_null()
                     | !Instance::PARENT_INSTANCE_ID.is_defined());
         }
-        filter
+        let attributes = Filter::from_criteria(&self.attributes);
+        Ok(filter & attributes.map_err(|error| Failure::usage(error.to_string()))?)
     }
 }
 
@@ -158,7 +167,7 @@ pub(crate) async fn list(
         Instance::BY_CREATED.reversed()
     };
     let query = Query::<Instance>::across_partitions()
-        .filter(filter.filter())
+        .filter(filter.filter()?)
         .order_by(order);
     let (mut instances, mut examined, mut from) = (Vec::new(), 0, from);
     loop {

@@ -100,8 +100,17 @@ fn history() -> [Vec<Event>; 2] {
 /// Stores the documents of the fixture.
 pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
     let container = opened(account).await;
-    let order =
-        |number: u64, status| instance(&format!("order-{number}"), "Order", status, number * 30);
+    let order = |number: u64, status| Instance {
+        attributes: [
+            (
+                "customer".to_owned(),
+                if number == 1 { "ada" } else { "bob" }.into(),
+            ),
+            ("total".to_owned(), (330 * number).into()),
+        ]
+        .into(),
+        ..instance(&format!("order-{number}"), "Order", status, number * 30)
+    };
     let running = Instance {
         current_execution_id: 2,
         custom_status: Some("charged".to_owned()),

@@ -54,6 +54,17 @@ async fn filters_narrow_the_list() {
         (&["--match", "Ship"], &["order-2::sub::4"]),
         (&["--match", "order-3"], &["order-3"]),
         (&["--newer-than", "1s"], &[]),
+        (&["--where", "customer=ada"], &["order-1"]),
+        (
+            &["--where", "customer=bob", "--where", "total<990"],
+            &["order-2"],
+        ),
+        (
+            &["--where", "total>=660", "--status", "failed"],
+            &["order-3"],
+        ),
+        // A quoted number is a string.
+        (&["--where", "total=\"330\""], &[]),
         (&["--older-than", "1s", "--status", "failed"], &["order-3"]),
     ] {
         let run = account

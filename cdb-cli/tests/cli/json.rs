@@ -47,8 +47,10 @@ fn collect(value: &Value, path: &str, into: &mut Members) {
         Value::Object(object) => {
             let names = into.entry(path.to_owned()).or_default();
             names.extend(object.keys().cloned());
-            // duroxide defines the data of an event, which differ by its kind.
-            for (name, value) in object.iter().filter(|(name, _)| *name != "data") {
+            // duroxide defines the data of an event, which differ by its kind; programs define the
+            // search attributes.
+            let own = |name: &str| !matches!(name, "data" | "attributes");
+            for (name, value) in object.iter().filter(|(name, _)| own(name)) {
                 let inner = format!("{path}.{name}");
                 collect(value, inner.trim_start_matches('.'), into);
             }

@@ -43,6 +43,19 @@ async fn filters_select_the_instances_that_a_command_changes() {
         .await;
     assert!(planned.out.contains("order-2::sub::4"), "{planned:?}");
 
+    let of_bob = [
+        "instances",
+        "delete",
+        "--where",
+        "customer=bob",
+        "--dry-run",
+    ];
+    let planned = account.cdb(&of_bob).await;
+    assert!(
+        planned.out.contains("would delete 1 instance\n"),
+        "{planned:?}"
+    );
+
     let failed = ["instances", "delete", "--status", "failed", "--yes"];
     let deleted = account.cdb(&failed).await;
     assert!(

@@ -196,7 +196,7 @@ mod tests {
             .to_vec();
         assert_eq!(
             to_text(values).unwrap_err().to_string(),
-            "the search attributes have 4145 bytes as JSON; shorten them to 4096 bytes"
+            "the search attributes have 4153 bytes as JSON; shorten them to 4096 bytes"
         );
     }
 

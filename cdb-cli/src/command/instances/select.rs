@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use cdb_client::Continuation;
-use cdb_model::Timestamp;
+use cdb_model::{Criterion, Timestamp};
 use cdb_provider::documents::Status;
 use clap::{Args, ValueEnum};
 
+use crate::attribute_filter;
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
@@ -43,6 +44,11 @@ pub(super) struct Filters {
     /// Only instances that ended longer ago than this
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     ended_before: Option<Duration>,
+    /// Only instances with this search attribute; can be repeated. The operators are = != < <= > >=.
+    /// A number, true or false is compared as such: total>100; quote a string that looks like one:
+    /// 'code="100"'
+    #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute_filter::parse)]
+    attributes: Vec<Criterion>,
     /// Only instances of this orchestration. No index serves this filter, nor the next two: the
     /// command reads all instances that pass the other filters
     #[arg(long, value_name = "NAME")]
@@ -82,6 +88,7 @@ impl Filters {
             && self.older_than.is_none()
             && self.newer_than.is_none()
             && self.ended_before.is_none()
+            && self.attributes.is_empty()
             && self.orchestration.is_none()
             && self.orchestration_version.is_none()
             && self.text.is_none()
@@ -95,6 +102,7 @@ impl Filters {
             created_before: self.older_than.map(|age| now - age),
             created_after: self.newer_than.map(|age| now - age),
             ended_before: self.ended_before.map(|age| now - age),
+            attributes: self.attributes.clone(),
             unindexed: UnindexedFilter {
                 orchestration: self.orchestration.clone(),
                 version: self.orchestration_version.clone(),

@@ -60,6 +60,7 @@ function facts(detail) {
     fact(detail.completedAt ? "Completed" : "Runs for", detail.completedAt ? [time(detail.completedAt), `, after ${span(lasted)}`] : span(lasted)),
     detail.lockedUntil && fact("Lock", `for ${span(detail.lockedUntil - detail.now)}`),
     fact("Slot", String(detail.slot)),
+    detail.attributes && fact("Attributes", Object.entries(detail.attributes).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", ")),
     detail.input && fact("Input", content(detail.input)),
     detail.output && fact(detail.status === "Failed" ? "Error" : "Output", content(detail.output)));
 }

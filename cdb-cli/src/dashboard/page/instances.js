@@ -5,8 +5,8 @@ import { count, h, label, span, state, table, time, to } from "./dom.js";
 import { selection } from "./selection.js";
 
 const STATES = ["", "Running", "Completed", "Failed"];
-const FILTERS = ["status", "text", "orchestration", "version", "customStatus", "parent", "after", "before", "oldestFirst", "children"];
-const RARE = FILTERS.slice(2, 8);
+const FILTERS = ["status", "text", "where", "orchestration", "version", "customStatus", "parent", "after", "before", "oldestFirst", "children"];
+const RARE = FILTERS.slice(3, 9);
 const UNINDEXED = ["text", "orchestration", "version", "customStatus"];
 const COLUMNS = [
   ["Instance", (row) => row.id], ["Orchestration", (row) => row.orchestration], ["State", (row) => row.status],
@@ -18,7 +18,7 @@ export async function list(turn, parameters, about) {
   const from = parameters.get("from");
   const started = performance.now();
   // A search is for all instances, and so is a list of the children of an instance.
-  const roots = !filters.children && !filters.parent && !filters.text;
+  const roots = !filters.children && !filters.parent && !filters.text && !filters.where;
   const page = await ask("instances", { ...filters, children: "", roots, from });
   const bulk = about.actions && selection(turn, "instance", actions);
   turn.put(h("h2", {}, "Instances"), form(filters), bulk && bulk.bar, page.instances.length ? rows(page, filters, roots, bulk, turn) : nothing(page, filters, from),
@@ -60,6 +60,7 @@ function form(filters) {
   return h("form", { onsubmit: submit },
     h("label", {}, "State", h("select", { name: "status", onchange: now }, STATES.map((name) => option(name, name || "any", filters.status)))),
     input("text", "Id or orchestration contains", { type: "search" }),
+    input("where", "Attributes", { placeholder: "customer=ada total>100", title: "Conditions on search attributes, separated by spaces: = != < <= > >=; a string with spaces in quotation marks" }),
     h("label", {}, "Order", h("select", { name: "oldestFirst", onchange: now }, option("", "newest first", filters.oldestFirst), option("true", "oldest first", filters.oldestFirst))),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "children", value: "1", checked: filters.children === "1", onchange: now }), "Sub-orchestrations too"),
     h("button", {}, "Search"),

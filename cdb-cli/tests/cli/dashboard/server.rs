@@ -78,6 +78,7 @@ async fn instances_are_filtered_ordered_and_listed_with_the_number_of_their_chil
         ("parent=order-2", vec!["order-2::sub::4"]),
         ("orchestration=Ship&version=1.0.0", vec!["order-2::sub::4"]),
         ("customStatus=charge", vec!["order-2"]),
+        ("where=customer%3Dbob%20total%3C990", vec!["order-2"]),
         ("version=2", vec![]),
         (&between, vec!["order-2::sub::4", "order-2"]),
     ] {
@@ -89,6 +90,8 @@ async fn instances_are_filtered_ordered_and_listed_with_the_number_of_their_chil
     let list = json(&serving, "api/instances?roots=true&customStatus=charge").await;
     assert_eq!(list["children"], serde_json::json!({ "order-2": 1 }));
     assert_eq!(list["examined"], 3);
+    let refused = get(&serving, "api/instances?where=customer").await;
+    assert_eq!(refused.status(), 400);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
