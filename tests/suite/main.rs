@@ -3,6 +3,7 @@
 mod harness;
 
 mod ambiguity;
+mod attributes;
 mod bad_input;
 mod book;
 mod circles;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::OperationKind;
-use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::InstanceKey;
+use cdb_provider::{CosmosDBProvider, SearchAttributes};
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
 use duroxide::runtime::Runtime;
@@ -205,9 +205,15 @@ async fn an_idle_runtime_slows_down_to_one_request_a_second() {
 /// How many times each workload runs, one after the other.
 const RUNS: u64 = 5;
 
+#[derive(SearchAttributes)]
+struct Left {
+    left: u32,
+}
+
 /// Orchestrations that report their end: status queries of a client would be counted.
 fn workloads(done: mpsc::UnboundedSender<()>) -> OrchestrationRegistry {
-    let (chained, fanned, gathered, repeated) = (done.clone(), done.clone(), done.clone(), done);
+    let (chained, fanned, gathered, repeated) =
+        (done.clone(), done.clone(), done.clone(), done.clone());
     OrchestrationRegistry::builder()
         .register("Chain", move |ctx: OrchestrationContext, count: String| {
             let done = chained.clone();
@@ -235,6 +241,19 @@ fn workloads(done: mpsc::UnboundedSender<()>) -> OrchestrationRegistry {
                 finish(&done)
             }
         })
+        .register(
+            "Searched",
+            move |ctx: OrchestrationContext, count: String| {
+                let done = done.clone();
+                async move {
+                    for left in (0..number(&count)?).rev() {
+                        Left { left }.set(&ctx)?;
+                        ctx.schedule_activity("Echo", "").await?;
+                    }
+                    finish(&done)
+                }
+            },
+        )
         .register("Child", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_activity("Echo", "").await
         })
@@ -302,6 +321,12 @@ async fn hello_world_stays_within_its_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_chain_of_activities_stays_within_its_requests() {
     costs_at_most(44, "Chain", "20").await;
+}
+
+/// The same chain, with attributes that each turn sets.
+#[tokio::test(start_paused = true)]
+async fn search_attributes_add_no_request() {
+    costs_at_most(44, "Searched", "20").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,9 +58,9 @@ impl Run<'_> {
         for policy in self.container.serving_policies().chain(&self.former) {
             plan::sort_is_indexed(select, policy)?;
         }
-        let policy = self.container.indexed_policy();
+        let policy = self.container.planned_policy();
         let parameters = self.context.parameters();
-        let mut pieces = plan::pieces(select, parameters, policy, self.scope.is_one_key());
+        let mut pieces = plan::pieces(select, parameters, &policy, self.scope.is_one_key());
         let wanted = if plan::has_one_row(select) {
             usize::MAX
         } else if plan::streams(select) {

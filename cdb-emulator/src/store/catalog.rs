@@ -7,7 +7,7 @@ use super::container::Container;
 use super::named::NamedResource;
 use super::offers::{self, Offer};
 use super::version::new_etag;
-use super::{history, indexes, named, ranges, rid, transformation};
+use super::{history, indexes, named, ranges, rid, subtree, transformation};
 use crate::epk::Version;
 use crate::error::ServiceError;
 
@@ -30,6 +30,7 @@ pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
          INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);",
     )?;
     transformation::create_table(connection)?;
+    subtree::create_table(connection)?;
     history::create_table(connection)?;
     named::create_table(connection)?;
     offers::create_table(connection)
@@ -172,6 +173,10 @@ impl Container {
         self.forget(connection)?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
+        connection.execute(
+            "DELETE FROM subtree_index WHERE container = ?",
+            [self.number],
+        )?;
         Offer::delete_of(connection, &self.self_link())
     }
 }

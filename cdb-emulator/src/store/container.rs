@@ -1,5 +1,6 @@
 //! A container, its definition and its physical partitions.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(crate) struct Container {
     pub(super) former: Option<Value>,
     /// The generation of the indexes; part of their names.
     generation: i64,
+    /// The indexes inside subtrees: their numbers by path; null if there are none.
+    pub(super) subtree_indexes: Value,
     /// The LSN of the state that reads see; `None` for the newest state.
     pub(super) snapshot: Option<i64>,
 }
@@ -76,6 +79,18 @@ impl Container {
         self.former.as_ref().unwrap_or_else(|| self.policy())
     }
 
+    /// Returns the policy whose indexes are in use, with the indexes inside its subtrees, for
+    /// [`indexes`](indexes::indexes).
+    pub(crate) fn planned_policy(&self) -> Cow<'_, Value> {
+        let policy = self.indexed_policy();
+        if self.subtree_indexes.is_null() {
+            return Cow::Borrowed(policy);
+        }
+        let mut policy = policy.clone();
+        policy[indexes::SUBTREES] = self.subtree_indexes.clone();
+        Cow::Owned(policy)
+    }
+
     /// Returns the prefix of the index names.
     pub(crate) fn index_prefix(&self) -> String {
         indexes::prefix(self.number, self.generation)
@@ -113,6 +128,10 @@ impl Container {
                 .get::<_, Option<String>>(6)?
                 .and_then(|policy| serde_json::from_str(&policy).ok()),
             generation: row.get(7)?,
+            subtree_indexes: row
+                .get::<_, Option<String>>(8)?
+                .and_then(|indexes| serde_json::from_str(&indexes).ok())
+                .unwrap_or_default(),
             snapshot: None,
         })
     }
@@ -231,4 +250,5 @@ fn strings(value: &Value) -> Vec<String> {
 /// The columns of a container, in the order in which [`Container::from_row`] reads them.
 const COLUMNS: &str = "number, definition, etag, created, ranges,
     (SELECT rowid FROM database WHERE database.id = container.database),
-    (SELECT former FROM transformation WHERE transformation.container = container.number), generation";
+    (SELECT former FROM transformation WHERE transformation.container = container.number), generation,
+    (SELECT json_group_object(path, number) FROM subtree_index WHERE subtree_index.container = container.number HAVING count(*) > 0)";

@@ -119,7 +119,7 @@ impl Container {
             document.ts,
             document.expires
         ])?;
-        Ok(())
+        self.index_subtrees(connection, &document.body)
     }
 
     /// Fails if another document of the same partition key has the same values of a unique key. A

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::columns::{json_rank, json_value};
+use super::subtree;
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
@@ -17,8 +18,8 @@ use crate::sql::ast::is_plain;
 /// The body is the last column, because SQLite reads all pages of a large value to find the columns
 /// after it.
 ///
-/// Paths in a subtree (`/a/*`) and through arrays have no index: their conditions are evaluated on
-/// documents.
+/// Paths through arrays have no index: their conditions are evaluated on documents. Paths inside a
+/// subtree (`/a/*`) have the indexes of [`subtree`](super::subtree).
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,
@@ -33,15 +34,23 @@ pub(super) fn create_table(
          CREATE INDEX {prefix}_lsn ON {table} (lsn);"
     ))?;
     for (paths, name) in indexes(policy) {
-        let columns: Result<Vec<String>, ServiceError> = paths
-            .iter()
-            .map(|(path, descending)| expression(path, *descending))
-            .collect();
-        connection.execute_batch(&format!(
-            "CREATE INDEX {prefix}_{name} ON {table} ({})",
-            columns?.join(", ")
-        ))?;
+        create_index(connection, &format!("{prefix}_{name}"), table, &paths)?;
     }
+    Ok(())
+}
+
+/// Creates an index of paths, each with whether it is descending.
+pub(super) fn create_index(
+    connection: &Connection,
+    name: &str,
+    table: &str,
+    paths: &[(String, bool)],
+) -> Result<(), ServiceError> {
+    let columns = paths.iter();
+    let columns = columns.map(|(path, descending)| expression(path, *descending));
+    let columns: Vec<String> = columns.collect::<Result<_, _>>()?;
+    let columns = columns.join(", ");
+    connection.execute_batch(&format!("CREATE INDEX {name} ON {table} ({columns})"))?;
     Ok(())
 }
 
@@ -55,7 +64,8 @@ pub(super) fn prefix(container: i64, generation: i64) -> String {
 }
 
 /// Returns the indexes of a policy: their stored paths, each with whether it is descending, and the
-/// index name without its prefix.
+/// index name without its prefix. Includes the indexes inside subtrees for a
+/// [planned policy](super::Container::planned_policy).
 pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool)>, String)> {
     let included = policy["includedPaths"].as_array().into_iter().flatten();
     let scalar = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
@@ -64,8 +74,15 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
         .map(|path| vec![(unquote(path).into_owned(), false)]);
     let several = composites(policy).filter(|composite| !composite.is_empty());
     let all = singles.chain(several).enumerate();
+    let subtrees = policy[SUBTREES].as_object().into_iter().flatten();
+    let subtrees =
+        subtrees.map(|(path, number)| (vec![(path.clone(), false)], subtree::name(number)));
     all.map(|(at, paths)| (paths, format!("path_{at}")))
+        .chain(subtrees)
 }
+
+/// The member of a planned policy with the indexes inside subtrees, by path.
+pub(super) const SUBTREES: &str = "_subtrees";
 
 /// Returns the columns of a path. Their text equals that of queries, or SQLite would not use the
 /// index.

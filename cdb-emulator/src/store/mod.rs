@@ -20,6 +20,7 @@ mod readers;
 pub(crate) mod rid;
 mod sqlite;
 mod statistics;
+mod subtree;
 mod transformation;
 pub(crate) mod version;
 mod versions;

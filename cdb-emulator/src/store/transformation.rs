@@ -148,13 +148,14 @@ fn copy(
 }
 
 fn complete(connection: &Connection, number: i64) -> Result<(), ServiceError> {
-    // Dropping the table also drops its indexes and triggers.
+    // Dropping the table also drops its indexes and triggers, and those inside subtrees.
     connection.execute_batch(&format!(
         "DROP TABLE document_{number};
          ALTER TABLE document_{number}_next RENAME TO document_{number};
          UPDATE container SET generation =
             (SELECT generation FROM transformation WHERE container = {number}) WHERE number = {number};
-         DELETE FROM transformation WHERE container = {number};"
+         DELETE FROM transformation WHERE container = {number};
+         DELETE FROM subtree_index WHERE container = {number};"
     ))?;
     Ok(())
 }

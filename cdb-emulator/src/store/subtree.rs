@@ -1,0 +1,223 @@
+//! The SQLite indexes of paths inside the subtrees that a policy includes (`/a/*`).
+//!
+//! The policy does not name these paths, so the first document with a scalar value at a path creates
+//! its index. An index transformation drops them with the table; later writes create them again.
+
+use rusqlite::{Connection, params};
+use serde_json::Value;
+
+use super::container::Container;
+use super::indexes::{create_index, is_included, unquote};
+use crate::error::ServiceError;
+use crate::sql::ast::is_plain;
+
+/// The most such indexes of a container. Conditions on more paths are evaluated on documents.
+const MOST: usize = 32;
+
+pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> {
+    connection.execute_batch(
+        "CREATE TABLE IF NOT EXISTS subtree_index (
+            number INTEGER PRIMARY KEY AUTOINCREMENT, container INTEGER NOT NULL, path TEXT NOT NULL,
+            UNIQUE (container, path));",
+    )?;
+    Ok(())
+}
+
+/// Returns the name of an index without its prefix.
+pub(super) fn name(number: &Value) -> String {
+    format!("subtree_{number}")
+}
+
+impl Container {
+    /// Creates the indexes of the paths that no earlier document had.
+    pub(super) fn index_subtrees(
+        &self,
+        connection: &Connection,
+        body: &str,
+    ) -> Result<(), ServiceError> {
+        let policy = self.policy();
+        let included = policy["includedPaths"].as_array().into_iter().flatten();
+        let subtrees = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/*"));
+        let subtrees = subtrees.filter(|subtree| !subtree.is_empty());
+        // Few documents have the property, and only they are parsed.
+        let subtrees = subtrees.map(unquote).filter(|subtree| {
+            let last = subtree.rsplit('/').next().unwrap_or_default();
+            body.contains(&format!("\"{last}\""))
+        });
+        let mut paths = Vec::new();
+        let mut document = None;
+        for subtree in subtrees {
+            let document = match &document {
+                Some(document) => document,
+                None => document.insert(serde_json::from_str::<Value>(body)?),
+            };
+            let value = subtree
+                .split('/')
+                .skip(1)
+                .try_fold(document, |at, name| at.get(name));
+            scalars(value.unwrap_or(&Value::Null), &subtree, &mut paths);
+        }
+        paths.retain(|path| self.subtree_indexes[&**path].is_null() && is_included(policy, path));
+        let known = self
+            .subtree_indexes
+            .as_object()
+            .map_or(0, serde_json::Map::len);
+        // An index transformation would drop a new index.
+        if self.former.is_some() {
+            return Ok(());
+        }
+        for path in paths.iter().take(MOST.saturating_sub(known)) {
+            self.create_subtree_index(connection, path)?;
+        }
+        Ok(())
+    }
+
+    fn create_subtree_index(
+        &self,
+        connection: &Connection,
+        path: &str,
+    ) -> Result<(), ServiceError> {
+        let sql = "INSERT OR IGNORE INTO subtree_index (container, path) VALUES (?, ?)";
+        let is_new = connection.execute(sql, params![self.number, path])? == 1;
+        if is_new {
+            let name = name(&connection.last_insert_rowid().into());
+            let name = format!("{}_{name}", self.index_prefix());
+            let paths = [(path.to_owned(), false)];
+            create_index(
+                connection,
+                &name,
+                &format!("document_{}", self.number),
+                &paths,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects the paths of the scalar values inside the objects of a value.
+fn scalars(value: &Value, path: &str, paths: &mut Vec<String>) {
+    let Value::Object(object) = value else { return };
+    for (name, value) in object.iter().filter(|(name, _)| is_plain(name)) {
+        let path = format!("{path}/{name}");
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => paths.push(path),
+            Value::Object(_) => scalars(value, &path, paths),
+            Value::Array(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::op::rows_of;
+    use crate::plan;
+    use crate::sql;
+    use crate::store::{Database, Store, StoredDocument};
+
+    fn write(connection: &Connection, container: &Container, n: usize, labels: &Value) {
+        let id = format!("{n:03}");
+        let document = StoredDocument {
+            pk: id.clone(),
+            body: json!({ "id": id, "labels": labels }).to_string(),
+            id,
+            epk: String::new(),
+            etag: String::new(),
+            lsn: 1,
+            ts: 0,
+            expires: None,
+        };
+        container.write(connection, &document).unwrap();
+    }
+
+    #[test]
+    fn conditions_and_sorts_inside_a_subtree_use_indexes() {
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        Database::create(&connection, "d", 0).unwrap();
+        let definition = json!({
+            "id": "c", "partitionKey": { "paths": ["/id"] }, "indexingPolicy": {
+                "includedPaths": [{ "path": "/labels/*" }],
+                "excludedPaths": [{ "path": "/*" }, { "path": "/labels/secret/*" }],
+            },
+        });
+        let created = Container::create(&connection, "d", &definition, 1, 0).unwrap();
+        assert_eq!(created.planned_policy().as_ref(), created.policy());
+        for n in 0..200 {
+            let labels =
+                json!({ "color": n % 3, "inner": { "size": n }, "list": [n], "secret": n });
+            write(&connection, &created, n, &labels);
+        }
+        let container = Container::find(&connection, "d", "c").unwrap();
+        let indexed = container.subtree_indexes.as_object().unwrap();
+        let paths: Vec<&String> = indexed.keys().collect();
+        assert_eq!(paths, ["/labels/color", "/labels/inner/size"]);
+        for (text, count, path) in [
+            ("c.labels.inner.size = 7", 1, "/labels/inner/size"),
+            (
+                "c.labels.color = 1 AND c.labels.inner.size > 190",
+                3,
+                "/labels/inner/size",
+            ),
+            ("c.labels.color = 1", 67, "/labels/color"),
+        ] {
+            let text = format!("SELECT * FROM c WHERE {text} ORDER BY c.labels.inner.size");
+            let rows = rows_of(&connection, &container, &text, (HashMap::new(), 10)).unwrap();
+            assert_eq!(rows.len(), count, "{text}");
+            let select = sql::parse(&text).unwrap();
+            let policy = container.planned_policy();
+            let pieces = plan::pieces(&select, &HashMap::new(), &policy, false);
+            let name = name(&container.subtree_indexes[path]);
+            let mut known = pieces[0].candidates.iter().map(plan::CandidateIndex::index);
+            let sorted = pieces[0].order.index();
+            assert!(
+                sorted == Some(&name) || known.any(|known| known == name),
+                "{pieces:?}"
+            );
+        }
+        for n in 0..100 {
+            write(
+                &connection,
+                &container,
+                n,
+                &json!({ format!("more-{n}"): n }),
+            );
+        }
+        let container = Container::find(&connection, "d", "c").unwrap();
+        assert!(container.subtree_indexes.as_object().unwrap().len() >= MOST);
+    }
+
+    #[test]
+    fn a_transformation_and_a_deletion_forget_the_indexes() {
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        Database::create(&connection, "d", 0).unwrap();
+        let policy = |path: &str| {
+            json!({
+                "id": "c", "partitionKey": { "paths": ["/id"] }, "indexingPolicy": {
+                    "includedPaths": [{ "path": "/labels/*" }, { "path": path }],
+                    "excludedPaths": [{ "path": "/*" }],
+                },
+            })
+        };
+        let find = || Container::find(&connection, "d", "c").unwrap();
+        Container::create(&connection, "d", &policy("/a/?"), 1, 0).unwrap();
+        write(&connection, &find(), 1, &json!({ "color": 1 }));
+        find().replace(&connection, &policy("/b/?")).unwrap();
+        assert!(find().subtree_indexes.is_null());
+        write(&connection, &find(), 2, &json!({ "color": 1 }));
+        let text = "SELECT * FROM c WHERE c.labels.color = 1";
+        assert!(!find().subtree_indexes.is_null());
+        let rows = rows_of(&connection, &find(), text, (HashMap::new(), 10)).unwrap();
+        assert_eq!(rows.len(), 2);
+        find().delete(&connection).unwrap();
+        let left: i64 = connection
+            .query_row("SELECT count(*) FROM subtree_index", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(left, 0);
+    }
+}
