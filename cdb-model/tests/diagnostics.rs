@@ -1,4 +1,4 @@
-//! Generates `docs/diagnostics.md` from the cases under `tests/ui`; `UPDATE_EXPECT=1` updates it.
+//! Generates `docs/diagnostics.md` from the cases under `tests/ui`, here and in the provider; `UPDATE_EXPECT=1` updates it.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -10,11 +10,11 @@ use expect_test::expect_file;
 const PREFACE: &str = "\
 # Diagnostics of the derives
 
-`cdb-model/tests/diagnostics.rs` generates this page from the cases under `cdb-model/tests/ui`, which a test compiles. One
-compilation reports all mistakes of a type, each at the wrong word. Code that uses the type adds no errors.
+`cdb-model/tests/diagnostics.rs` generates this page from the cases under `cdb-model/tests/ui` and `provider/tests/ui`,
+which tests compile. One compilation reports all mistakes of a type, each at the wrong word. Code that uses the type adds no errors.
 ";
 
-const CHAPTERS: [(&str, &str, &str); 3] = [
+const CHAPTERS: [(&str, &str, &str); 4] = [
     ("Documents", "document", "Mistakes in one struct."),
     ("Containers", "container", "Mistakes in one enum."),
     (
@@ -22,6 +22,11 @@ const CHAPTERS: [(&str, &str, &str); 3] = [
         "rustc",
         "Conflicts between the types of a container, which the compiler evaluates as constants and reports at the variant, \
          and wrong uses, which it reports at the method. The compiler adds text around these messages.",
+    ),
+    (
+        "Search attributes",
+        "../../../provider/tests/ui",
+        "Mistakes with the [search attributes](search-attributes.md) of orchestrations.",
     ),
 ];
 

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use cdb_provider::documents::{Durable, Instance, Status};
+use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
 use cdb_provider::model::{BulkBatch, Filter, Timestamp};
 use cdb_provider::{CosmosDBProvider, SearchAttributes};
 use cdb_tests::Backend;
@@ -33,11 +33,13 @@ struct OrderSearch {
 fn instance(number: u64) -> Instance {
     let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
     let at = Timestamp::from_millis(1_700_000_000_000) + Duration::from_millis(number * 10);
+    let name = |kind: &str, number: u64| AttributeValue::String(format!("{kind}-{number}"));
+    let total = u32::try_from(mixed / 20_000 % 1_000).unwrap_or_default();
     let attributes = [
-        ("customer", format!("customer-{}", mixed % 1_000).into()),
-        ("country", format!("country-{}", mixed / 1_000 % 20).into()),
-        ("total", (mixed / 20_000 % 1_000).into()),
-        ("paid", (mixed / 20_000_000 % 2 == 0).into()),
+        ("customer", name("customer", mixed % 1_000)),
+        ("country", name("country", mixed / 1_000 % 20)),
+        ("total", AttributeValue::Number(total.into())),
+        ("paid", AttributeValue::Bool(mixed / 20_000_000 % 2 == 0)),
     ];
     Instance {
         orchestration_name: "Order".to_owned(),

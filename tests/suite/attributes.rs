@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cdb_provider::documents::{Instance, InstanceKey, Status};
+use cdb_provider::documents::{AttributeValue, Instance, InstanceKey, Status};
 use cdb_provider::model::{Filter, PartitionDocuments, Timestamp};
 use cdb_provider::{CosmosDBProvider, SearchAttributes};
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
@@ -181,7 +181,7 @@ async fn a_commit_stores_the_visible_attributes_and_leaves_invalid_ones_out() {
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect();
-    let valid = [("b".to_owned(), json!(2))].into();
+    let valid = [("b".to_owned(), AttributeValue::Number(2.0))].into();
     for (id, expected) in [
         ("clear", BTreeMap::new()),
         ("raw", valid),

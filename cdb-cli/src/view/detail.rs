@@ -343,6 +343,7 @@ impl Detail {
             )?;
         }
         for (name, value) in &self.row.attributes {
+            let value = serde_json::to_string(value).unwrap_or_default();
             writeln!(f, "attribute: {} = {value}", short(name, 60))?;
         }
         for value in &self.values {

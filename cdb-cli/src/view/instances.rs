@@ -5,9 +5,8 @@ use std::fmt;
 
 use cdb_client::{ContainerClient, Continuation};
 use cdb_model::{Criterion, Filter, Query, Timestamp};
-use cdb_provider::documents::{Durable, Instance, Status};
+use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::output::{short, table};
@@ -68,7 +67,7 @@ pub(crate) struct Row {
     pub completed_at: Option<Timestamp>,
     /// The search attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub attributes: BTreeMap<String, Value>,
+    pub attributes: BTreeMap<String, AttributeValue>,
 }
 
 /// A page of instances, and the start of the next page.

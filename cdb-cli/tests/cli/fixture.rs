@@ -1,13 +1,15 @@
 //! A container with orchestrations in all states, written as documents, so that every run reads the
 //! same data.
 
+use std::collections::BTreeMap;
+
 use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::{MemberDocument, MemberRecord};
 use cdb_provider::documents::{
-    Durable, Execution, HistorySegment, Instance, IntentItem, IntentQueue, KeyValue, Member, NEVER,
-    OrchestratorItem, OutboxIntent, Status, WorkerItem,
+    AttributeValue, Durable, Execution, HistorySegment, Instance, IntentItem, IntentQueue,
+    KeyValue, Member, NEVER, OrchestratorItem, OutboxIntent, Status, WorkerItem,
 };
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
@@ -31,6 +33,18 @@ pub(crate) fn instance(id: &str, name: &str, status: Status, seconds: u64) -> In
         completed_at: ended.then(|| at(seconds + 5)),
         ..Instance::pending(id, at(seconds))
     }
+}
+
+/// Returns the search attributes of an order.
+fn attributes(order: u32) -> BTreeMap<String, AttributeValue> {
+    let customer = if order == 1 { "ada" } else { "bob" };
+    let customer = AttributeValue::String(customer.to_owned());
+    let total = AttributeValue::Number(f64::from(330 * order));
+    [
+        ("customer".to_owned(), customer),
+        ("total".to_owned(), total),
+    ]
+    .into()
 }
 
 /// Returns an event of `order-2`.
@@ -100,16 +114,14 @@ fn history() -> [Vec<Event>; 2] {
 /// Stores the documents of the fixture.
 pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
     let container = opened(account).await;
-    let order = |number: u64, status| Instance {
-        attributes: [
-            (
-                "customer".to_owned(),
-                if number == 1 { "ada" } else { "bob" }.into(),
-            ),
-            ("total".to_owned(), (330 * number).into()),
-        ]
-        .into(),
-        ..instance(&format!("order-{number}"), "Order", status, number * 30)
+    let order = |number: u32, status| Instance {
+        attributes: attributes(number),
+        ..instance(
+            &format!("order-{number}"),
+            "Order",
+            status,
+            u64::from(number) * 30,
+        )
     };
     let running = Instance {
         current_execution_id: 2,

@@ -6,7 +6,6 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::columns::{json_rank, json_value};
-use super::subtree;
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
@@ -19,7 +18,7 @@ use crate::sql::ast::is_plain;
 /// after it.
 ///
 /// Paths through arrays have no index: their conditions are evaluated on documents. Paths inside a
-/// subtree (`/a/*`) have the indexes of [`subtree`](super::subtree).
+/// subtree (`/a/*`) have the indexes of `subtree.rs`.
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,
@@ -76,9 +75,14 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
     let all = singles.chain(several).enumerate();
     let subtrees = policy[SUBTREES].as_object().into_iter().flatten();
     let subtrees =
-        subtrees.map(|(path, number)| (vec![(path.clone(), false)], subtree::name(number)));
+        subtrees.map(|(path, number)| (vec![(path.clone(), false)], subtree_name(number)));
     all.map(|(at, paths)| (paths, format!("path_{at}")))
         .chain(subtrees)
+}
+
+/// Returns the name of an index inside a subtree without its prefix.
+pub(super) fn subtree_name(number: &Value) -> String {
+    format!("subtree_{number}")
 }
 
 /// The member of a planned policy with the indexes inside subtrees, by path.

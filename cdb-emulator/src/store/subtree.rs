@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::container::Container;
-use super::indexes::{create_index, is_included, unquote};
+use super::indexes::{create_index, is_included, subtree_name, unquote};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
@@ -21,11 +21,6 @@ pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> 
             UNIQUE (container, path));",
     )?;
     Ok(())
-}
-
-/// Returns the name of an index without its prefix.
-pub(super) fn name(number: &Value) -> String {
-    format!("subtree_{number}")
 }
 
 impl Container {
@@ -80,7 +75,7 @@ impl Container {
         let sql = "INSERT OR IGNORE INTO subtree_index (container, path) VALUES (?, ?)";
         let is_new = connection.execute(sql, params![self.number, path])? == 1;
         if is_new {
-            let name = name(&connection.last_insert_rowid().into());
+            let name = subtree_name(&connection.last_insert_rowid().into());
             let name = format!("{}_{name}", self.index_prefix());
             let paths = [(path.to_owned(), false)];
             create_index(
@@ -171,7 +166,7 @@ mod tests {
             let select = sql::parse(&text).unwrap();
             let policy = container.planned_policy();
             let pieces = plan::pieces(&select, &HashMap::new(), &policy, false);
-            let name = name(&container.subtree_indexes[path]);
+            let name = subtree_name(&container.subtree_indexes[path]);
             let mut known = pieces[0].candidates.iter().map(plan::CandidateIndex::index);
             let sorted = pieces[0].order.index();
             assert!(

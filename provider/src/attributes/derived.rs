@@ -2,14 +2,10 @@
 
 use cdb_model::Timestamp;
 use duroxide::OrchestrationContext;
-use serde_json::Value;
 
 use super::limits::AttributesError;
-use super::stored::{Attributes, KEY, from_text, to_text};
-use crate::documents::Instance;
-
-/// The attributes of a struct, in the order of its fields.
-pub type Values = Vec<(&'static str, Option<Value>)>;
+use super::stored::{Attributes, KEY, Values, from_text, to_text};
+use crate::documents::{AttributeValue, Instance};
 
 /// The search attributes of an orchestration, as a struct with one field per attribute. Derive it:
 ///
@@ -86,37 +82,98 @@ pub trait SearchAttributes: Sized {
     note = "use `String`, `bool`, a number of at most 64 bits, `Timestamp`, or an `Option` of one"
 )]
 pub trait Attribute: Sized {
-    /// Returns the JSON value; `None` for an absent one, null for a number that JSON cannot express.
+    /// Returns the value; `None` for an absent one, NaN for a number that the service cannot store.
     #[doc(hidden)]
-    fn to_value(&self) -> Option<Value>;
+    fn to_value(&self) -> Option<AttributeValue>;
 
     /// Converts the stored value; `None` if it has another type.
     #[doc(hidden)]
-    fn from_value(value: Option<&Value>) -> Option<Self>;
+    fn from_value(value: Option<&AttributeValue>) -> Option<Self>;
 }
 
-macro_rules! attributes {
+impl Attribute for String {
+    fn to_value(&self) -> Option<AttributeValue> {
+        Some(AttributeValue::String(self.clone()))
+    }
+
+    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
+        match value? {
+            AttributeValue::String(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Attribute for bool {
+    fn to_value(&self) -> Option<AttributeValue> {
+        Some(AttributeValue::Bool(*self))
+    }
+
+    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
+        match value? {
+            AttributeValue::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+impl Attribute for f64 {
+    fn to_value(&self) -> Option<AttributeValue> {
+        Some(AttributeValue::Number(*self))
+    }
+
+    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
+        match value? {
+            AttributeValue::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+impl Attribute for f32 {
+    fn to_value(&self) -> Option<AttributeValue> {
+        f64::from(*self).to_value()
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "an `f32` was stored")]
+    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
+        f64::from_value(value).map(|number| number as Self)
+    }
+}
+
+macro_rules! integers {
     ($($ty:ty)*) => {$(
         impl Attribute for $ty {
-            fn to_value(&self) -> Option<Value> {
-                Some(serde_json::to_value(self).unwrap_or_default())
+            fn to_value(&self) -> Option<AttributeValue> {
+                let value = AttributeValue::integer((*self).into());
+                Some(value.unwrap_or(AttributeValue::Number(f64::NAN)))
             }
 
-            fn from_value(value: Option<&Value>) -> Option<Self> {
-                serde::Deserialize::deserialize(value?).ok()
+            fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
+                value?.as_integer()?.try_into().ok()
             }
         }
     )*};
 }
 
-attributes! { String bool u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 Timestamp }
+integers! { u8 u16 u32 u64 i8 i16 i32 i64 }
+
+impl Attribute for Timestamp {
+    fn to_value(&self) -> Option<AttributeValue> {
+        self.as_millis().to_value()
+    }
+
+    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
+        u64::from_value(value).map(Self::from_millis)
+    }
+}
 
 impl<T: Attribute> Attribute for Option<T> {
-    fn to_value(&self) -> Option<Value> {
+    fn to_value(&self) -> Option<AttributeValue> {
         self.as_ref().and_then(T::to_value)
     }
 
-    fn from_value(value: Option<&Value>) -> Option<Self> {
+    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
         match value {
             None => Some(None),
             Some(value) => T::from_value(Some(value)).map(Some),
@@ -129,8 +186,8 @@ impl<T: Attribute> Attribute for Option<T> {
 #[derive(Clone, Copy, Debug)]
 pub struct Codec<T> {
     /// Writes a value.
-    pub write: fn(&T) -> Option<Value>,
-    read: fn(Option<&Value>) -> Option<T>,
+    pub write: fn(&T) -> Option<AttributeValue>,
+    read: fn(Option<&AttributeValue>) -> Option<T>,
 }
 
 /// For generated code: returns the conversions of an attribute's type.
@@ -168,6 +225,9 @@ mod tests {
         check("ada".to_owned(), r#"{"a":"ada"}"#);
         check(true, r#"{"a":true}"#);
         check(0.1_f64, r#"{"a":0.1}"#);
+        check(1e300, r#"{"a":1e+300}"#);
+        check(2.0_f64, r#"{"a":2}"#);
+        check(0.1_f32, r#"{"a":0.10000000149011612}"#);
         check(-7_i8, r#"{"a":-7}"#);
         check(Timestamp::from_millis(1), r#"{"a":1}"#);
         check(Some(3_u64), r#"{"a":3}"#);
@@ -183,7 +243,7 @@ mod tests {
             refused(&|| set(&"ä".repeat(129))),
             "search attribute `a` has 258 bytes; shorten the string to 256 bytes"
         );
-        let number = "search attribute `a` is not a finite number, or an integer beyond ±2^53; store it as a string";
+        let number = "search attribute `a` is not a finite number, or is an integer beyond ±2^53; use a string";
         assert!(set(&(1_u64 << 53)).is_ok() && set(&-(1_i64 << 53)).is_ok() && set(&1e300).is_ok());
         assert_eq!(refused(&|| set(&f64::NAN)), number);
         assert_eq!(refused(&|| set(&Some(f32::INFINITY))), number);

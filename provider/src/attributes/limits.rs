@@ -1,7 +1,7 @@
 //! The limits of search attributes. They are checked when an orchestration sets them, so that no
 //! commit fails.
 
-use serde_json::Value;
+use crate::documents::AttributeValue;
 
 /// The most attributes of an instance. Each is an index entry of every write of the instance. The
 /// derive has the same limit.
@@ -11,10 +11,7 @@ pub(super) const MAX_ATTRIBUTES: usize = 16;
 const MAX_STRING_BYTES: usize = 256;
 
 /// The most bytes of all attributes as JSON.
-pub(super) const MAX_BYTES: usize = 4 * 1024;
-
-/// The largest integer up to which a double, the number of Cosmos DB, represents every integer.
-const MAX_INTEGER: u64 = 1 << 53;
+const MAX_BYTES: usize = 4 * 1024;
 
 /// Why search attributes cannot be set or read. Converts to a `String`, the error of an
 /// orchestration.
@@ -39,7 +36,7 @@ pub enum AttributesError {
     },
     /// The service cannot store a number: it is not finite, or an integer beyond ±2^53.
     #[error(
-        "search attribute `{name}` is not a finite number, or an integer beyond ±2^53; store it as a string"
+        "search attribute `{name}` is not a finite number, or is an integer beyond ±2^53; use a string"
     )]
     Number {
         /// The attribute.
@@ -53,7 +50,7 @@ pub enum AttributesError {
         /// The attribute.
         name: String,
     },
-    /// The stored attributes are not an object of strings, booleans and numbers.
+    /// The stored attributes are not an object of at most 16 strings, booleans and numbers.
     #[error("the stored search attributes are not valid: {0}")]
     Stored(String),
 }
@@ -65,34 +62,20 @@ impl From<AttributesError> for String {
 }
 
 /// Checks one attribute.
-pub(super) fn check(name: &str, value: &Value) -> Result<(), AttributesError> {
+pub(super) fn check(name: &str, value: &AttributeValue) -> Result<(), AttributesError> {
+    let name = || name.to_owned();
     match value {
-        Value::String(text) if text.len() > MAX_STRING_BYTES => {
+        AttributeValue::String(text) if text.len() > MAX_STRING_BYTES => {
+            let bytes = text.len();
             Err(AttributesError::StringTooLong {
-                name: name.to_owned(),
-                bytes: text.len(),
+                name: name(),
+                bytes,
             })
         }
-        Value::String(_) | Value::Bool(_) => Ok(()),
-        Value::Number(number) => {
-            let unsigned = number.as_i64().map(i64::unsigned_abs);
-            let unsigned = unsigned.or(number.as_u64());
-            if unsigned.is_some_and(|integer| integer > MAX_INTEGER) {
-                return Err(unrepresentable(name));
-            }
-            Ok(())
+        AttributeValue::Number(number) if !number.is_finite() => {
+            Err(AttributesError::Number { name: name() })
         }
-        // JSON has no form of NaN and infinity; serde writes them as null.
-        Value::Null => Err(unrepresentable(name)),
-        Value::Array(_) | Value::Object(_) => Err(AttributesError::Mismatch {
-            name: name.to_owned(),
-        }),
-    }
-}
-
-fn unrepresentable(name: &str) -> AttributesError {
-    AttributesError::Number {
-        name: name.to_owned(),
+        AttributeValue::Bool(_) | AttributeValue::Number(_) | AttributeValue::String(_) => Ok(()),
     }
 }
 

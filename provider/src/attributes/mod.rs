@@ -9,8 +9,8 @@ mod limits;
 mod search;
 mod stored;
 
-pub use derived::{Attribute, Codec, SearchAttributes, Values, codec, read};
+pub use derived::{Attribute, Codec, SearchAttributes, codec, read};
 pub use limits::AttributesError;
 pub use search::InstanceSearch;
-pub use stored::Attributes;
 pub(crate) use stored::at_commit;
+pub use stored::{Attributes, Values};

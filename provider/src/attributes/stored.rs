@@ -4,17 +4,21 @@
 use std::collections::BTreeMap;
 
 use duroxide::{Event, EventKind};
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::derived::Values;
 use super::limits::{AttributesError, MAX_ATTRIBUTES, check, check_size};
+use crate::documents::AttributeValue;
 use crate::kv::KvState;
 
 /// The key of the key-value store.
 pub(super) const KEY: &str = "cdb:search-attributes";
 
 /// Attributes by name, in the order of names: replay compares the text of a value.
-pub type Attributes = BTreeMap<String, Value>;
+pub type Attributes = BTreeMap<String, AttributeValue>;
+
+/// The attributes of a struct, in the order of its fields.
+pub type Values = Vec<(&'static str, Option<AttributeValue>)>;
 
 /// Returns the text to store. Values that are `None` are left out.
 pub(super) fn to_text(values: Values) -> Result<String, AttributesError> {
@@ -25,16 +29,19 @@ pub(super) fn to_text(values: Values) -> Result<String, AttributesError> {
             attributes.insert(name.to_owned(), value);
         }
     }
-    let text = serde_json::to_string(&attributes)
-        .map_err(|error| AttributesError::Stored(error.to_string()))?;
+    let text = serde_json::to_string(&attributes).map_err(invalid)?;
     check_size(&text)?;
     Ok(text)
 }
 
 /// Reads a stored text.
 pub(super) fn from_text(text: &str) -> Result<Attributes, AttributesError> {
-    check_size(text)?;
-    serde_json::from_str(text).map_err(|error| AttributesError::Stored(error.to_string()))
+    serde_json::from_str(text).map_err(invalid)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form of `map_err`")]
+fn invalid(error: serde_json::Error) -> AttributesError {
+    AttributesError::Stored(error.to_string())
 }
 
 /// Returns the attributes that a commit writes into the instance document: those of the key-value
@@ -57,23 +64,36 @@ fn sets_attributes(event: &Event) -> bool {
     matches!(&event.kind, EventKind::KeyValueSet { key, .. } if key == KEY)
 }
 
+/// A member of a stored object.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Member {
+    Valid(AttributeValue),
+    Invalid(IgnoredAny),
+}
+
 /// Returns the valid attributes of a stored text, and the errors of the others.
 fn valid(text: &str) -> (Attributes, Vec<AttributesError>) {
-    let mut attributes = match from_text(text) {
-        Ok(attributes) => attributes,
+    let members = check_size(text)
+        .and_then(|()| serde_json::from_str::<BTreeMap<String, Member>>(text).map_err(invalid));
+    let members = match members {
+        Ok(members) => members,
         Err(error) => return (Attributes::new(), vec![error]),
     };
-    let mut refused = Vec::new();
-    attributes.retain(|name, value| {
-        check(name, value)
-            .map_err(|error| refused.push(error))
-            .is_ok()
-    });
-    let more = attributes.keys().nth(MAX_ATTRIBUTES).cloned();
-    if let Some(name) = more {
-        let extra = attributes.split_off(&name).len();
-        let text = format!("{extra} more than {MAX_ATTRIBUTES}, from `{name}` on");
-        refused.push(AttributesError::Stored(text));
+    let (mut attributes, mut refused) = (Attributes::new(), Vec::new());
+    for (name, member) in members {
+        let checked = match member {
+            Member::Invalid(_) => Err(AttributesError::Mismatch { name: name.clone() }),
+            Member::Valid(_) if attributes.len() == MAX_ATTRIBUTES => {
+                let text = format!("`{name}` is one more than {MAX_ATTRIBUTES}");
+                Err(AttributesError::Stored(text))
+            }
+            Member::Valid(value) => check(&name, &value).map(|()| value),
+        };
+        match checked {
+            Ok(value) => drop(attributes.insert(name, value)),
+            Err(error) => refused.push(error),
+        }
     }
     (attributes, refused)
 }
@@ -85,29 +105,19 @@ mod tests {
     #[test]
     fn invalid_stored_values_are_left_out_and_reported() {
         let long = "x".repeat(257);
-        let text = format!(
-            r#"{{"a":"x","b":true,"c":1.5,"d":null,"e":[1],"f":{{}},"g":"{long}","h":9007199254740993}}"#
-        );
+        let text =
+            format!(r#"{{"a":"x","b":true,"c":1.5,"d":null,"e":[1],"f":{{}},"g":"{long}"}}"#);
         let (attributes, refused) = valid(&text);
         assert_eq!(attributes.into_keys().collect::<Vec<_>>(), ["a", "b", "c"]);
-        assert_eq!(refused.len(), 5);
-        for text in [
-            "[]",
-            "",
-            "{",
-            "7",
-            &format!(r#"{{"a":"{}"}}"#, "x".repeat(4096)),
-        ] {
+        assert_eq!(refused.len(), 4);
+        let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(4096));
+        for text in ["[]", "", "{", "7", &large] {
             let (attributes, refused) = valid(text);
             assert!(attributes.is_empty() && refused.len() == 1, "{text}");
         }
-        let many: Attributes = (0..20).map(|n| (format!("a{n:02}"), n.into())).collect();
+        let number = |n: i128| (format!("a{n:02}"), AttributeValue::integer(n).unwrap());
+        let many: Attributes = (0..20).map(number).collect();
         let (attributes, refused) = valid(&serde_json::to_string(&many).unwrap());
-        assert_eq!(attributes.len(), 16);
-        assert!(
-            refused[0]
-                .to_string()
-                .ends_with("4 more than 16, from `a16` on")
-        );
+        assert_eq!((attributes.len(), refused.len()), (16, 4));
     }
 }

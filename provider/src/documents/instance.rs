@@ -6,9 +6,8 @@ use std::fmt;
 use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{OperatorAction, Text};
+use super::{AttributeValue, OperatorAction, Text};
 
 /// An orchestration instance, in one document. Every change of its lock and every commit is
 /// conditional on its ETag.
@@ -119,7 +118,7 @@ pub struct Instance {
     /// key-value store.
     #[document(index(*))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub attributes: BTreeMap<String, Value>,
+    pub attributes: BTreeMap<String, AttributeValue>,
 }
 
 impl Instance {

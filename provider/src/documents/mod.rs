@@ -4,6 +4,7 @@
 //! opened; added fields are optional on reading. This module knows storage only, and nothing of
 //! turns, polling or time.
 
+mod attribute;
 mod chunk;
 mod history;
 mod inbox;
@@ -18,6 +19,7 @@ mod session;
 
 use cdb_model::Container;
 
+pub use attribute::AttributeValue;
 pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
 pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey, OperatorAction};
 pub use inbox::{InboxRecord, InboxRecordKey};

@@ -1,0 +1,11 @@
+//! An attribute is a single value, so that an index can compare it.
+
+use cdb_provider::SearchAttributes;
+
+#[derive(SearchAttributes)]
+struct OrderSearch {
+    customer: String,
+    items: Vec<String>,
+}
+
+fn main() {}
