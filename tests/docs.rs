@@ -14,6 +14,7 @@ chapters! {
     Start: "../docs/guide/start.md",
     OwnDocument: "../docs/guide/own-document.md",
     TransactionalActivities: "../docs/transactional-activities.md",
+    SearchAttributes: "../docs/search-attributes.md",
     Emulator: "../docs/emulator.md",
     EmulatorFaults: "../docs/emulator-faults.md",
     EmulatorDistributed: "../docs/emulator-distributed.md",
