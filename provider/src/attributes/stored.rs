@@ -9,7 +9,8 @@ use serde::de::IgnoredAny;
 
 use super::limits::{AttributesError, MAX_ATTRIBUTES, check, check_size};
 use crate::documents::AttributeValue;
-use crate::kv::KvState;
+use crate::instances::Turn;
+use crate::payload::Payloads;
 
 /// The key of the key-value store.
 pub(super) const KEY: &str = "cdb:search-attributes";
@@ -47,14 +48,24 @@ fn invalid(error: serde_json::Error) -> AttributesError {
 /// Returns the attributes that a commit writes into the instance document: those of the key-value
 /// store after the events of the turn. Leaves invalid ones out, which only a program without
 /// [`SearchAttributes`](super::SearchAttributes) writes, and logs them when this turn has set them.
-pub(crate) fn at_commit(instance: &str, kv: &KvState, events: &[Event]) -> Attributes {
-    let Some(text) = kv.value_after(KEY, events) else {
+pub(crate) fn at_commit(payloads: &Payloads, turn: &Turn, events: &[Event]) -> Attributes {
+    let before = &turn.instance.document;
+    if turn.history.is_err() {
+        // The key-value store of a damaged instance may not be loaded.
+        return before.attributes.clone();
+    }
+    let Some(text) = turn.kv.value_after(KEY, events) else {
         return Attributes::new();
     };
-    let (attributes, refused) = valid(text);
+    let mut text = text.to_owned();
+    if let Err(error) = payloads.decode(&mut text) {
+        tracing::warn!(instance = before.instance_id, %error, "cannot decode the search attributes");
+        return before.attributes.clone();
+    }
+    let (attributes, refused) = valid(&text);
     if events.iter().any(sets_attributes) {
         for error in refused {
-            tracing::warn!(instance, %error, "a search attribute is left out");
+            tracing::warn!(instance = before.instance_id, %error, "a search attribute is left out");
         }
     }
     attributes

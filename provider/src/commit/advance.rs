@@ -4,7 +4,6 @@ use cdb_model::Timestamp;
 use duroxide::providers::ExecutionMetadata;
 
 use super::outgoing::Origin;
-use crate::attributes;
 use crate::custom_status;
 use crate::documents::{Execution, Instance, Status, Text};
 use crate::instances::{Turn, TurnResult, pack_version};
@@ -55,11 +54,6 @@ pub(super) fn advance(
     if let Some(status) = custom_status::change_in(&result.history_delta) {
         instance.custom_status = status;
         instance.custom_status_version += 1;
-    }
-    if turn.history.is_ok() {
-        // Of a damaged instance, the key-value store may not be loaded.
-        let events = &result.history_delta;
-        instance.attributes = attributes::at_commit(&instance.instance_id, &turn.kv, events);
     }
     instance
 }

@@ -12,6 +12,7 @@ use cdb_client::machine_now;
 
 use crate::activities::FreeWorkers;
 use crate::admission;
+use crate::attributes;
 use crate::custom_status;
 use crate::documents::{OperatorAction, OutboxIntent};
 use crate::error::{Error, Result};
@@ -124,6 +125,7 @@ async fn plan_and_send(
         limits: services.store.limits,
         next: NextTurn::offer(services, turn),
         workers: FreeWorkers::of(services),
+        attributes: attributes::at_commit(&services.store.payloads, turn, &result.history_delta),
     };
     let mut plan = plan(turn, result, &context)?;
     match send::send(services, turn, &mut plan).await {

@@ -14,6 +14,7 @@ use super::cancelled;
 use super::outgoing::{Origin, Outgoing, SentOperations};
 use super::segments::NewHistory;
 use crate::activities::{self, FreeWorkers};
+use crate::attributes::Attributes;
 use crate::documents::{
     Durable, Execution, Instance, OperatorAction, OrchestratorItem, Status, Text,
 };
@@ -32,6 +33,8 @@ pub(super) struct PlanContext<'a> {
     pub(super) next: Option<NextTurn>,
     /// The free capacity of this process's workers.
     pub(super) workers: Option<FreeWorkers>,
+    /// The search attributes after the turn.
+    pub(super) attributes: Attributes,
 }
 
 /// A planned commit.
@@ -134,8 +137,10 @@ impl CommitPlan {
             outgoing.spill(origin, &mut spilling)?;
         }
         let documents = history.segments.len() as u64;
+        let mut instance = advance(turn, result, output.as_ref(), documents, origin);
+        instance.attributes.clone_from(&context.attributes);
         let mut plan = Self {
-            instance: advance(turn, result, output.as_ref(), documents, origin),
+            instance,
             consumed_chunks: consumed_chunks(turn, origin, &kv),
             history,
             ended,
