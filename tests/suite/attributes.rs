@@ -1,14 +1,16 @@
 //! Search attributes: orchestrations set them, every commit stores them, searches find them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cdb_provider::documents::{AttributeValue, Instance, InstanceKey, Status};
 use cdb_provider::model::{Filter, PartitionDocuments, Timestamp};
-use cdb_provider::{CosmosDBProvider, SearchAttributes};
+use cdb_provider::payload::Encryption;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 use serde_json::json;
 
-use crate::harness::{TestEnv, eventually, no_activities};
+use crate::harness::{TestEnv, eventually, long_locks, no_activities};
 
 /// The reserved key of the key-value store.
 const KEY: &str = "cdb:search-attributes";
@@ -251,16 +253,35 @@ async fn a_commit_restores_attributes_that_an_older_version_has_dropped() {
 }
 
 #[tokio::test]
+async fn attributes_are_found_when_payloads_are_encrypted() {
+    let encryption = Encryption::new("k1", &[1; 32]).expect("a key");
+    let codec = |config: &mut CosmosDBProviderConfig| {
+        config.payload_codec = Some(Arc::new(encryption));
+    };
+    let mut env = TestEnv::with_config(codec).await;
+    env.join(no_activities(), orchestrations(), long_locks())
+        .await;
+    start(&env, "secret", "Pay", "ada 10", "paid").await;
+    assert_eq!(
+        found(&env.provider, OrderSearch::TOTAL.eq(10.0)).await,
+        ["secret"]
+    );
+    raise(&env, "secret", "paid").await;
+    env.end_of("secret").await.expect("it completes");
+    assert_eq!(
+        found(&env.provider, OrderSearch::PAID.eq(true)).await,
+        ["secret"]
+    );
+    env.stop().await;
+}
+
+#[tokio::test]
 async fn a_replay_sets_the_attributes_once() {
     let mut env = env().await;
     start(&env, "replayed", "Pay", "ada 10", "paid").await;
     env.kill_runtimes().await;
-    env.join(
-        no_activities(),
-        orchestrations(),
-        crate::harness::long_locks(),
-    )
-    .await;
+    env.join(no_activities(), orchestrations(), long_locks())
+        .await;
     raise(&env, "replayed", "paid").await;
     env.end_of("replayed").await.expect("it completes");
     let history = env.history("replayed").await;
