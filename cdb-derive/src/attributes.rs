@@ -76,7 +76,7 @@ impl Derived for AttributesModel {
         });
         let reads = self.fields.iter().map(|field| {
             let (ident, stored, codec) = (&field.ident, field.name(), field.codec_name());
-            quote!(#ident: __provider::read(#codec, values, #stored)?)
+            quote!(#ident: __provider::read(&#codec, values, #stored)?)
         });
         quote! {
             const _: () = {

@@ -39,7 +39,10 @@ fn instance(number: u64) -> Instance {
         ("customer", name("customer", mixed % 1_000)),
         ("country", name("country", mixed / 1_000 % 20)),
         ("total", AttributeValue::Number(total.into())),
-        ("paid", AttributeValue::Bool(mixed / 20_000_000 % 2 == 0)),
+        (
+            "paid",
+            AttributeValue::Bool((mixed / 20_000_000).is_multiple_of(2)),
+        ),
     ];
     Instance {
         orchestration_name: "Order".to_owned(),

@@ -183,7 +183,7 @@ impl<T: Attribute> Attribute for Option<T> {
 
 /// The conversions of a field. Generated code names the type's bound once, so a wrong type is one
 /// error.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Codec<T> {
     /// Writes a value.
     pub write: fn(&T) -> Option<AttributeValue>,
@@ -199,7 +199,10 @@ pub const fn codec<T: Attribute>() -> Codec<T> {
 }
 
 /// For generated code: reads an attribute.
-pub fn read<T>(codec: Codec<T>, values: &Attributes, name: &str) -> Result<T, AttributesError> {
+///
+/// # Errors
+/// Fails when the stored value has another type.
+pub fn read<T>(codec: &Codec<T>, values: &Attributes, name: &str) -> Result<T, AttributesError> {
     let value = (codec.read)(values.get(name));
     value.ok_or_else(|| AttributesError::Mismatch {
         name: name.to_owned(),
@@ -220,7 +223,7 @@ mod tests {
             let stored = set(&value).unwrap();
             assert_eq!(stored, text);
             let values = from_text(&stored).unwrap();
-            assert_eq!(read(codec::<T>(), &values, "a"), Ok(value));
+            assert_eq!(read(&codec::<T>(), &values, "a"), Ok(value));
         }
         check("ada".to_owned(), r#"{"a":"ada"}"#);
         check(true, r#"{"a":true}"#);
@@ -263,8 +266,8 @@ mod tests {
     #[test]
     fn a_stored_value_of_another_type_is_refused() {
         let values = from_text(r#"{"a":"x"}"#).unwrap();
-        let refused = read(codec::<u64>(), &values, "a").unwrap_err();
+        let refused = read(&codec::<u64>(), &values, "a").unwrap_err();
         assert!(matches!(refused, AttributesError::Mismatch { .. }));
-        assert!(read(codec::<String>(), &values, "b").is_err());
+        assert!(read(&codec::<String>(), &values, "b").is_err());
     }
 }
