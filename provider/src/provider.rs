@@ -289,7 +289,7 @@ impl CosmosDBProvider {
         Purge::new(container, before)
     }
 
-    /// Searches instances by [search attributes](crate::SearchAttributes) and the other indexed
+    /// Searches instances by [search attributes](trait@crate::SearchAttributes) and the other indexed
     /// properties of [`Instance`], such as [`Instance::STATUS`].
     ///
     /// In a container whose policy lacks `/attributes/*`, a filter scans all instances, and a sort

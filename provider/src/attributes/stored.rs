@@ -47,7 +47,7 @@ fn invalid(error: serde_json::Error) -> AttributesError {
 
 /// Returns the attributes that a commit writes into the instance document: those of the key-value
 /// store after the events of the turn. Leaves invalid ones out, which only a program without
-/// [`SearchAttributes`](super::SearchAttributes) writes, and logs them when this turn has set them.
+/// [`SearchAttributes`](trait@super::SearchAttributes) writes, and logs them when this turn has set them.
 pub(crate) fn at_commit(payloads: &Payloads, turn: &Turn, events: &[Event]) -> Attributes {
     let before = &turn.instance.document;
     if turn.history.is_err() {

@@ -114,7 +114,7 @@ pub struct Instance {
     #[document(index)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// The [search attributes](crate::SearchAttributes), by name. Every commit copies them from the
+    /// The [search attributes](trait@crate::SearchAttributes), by name. Every commit copies them from the
     /// key-value store.
     #[document(index(*))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
