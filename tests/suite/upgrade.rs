@@ -15,7 +15,7 @@ use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_provider::documents::{NEVER, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 use cdb_provider::model::{Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
 use duroxide::providers::{Provider, ProviderAdmin, TagFilter};
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, EventKind, OrchestrationStatus};
@@ -231,6 +231,42 @@ async fn unfinished_work_of_a_former_version_is_completed() {
         left.iter().all(|line| line.contains("TimerFired")),
         "{left:#?}"
     );
+}
+
+#[derive(SearchAttributes)]
+struct Search {
+    customer: String,
+}
+
+#[tokio::test]
+async fn a_container_without_the_index_of_search_attributes_is_searched_and_gets_it_when_opened() {
+    let emulator = loaded::<BEFORE_FORMS>().await;
+    let unchanged = CosmosDBProviderConfig {
+        endpoint: emulator.endpoint(),
+        key: emulator.key().to_owned(),
+        bootstrap: Bootstrap::Skip,
+        ..CosmosDBProviderConfig::default()
+    };
+    let provider = CosmosDBProvider::new_with_config(unchanged).await;
+    let provider = provider.expect("the container opens");
+    let of_ada = || provider.instances_where(Search::CUSTOMER.eq("ada"));
+    let found = of_ada().page(10, None).await.expect("a scan");
+    assert!(found.rows.is_empty(), "{found:?}");
+    let all = provider.instances_where(!Search::CUSTOMER.is_defined());
+    assert!(all.count().await.expect("a count") > 10);
+    let sorted = of_ada()
+        .order_by(Search::CUSTOMER.asc())
+        .page(10, None)
+        .await;
+    let refused = sorted.expect_err("no index gives the order").to_string();
+    assert!(refused.contains("index"), "{refused}");
+
+    open(&emulator).await;
+    let sorted = of_ada()
+        .order_by(Search::CUSTOMER.asc())
+        .page(10, None)
+        .await;
+    sorted.expect("opening has added the index");
 }
 
 #[tokio::test]
