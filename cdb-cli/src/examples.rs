@@ -31,7 +31,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "instances list",
         &[
             "instances list --status failed --newer-than 24h",
-            "instances list --orchestration Order --limit 20",
             "instances list --where customer=ada --where 'total>100'",
         ],
     ),
