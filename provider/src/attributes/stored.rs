@@ -9,7 +9,8 @@ use serde::de::IgnoredAny;
 
 use super::limits::{AttributesError, MAX_ATTRIBUTES, check, check_size};
 use crate::documents::AttributeValue;
-use crate::instances::Turn;
+use crate::instances::{Turn, TurnResult};
+use crate::kv::value_after;
 use crate::payload::Payloads;
 
 /// The key of the key-value store.
@@ -48,16 +49,20 @@ fn invalid(error: serde_json::Error) -> AttributesError {
 /// Returns the attributes that a commit writes into the instance document: those of the key-value
 /// store after the events of the turn. Leaves invalid ones out, which only a program without
 /// [`SearchAttributes`](trait@super::SearchAttributes) writes, and logs them when this turn has set them.
-pub(crate) fn at_commit(payloads: &Payloads, turn: &Turn, events: &[Event]) -> Attributes {
-    let before = &turn.instance.document;
+pub(crate) fn at_commit(payloads: &Payloads, turn: &Turn, result: &TurnResult) -> Attributes {
+    let (before, events) = (&turn.instance.document, &result.history_delta);
     if turn.history.is_err() {
         // The key-value store of a damaged instance may not be loaded.
         return before.attributes.clone();
     }
-    let Some(text) = turn.kv.value_after(KEY, events) else {
+    let text = value_after(KEY, events, || match result.restored.get(KEY) {
+        // A rewind restores the value from before its events.
+        Some(restored) => Some(&*restored.as_ref()?.value),
+        None => turn.kv.visible_value(KEY),
+    });
+    let Some(mut text) = text.map(str::to_owned) else {
         return Attributes::new();
     };
-    let mut text = text.to_owned();
     if let Err(error) = payloads.decode(&mut text) {
         tracing::warn!(instance = before.instance_id, %error, "cannot decode the search attributes");
         return before.attributes.clone();

@@ -74,6 +74,7 @@ pub(crate) async fn commit_course(
         limits: services.store.limits,
         next: None,
         workers: None,
+        attributes: attributes::at_commit(&services.store.payloads, turn, course),
     };
     let mut plan = plan(turn, course, &context)?;
     plan.note(turn, action)?;
@@ -125,7 +126,7 @@ async fn plan_and_send(
         limits: services.store.limits,
         next: NextTurn::offer(services, turn),
         workers: FreeWorkers::of(services),
-        attributes: attributes::at_commit(&services.store.payloads, turn, &result.history_delta),
+        attributes: attributes::at_commit(&services.store.payloads, turn, result),
     };
     let mut plan = plan(turn, result, &context)?;
     match send::send(services, turn, &mut plan).await {

@@ -46,20 +46,24 @@ impl KvChanges {
     }
 }
 
-impl KvState {
-    /// Returns the value of a key that clients see after a turn's events.
-    pub(crate) fn value_after<'a>(&'a self, key: &str, events: &'a [Event]) -> Option<&'a str> {
-        let change = events.iter().rev().find_map(|event| match &event.kind {
-            EventKind::KeyValueSet {
-                key: set, value, ..
-            } => (set == key).then_some(Some(&**value)),
-            EventKind::KeyValueCleared { key: cleared } => (cleared == key).then_some(None),
-            EventKind::KeyValuesCleared => Some(None),
-            _ => None,
-        });
-        change.unwrap_or_else(|| self.visible_value(key))
-    }
+/// Returns the value of a key after the events of a turn.
+pub(crate) fn value_after<'a>(
+    key: &str,
+    events: &'a [Event],
+    before: impl FnOnce() -> Option<&'a str>,
+) -> Option<&'a str> {
+    let change = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::KeyValueSet {
+            key: set, value, ..
+        } => (set == key).then_some(Some(&**value)),
+        EventKind::KeyValueCleared { key: cleared } => (cleared == key).then_some(None),
+        EventKind::KeyValuesCleared => Some(None),
+        _ => None,
+    });
+    change.unwrap_or_else(before)
+}
 
+impl KvState {
     /// Returns the changes of a turn's events. The end of an execution moves all its deltas into
     /// the store.
     pub(crate) fn changes(

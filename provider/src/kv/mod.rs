@@ -9,7 +9,7 @@ mod read;
 mod state;
 mod write;
 
-pub(crate) use changes::KvChanges;
+pub(crate) use changes::{KvChanges, value_after};
 pub(crate) use read::{read_all, read_snapshot, read_value};
 pub(crate) use state::{KvRows, KvState};
 pub(crate) use write::KvUpdate;

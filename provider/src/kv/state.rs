@@ -57,7 +57,7 @@ impl KvState {
     }
 
     /// Returns the value of a key that clients see.
-    pub(super) fn visible_value(&self, key: &str) -> Option<&str> {
+    pub(crate) fn visible_value(&self, key: &str) -> Option<&str> {
         let mut changed = self.delta.iter();
         if let Some(change) = changed.find(|stored| stored.document.key == key) {
             return change.document.value.as_deref();
