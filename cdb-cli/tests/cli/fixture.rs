@@ -152,6 +152,7 @@ pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
         output: None,
         started_at: at(30),
         completed_at: Some(at(59)),
+        rewound: None,
     };
     container.create(&earlier).await.expect("an execution");
     let value = KeyValue {

@@ -314,6 +314,7 @@ async fn the_five_newest_earlier_executions_are_listed() {
             output: None,
             started_at: at(execution_id),
             completed_at: Some(at(execution_id + 1)),
+            rewound: None,
         };
         container.create(&execution).await.expect("an execution");
     }

@@ -60,7 +60,10 @@ pub use session::{Session, SessionKey};
 #[derive(Container, Clone, Debug)]
 #[container(partition_key = "/instanceId", discriminator = "type")]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "most rows of a load are read once")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most rows of a load are read once"
+)]
 pub enum Durable {
     /// An orchestration instance.
     Instance(Instance),
