@@ -5,9 +5,11 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use cdb_model::{Container, Query, Queryable};
 use cdb_provider::coordination::MessagingConfig;
+use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
 use clap::{CommandFactory, FromArgMatches};
 use duroxide::OrchestrationRegistry;
@@ -83,6 +85,15 @@ impl<C: Container> Cli<C> {
     #[must_use]
     pub fn orchestrations(mut self, registry: OrchestrationRegistry) -> Self {
         self.model.replay = Some(Replay::new(registry));
+        self
+    }
+
+    /// Sets the codec with which payloads are shown and written. By default it is `Encryption` with
+    /// the keys of `COSMOS_PAYLOAD_KEYS`. Without a codec or a key, payloads are shown as they are
+    /// stored.
+    #[must_use]
+    pub fn payload_codec(mut self, codec: Arc<dyn PayloadCodec>) -> Self {
+        self.model.payload_codec = Some(codec);
         self
     }
 

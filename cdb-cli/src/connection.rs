@@ -4,10 +4,12 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cdb_client::{ConnectionStringParts, CosmosClient, DatabaseClient, MasterKey, RetryConfig};
+
+use cdb_provider::payload::{Encryption, PayloadCodec};
 
 use crate::exit::Failure;
 use crate::token::{StaticToken, TokenCommand};
@@ -66,6 +68,15 @@ pub(crate) struct Connection {
         hide_env_values = true
     )]
     token_command: Option<String>,
+    /// The keys of payloads, ID=BASE64, separated by commas. Prefer the variable
+    #[arg(
+        long,
+        global = true,
+        value_name = "KEYS",
+        env = "COSMOS_PAYLOAD_KEYS",
+        hide_env_values = true
+    )]
+    payload_keys: Option<Secret>,
     /// The name of the database
     #[arg(
         long,
@@ -158,6 +169,18 @@ impl Connection {
         Ok(client)
     }
 
+    /// Returns the codec of the keys for payloads; `None` when no keys are given.
+    pub(crate) fn payload_codec(&self) -> Result<Option<Arc<dyn PayloadCodec>>, Failure> {
+        let Some(Secret(keys)) = self.payload_keys.as_ref().filter(|keys| !keys.0.is_empty())
+        else {
+            return Ok(None);
+        };
+        match Encryption::parse(keys) {
+            Ok(encryption) => Ok(Some(Arc::new(encryption))),
+            Err(error) => Err(Failure::usage(format!("COSMOS_PAYLOAD_KEYS: {error}"))),
+        }
+    }
+
     /// Returns the parts of the connection string, overridden by `--endpoint` and `--key`.
     fn account(&self) -> Result<ConnectionStringParts, Failure> {
         let mut account = match &self.connection_string {
@@ -212,6 +235,7 @@ mod tests {
             connection_string: Some(secret(connection_string)),
             token: None,
             token_command: None,
+            payload_keys: None,
             database: "duroxide".to_owned(),
             container: "duroxide".to_owned(),
             timeout: 30,

@@ -10,6 +10,7 @@ use cdb_model::{
 };
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::documents::Durable;
+use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
 
 use crate::exit::Failure;
@@ -37,6 +38,8 @@ pub(crate) struct Model {
     pub messaging: MessagingConfig,
     /// The orchestrations of the program.
     pub replay: Option<Replay>,
+    /// The codec of payloads; by default that of the keys in `COSMOS_PAYLOAD_KEYS`.
+    pub payload_codec: Option<Arc<dyn PayloadCodec>>,
     queries: Vec<NamedQuery>,
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
@@ -63,6 +66,7 @@ impl Model {
             definition: C::definition(),
             messaging: MessagingConfig::default(),
             replay: None,
+            payload_codec: None,
             queries: forms.collect(),
             create: |database, name| {
                 Box::pin(async move {

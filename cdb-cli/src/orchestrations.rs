@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cdb_client::ContainerClient;
 use cdb_model::Query;
 use cdb_provider::documents::{
-    Durable, Instance, InstanceKey, NEVER, OrchestratorItem, SCHEMA_PARTITION, SchemaKey,
+    Durable, Instance, InstanceKey, NEVER, OrchestratorItem, SCHEMA_PARTITION, SchemaKey, Text,
 };
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::{Provider, ProviderAdmin};
@@ -36,7 +36,13 @@ impl Orchestrations {
         let container = connection
             .database()?
             .container::<Durable>(&connection.container);
-        let config = CosmosDBProviderConfig::default();
+        let config = CosmosDBProviderConfig {
+            payload_codec: match &model.payload_codec {
+                Some(codec) => Some(codec.clone()),
+                None => connection.payload_codec()?,
+            },
+            ..CosmosDBProviderConfig::default()
+        };
         let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await?;
         let schema = schema.as_ref().map(|stored| &stored.document);
         let provider = CosmosDBProvider::for_tools(container.clone(), &config, schema)
@@ -57,9 +63,25 @@ impl Orchestrations {
         let found = self.container.read(&InstanceKey::new(id)).await?;
         let found = found.map(|stored| stored.document);
         match found {
-            Some(instance) if instance.is_created() => Ok(instance),
+            Some(instance) if instance.is_created() => Ok(self.readable(instance)),
             pending => Err(self.missing(id, pending.as_ref()).await?),
         }
+    }
+
+    /// Decodes the payloads of an instance document, as far as the keys are known.
+    pub(crate) fn readable(&self, mut instance: Instance) -> Instance {
+        let decode = |payload| self.provider.decode(payload);
+        instance.custom_status = instance.custom_status.map(decode);
+        instance.output = instance.output.map(|output| match output {
+            Text::Inline(text) => Text::Inline(decode(text)),
+            other => other,
+        });
+        instance
+    }
+
+    /// Describes a queued message from its stored text.
+    pub(crate) fn describe(&self, stored: &str) -> String {
+        describe(stored, |message| self.provider.decode_message(message))
     }
 
     /// Whether the instance exists or its start is queued.
@@ -99,7 +121,7 @@ impl Orchestrations {
         };
         Ok(Failure::finding(format!(
             "instance `{id}` does not exist yet: {} is queued, and {state}",
-            describe(first.work_item.header())
+            self.describe(first.work_item.header())
         )))
     }
 

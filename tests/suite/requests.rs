@@ -41,20 +41,25 @@ fn spent(backend: &Backend) -> Option<Vec<(OperationKind, u64)>> {
     Some(counts.into_iter().collect())
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_process_does_not_request_what_it_has_cached() {
+/// A provider that has sent its first polls, and sends the next ones after a long time.
+async fn quiet() -> (Backend, CosmosDBProvider) {
     let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = LOCK;
         (config.min_poll_interval, config.max_poll_interval) = (LOCK, LOCK);
     })
     .await;
     let provider = backend.provider().await;
-    // Wait for the first polls. After them none is due for a long time.
     let none = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
     assert!(none.await.expect("fetch").is_none());
     let any = TagFilter::default();
     let none = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
     assert!(none.await.expect("fetch").is_none());
+    (backend, provider)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_does_not_request_what_it_has_cached() {
+    let (backend, provider) = quiet().await;
     if spent(&backend).is_none() {
         println!("skipped: only the emulator counts");
         return;
@@ -113,17 +118,7 @@ async fn request_units(provider: &CosmosDBProvider, instance: &str) -> Option<f6
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_stores_its_request_units_without_its_last_commit() {
-    let backend = Backend::start_simulated_with(|config| {
-        config.reconciler_interval = LOCK;
-        (config.min_poll_interval, config.max_poll_interval) = (LOCK, LOCK);
-    })
-    .await;
-    let provider = backend.provider().await;
-    let none = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
-    assert!(none.await.expect("fetch").is_none());
-    let any = TagFilter::default();
-    let none = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
-    assert!(none.await.expect("fetch").is_none());
+    let (backend, provider) = quiet().await;
     let charged = || provider.container().usage().total().charge;
     let opened = charged();
     let turn = async |activities, status: Option<&str>| {
@@ -156,7 +151,7 @@ async fn an_instance_stores_its_request_units_without_its_last_commit() {
     let stored = request_units(&provider, "hello").await.expect("a charge");
     assert!((stored - before).abs() < 0.02, "{stored} of {before}");
 
-    let read = charged();
+    let any = TagFilter::default();
     let fetched = provider.fetch_work_item(LOCK, LOCK, None, &any).await;
     let (_, token, _) = fetched.expect("fetch").expect("an activity");
     let completed = WorkItem::ActivityCompleted {
@@ -169,9 +164,7 @@ async fn an_instance_stores_its_request_units_without_its_last_commit() {
         .ack_work_item(&token, Some(completed))
         .await
         .expect("ack");
-    let reading = charged() - read;
     let before = turn(vec![], Some("Completed")).await;
-    assert!(reading > 0.0);
     let stored = request_units(&provider, "hello").await.expect("a charge");
     // The test's own read cost 1 RU.
     assert!(

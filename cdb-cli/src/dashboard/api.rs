@@ -129,7 +129,8 @@ pub(super) async fn instances(
 ) -> Answer<InstanceList> {
     let rows = filters.limit.unwrap_or(50).clamp(1, MAX_ROWS);
     let container = &dashboard.orchestrations.container;
-    let page = instances::list(container, &filters.filter()?, rows, filters.from).await?;
+    let filter = filters.filter()?;
+    let page = instances::list(&dashboard.orchestrations, &filter, rows, filters.from).await?;
     Ok(Json(InstanceList {
         children: tree::count_children(container, &page.instances).await?,
         examined: page.examined,
@@ -189,9 +190,7 @@ pub(super) async fn history(
 
 pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answer<tree::Tree> {
     let root = dashboard.orchestrations.instance(&id).await?;
-    Ok(Json(
-        tree::read(&dashboard.orchestrations.container, root).await?,
-    ))
+    Ok(Json(tree::read(&dashboard.orchestrations, root).await?))
 }
 
 /// The queues and the members.

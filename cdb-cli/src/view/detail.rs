@@ -7,15 +7,15 @@ use std::fmt;
 use cdb_client::ContainerClient;
 use cdb_model::{Fetch, Query, Queryable, Stored, Timestamp};
 use cdb_provider::documents::{
-    Durable, Execution, Instance, KeyValue, KeyValueDelta, NEVER, OrchestratorItem, OutboxIntent,
-    Session, Status, WorkerItem,
+    Durable, Execution, Instance, KeyValue, KeyValueDelta, NEVER, OperatorAction, OrchestratorItem,
+    OutboxIntent, Session, Status, WorkerItem,
 };
 use futures::try_join;
 use serde::Serialize;
 
 use super::instances::Row;
 use super::waits::{self, Wait};
-use super::work_item::{describe, shown};
+use super::work_item::shown;
 use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
@@ -39,6 +39,9 @@ pub(crate) struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_until: Option<Timestamp>,
     pub slot: u8,
+    /// The operator's change that created the instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked: Option<OperatorAction>,
     /// What the instance waits for, in the order of its history.
     pub waits: Vec<Wait>,
     /// Earlier executions, newest first.
@@ -65,6 +68,9 @@ pub(crate) struct PastExecution {
     pub started_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
+    /// The operator's change that replaced the execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rewound: Option<OperatorAction>,
 }
 
 /// A queued message for the instance.
@@ -145,14 +151,15 @@ pub(crate) async fn read(
         waits: awaited.waits,
         output: instance.output.as_ref().map(shown),
         locked_until: locked_until(&instance, now),
-        messages: queued(&messages, &instance),
+        forked: instance.forked.clone(),
+        messages: queued(orchestrations, &messages, &instance),
         activities: activities
             .into_iter()
-            .map(|item| activity(item, now))
+            .map(|item| activity(orchestrations, item, now))
             .collect(),
         executions: past_executions(executions),
         outgoing: outgoing.into_iter().map(undelivered).collect(),
-        values: merged(values, changes),
+        values: merged(orchestrations, values, changes),
         sessions: sessions.into_iter().map(session_lock).collect(),
         row: Row::of(instance),
         now,
@@ -174,12 +181,16 @@ where
 
 /// Returns the queued messages, oldest first. A consumed message is stored with a due time of
 /// `NEVER`.
-fn queued(messages: &[Stored<OrchestratorItem>], instance: &Instance) -> Vec<Message> {
+fn queued(
+    orchestrations: &Orchestrations,
+    messages: &[Stored<OrchestratorItem>],
+    instance: &Instance,
+) -> Vec<Message> {
     let mut queued: Vec<Message> = messages
         .iter()
         .filter(|message| message.document.visible_at < NEVER)
         .map(|message| Message {
-            what: describe(message.document.work_item.header()),
+            what: orchestrations.describe(message.document.work_item.header()),
             due_at: message.document.due_at(),
             attempts: (instance.attempts.get(message.id.as_str()))
                 .copied()
@@ -196,9 +207,9 @@ pub(crate) fn locked_until(instance: &Instance, now: Timestamp) -> Option<Timest
     until.filter(|_| instance.lock_token.is_some())
 }
 
-fn activity(item: WorkerItem, now: Timestamp) -> Activity {
+fn activity(orchestrations: &Orchestrations, item: WorkerItem, now: Timestamp) -> Activity {
     Activity {
-        what: describe(item.work_item.header()),
+        what: orchestrations.describe(item.work_item.header()),
         event: item.activity_id,
         due_at: item.enqueued_at,
         locked_until: item.locked_until.filter(|until| *until > now),
@@ -218,6 +229,7 @@ fn past_executions(executions: Vec<Execution>) -> Vec<PastExecution> {
             status: execution.status.to_string(),
             started_at: execution.started_at,
             completed_at: execution.completed_at,
+            rewound: execution.rewound,
         })
         .collect();
     past.sort_by_key(|past| Reverse(past.execution));
@@ -251,7 +263,11 @@ fn session_lock(session: Session) -> SessionLock {
 }
 
 /// Applies the changes of the running execution to the key-value store.
-fn merged(values: Vec<KeyValue>, changes: Vec<KeyValueDelta>) -> Vec<KeyAndValue> {
+fn merged(
+    orchestrations: &Orchestrations,
+    values: Vec<KeyValue>,
+    changes: Vec<KeyValueDelta>,
+) -> Vec<KeyAndValue> {
     let values = values.into_iter().map(|value| (value.key, value.value));
     let mut store: BTreeMap<String, String> = values.collect();
     for change in changes {
@@ -262,8 +278,21 @@ fn merged(values: Vec<KeyValue>, changes: Vec<KeyValueDelta>) -> Vec<KeyAndValue
     }
     let pairs = store.into_iter();
     pairs
-        .map(|(key, value)| KeyAndValue { key, value })
+        .map(|(key, value)| KeyAndValue {
+            key,
+            value: orchestrations.provider.decode(value),
+        })
         .collect()
+}
+
+/// Shows who changed an instance, and when.
+struct Recorded<'a>(&'a OperatorAction);
+
+impl fmt::Display for Recorded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let action = self.0;
+        write!(f, "{} by {} at {}", action.what, action.by, utc(action.at))
+    }
 }
 
 impl fmt::Display for Detail {
@@ -303,13 +332,17 @@ impl fmt::Display for Detail {
 impl Detail {
     fn past_executions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for earlier in self.executions.iter().take(SHOWN_EXECUTIONS) {
-            writeln!(
+            write!(
                 f,
                 "earlier execution {}: {} since {}",
                 earlier.execution,
                 earlier.status,
                 utc(earlier.started_at)
             )?;
+            match &earlier.rewound {
+                Some(action) => writeln!(f, ", {}", Recorded(action))?,
+                None => writeln!(f)?,
+            }
         }
         match self.executions.len().saturating_sub(SHOWN_EXECUTIONS) {
             0 => Ok(()),
@@ -384,6 +417,12 @@ impl Detail {
             None => writeln!(f, "lock:          none")?,
         }
         writeln!(f, "slot:          {}", self.slot)?;
+        if let Some(charge) = row.request_units {
+            writeln!(f, "charge:        {charge} RU, without the last commit")?;
+        }
+        if let Some(action) = &self.forked {
+            writeln!(f, "origin:        {}", Recorded(action))?;
+        }
         for (label, text) in [
             ("input:        ", &self.input),
             ("custom status:", &row.custom_status),

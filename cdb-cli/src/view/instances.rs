@@ -3,17 +3,21 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cdb_client::{ContainerClient, Continuation};
+use cdb_client::Continuation;
 use cdb_model::{Criterion, Filter, Query, Timestamp};
-use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
+use cdb_provider::documents::{AttributeValue, Instance, Status};
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::orchestrations::Orchestrations;
 use crate::output::{short, table};
 use crate::time::utc;
 
 /// The number of instances that a filter without an index reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;
+
+/// The number of instances that are read at a time when all are read.
+const LARGE_PAGE: usize = 1_000;
 
 /// The filters of a list.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +69,9 @@ pub(crate) struct Row {
     pub updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
+    /// The request units that the instance has been charged, without its last commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_units: Option<f64>,
     /// The search attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, AttributeValue>,
@@ -83,6 +90,9 @@ pub(crate) struct Page {
         expect(dead_code, reason = "only the dashboard shows it")
     )]
     pub examined: usize,
+    /// Whether the text form shows request units.
+    #[serde(skip)]
+    pub shows_charge: bool,
 }
 
 impl Row {
@@ -98,6 +108,7 @@ impl Row {
             created_at: instance.created_at,
             updated_at: instance.updated_at,
             completed_at: instance.completed_at,
+            request_units: instance.request_units,
             attributes: instance.attributes,
         }
     }
@@ -155,7 +166,7 @@ impl UnindexedFilter {
 
 /// Reads a page of the instances that match a filter.
 pub(crate) async fn list(
-    container: &ContainerClient<Durable>,
+    orchestrations: &Orchestrations,
     filter: &ListFilter,
     rows: usize,
     from: Option<Continuation>,
@@ -173,12 +184,14 @@ pub(crate) async fn list(
         // A page holds the missing rows only, so that the continuation points behind the last
         // match.
         let size = rows - instances.len();
-        let page = container
+        let page = orchestrations
+            .container
             .query(query.clone())
             .page(size, from.as_ref())
             .await?;
         examined += page.rows.len();
-        let read = page.rows.into_iter().map(|stored| stored.document);
+        let read = page.rows.into_iter();
+        let read = read.map(|stored| orchestrations.readable(stored.document));
         instances.extend(
             read.filter(|one| filter.unindexed.matches(one))
                 .map(Row::of),
@@ -190,6 +203,34 @@ pub(crate) async fn list(
                 instances,
                 next,
                 examined,
+                shows_charge: false,
+            });
+        }
+    }
+}
+
+/// Reads all instances that match a filter, and returns those with the most request units. No index
+/// serves this order.
+pub(crate) async fn most_expensive(
+    orchestrations: &Orchestrations,
+    filter: &ListFilter,
+    rows: usize,
+) -> Result<Page, Failure> {
+    let mut found: Vec<Row> = Vec::new();
+    let mut from = None;
+    loop {
+        let page = list(orchestrations, filter, LARGE_PAGE, from).await?;
+        found.extend(page.instances);
+        let charge = |row: &Row| row.request_units.unwrap_or_default();
+        found.sort_by(|left, right| charge(right).total_cmp(&charge(left)));
+        found.truncate(rows);
+        from = page.next;
+        if from.is_none() {
+            return Ok(Page {
+                instances: found,
+                next: None,
+                examined: page.examined,
+                shows_charge: true,
             });
         }
     }
@@ -200,11 +241,12 @@ impl fmt::Display for Page {
         if self.instances.is_empty() {
             writeln!(f, "no instances")?;
         } else {
-            let rows: Vec<Vec<String>> = self.instances.iter().map(Row::cells).collect();
-            f.write_str(&table(
-                &["CREATED", "STATUS", "ORCHESTRATION", "INSTANCE"],
-                &rows,
-            ))?;
+            let cells = |row: &Row| row.cells(self.shows_charge);
+            let rows: Vec<Vec<String>> = self.instances.iter().map(cells).collect();
+            let charge = self.shows_charge.then_some("RU");
+            let titles = ["CREATED", "STATUS", "ORCHESTRATION", "INSTANCE"];
+            let titles: Vec<&str> = titles.into_iter().chain(charge).collect();
+            f.write_str(&table(&titles, &rows))?;
         }
         match &self.next {
             Some(next) => writeln!(f, "more: --from {next}"),
@@ -214,16 +256,21 @@ impl fmt::Display for Page {
 }
 
 impl Row {
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self, with_charge: bool) -> Vec<String> {
         let status = match self.execution {
             1 => self.status.to_string(),
             execution => format!("{} #{execution}", self.status),
         };
-        vec![
+        let mut cells = vec![
             utc(self.created_at),
             status,
             short(&self.orchestration, 40),
             short(&self.id, 120),
-        ]
+        ];
+        if with_charge {
+            let charge = self.request_units;
+            cells.push(charge.map_or("-".to_owned(), |charge| charge.to_string()));
+        }
+        cells
     }
 }

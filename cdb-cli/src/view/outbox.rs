@@ -55,7 +55,9 @@ pub(crate) fn described(intent: &OutboxIntent) -> Vec<String> {
     let items = intent.items.iter().map(|item| item.work_item.header());
     let more = intent.more.as_ref();
     let more = more.map(|more| format!("more messages, {} bytes in parts", more.bytes));
-    let all = items.chain(intent.payload.as_deref()).map(describe);
+    let all = items
+        .chain(intent.payload.as_deref())
+        .map(|stored| describe(stored, |message| message));
     all.chain(more).collect()
 }
 

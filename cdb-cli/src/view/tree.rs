@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::instances::Row;
 use super::natural;
 use crate::exit::Failure;
+use crate::orchestrations::Orchestrations;
 use crate::output::short;
 
 /// The maximum number of instances of a tree.
@@ -31,10 +32,7 @@ pub(crate) struct Tree {
 }
 
 /// Reads the tree of an instance, level by level.
-pub(crate) async fn read(
-    container: &ContainerClient<Durable>,
-    root: Instance,
-) -> Result<Tree, Failure> {
+pub(crate) async fn read(orchestrations: &Orchestrations, root: Instance) -> Result<Tree, Failure> {
     let mut below: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let mut level = vec![root.instance_id.clone()];
     let (mut count, mut cut) = (1, false);
@@ -48,8 +46,8 @@ pub(crate) async fn read(
             let children = Query::<Instance>::across_partitions()
                 .filter(Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some)))
                 .order_by(Instance::BY_CREATED);
-            for child in container.query(children).all().await? {
-                let child = child.document;
+            for child in orchestrations.container.query(children).all().await? {
+                let child = orchestrations.readable(child.document);
                 let Some(parent) = child.parent_instance_id.clone() else {
                     continue;
                 };

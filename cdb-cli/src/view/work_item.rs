@@ -13,14 +13,14 @@ pub(crate) fn shown(text: &Text) -> String {
 }
 
 /// Describes a message from its stored text: `StartOrchestration Order`.
-pub(crate) fn describe(stored: &str) -> String {
+pub(crate) fn describe(stored: &str, decode: impl FnOnce(WorkItem) -> WorkItem) -> String {
     if stored.is_empty() {
         return "consumed message, kept for deduplication".to_owned();
     }
     let Ok(item) = serde_json::from_str::<WorkItem>(stored) else {
         return "unreadable message".to_owned();
     };
-    match item {
+    match decode(item) {
         WorkItem::StartOrchestration { orchestration, .. } => {
             format!("StartOrchestration {orchestration}")
         }

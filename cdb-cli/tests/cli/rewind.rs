@@ -1,4 +1,4 @@
-//! `cdb instances rewind` and `fork`, with a duroxide runtime.
+//! `cdb instances rewind` and `fork`, and encoded payloads, with a duroxide runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cdb_cli::Exit;
 use cdb_provider::documents::Durable;
+use cdb_provider::payload::Encryption;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -23,10 +24,10 @@ async fn start(store: Arc<CosmosDBProvider>, repaired: Arc<AtomicBool>) -> Arc<R
         .register("Charge", move |_context, input: String| {
             let repaired = repaired.load(Ordering::SeqCst);
             async move {
-                match repaired {
-                    true => Ok(format!("charged {input}")),
-                    false => Err("the bank is closed".to_owned()),
+                if repaired {
+                    return Ok(format!("charged {input}"));
                 }
+                Err("the bank is closed".to_owned())
             }
         })
         .build();
@@ -40,8 +41,8 @@ async fn start(store: Arc<CosmosDBProvider>, repaired: Arc<AtomicBool>) -> Arc<R
     Runtime::start_with_store(store, activities, orchestrations.build()).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failed_instances_are_rewound_and_forked() {
+/// A container with three failed instances, its client, and the switch that repairs `Charge`.
+async fn failed() -> (Account, Client, Arc<Runtime>, Arc<AtomicBool>) {
     let account = Account::start().await;
     let config = CosmosDBProviderConfig::default();
     let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
@@ -49,15 +50,23 @@ async fn failed_instances_are_rewound_and_forked() {
     let repaired = Arc::new(AtomicBool::new(false));
     let runtime = start(store.clone(), repaired.clone()).await;
     let client = Client::new(store);
-    let minutes = Duration::from_secs(300);
     for id in ["a", "b", "c"] {
         let started = client.start_orchestration(id, "Order", id).await;
         started.expect("it starts");
-        client
-            .wait_for_orchestration(id, minutes)
-            .await
-            .expect("it ends");
+        ended(&client, id).await;
     }
+    (account, client, runtime, repaired)
+}
+
+async fn ended(client: &Client, id: &str) {
+    let minutes = Duration::from_secs(300);
+    let ended = client.wait_for_orchestration(id, minutes).await;
+    ended.expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_instances_are_rewound() {
+    let (account, client, runtime, repaired) = failed().await;
     let planned = account.cdb(&["instances", "rewind", "a"]).await;
     assert_eq!(planned.exit, Exit::Usage, "{planned:?}");
     assert!(
@@ -72,26 +81,36 @@ async fn failed_instances_are_rewound_and_forked() {
     let rewound = account.cdb(&one).await;
     assert_eq!(rewound.exit, Exit::Ok, "{rewound:?}");
     assert_eq!(rewound.out, "rewound 1 instance\n");
+    ended(&client, "a").await;
     let all = ["instances", "rewind", "--status", "failed", "--yes"];
     let rewound = account.cdb(&all).await;
     assert!(rewound.out.contains("rewound 2 instances"), "{rewound:?}");
     for id in ["a", "b", "c"] {
-        client
-            .wait_for_orchestration(id, minutes)
-            .await
-            .expect("it ends");
+        ended(&client, id).await;
         let shown = account.cdb(&["instances", "show", id]).await;
         assert!(shown.out.contains(&format!("charged {id}")), "{shown:?}");
+        assert!(
+            shown.out.contains(" RU, without the last commit"),
+            "{shown:?}"
+        );
     }
     let shown = account.cdb(&["instances", "show", "a"]).await;
-    let record = "rewound to 4 events by ada";
-    assert!(shown.out.contains(record), "{shown:?}");
+    assert!(
+        shown.out.contains("rewound to 4 events by ada at"),
+        "{shown:?}"
+    );
     let again = account.cdb(&one).await;
     assert!(
         again.err.contains("`a` is Completed; only failed"),
         "{again:?}"
     );
+    runtime.shutdown(None).await;
+}
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_is_forked_from_an_event() {
+    let (account, client, runtime, repaired) = failed().await;
+    repaired.store(true, Ordering::SeqCst);
     let fork = [
         "instances",
         "fork",
@@ -105,20 +124,54 @@ async fn failed_instances_are_rewound_and_forked() {
     ];
     let forked = account.cdb(&fork).await;
     assert_eq!(forked.exit, Exit::Ok, "{forked:?}");
-    assert!(
-        forked
-            .out
-            .contains("instance `d`, execution 1: keeps 2 events, runs Reserve #2"),
-        "{forked:?}"
-    );
-    client
-        .wait_for_orchestration("d", minutes)
-        .await
-        .expect("it ends");
+    let course = "instance `d`, execution 1: keeps 2 events, runs Reserve #2";
+    assert!(forked.out.contains(course), "{forked:?}");
+    ended(&client, "d").await;
     let shown = account.cdb(&["instances", "show", "d"]).await;
-    let record = "forked from execution 2 of a, event 4 by ada";
+    assert!(shown.out.contains("charged a"), "{shown:?}");
+    let record = "forked from execution 1 of a, event 4 by ada at";
     assert!(shown.out.contains(record), "{shown:?}");
     let again = account.cdb(&fork).await;
     assert!(again.err.contains("instance `d` exists"), "{again:?}");
+    let all = account
+        .cdb(&["instances", "list", "--sort", "ru", "--limit", "2"])
+        .await;
+    assert!(all.out.contains("INSTANCE  RU\n"), "{all:?}");
+    assert_eq!(all.out.lines().count(), 3, "{all:?}");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn encoded_payloads_are_shown_with_their_key_only() {
+    let account = Account::start().await;
+    let key = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    let codec = Encryption::new("k1", &[1; 32]).expect("a key");
+    let config = CosmosDBProviderConfig {
+        payload_codec: Some(Arc::new(codec)),
+        ..CosmosDBProviderConfig::default()
+    };
+    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
+    let store = Arc::new(store.expect("the container opens"));
+    let runtime = start(store.clone(), Arc::new(AtomicBool::new(true))).await;
+    let client = Client::new(store);
+    let started = client.start_orchestration("a", "Order", "a secret").await;
+    started.expect("it starts");
+    ended(&client, "a").await;
+    let keys = format!("--payload-keys=k1={key}");
+    for command in [
+        &["instances", "show", "a"][..],
+        &["instances", "history", "a"],
+    ] {
+        let without = account.cdb(command).await;
+        assert!(without.out.contains("cdb:payload:k1:"), "{without:?}");
+        assert!(!without.out.contains("secret"), "{without:?}");
+        let with = account.cdb(&[command, &[&*keys]].concat()).await;
+        assert!(with.out.contains("charged a secret"), "{with:?}");
+        assert!(!with.out.contains("cdb:payload"), "{with:?}");
+    }
+    let wrong = account
+        .cdb(&["instances", "show", "a", "--payload-keys", key])
+        .await;
+    assert!(wrong.err.contains("key 1 is not `id=base64`"), "{wrong:?}");
     runtime.shutdown(None).await;
 }

@@ -4,7 +4,7 @@ use cdb_model::{Document, Timestamp};
 use duroxide::Event;
 use serde::{Deserialize, Serialize};
 
-use super::{Instance, Status, Text};
+use super::{Instance, OperatorAction, Status, Text};
 
 /// The events that one turn appended to one execution. A document of `duroxide-cdb` holds a single
 /// event.
@@ -149,18 +149,6 @@ pub struct Execution {
     /// The operator's change that replaced the execution, if it was rewound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewound: Option<OperatorAction>,
-}
-
-/// A change of an instance by an operator.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct OperatorAction {
-    /// The time of the change.
-    pub at: Timestamp,
-    /// The operator, as the tool names it.
-    pub by: String,
-    /// What was changed, in words.
-    pub what: String,
 }
 
 impl Execution {

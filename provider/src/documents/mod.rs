@@ -11,6 +11,7 @@ mod inbox;
 mod instance;
 mod kv;
 mod member;
+mod operator_action;
 mod outbox_intent;
 mod partial;
 mod queue_item;
@@ -21,7 +22,7 @@ use cdb_model::Container;
 
 pub use attribute::AttributeValue;
 pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
-pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey, OperatorAction};
+pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
 pub use inbox::{InboxRecord, InboxRecordKey};
 pub use instance::{Instance, InstanceKey, Status};
 pub use kv::{
@@ -29,6 +30,7 @@ pub use kv::{
     PackedKeyValues,
 };
 pub use member::{Member, MemberKey};
+pub use operator_action::OperatorAction;
 pub use outbox_intent::{
     CancelledActivities, IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey,
 };

@@ -21,6 +21,10 @@ pub(super) struct Course {
     pub(super) activities: Vec<WorkItem>,
     /// Children whose end the instance waits for.
     pub(super) children: Vec<Child>,
+    /// Completed activities and children that are dropped with the decision to run them.
+    pub(super) dropped: Vec<String>,
+    /// Events that nothing kept waits for. duroxide would ignore them.
+    pub(super) lost_events: Vec<String>,
 }
 
 /// A child that the new course waits for.
@@ -191,8 +195,14 @@ fn course(events: &[Event], cut: usize, forgotten: Option<usize>, target: Target
         .iter()
         .filter(|event| has_arrived(event) && failure(event).is_none())
     {
-        if let Some(message) = arrives_again(event, &mut open, target) {
+        if let EventKind::ExternalEvent { name, .. } = &event.kind
+            && !open.takes_event(name)
+        {
+            course.lost_events.push(name.clone());
+        } else if let Some(message) = arrives_again(event, &mut open, target) {
             course.messages.push(message);
+        } else if let Some(dropped) = event.source_event_id {
+            course.dropped.extend(named(after, dropped));
         }
     }
     open.request(&mut course, target);
@@ -200,20 +210,55 @@ fn course(events: &[Event], cut: usize, forgotten: Option<usize>, target: Target
     course
 }
 
-/// The schedules of a kept history without an end.
-struct Open<'a>(BTreeMap<u64, &'a EventKind>);
+/// Describes the activity or child that an event has scheduled.
+fn named(events: &[Event], id: u64) -> Option<String> {
+    let scheduled = events.iter().find(|event| event.event_id == id);
+    let name = scheduled.and_then(scheduled_name)?;
+    Some(format!("{name} #{id}"))
+}
+
+/// What a kept history waits for.
+struct Open<'a> {
+    /// Schedules without an end.
+    schedules: BTreeMap<u64, &'a EventKind>,
+    /// Subscriptions without an event, by name.
+    events: BTreeMap<&'a str, usize>,
+}
 
 impl<'a> Open<'a> {
     fn of(kept: &[&'a Event]) -> Self {
         let ended = kept.iter().filter_map(|event| event.source_event_id);
         let ended: BTreeSet<u64> = ended.collect();
-        let open = kept.iter().filter(|event| !ended.contains(&event.event_id));
-        Self(open.map(|event| (event.event_id, &event.kind)).collect())
+        let mut events = BTreeMap::<&str, usize>::new();
+        for event in kept {
+            match &event.kind {
+                EventKind::ExternalSubscribed { name } => *events.entry(name).or_default() += 1,
+                EventKind::ExternalEvent { name, .. } => {
+                    if let Some(waiting) = events.get_mut(&**name) {
+                        *waiting = waiting.saturating_sub(1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let schedules = kept.iter().filter(|event| !ended.contains(&event.event_id));
+        let schedules = schedules
+            .map(|event| (event.event_id, &event.kind))
+            .collect();
+        Self { schedules, events }
+    }
+
+    /// Takes an event for a subscription, if there is one.
+    fn takes_event(&mut self, name: &str) -> bool {
+        let waiting = self.events.get_mut(name).filter(|waiting| **waiting > 0);
+        let Some(waiting) = waiting else { return false };
+        *waiting -= 1;
+        true
     }
 
     /// Requests what has not ended.
     fn request(&self, course: &mut Course, target: Target<'_>) {
-        for (&id, kind) in &self.0 {
+        for (&id, kind) in &self.schedules {
             match kind {
                 EventKind::ActivityScheduled {
                     name,
@@ -264,7 +309,7 @@ fn arrives_again(event: &Event, open: &mut Open<'_>, target: Target<'_>) -> Opti
         }),
         kind => {
             let id = event.source_event_id?;
-            open.0.remove(&id)?;
+            open.schedules.remove(&id)?;
             match kind {
                 EventKind::ActivityCompleted { result } => Some(WorkItem::ActivityCompleted {
                     instance,

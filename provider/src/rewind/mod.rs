@@ -47,6 +47,11 @@ pub struct Rewound {
     pub activities: Vec<String>,
     /// The number of messages that arrive again, timers included.
     pub messages: usize,
+    /// The completed activities and children that are dropped, because the orchestration decided to
+    /// run them after its failure. Their effects remain.
+    pub dropped: Vec<String>,
+    /// The names of events that must be raised again, because they arrived after the kept history.
+    pub lost_events: Vec<String>,
     /// The failed children that are rewound too.
     pub children: Vec<Rewound>,
 }
@@ -288,6 +293,8 @@ fn described(course: &Course, target: Target<'_>) -> Rewound {
         kept: course.kept.len(),
         activities: activities.collect(),
         messages: course.messages.len(),
+        dropped: course.dropped.clone(),
+        lost_events: course.lost_events.clone(),
         children: Vec::new(),
     }
 }

@@ -157,6 +157,7 @@ fn a_failure_that_was_reacted_to_is_the_end_of_the_kept_history() {
         end("cannot charge: no money"),
     ]);
     assert_eq!(ids(&course), (vec![1, 2, 3, 4], vec![4], vec![]));
+    assert_eq!(course.dropped, ["Cancel #6"]);
 }
 
 #[test]
@@ -211,6 +212,27 @@ fn a_fork_keeps_the_events_before_the_turn_of_the_event() {
     assert_eq!(at(8), Some((vec![1, 2, 3, 4, 5, 6], vec![6], vec![])));
     assert_eq!(at(1), at(3));
     assert_eq!(at(9), None);
+}
+
+#[test]
+fn an_event_arrives_again_only_for_a_kept_subscription() {
+    let subscribed = || {
+        let name = "Event".to_owned();
+        (None, EventKind::ExternalSubscribed { name })
+    };
+    let raised = || {
+        let (name, data) = ("Event".to_owned(), "data".to_owned());
+        (None, EventKind::ExternalEvent { name, data })
+    };
+    let course = rewound(vec![
+        started(),
+        subscribed(),
+        raised(),
+        raised(),
+        end("broken"),
+    ]);
+    assert_eq!((course.kept.len(), course.messages.len()), (2, 1));
+    assert_eq!(course.lost_events, ["Event"]);
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl Batches<'_> {
                 Ok(Some(rows))
             }
             Remaining::Selected(filter, from) => {
-                let page = list(&self.orchestrations.container, &filter, BATCH, from).await?;
+                let page = list(self.orchestrations, &filter, BATCH, from).await?;
                 if page.next.is_some() {
                     self.remaining = Remaining::Selected(filter, page.next);
                 }

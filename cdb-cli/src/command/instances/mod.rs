@@ -125,7 +125,7 @@ pub(crate) async fn run(
         }
         InstancesCommand::Tree { instance } => {
             let root = orchestrations.instance(instance).await?;
-            console.answer(&tree::read(&orchestrations.container, root).await?)?;
+            console.answer(&tree::read(&orchestrations, root).await?)?;
             Ok(Exit::Ok)
         }
         InstancesCommand::Cancel(cancel) => cancel.run(&orchestrations, console).await,

@@ -107,7 +107,7 @@ fn ids(
             let Some(from) = from else {
                 return Ok::<_, Failure>(None);
             };
-            let page = list(&orchestrations.container, &filter, PAGE, from).await?;
+            let page = list(orchestrations, &filter, PAGE, from).await?;
             let ids = page.instances.into_iter().map(|row| Ok(row.id));
             Ok(Some((stream::iter(ids), page.next.map(Some))))
         }

@@ -66,6 +66,12 @@ struct Course {
     activities: Vec<String>,
     /// The messages that arrive again.
     messages: usize,
+    /// Completed activities and children that are dropped.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<String>,
+    /// Events that must be raised again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lost_events: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     children: Vec<Course>,
 }
@@ -152,6 +158,8 @@ impl Course {
             kept: course.kept,
             activities: course.activities,
             messages: course.messages,
+            dropped: course.dropped,
+            lost_events: course.lost_events,
             children: course.children.into_iter().map(Self::of).collect(),
         }
     }
@@ -172,6 +180,12 @@ impl fmt::Display for Course {
         if self.messages > 0 {
             let messages = counted(self.messages as u64, "message");
             write!(f, ", receives {messages} again")?;
+        }
+        if !self.dropped.is_empty() {
+            write!(f, ", drops {}", self.dropped.join(", "))?;
+        }
+        if !self.lost_events.is_empty() {
+            write!(f, "; raise again: {}", self.lost_events.join(", "))?;
         }
         writeln!(f)?;
         self.children.iter().try_for_each(|child| child.fmt(f))

@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::time::parse_span;
-use crate::view::instances::{ListFilter, UnindexedFilter, list};
+use crate::view::instances::{ListFilter, UnindexedFilter, list, most_expensive};
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -22,8 +22,19 @@ pub(super) struct List {
     /// Start of the page, as the previous page printed it
     #[arg(long, value_name = "TEXT")]
     from: Option<Continuation>,
+    /// The order: newest first, or by request units, for which all instances are read
+    #[arg(long, value_enum, default_value = "created", conflicts_with = "from")]
+    sort: Order,
     #[command(flatten, next_help_heading = "Filters")]
     filters: Filters,
+}
+
+// No docs on the variants, as below.
+/// The orders of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Order {
+    Created,
+    Ru,
 }
 
 /// The filters of instances. All given filters have to match.
@@ -120,10 +131,12 @@ impl List {
         orchestrations: &Orchestrations,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let container = &orchestrations.container;
-        let filter = self.filters.at(container.now());
+        let filter = self.filters.at(orchestrations.container.now());
         let rows = usize::from(self.limit);
-        let page = list(container, &filter, rows, self.from.clone()).await?;
+        let page = match self.sort {
+            Order::Created => list(orchestrations, &filter, rows, self.from.clone()).await?,
+            Order::Ru => most_expensive(orchestrations, &filter, rows).await?,
+        };
         console.answer(&page)?;
         Ok(Exit::Ok)
     }
