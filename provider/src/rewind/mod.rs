@@ -26,13 +26,6 @@ use crate::provider::CosmosDBProvider;
 use crate::turn::{ExclusiveTurn, exclusively};
 use course::{Course, Target, before_event, before_failure};
 
-/// The operator of a change, for the record.
-#[derive(Clone, Debug)]
-pub struct Operator {
-    /// The name, such as `ada@operations`. Stored with the change.
-    pub name: String,
-}
-
 /// A new course of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -72,7 +65,8 @@ impl CosmosDBProvider {
     /// run again, completed ones keep their results, and failed children are rewound too. The failed
     /// execution stays readable.
     ///
-    /// May be repeated after an interruption. docs/rewind.md says what counts as the failure.
+    /// May be repeated after an interruption. docs/rewind.md says what counts as the failure. `by` is
+    /// the operator, for the record.
     ///
     /// # Errors
     /// Fails when the instance has not failed or is a sub-orchestration, when a child that it waits for is still running for
@@ -80,17 +74,14 @@ impl CosmosDBProvider {
     /// a retryable error.
     ///
     /// ```
-    /// use cdb_provider::Operator;
-    ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let emulator = cdb_emulator::Emulator::start().await?;
     /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
-    /// let ada = Operator { name: "ada".to_owned() };
-    /// let refused = store.rewind("order-7", &ada).await.unwrap_err();
+    /// let refused = store.rewind("order-7", "ada").await.unwrap_err();
     /// assert!(refused.message.contains("instance order-7 not found"));
     /// # Ok(()) }
     /// ```
-    pub async fn rewind(&self, instance: &str, by: &Operator) -> Result<Rewound, ProviderError> {
+    pub async fn rewind(&self, instance: &str, by: &str) -> Result<Rewound, ProviderError> {
         self.rewind_below(instance, None, Some(by))
             .await
             .in_operation("rewind")
@@ -117,7 +108,7 @@ impl CosmosDBProvider {
         &self,
         instance: &str,
         at: Fork<'_>,
-        by: &Operator,
+        by: &str,
     ) -> Result<Rewound, ProviderError> {
         self.fork_at(instance, at, by).await.in_operation("fork")
     }
@@ -128,7 +119,7 @@ impl CosmosDBProvider {
         &self,
         instance_id: &str,
         parent: Option<u64>,
-        by: Option<&Operator>,
+        by: Option<&str>,
     ) -> Result<Rewound> {
         let instance = instances::existing(self.container(), instance_id).await?;
         check_failed(&instance)?;
@@ -168,7 +159,7 @@ impl CosmosDBProvider {
             }
             let restored = values::before(store, instance_id, execution, &events).await?;
             let what = format!("rewound to {} events", course.kept.len());
-            Ok((course, restored, by.action(store.container().now(), what)))
+            Ok((course, restored, action(by, store.container().now(), what)))
         })
         .await?;
         Ok(rewound)
@@ -184,7 +175,7 @@ impl CosmosDBProvider {
         })
     }
 
-    async fn fork_at(&self, instance_id: &str, at: Fork<'_>, by: &Operator) -> Result<Rewound> {
+    async fn fork_at(&self, instance_id: &str, at: Fork<'_>, by: &str) -> Result<Rewound> {
         let container = self.container();
         admission::check_instance_id(at.new_instance)?;
         let instance = instances::existing(container, instance_id).await?;
@@ -230,7 +221,7 @@ impl CosmosDBProvider {
                 "forked from execution {execution} of {instance_id}, event {}",
                 at.event
             );
-            Ok((course, restored, by.action(store.container().now(), what)))
+            Ok((course, restored, action(by, store.container().now(), what)))
         })
         .await?;
         Ok(forked)
@@ -264,11 +255,9 @@ impl CosmosDBProvider {
     }
 }
 
-impl Operator {
-    fn action(&self, at: Timestamp, what: String) -> OperatorAction {
-        let by = self.name.clone();
-        OperatorAction { at, by, what }
-    }
+fn action(by: &str, at: Timestamp, what: String) -> OperatorAction {
+    let by = by.to_owned();
+    OperatorAction { at, by, what }
 }
 
 fn check_failed(instance: &Instance) -> Result<()> {

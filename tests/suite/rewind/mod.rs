@@ -4,19 +4,13 @@
 mod shapes;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_provider::Fork;
 use cdb_provider::documents::{Execution, ExecutionKey};
-use cdb_provider::{Fork, Operator};
 use duroxide::EventKind;
 use duroxide::providers::{Provider as _, ProviderAdmin as _};
 
 use crate::harness::{TestEnv, long_locks};
 use shapes::{SHAPES, World, expected};
-
-fn operator() -> Operator {
-    Operator {
-        name: "ada".to_owned(),
-    }
-}
 
 async fn start(env: &TestEnv, instance: &str, shape: &str) {
     let started = env.client.start_orchestration(instance, "Shaped", shape);
@@ -47,7 +41,7 @@ async fn rewind_all(instances: usize) {
     world.repair();
     for number in 0..instances {
         let (instance, shape) = (name(number), SHAPES[number % SHAPES.len()]);
-        let rewound = env.provider.rewind(&instance, &operator()).await;
+        let rewound = env.provider.rewind(&instance, "ada").await;
         let rewound = rewound.unwrap_or_else(|error| panic!("{shape}: {error}"));
         assert!(rewound.kept > 0, "{shape}: {rewound:?}");
         if shape == "events" {
@@ -86,7 +80,7 @@ async fn a_failure_of_the_first_turn_is_rewound_to_the_start() {
     world.repair();
     let rewound = env
         .provider
-        .rewind("i", &operator())
+        .rewind("i", "ada")
         .await
         .expect("it is rewound");
     assert_eq!(
@@ -109,7 +103,7 @@ async fn the_failed_execution_stays_readable_with_who_rewound_it() {
     assert_eq!(planned.activities, ["Break #6"]);
     let rewound = env
         .provider
-        .rewind("i", &operator())
+        .rewind("i", "ada")
         .await
         .expect("it is rewound");
     assert_eq!(rewound, planned);
@@ -117,7 +111,7 @@ async fn the_failed_execution_stays_readable_with_who_rewound_it() {
     env.end_of("i").await.expect_err("it is broken");
     world.repair();
     env.provider
-        .rewind("i", &operator())
+        .rewind("i", "ada")
         .await
         .expect("it is rewound");
     assert_eq!(env.end_of("i").await.as_deref(), Ok("one two three"));
@@ -137,7 +131,7 @@ async fn the_failed_execution_stays_readable_with_who_rewound_it() {
     assert_eq!((&*action.by, &*action.what), ("ada", "rewound to 6 events"));
     let refused = env
         .provider
-        .rewind("i", &operator())
+        .rewind("i", "ada")
         .await
         .expect_err("it completed");
     assert!(
@@ -154,13 +148,13 @@ async fn values_of_rewound_executions_are_undone_each_time() {
     for (instance, shape) in [("i", "values"), ("j", "again")] {
         let failed = env.run(instance, "Shaped", shape).await;
         failed.expect_err("it is broken");
-        let rewound = env.provider.rewind(instance, &operator()).await;
+        let rewound = env.provider.rewind(instance, "ada").await;
         rewound.expect("it is rewound");
         env.end_of(instance).await.expect_err("it is still broken");
     }
     world.repair();
     for (instance, shape) in [("i", "values"), ("j", "again")] {
-        let rewound = env.provider.rewind(instance, &operator()).await;
+        let rewound = env.provider.rewind(instance, "ada").await;
         rewound.expect("it is rewound");
         let end = env.end_of(instance).await;
         assert_eq!(end.as_deref(), Ok(expected(shape)));
@@ -190,18 +184,18 @@ async fn interrupted_after(commits: u32, finishes: bool) {
     };
     let refused = Fault::always(Effect::error(400, 0)).on(OperationKind::Batch);
     emulator.inject(refused.after(commits));
-    let interrupted = env.provider.rewind("i", &operator()).await;
+    let interrupted = env.provider.rewind("i", "ada").await;
     interrupted.expect_err("it is interrupted");
     emulator.clear_faults();
     env.join(world.activities(), world.orchestrations(), long_locks())
         .await;
     let leaf = "i::sub::4::sub::4::sub::4";
-    let alone = env.provider.rewind(leaf, &operator()).await;
+    let alone = env.provider.rewind(leaf, "ada").await;
     alone.expect_err("it is rewound with its root");
     if finishes {
         assert_eq!(env.end_of(leaf).await.as_deref(), Ok(expected("chain")));
     }
-    let rewound = env.provider.rewind("i", &operator()).await;
+    let rewound = env.provider.rewind("i", "ada").await;
     rewound.expect("it is rewound");
     assert_eq!(env.end_of("i").await.as_deref(), Ok(expected("child-3")));
     world.check_completed_once();
@@ -230,12 +224,12 @@ async fn a_fork_continues_from_an_event_in_another_instance() {
     };
     let forked = env
         .provider
-        .fork("i", fork(broken.event_id, "fork"), &operator())
+        .fork("i", fork(broken.event_id, "fork"), "ada")
         .await;
     let forked = forked.expect("it is forked");
     assert_eq!(forked.activities, ["Work #3"]);
     assert_eq!(env.end_of("fork").await.as_deref(), Ok(expected("values")));
-    let whole = env.provider.fork("i", fork(1, "whole"), &operator()).await;
+    let whole = env.provider.fork("i", fork(1, "whole"), "ada").await;
     assert_eq!(whole.expect("it is forked").kept, 0);
     assert_eq!(env.end_of("whole").await.as_deref(), Ok(expected("values")));
     for (event, new_instance, part) in [
@@ -244,7 +238,7 @@ async fn a_fork_continues_from_an_event_in_another_instance() {
     ] {
         let refused = env
             .provider
-            .fork("i", fork(event, new_instance), &operator())
+            .fork("i", fork(event, new_instance), "ada")
             .await;
         let refused = refused.expect_err("it cannot").message;
         assert!(refused.contains(part), "{refused}");

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cdb_provider::documents::Status;
-use cdb_provider::{Fork, Operator, Rewound};
+use cdb_provider::{Fork, Rewound};
 use clap::Args;
 use serde::Serialize;
 
@@ -104,13 +104,10 @@ impl Rewind {
             }
             return self.confirmation.stop(&plan, console);
         }
-        let by = Operator {
-            name: self.by.clone(),
-        };
         let (mut batches, mut done) = (chosen()?, Done::default());
         while let Some(rows) = batches.next().await? {
             for row in rows {
-                match orchestrations.provider.rewind(&row.id, &by).await {
+                match orchestrations.provider.rewind(&row.id, &self.by).await {
                     Ok(_) => done.instances += 1,
                     Err(refused) if self.chosen.is_single() => return Err(refused.into()),
                     // One instance must not stop the others; the next run finds it again.
@@ -138,12 +135,9 @@ impl ForkInstance {
             event: self.event,
             new_instance: &self.new_id,
         };
-        let by = Operator {
-            name: self.by.clone(),
-        };
         let forked = orchestrations
             .provider
-            .fork(&self.instance, at, &by)
+            .fork(&self.instance, at, &self.by)
             .await?;
         console.answer(&Course::of(forked))?;
         Ok(Exit::Ok)
