@@ -28,6 +28,7 @@ chapters! {
     Membership: "../docs/membership.md",
     DeriveDocument: "../cdb-derive/docs/document.md",
     DeriveContainer: "../cdb-derive/docs/container.md",
+    DeriveProjection: "../cdb-derive/docs/projection.md",
     Operations: "../docs/operations.md",
     Replay: "../docs/replay.md",
     Rewind: "../docs/rewind.md",

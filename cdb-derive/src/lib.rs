@@ -12,6 +12,7 @@ mod diag;
 mod document;
 mod id_pattern;
 mod private;
+mod projection;
 mod rename;
 mod respan;
 mod serde_attr;
@@ -22,6 +23,7 @@ use proc_macro::TokenStream;
 use attributes::AttributesModel;
 use container::ContainerModel;
 use document::DocumentModel;
+use projection::ProjectionModel;
 
 /// Describes how a struct is stored as a document: id, partition key, indexed paths.
 #[doc = include_str!("../docs/document.md")]
@@ -42,4 +44,11 @@ pub fn derive_container(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(SearchAttributes)]
 pub fn derive_search_attributes(input: TokenStream) -> TokenStream {
     derived::derive::<AttributesModel>(input.into()).into()
+}
+
+/// Selects fields of a document type as a struct.
+#[doc = include_str!("../docs/projection.md")]
+#[proc_macro_derive(Projection, attributes(projection))]
+pub fn derive_projection(input: TokenStream) -> TokenStream {
+    derived::derive::<ProjectionModel>(input.into()).into()
 }

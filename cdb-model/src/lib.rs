@@ -51,8 +51,8 @@
 //!
 //! # Features
 //!
-//! - `derive` (on by default): the derives [`Document`](macro@Document) and
-//!   [`Container`](macro@Container). Without it, no proc macro is compiled, and the traits have to
+//! - `derive` (on by default): the derives [`Document`](macro@Document),
+//!   [`Container`](macro@Container) and [`Projection`](macro@Projection). Without it, no proc macro is compiled, and the traits have to
 //!   be implemented by hand.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -83,7 +83,7 @@ mod unreadable;
 pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
 pub use bulk::{BulkBatch, BulkOperation};
 #[cfg(feature = "derive")]
-pub use cdb_derive::{Container, Document};
+pub use cdb_derive::{Container, Document, Projection};
 pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
@@ -101,10 +101,11 @@ pub use policy::{
     CompositeIndexPath, Drift, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy,
 };
 pub use query::{
-    Composite, CountQuery, CriteriaError, Criterion, Explanation, Fetch, Filter, Filterable,
-    ForeignDocument, Operand, Operator, Order, Parameter, PartitionDocuments, QueriedIn, Query,
-    QueryForm, Queryable, RowForm, Scope, SortCriterion, SortKey, Statement, Summand, Text,
-    ValueError, ValueQuery,
+    Aggregate, AggregateKind, AggregateQuery, Aggregates, Composite, CriteriaError, Criterion,
+    Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery, GroupedQuery,
+    Groups, Operand, Operator, Order, Parameter, PartitionDocuments, Projection, QueriedIn, Query,
+    QueryForm, Queryable, RowForm, Scalar, Scope, SingleRow, SortCriterion, SortKey, Statement,
+    Summand, Text, ValueError, ValueQuery, compare_values,
 };
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,

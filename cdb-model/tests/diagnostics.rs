@@ -17,6 +17,7 @@ which tests compile. One compilation reports all mistakes of a type, each at the
 const CHAPTERS: [(&str, &str, &str); 4] = [
     ("Documents", "document", "Mistakes in one struct."),
     ("Containers", "container", "Mistakes in one enum."),
+    ("Projections", "projection", "Mistakes in one struct."),
     (
         "Between types",
         "rustc",

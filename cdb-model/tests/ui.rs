@@ -1,6 +1,6 @@
 //! Diagnostics, one case each: the code and the message.
 //!
-//! The messages of `tests/ui/document` and `tests/ui/container` are our own text at one token, the
+//! The messages of `tests/ui/document`, `container` and `projection` are our own text at one token, the
 //! same for all compilers. In `tests/ui/rustc`, the compiler adds text around ours, so these
 //! outputs are compared only with the compiler version that recorded them. `TRYBUILD=overwrite`
 //! records all outputs; read them as prose.
@@ -15,6 +15,7 @@ fn every_mistake_is_reported_at_its_place() {
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/ui/document/*.rs");
     cases.compile_fail("tests/ui/container/*.rs");
+    cases.compile_fail("tests/ui/projection/*.rs");
     let version = compiler_version();
     if version.starts_with(RECORDED_WITH) {
         cases.compile_fail("tests/ui/rustc/*.rs");

@@ -1,9 +1,9 @@
-//! Merges the rows of several targets: in order, up to `TOP`, with counts summed up.
+//! Merges the rows of several targets: in order, up to `TOP`, with partial aggregates merged.
 //!
 //! The gateway refuses ordered queries and aggregates across partitions (400/1004), so the client
 //! queries each range separately. It reads ahead only as much as the order requires.
 
-use cdb_model::{RowForm, Statement};
+use cdb_model::{Groups, RowForm, Statement};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,8 +19,8 @@ pub(super) struct Merge {
     request: QueryRequest,
     reader: RowReader,
     sources: Vec<Source>,
-    /// The count so far. A field, so that a failed page does not lose the pages before it.
-    total: u64,
+    /// The aggregates so far. A field, so that a failed page does not lose the pages before it.
+    groups: Option<Groups>,
     /// How many rows `TOP` still allows.
     left: Option<usize>,
     done: bool,
@@ -39,7 +39,12 @@ pub(super) struct Progress {
 
 impl Merge {
     pub(super) fn new(statement: Statement, request: QueryRequest, targets: Vec<Target>) -> Self {
+        let groups = match &statement.form {
+            RowForm::Aggregates { kinds, grouped } => Some(Groups::new(kinds.clone(), *grouped)),
+            RowForm::Document | RowForm::ValueWithKeys => None,
+        };
         Self {
+            groups,
             request,
             reader: RowReader {
                 form: statement.form,
@@ -47,7 +52,6 @@ impl Merge {
                 merging: targets.len() > 1,
             },
             sources: targets.into_iter().map(Source::new).collect(),
-            total: 0,
             left: statement.top.and_then(|top| usize::try_from(top).ok()),
             done: false,
             one_at_a_time: false,
@@ -92,7 +96,8 @@ impl Merge {
         })
     }
 
-    /// Returns the next rows, from one to `most`; `None` at the end.
+    /// Returns the next rows, from one to `most`; `None` at the end. Aggregates are returned all at
+    /// once.
     pub(super) async fn next_rows(
         &mut self,
         context: &ContainerContext,
@@ -101,8 +106,8 @@ impl Merge {
         if self.done || self.left == Some(0) {
             return Ok(None);
         }
-        let mut rows = if self.reader.form == RowForm::Count {
-            vec![self.total(context).await?]
+        let mut rows = if self.groups.is_some() {
+            self.aggregates(context).await?
         } else {
             self.fill(context).await?;
             self.take_ready(most.min(self.left.unwrap_or(usize::MAX)))
@@ -160,28 +165,30 @@ impl Merge {
         ready
     }
 
-    /// Returns the sum of the partial counts of all sources and pages.
-    async fn total(&mut self, context: &ContainerContext) -> Result<Box<RawValue>> {
+    /// Returns the aggregates, merged from the rows of all sources and pages.
+    async fn aggregates(&mut self, context: &ContainerContext) -> Result<Vec<Box<RawValue>>> {
         while !self.sources.is_empty() {
             self.fill(context).await?;
             let sources = self.sources.iter_mut();
-            for row in sources.flat_map(|source| std::iter::from_fn(|| source.take())) {
-                let part = whole_number(row.json.get())
-                    .ok_or_else(|| Error::protocol(format!("`{}` is not a count", row.json)))?;
-                self.total = self.total.saturating_add(part);
+            let rows = sources.flat_map(|source| std::iter::from_fn(|| source.take()));
+            for row in rows {
+                let added = self
+                    .groups
+                    .iter_mut()
+                    .try_for_each(|groups| groups.add(row.json.get()));
+                added
+                    .map_err(|_| Error::protocol(format!("`{}` is not an aggregate", row.json)))?;
             }
             self.sources.retain(|source| !source.is_drained());
         }
         self.done = true;
-        RawValue::from_string(self.total.to_string()).map_err(Error::decode)
+        let rows = self
+            .groups
+            .take()
+            .map(Groups::into_rows)
+            .unwrap_or_default();
+        rows.iter()
+            .map(|row| serde_json::value::to_raw_value(row).map_err(Error::decode))
+            .collect()
     }
-}
-
-/// Reads a whole number. The service computes in doubles, so `3.0` is possible.
-fn whole_number(json: &str) -> Option<u64> {
-    let number: serde_json::Number = serde_json::from_str(json).ok()?;
-    number.as_u64().or_else(|| {
-        let double = number.as_f64().filter(|double| double.fract() == 0.0)?;
-        format!("{double:.0}").parse().ok()
-    })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cdb_model::{Container, Fetch, RowByRow, Scope, Statement};
+use cdb_model::{Container, Fetch, RowByRow, Scope, SingleRow, Statement};
 use futures::future::try_join_all;
 use serde_json::value::RawValue;
 
@@ -131,6 +131,18 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         let mut merge = self.merge().await?;
         let page = self.refresh_stale(merge.rows(self, 1).await).await?;
         Ok(page.and_then(|rows| rows.into_iter().next()))
+    }
+
+    /// Returns the row of a query that always has one row: a count, a sum, other aggregates.
+    ///
+    /// # Errors
+    /// When the service refuses the query or the row does not match its type.
+    pub async fn one(self) -> Result<Q::Row>
+    where
+        Q: SingleRow,
+    {
+        let row = self.all().await?.pop();
+        row.ok_or_else(|| Error::protocol("aggregate has no row"))
     }
 
     /// Reads page by page. A page ends where the service ends it, or where the order requires

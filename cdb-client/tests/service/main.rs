@@ -4,8 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod account;
+mod aggregates;
 mod batches;
 mod bootstrap;
+mod catalog;
 mod documents;
 mod failover;
 mod faults;

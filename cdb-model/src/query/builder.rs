@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::filter::{Predicate, type_condition};
 use super::order::OrderTerm;
+use super::projection::Projection as FieldProjection;
 use super::sql::{self, Projection, QueryParts};
 use super::{
     Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
@@ -22,7 +23,7 @@ use crate::shape::CompositeTarget;
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{CountQuery, Query, ValueQuery};
+/// use cdb_model::{AggregateQuery, Query, ValueQuery};
 /// use shop::{Order, Shop};
 ///
 /// fn cheapest(customer: &str) -> Query<Order> {
@@ -36,7 +37,7 @@ use crate::shape::CompositeTarget;
 ///     Query::in_partition(customer)
 /// }
 ///
-/// fn number_of_orders() -> CountQuery<Order> {
+/// fn number_of_orders() -> AggregateQuery<Order, u64> {
 ///     Query::across_partitions().count()
 /// }
 ///
@@ -125,43 +126,53 @@ impl<T: Queryable> Query<T> {
         self
     }
 
-    /// Returns the number of documents instead of the documents. Ignores order and `limit`.
-    pub fn count(self) -> CountQuery<T> {
-        CountQuery {
-            query: self,
-            projection: Projection::Count,
-        }
-    }
-
-    /// Returns the sum of a path over all documents instead of the documents. Ignores order and
-    /// `limit`.
-    pub fn sum<V, I, M>(self, path: Path<T, V, I, M>) -> CountQuery<T>
-    where
-        V: Summand,
-    {
-        CountQuery {
-            query: self,
-            projection: Projection::Sum(path.pointer().to_owned()),
-        }
-    }
-
     /// Returns one path of each document instead of the documents. Saves bytes, but hardly any
     /// request units.
     pub fn values<V, I, M>(self, path: Path<T, V, I, M>) -> ValueQuery<T, V> {
         ValueQuery {
             query: self,
-            pointer: path.pointer(),
+            projection: Projection::Value(path.pointer().to_owned()),
+            what: path.pointer(),
             marker: PhantomData,
         }
     }
 
-    fn statement(
+    /// Returns the fields of a projection of each document instead of the documents. Saves bytes,
+    /// but hardly any request units.
+    ///
+    /// ```
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// use cdb_model::{Projection, Query, ValueQuery};
+    /// use serde::Deserialize;
+    /// use shop::Order;
+    ///
+    /// #[derive(Projection, Deserialize)]
+    /// #[projection(of = Order)]
+    /// struct OrderTotal {
+    ///     number: u64,
+    ///     total_cents: u64,
+    /// }
+    ///
+    /// fn totals(customer: &str) -> ValueQuery<Order, OrderTotal> {
+    ///     Query::in_partition(customer).order_by(Order::TOTAL_CENTS.desc()).select()
+    /// }
+    /// ```
+    pub fn select<P: FieldProjection<Document = T>>(self) -> ValueQuery<T, P> {
+        ValueQuery {
+            query: self,
+            projection: Projection::Fields(P::FIELDS),
+            what: P::NAME,
+            marker: PhantomData,
+        }
+    }
+
+    pub(super) fn statement(
         &self,
         discriminator: &str,
         projection: &Projection,
         form: RowForm,
     ) -> Result<Statement, ValueError> {
-        let aggregates = matches!(form, RowForm::Count);
+        let aggregates = matches!(form, RowForm::Aggregates { .. });
         let order = if aggregates { &[] } else { &*self.parts.order };
         let top = self.parts.top.filter(|_| !aggregates);
         let (sql, parameters) = sql::query(&QueryParts {
@@ -201,46 +212,13 @@ impl<C: Container, T: QueriedIn<C>> Fetch<C> for Query<T> {
     }
 }
 
-/// An unsigned integer, whose values [`Query::sum`] can sum.
-pub trait Summand {}
-
-impl Summand for u8 {}
-impl Summand for u16 {}
-impl Summand for u32 {}
-impl Summand for u64 {}
-
-/// A query for the number of documents or the sum of a path.
-#[derive(Clone, Debug)]
-pub struct CountQuery<T> {
-    query: Query<T>,
-    projection: Projection,
-}
-
-impl<C: Container, T: QueriedIn<C>> Fetch<C> for CountQuery<T> {
-    type Row = u64;
-
-    fn statement(&self) -> Result<Statement, ValueError> {
-        self.query
-            .statement(C::DISCRIMINATOR, &self.projection, RowForm::Count)
-    }
-
-    fn read_row(&self, json: &str) -> Result<u64, DecodeError> {
-        // The service computes in doubles, so `3.0` is possible.
-        let number: f64 = decode_value("count", json)?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "counts and sums of unsigned integers below 2^53"
-        )]
-        Ok(number as u64)
-    }
-}
-
-/// A query for one path of each document.
+/// A query for one path or one projection of each document.
 #[derive(Debug)]
 pub struct ValueQuery<T, V> {
     query: Query<T>,
-    pointer: &'static str,
+    projection: Projection,
+    /// The path or type, for an error.
+    what: &'static str,
     marker: PhantomData<fn() -> V>,
 }
 
@@ -253,12 +231,11 @@ where
     type Row = V;
 
     fn statement(&self) -> Result<Statement, ValueError> {
-        let projection = Projection::Value(self.pointer.to_owned());
         self.query
-            .statement(C::DISCRIMINATOR, &projection, RowForm::ValueWithKeys)
+            .statement(C::DISCRIMINATOR, &self.projection, RowForm::ValueWithKeys)
     }
 
     fn read_row(&self, json: &str) -> Result<V, DecodeError> {
-        decode_value(self.pointer, json)
+        decode_value(self.what, json)
     }
 }

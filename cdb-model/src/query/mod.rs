@@ -1,26 +1,36 @@
 //! Typed queries: conditions, scope, order, and the form of rows.
 
+mod aggregate;
 mod builder;
 mod criteria;
 mod explain;
 mod filter;
 mod foreign;
 mod form;
+mod groups;
 mod order;
+mod projection;
 mod queryable;
 mod raw;
 mod sql;
 mod statement;
+mod value_order;
 
-pub use builder::{CountQuery, Query, Summand, ValueQuery};
+pub use aggregate::{
+    Aggregate, AggregateQuery, Aggregates, GroupKeys, GroupQuery, GroupedQuery, Scalar, Summand,
+};
+pub use builder::{Query, ValueQuery};
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::Explanation;
 pub use filter::{Filter, Filterable, Operand, Text, ValueError};
 pub use foreign::ForeignDocument;
 pub use form::QueryForm;
+pub use groups::{AggregateKind, Groups};
 pub use order::{Composite, Order};
+pub use projection::{ProjectedField, Projection, projected};
 pub use queryable::{QueriedIn, Queryable, read_any, read_document};
 pub use raw::PartitionDocuments;
 pub(crate) use sql::patch_condition;
 use sql::readable;
-pub use statement::{Fetch, Parameter, RowForm, Scope, SortKey, Statement};
+pub use statement::{Fetch, Parameter, RowForm, Scope, SingleRow, SortKey, Statement};
+pub use value_order::compare_values;

@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::filter::{Comparison, Predicate, ValueError};
+use super::groups::{AggregateKind, AggregateTerm};
 use super::order::OrderTerm;
+use super::projection::ProjectedField;
 use super::statement::Parameter;
 use crate::shape::{CompositeTarget, Direction};
 
@@ -20,10 +22,13 @@ pub(crate) enum Projection {
     Document,
     /// One path, and the sort keys.
     Value(String),
-    /// The number of documents.
-    Count,
-    /// The sum of a path.
-    Sum(String),
+    /// Some paths under the names of a projection, and the sort keys.
+    Fields(&'static [ProjectedField]),
+    /// Partial aggregates of each group of equal keys; without aggregates, the distinct keys.
+    Aggregates {
+        keys: Vec<&'static str>,
+        terms: Vec<AggregateTerm>,
+    },
 }
 
 /// The parts of a query.
@@ -55,14 +60,15 @@ pub(crate) fn query(parts: &QueryParts<'_>) -> Result<(String, Vec<Parameter>), 
         writer.text.push_str(" WHERE ");
         writer.predicate(parts.predicate);
     }
-    for (number, term) in parts.order.iter().enumerate() {
-        writer
-            .text
-            .push_str(if number == 0 { " ORDER BY " } else { ", " });
-        writer.target(term.target);
-        writer.text.push_str(match term.direction {
-            Direction::Ascending => " ASC",
-            Direction::Descending => " DESC",
+    writer.group_by(parts.projection);
+    if !parts.order.is_empty() {
+        writer.text.push_str(" ORDER BY ");
+        writer.separated(parts.order, |writer, term| {
+            writer.target(term.target);
+            writer.text.push_str(match term.direction {
+                Direction::Ascending => " ASC",
+                Direction::Descending => " DESC",
+            });
         });
     }
     match writer.invalid {
@@ -122,24 +128,101 @@ impl<'a> Writer<'a> {
     fn projection(&mut self, parts: &QueryParts<'_>) {
         match parts.projection {
             Projection::Document => self.text.push('*'),
-            Projection::Count => self.text.push_str("VALUE COUNT(1)"),
-            Projection::Sum(path) => {
-                self.text.push_str("VALUE SUM(");
-                self.path(path);
-                self.text.push(')');
-            }
             Projection::Value(path) => {
-                self.text.push_str("VALUE {\"value\": ");
-                self.path(path);
-                self.text.push_str(", \"keys\": [");
-                for (number, term) in parts.order.iter().enumerate() {
-                    if number > 0 {
-                        self.text.push_str(", ");
-                    }
-                    self.target(term.target);
-                }
-                self.text.push_str("]}");
+                self.value_with_keys(parts.order, |writer| writer.path(path))
             }
+            Projection::Fields(fields) => {
+                self.value_with_keys(parts.order, |writer| writer.fields(fields));
+            }
+            Projection::Aggregates { keys, terms } => self.aggregates(keys, terms),
+        }
+    }
+
+    fn value_with_keys(&mut self, order: &[OrderTerm], value: impl FnOnce(&mut Self)) {
+        self.text.push_str("VALUE {\"value\": ");
+        value(self);
+        self.text.push_str(", \"keys\": [");
+        self.separated(order, |writer, term| writer.target(term.target));
+        self.text.push_str("]}");
+    }
+
+    fn fields(&mut self, fields: &[ProjectedField]) {
+        self.text.push('{');
+        self.separated(fields, |writer, field| {
+            let _written = write!(writer.text, "{}: ", Value::from(field.name));
+            writer.path(field.pointer);
+        });
+        self.text.push('}');
+    }
+
+    /// Writes keys and partial aggregates in the form of the service's own plans.
+    fn aggregates(&mut self, keys: &[&str], terms: &[AggregateTerm]) {
+        if terms.is_empty() {
+            self.text.push_str("DISTINCT ");
+        }
+        if !keys.is_empty() {
+            self.text.push('[');
+            self.separated(keys, |writer, key| {
+                writer.text.push_str("{\"item\": ");
+                writer.path(key);
+                writer.text.push('}');
+            });
+            self.text.push_str("] AS keys");
+        }
+        if !terms.is_empty() {
+            self.text
+                .push_str(if keys.is_empty() { "[" } else { ", [" });
+            self.separated(terms, |writer, term| {
+                writer.text.push_str("{\"item\": ");
+                writer.aggregate(term);
+                writer.text.push('}');
+            });
+            self.text.push_str("] AS items");
+        }
+    }
+
+    fn group_by(&mut self, projection: &Projection) {
+        if let Projection::Aggregates { keys, terms } = projection
+            && !keys.is_empty()
+            && !terms.is_empty()
+        {
+            self.text.push_str(" GROUP BY ");
+            self.separated(keys, |writer, key| writer.path(key));
+        }
+    }
+
+    fn aggregate(&mut self, term: &AggregateTerm) {
+        match term.kind {
+            AggregateKind::Count => self.text.push_str("COUNT(1)"),
+            AggregateKind::Sum => self.aggregate_call("SUM", term),
+            AggregateKind::Min => self.aggregate_call("MIN", term),
+            AggregateKind::Max => self.aggregate_call("MAX", term),
+            AggregateKind::Average => {
+                self.text.push_str("{\"sum\": ");
+                self.aggregate_call("SUM", term);
+                self.text.push_str(", \"count\": ");
+                self.aggregate_call("COUNT", term);
+                self.text.push('}');
+            }
+        }
+    }
+
+    fn aggregate_call(&mut self, function: &str, term: &AggregateTerm) {
+        let _written = write!(self.text, "{function}(");
+        if term.may_be_null {
+            self.call("IS_NULL", term.pointer, None);
+            self.text.push_str(" ? undefined : ");
+        }
+        self.path(term.pointer);
+        self.text.push(')');
+    }
+
+    fn separated<E>(&mut self, elements: &[E], mut write: impl FnMut(&mut Self, &E)) {
+        for (number, element) in elements.iter().enumerate() {
+            if number > 0 {
+                self.text.push_str(", ");
+            }
+            write(self, element);
         }
     }
 
@@ -231,12 +314,7 @@ impl<'a> Writer<'a> {
             Predicate::In(path, values) => {
                 self.path(path);
                 self.text.push_str(" IN (");
-                for (number, value) in values.iter().enumerate() {
-                    if number > 0 {
-                        self.text.push_str(", ");
-                    }
-                    self.value(value);
-                }
+                self.separated(values, |writer, value| writer.value(value));
                 self.text.push(')');
             }
             Predicate::Invalid(error) => {
@@ -307,6 +385,43 @@ mod tests {
             sql,
             r#"SELECT TOP 3 VALUE {"value": c["name"], "keys": [c["at"]]} FROM c ORDER BY c["at"] DESC"#
         );
+    }
+
+    #[test]
+    fn aggregates_have_the_form_of_the_services_plans() {
+        let term = |kind, pointer, may_be_null| AggregateTerm {
+            kind,
+            pointer,
+            may_be_null,
+        };
+        let projection = Projection::Aggregates {
+            keys: vec!["/g"],
+            terms: vec![
+                term(AggregateKind::Count, "", false),
+                term(AggregateKind::Max, "/a/b", true),
+                term(AggregateKind::Average, "/n", false),
+            ],
+        };
+        let (sql, _) = query(&parts(&projection, &Predicate::All)).unwrap();
+        assert_eq!(
+            sql,
+            concat!(
+                r#"SELECT [{"item": c["g"]}] AS keys, [{"item": COUNT(1)}, "#,
+                r#"{"item": MAX(IS_NULL(c["a"]["b"]) ? undefined : c["a"]["b"])}, "#,
+                r#"{"item": {"sum": SUM(c["n"]), "count": COUNT(c["n"])}}] AS items "#,
+                r#"FROM c GROUP BY c["g"]"#
+            )
+        );
+    }
+
+    #[test]
+    fn distinct_keys_have_no_groups() {
+        let projection = Projection::Aggregates {
+            keys: vec!["/g"],
+            terms: Vec::new(),
+        };
+        let (sql, _) = query(&parts(&projection, &Predicate::All)).unwrap();
+        assert_eq!(sql, r#"SELECT DISTINCT [{"item": c["g"]}] AS keys FROM c"#);
     }
 
     #[test]

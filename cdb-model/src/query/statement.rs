@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::ValueError;
+use super::groups::AggregateKind;
 use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::partition_key::PartitionKey;
@@ -44,8 +45,13 @@ pub enum RowForm {
     /// `{"value": …, "keys": […]}`: a value and the sort keys of its document, in the order of
     /// [`Statement::order`].
     ValueWithKeys,
-    /// A number per physical partition, to be summed.
-    Count,
+    /// A row per group and physical partition, which [`Groups`](super::Groups) merges.
+    Aggregates {
+        /// The aggregates of each group; empty for distinct keys.
+        kinds: Vec<AggregateKind>,
+        /// Whether there are groups. Otherwise, all documents are one group.
+        grouped: bool,
+    },
 }
 
 /// A query in the form that the client sends.
@@ -77,9 +83,17 @@ pub trait Fetch<C: Container>: Send + Sync {
     fn statement(&self) -> Result<Statement, ValueError>;
 
     /// Reads one row. `json` is the document, the value (the `value` of
-    /// [`RowForm::ValueWithKeys`]), or the count.
+    /// [`RowForm::ValueWithKeys`]), or a row of
+    /// [`Groups::into_rows`](super::Groups::into_rows).
     ///
     /// # Errors
     /// When the row does not match its Rust type.
     fn read_row(&self, json: &str) -> Result<Self::Row, DecodeError>;
 }
+
+/// A query that always has exactly one row.
+#[diagnostic::on_unimplemented(
+    message = "the query does not always have exactly one row",
+    note = "use `first` or `all`"
+)]
+pub trait SingleRow {}

@@ -1,7 +1,9 @@
 //! Queries: merged order, pages, counts, splits, session tokens.
 
-use cdb_model::{DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement, ValueError};
-use serde_json::json;
+use cdb_model::{
+    AggregateKind, DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement, ValueError,
+};
+use serde_json::{Value, json};
 
 use super::fixture::{
     Ask, Fixture, continued, fixture, listing, n_of, numbers, ordered, page, two_ranges,
@@ -21,8 +23,16 @@ fn queried_ranges(script: &Script) -> Vec<String> {
 fn count() -> Ask {
     let mut ask = ordered(None);
     ask.0.order.clear();
-    ask.0.form = RowForm::Count;
+    ask.0.form = RowForm::Aggregates {
+        kinds: vec![AggregateKind::Count],
+        grouped: false,
+    };
     ask
+}
+
+/// A page with one partial count.
+fn partial(count: impl Into<Value>) -> Step {
+    page(&json!([{"items": [{"item": count.into()}]}]))
 }
 
 /// Returns the numbers of documents that have one.
@@ -93,9 +103,9 @@ async fn top_limits_the_rows_of_all_ranges_together() {
 async fn counts_are_summed_over_ranges_and_pages() {
     let script = Script::new([
         two_ranges(),
-        continued(page(&json!([3]))),
-        page(&json!([4.0])),
-        page(&json!([5])),
+        continued(partial(3)),
+        partial(4.0),
+        partial(5),
     ]);
     let container = fixture(&script);
     assert_eq!(
@@ -106,7 +116,7 @@ async fn counts_are_summed_over_ranges_and_pages() {
 
 #[tokio::test(start_paused = true)]
 async fn a_count_beyond_u64_does_not_panic() {
-    let most = page(&json!([u64::MAX]));
+    let most = partial(u64::MAX);
     let script = Script::new([two_ranges(), most.clone(), most]);
     let counted = fixture(&script).query(count()).first().await.unwrap();
     assert_eq!(counted, Some(json!(u64::MAX)));
@@ -114,7 +124,7 @@ async fn a_count_beyond_u64_does_not_panic() {
 
 #[tokio::test(start_paused = true)]
 async fn a_count_without_partial_counts_is_zero() {
-    let script = Script::new([two_ranges(), page(&json!([0])), page(&json!([]))]);
+    let script = Script::new([two_ranges(), partial(0), page(&json!([]))]);
     let rows = fixture(&script).query(count()).all().await.unwrap();
     assert_eq!(rows, [json!(0)]);
 }

@@ -1,0 +1,32 @@
+//! A query selects projections of its own document type.
+
+use cdb_model::{Document, Projection, Query};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    status: String,
+    tags: Vec<String>,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "invoice", id = "{customer}:{number}")]
+struct Invoice {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+#[derive(Projection, Deserialize)]
+#[projection(of = Order)]
+struct Number {
+    number: u64,
+}
+
+fn main() {
+    let _ = Query::<Invoice>::across_partitions().select::<Number>();
+}
