@@ -32,5 +32,6 @@ chapters! {
     Operations: "../docs/operations.md",
     Replay: "../docs/replay.md",
     Rewind: "../docs/rewind.md",
+    Queries: "../docs/queries.md",
     PayloadCodecs: "../docs/payload-codecs.md",
 }

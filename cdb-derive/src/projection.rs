@@ -102,11 +102,9 @@ impl Derived for ProjectionModel {
         let (document, name) = (&self.document, ident.unraw().to_string());
         let fields = self.fields.iter().map(|field| {
             let (ty, name, constant) = (&field.ty, &field.name, &field.constant);
-            let span = field.ident.span();
-            // A private trait method would be found too, so the constant is the document's own.
-            let call = located_at(ty.span(), quote!(#private::projected::<_, #ty, _, _, _>));
-            let path = located_at(span, quote!(<#document>::#constant));
-            quote!(#call(#name, #path))
+            let path = located_at(field.ident.span(), quote!(<#document>::#constant));
+            let check = located_at(ty.span(), quote!(projected::<#ty>));
+            quote!(#path.#check(#name))
         });
         quote! {
             const _: () = {

@@ -27,7 +27,7 @@ pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::partition_key::{PartitionKey, PartitionKeyPart};
 pub use crate::path::{Fixed, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{
-    Composite, ProjectedField, Projection, QueriedIn, Queryable, projected, read_any, read_document,
+    Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
 };
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,

@@ -103,9 +103,9 @@ pub use policy::{
 pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Composite, CriteriaError, Criterion,
     Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery, GroupedQuery,
-    Groups, Operand, Operator, Order, Parameter, PartitionDocuments, Projection, QueriedIn, Query,
-    QueryForm, Queryable, RowForm, Scalar, Scope, SingleRow, SortCriterion, SortKey, Statement,
-    Summand, Text, ValueError, ValueQuery, compare_values,
+    Groups, KeyLookup, Operand, Operator, Order, Parameter, PartitionDocuments, Projection,
+    QueriedIn, Query, QueryForm, Queryable, RowForm, Scalar, Scope, SingleRow, SortCriterion,
+    SortKey, Statement, Summand, Text, ValueError, ValueQuery, compare_values,
 };
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,

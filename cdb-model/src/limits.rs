@@ -28,5 +28,8 @@ pub const MAX_UNIQUE_KEYS: usize = 10;
 pub const MAX_UNIQUE_KEY_PATHS: usize = 16;
 /// Longest SQL text of a query, in bytes.
 pub const MAX_QUERY_BYTES: usize = 512 * 1024;
+/// Most keys of one query for documents by key. Not a limit of the service, which limits only the
+/// text and the request.
+pub const MAX_KEYS_PER_QUERY: usize = 1000;
 /// Largest integer that a JSON number represents exactly: the service stores IEEE 754 doubles.
 pub const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;

@@ -17,7 +17,7 @@ mod page;
 mod patch;
 mod point;
 mod query;
-
+mod read_many;
 mod row;
 mod source;
 #[cfg(test)]

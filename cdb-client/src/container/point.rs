@@ -249,12 +249,24 @@ impl<C: Container> ContainerClient<C> {
         partition: &PartitionKey,
         id: &ItemId,
     ) -> Result<Option<Stored<D>>> {
+        let Some(accepted) = self.read_accepted(partition, id).await? else {
+            return Ok(None);
+        };
+        decode::<C, D>(accepted.text()?)
+            .map(Some)
+            .map_err(|error| accepted.unusable(Error::decode(error)))
+    }
+
+    /// Reads an item; `None` when it does not exist.
+    pub(super) async fn read_accepted(
+        &self,
+        partition: &PartitionKey,
+        id: &ItemId,
+    ) -> Result<Option<Accepted>> {
         let request = self.item_request(OperationKind::Read, Method::GET, partition, id)?;
         let request = self.consistent(request.session(self.context.session_of(partition)));
         match self.context.send(&request).await {
-            Ok(accepted) => decode::<C, D>(accepted.text()?)
-                .map(Some)
-                .map_err(|error| accepted.unusable(Error::decode(error))),
+            Ok(accepted) => Ok(Some(accepted)),
             Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
             Err(error) => Err(error),
         }

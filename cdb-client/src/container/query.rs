@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::ranges::{RangeId, RangeMap};
 
 /// How often a query starts over because partitions split during it.
-const MAX_RESTARTS: u32 = 4;
+pub(super) const MAX_RESTARTS: u32 = 4;
 
 /// No limit on rows.
 const ALL: usize = usize::MAX;

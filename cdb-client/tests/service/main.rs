@@ -14,6 +14,8 @@ mod faults;
 mod feed;
 mod hostile;
 mod queries;
+mod query_costs;
+mod read_many;
 mod shop;
 mod splits;
 mod tls;

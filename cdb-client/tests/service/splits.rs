@@ -9,7 +9,7 @@ use cdb_model::{
 };
 
 use crate::account::Account;
-use crate::shop::{Order, Shop, order};
+use crate::shop::{Order, OrderKey, Shop, order};
 
 const SHOP: &str = "shop";
 
@@ -199,5 +199,34 @@ async fn a_process_reads_its_own_writes_after_a_split() {
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].document, placed);
     }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn documents_are_found_by_their_keys_after_a_split() {
+    let account = Account::new().await;
+    let Some(emulator) = account.emulator() else {
+        return account.end().await; // A test cannot split the partitions of an account.
+    };
+    let shop = account.shop().await;
+    place(&shop, 0..40).await;
+    shop.ranges().await.unwrap();
+    split(emulator, &account, "0");
+    split(emulator, &account, "3");
+    let keys: Vec<_> = (0..40_u64)
+        .map(|number| {
+            (
+                format!("customer-{number}").as_str().into(),
+                OrderKey::new(number),
+            )
+        })
+        .collect();
+    let found = shop.read_many_at(&keys).await.unwrap();
+    let numbers: Vec<_> = found
+        .into_iter()
+        .flatten()
+        .map(|order| order.number)
+        .collect();
+    assert_eq!(numbers, (0..40).collect::<Vec<u64>>());
     account.end().await;
 }

@@ -126,8 +126,8 @@ impl<T: Queryable> Query<T> {
         self
     }
 
-    /// Returns one path of each document instead of the documents. Saves bytes, but hardly any
-    /// request units.
+    /// Returns one path of each document instead of the documents. The service still loads whole
+    /// documents; the answer is smaller.
     pub fn values<V, I, M>(self, path: Path<T, V, I, M>) -> ValueQuery<T, V> {
         ValueQuery {
             query: self,
@@ -137,8 +137,8 @@ impl<T: Queryable> Query<T> {
         }
     }
 
-    /// Returns the fields of a projection of each document instead of the documents. Saves bytes,
-    /// but hardly any request units.
+    /// Returns the fields of a projection of each document instead of the documents. The service
+    /// still loads whole documents; the answer is smaller.
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }

@@ -43,14 +43,14 @@ pub trait HasType<V> {}
 
 impl<V> HasType<V> for V {}
 
-/// For generated code: a field with type `W` and the path of its document.
-#[doc(hidden)]
-pub const fn projected<D, W: HasType<V>, V, I, M>(
-    name: &'static str,
-    path: Path<D, V, I, M>,
-) -> ProjectedField {
-    ProjectedField {
-        name,
-        pointer: path.pointer(),
+impl<D, V, I, M> Path<D, V, I, M> {
+    /// For generated code: a field with type `W` of a projection. A method, so that `V` is known
+    /// when the compiler looks for `HasType`.
+    #[doc(hidden)]
+    pub const fn projected<W: HasType<V>>(self, name: &'static str) -> ProjectedField {
+        ProjectedField {
+            name,
+            pointer: self.pointer(),
+        }
     }
 }

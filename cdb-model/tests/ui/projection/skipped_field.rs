@@ -4,7 +4,8 @@ use cdb_model::Projection;
 use serde::Deserialize;
 
 #[derive(Projection, Deserialize)]
-struct Order {
+#[projection(of = Order)]
+struct Number {
     #[serde(skip)]
     number: u64,
 }

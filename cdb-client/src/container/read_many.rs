@@ -1,0 +1,161 @@
+//! Many documents by their keys, in one request per physical partition.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cdb_model::{
+    Container, Document, DocumentKey, ItemId, KeyLookup, LocatedKey, MemberOf, PartitionKey,
+    Stored, decode,
+};
+use futures::future::try_join_all;
+
+use crate::container::handle::ContainerClient;
+use crate::container::query::MAX_RESTARTS;
+use crate::error::{Error, Result};
+use crate::ranges::RangeId;
+
+type Location = (PartitionKey, ItemId);
+
+impl<C: Container> ContainerClient<C> {
+    /// Reads the documents with these keys. The result has the order of the keys, with `None` for
+    /// each document that does not exist. Sends one request per physical partition, concurrently,
+    /// or several if the keys exceed the limits of a query or the documents those of an answer.
+    ///
+    /// ```
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// use cdb_client::ContainerClient;
+    /// use cdb_model::Stored;
+    /// use shop::{Order, OrderKey, Shop};
+    ///
+    /// async fn both(shop: &ContainerClient<Shop>) -> cdb_client::Result<Vec<Option<Stored<Order>>>> {
+    ///     let keys = [OrderKey::new("ann", 1_u64), OrderKey::new("bob", 2_u64)];
+    ///     shop.read_many(&keys).await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the service cannot be reached or a document does not match its type.
+    pub async fn read_many<K>(&self, keys: &[K]) -> Result<Vec<Option<Stored<K::Document>>>>
+    where
+        K: LocatedKey,
+        K::Document: MemberOf<C>,
+    {
+        let located = keys.iter().map(|key| (key.partition_key(), key));
+        self.read_located(located).await
+    }
+
+    /// As [`read_many`](Self::read_many), for keys in one partition.
+    ///
+    /// # Errors
+    /// As [`read_many`](Self::read_many).
+    pub async fn read_many_in<K>(
+        &self,
+        partition: &PartitionKey,
+        keys: &[K],
+    ) -> Result<Vec<Option<Stored<K::Document>>>>
+    where
+        K: DocumentKey,
+        K::Document: MemberOf<C>,
+    {
+        let located = keys.iter().map(|key| (partition.clone(), key));
+        self.read_located(located).await
+    }
+
+    /// As [`read_many`](Self::read_many), for keys without a partition key, in several partitions.
+    ///
+    /// # Errors
+    /// As [`read_many`](Self::read_many).
+    pub async fn read_many_at<K>(
+        &self,
+        keys: &[(PartitionKey, K)],
+    ) -> Result<Vec<Option<Stored<K::Document>>>>
+    where
+        K: DocumentKey,
+        K::Document: MemberOf<C>,
+    {
+        let located = keys.iter().map(|(partition, key)| (partition.clone(), key));
+        self.read_located(located).await
+    }
+
+    async fn read_located<'k, K>(
+        &self,
+        keys: impl Iterator<Item = (PartitionKey, &'k K)>,
+    ) -> Result<Vec<Option<Stored<K::Document>>>>
+    where
+        K: DocumentKey,
+        K::Document: MemberOf<C>,
+    {
+        let mut positions = HashMap::<Location, Vec<usize>>::new();
+        let mut count = 0;
+        for (partition, key) in keys {
+            let id = key.to_id().map_err(Error::encode)?;
+            positions.entry((partition, id)).or_default().push(count);
+            count += 1;
+        }
+        let mut found: Vec<_> = (0..count).map(|_| None).collect();
+        let mut restarts = 0;
+        let documents = loop {
+            match self.look_up(positions.keys()).await {
+                Err(error) if error.is_partition_split() && restarts < MAX_RESTARTS => {
+                    restarts += 1;
+                }
+                result => break result?,
+            }
+        };
+        for json in documents {
+            let read = || decode::<C, K::Document>(&json).map_err(Error::decode);
+            let document = read()?;
+            let location = (document.document.partition_key(), document.id.clone());
+            let Some((last, others)) = positions.get(&location).and_then(|at| at.split_last())
+            else {
+                continue;
+            };
+            for at in others {
+                found[*at] = Some(read()?);
+            }
+            found[*last] = Some(document);
+        }
+        Ok(found)
+    }
+
+    /// Returns the existing documents at these locations, as JSON.
+    async fn look_up(
+        &self,
+        locations: impl Iterator<Item = &Location> + Clone,
+    ) -> Result<Vec<String>> {
+        let mut partitions = locations.clone().map(|(partition, _)| partition);
+        let first = partitions.next();
+        let map = if partitions.all(|partition| Some(partition) == first) {
+            None
+        } else {
+            Some(self.context.ranges().await?)
+        };
+        let mut groups = BTreeMap::<_, Vec<Location>>::new();
+        for location in locations {
+            let range = map.as_ref().and_then(|map| map.locate(&location.0));
+            let range = range.map(|range| range.id.clone());
+            // Without a physical partition, a query names the logical one.
+            let partition = range.is_none().then(|| location.0.clone());
+            let group = groups.entry((range, partition)).or_default();
+            group.push(location.clone());
+        }
+        let queries = groups.into_iter().flat_map(|((range, _), keys)| {
+            let queries = KeyLookup::divide::<C>(keys).into_iter();
+            queries.map(move |query| self.answer(range.clone(), query))
+        });
+        Ok(try_join_all(queries).await?.concat())
+    }
+
+    async fn answer(&self, range: Option<RangeId>, query: KeyLookup) -> Result<Vec<String>> {
+        if let [(partition, id)] = query.keys() {
+            // A point read is cheaper than a query.
+            let accepted = self.read_accepted(partition, id).await?;
+            let text = accepted.map(|accepted| accepted.text().map(str::to_owned));
+            return Ok(text.transpose()?.into_iter().collect());
+        }
+        let run = self.query(query);
+        match range {
+            Some(range) => run.in_range(&range).all().await,
+            None => run.all().await,
+        }
+    }
+}
