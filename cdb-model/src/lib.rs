@@ -101,11 +101,12 @@ pub use policy::{
     CompositeIndexPath, Drift, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy,
 };
 pub use query::{
-    Aggregate, AggregateKind, AggregateQuery, Aggregates, Composite, CriteriaError, Criterion,
-    Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery, GroupedQuery,
-    Groups, KeyLookup, Operand, Operator, Order, Parameter, PartitionDocuments, Projection,
-    QueriedIn, Query, QueryForm, Queryable, RowForm, Scalar, Scope, SingleRow, SortCriterion,
-    SortKey, Statement, Summand, Text, ValueError, ValueQuery, compare_values,
+    Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
+    Criterion, Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery,
+    GroupedQuery, Groups, KeyLookup, Operand, Operator, Order, Parameter, PartitionDocuments,
+    Projection, QueriedIn, Query, QueryForm, Queryable, RowForm, Scalar, Scope, Searched,
+    SingleRow, SortCriterion, SortKey, Statement, Summand, Text, ValueError, ValueQuery,
+    compare_values,
 };
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,

@@ -99,6 +99,30 @@ fn a_condition_without_an_index_is_checked_per_document() {
 }
 
 #[test]
+fn searches_in_text_scan_the_index_of_their_path() {
+    let state = Ticket::STATE;
+    let query = Query::<Ticket>::across_partitions().filter(
+        (state.ends_with("en") | state.eq_ignore_case("DONE"))
+            & Ticket::LABELS.contains_any(["a", "b"]),
+    );
+    explained(&query, &expect![[r#"
+        served by an index: (c["type"] = "ticket" AND (ENDSWITH(c["state"], "en") OR STRINGEQUALS(c["state"], "DONE", true)) AND (ARRAY_CONTAINS(c["labels"], "a") OR ARRAY_CONTAINS(c["labels"], "b")))
+          range index /type
+          range index /labels
+          scan of the range index /state
+    "#]]);
+    let seek = Query::<Ticket>::across_partitions().filter(state.starts_with("op"));
+    let scan = Query::<Ticket>::across_partitions().filter(state.contains("pe"));
+    let policy = IndexingPolicy::of::<Desk>();
+    assert!(seek.explain(&policy, "type").scanned_indexes.is_empty());
+    assert_eq!(scan.explain(&policy, "type").scanned_indexes, ["/state"]);
+    assert!(scan.explain(&policy, "type").is_narrowed());
+    let mut policy = policy;
+    policy.included_paths.clear();
+    assert_eq!(scan.explain(&policy, "type").leftover.len(), 2);
+}
+
+#[test]
 fn without_its_index_a_query_scans_and_its_sort_is_refused() {
     let mut policy = IndexingPolicy::of::<Desk>();
     policy.included_paths.clear();

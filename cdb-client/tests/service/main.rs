@@ -13,6 +13,7 @@ mod failover;
 mod faults;
 mod feed;
 mod hostile;
+mod predicates;
 mod queries;
 mod query_costs;
 mod read_many;

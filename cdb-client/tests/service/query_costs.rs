@@ -119,6 +119,30 @@ async fn measure_keys(costs: &mut Costs<'_>, products: &[Product]) {
     costs.add("100 documents, one read each", each).await;
 }
 
+async fn measure_conditions(costs: &mut Costs<'_>) {
+    let title = Product::TITLE;
+    let conditions = [
+        ("`eq`", title.eq("redblue")),
+        ("`starts_with`", title.starts_with("redblu")),
+        ("`eq_ignore_case`", title.eq_ignore_case("REDBLUE")),
+        ("`contains`", title.contains("edblu")),
+        ("`ends_with`", title.ends_with("edblue")),
+        (
+            "`contains` of an array",
+            Product::TAGS.contains("blue") & title.eq("redblue"),
+        ),
+    ];
+    for (what, condition) in conditions {
+        let query = Query::<Product>::across_partitions()
+            .filter(condition)
+            .count();
+        let what = format!("`count` with {what}");
+        costs
+            .add(&what, async |c| c.query(query).one().await.unwrap())
+            .await;
+    }
+}
+
 #[tokio::test]
 async fn the_costs_in_the_docs_are_measured() {
     let account = Account::new().await;
@@ -134,6 +158,7 @@ async fn the_costs_in_the_docs_are_measured() {
     };
     measure_aggregates(&mut costs).await;
     measure_keys(&mut costs, &products).await;
+    measure_conditions(&mut costs).await;
     assert_table(&costs.lines.join("\n"));
     account.end().await;
 }

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::filter::{Comparison, Predicate};
+use super::filter::{Comparison, Predicate, TextMatch};
 use super::order::OrderTerm;
 use super::{Filter, Order};
 use crate::document::Document;
@@ -59,7 +59,9 @@ pub enum Operator {
     In,
     /// A string that starts with the value.
     StartsWith,
-    /// An array that contains the value.
+    /// A string that ends with the value.
+    EndsWith,
+    /// A string or an array that contains the value.
     Contains,
     /// Null or missing; takes no value.
     IsAbsent,
@@ -208,11 +210,24 @@ fn predicate(criterion: &Criterion, path: String) -> Result<Predicate, CriteriaE
             });
         }
         Operator::StartsWith if value.is_string() => {
-            return Ok(Predicate::StartsWith(path, value));
+            return Ok(Predicate::Text(path, TextMatch::StartsWith, value, false));
         }
         Operator::StartsWith => return Err(wrong("`starts_with` requires a string")),
-        Operator::Contains if scalar => return Ok(Predicate::ArrayContains(path, value)),
-        Operator::Contains => return Err(wrong("`contains` requires a scalar")),
+        Operator::EndsWith if value.is_string() => {
+            return Ok(Predicate::Text(path, TextMatch::EndsWith, value, false));
+        }
+        Operator::EndsWith => return Err(wrong("`ends_with` requires a string")),
+        Operator::Contains if scalar && field.path.ends_with("/[]") => {
+            return Ok(Predicate::ArrayContains(path, value));
+        }
+        Operator::Contains if value.is_string() => {
+            return Ok(Predicate::Text(path, TextMatch::Contains, value, false));
+        }
+        Operator::Contains => {
+            return Err(wrong(
+                "`contains` requires a string, or a scalar for an array",
+            ));
+        }
         Operator::IsAbsent => {
             let absent = Predicate::Not(Box::new(Predicate::IsDefined(path.clone())));
             return Ok(Predicate::Or(vec![Predicate::IsNull(path), absent]));

@@ -2,7 +2,9 @@
 //! per document.
 //!
 //! The rules (indexing policy overview): equality, range, `IN`, `STARTSWITH`, `IS_DEFINED` and
-//! `ARRAY_CONTAINS` on a path use its range index. A composite serves a filter only when all of its
+//! `ARRAY_CONTAINS` on a path use its range index. `CONTAINS`, `ENDSWITH` and comparisons that
+//! ignore case scan that index: they read many or all of its values, but load only the documents
+//! that match (index overview, "index usage"). A composite serves a filter only when all of its
 //! paths are filtered, equalities first and at most one range, last. A sort by one path needs the
 //! index of that path. A sort by several paths needs a composite with exactly these paths, in these
 //! directions or all reversed. No index serves negations.
@@ -10,7 +12,7 @@
 use std::fmt;
 
 use super::builder::Query;
-use super::filter::{Comparison, Predicate};
+use super::filter::{Comparison, Predicate, TextMatch};
 use super::order::OrderTerm;
 use super::statement::Scope;
 use super::{Queryable, readable};
@@ -27,6 +29,9 @@ pub struct Explanation {
     pub one_partition: bool,
     /// Range indexes that serve conditions or the sort, as policy paths.
     pub range_indexes: Vec<String>,
+    /// Range indexes whose values are scanned, as policy paths. The charge grows with the number of
+    /// different values; only documents that match are loaded.
+    pub scanned_indexes: Vec<String>,
     /// Composite indexes that serve conditions or the sort, as lists of policy paths.
     pub composite_indexes: Vec<String>,
     /// Conditions that no index serves. The service checks them per document.
@@ -46,6 +51,7 @@ impl Explanation {
         self.refused.is_empty()
             && (self.one_partition
                 || !self.range_indexes.is_empty()
+                || !self.scanned_indexes.is_empty()
                 || !self.composite_indexes.is_empty())
     }
 }
@@ -63,6 +69,7 @@ impl fmt::Display for Explanation {
         }
         for (label, entries) in [
             ("range index", &self.range_indexes),
+            ("scan of the range index", &self.scanned_indexes),
             ("composite index", &self.composite_indexes),
             ("checked per document", &self.leftover),
             ("no index for the sort by", &self.refused),
@@ -118,6 +125,7 @@ pub(super) fn explain(
             condition: readable(predicate, discriminator),
             one_partition,
             range_indexes: Vec::new(),
+            scanned_indexes: Vec::new(),
             composite_indexes: Vec::new(),
             leftover: Vec::new(),
             refused: Vec::new(),
@@ -148,15 +156,23 @@ impl Explainer<'_> {
         if !self.is_indexed(&path) {
             return false;
         }
-        if !self.found.range_indexes.contains(&path) {
-            self.found.range_indexes.push(path.clone());
-        }
+        add(&mut self.found.range_indexes, path.clone());
         if equality {
             self.equalities.push(path);
         } else {
             self.ranges.push(path);
         }
         true
+    }
+
+    /// Notes a condition on the values of one path; whether an index has them.
+    fn scans(&mut self, pointer: &str) -> bool {
+        let path = policy_path(pointer);
+        let indexed = self.is_indexed(&path);
+        if indexed {
+            add(&mut self.found.scanned_indexes, path);
+        }
+        indexed
     }
 
     fn predicate(&mut self, predicate: &Predicate) {
@@ -180,8 +196,10 @@ impl Explainer<'_> {
             | Predicate::In(path, _)
             | Predicate::IsNull(path)
             | Predicate::IsDefined(path)
-            | Predicate::StartsWith(path, _)
+            | Predicate::Text(path, TextMatch::StartsWith, _, false)
             | Predicate::ArrayContains(path, _) => self.on_path(path, false),
+            Predicate::Text(path, TextMatch::Equals, _, false) => self.on_path(path, true),
+            Predicate::Text(path, ..) => self.scans(path),
             Predicate::Or(parts) => self.alternatives(parts),
         };
         if !served {
@@ -194,7 +212,7 @@ impl Explainer<'_> {
     /// Explains an `OR`, which is served if an index serves each of its parts. Composites do not
     /// count.
     fn alternatives(&mut self, parts: &[Predicate]) -> bool {
-        let mut paths = Vec::new();
+        let (mut paths, mut scanned) = (Vec::new(), Vec::new());
         for part in parts {
             let mut inner = Explainer {
                 policy: self.policy,
@@ -203,6 +221,7 @@ impl Explainer<'_> {
                 ranges: Vec::new(),
                 found: Explanation {
                     range_indexes: Vec::new(),
+                    scanned_indexes: Vec::new(),
                     composite_indexes: Vec::new(),
                     leftover: Vec::new(),
                     refused: Vec::new(),
@@ -210,15 +229,17 @@ impl Explainer<'_> {
                 },
             };
             inner.predicate(part);
-            if inner.found.range_indexes.is_empty() {
+            if inner.found.range_indexes.is_empty() && inner.found.scanned_indexes.is_empty() {
                 return false;
             }
             paths.extend(inner.found.range_indexes);
+            scanned.extend(inner.found.scanned_indexes);
         }
         for path in paths {
-            if !self.found.range_indexes.contains(&path) {
-                self.found.range_indexes.push(path);
-            }
+            add(&mut self.found.range_indexes, path);
+        }
+        for path in scanned {
+            add(&mut self.found.scanned_indexes, path);
         }
         true
     }
@@ -257,9 +278,7 @@ impl Explainer<'_> {
         match &*wanted {
             [] => {}
             [(path, _)] if self.is_indexed(path) => {
-                if !self.found.range_indexes.contains(path) {
-                    self.found.range_indexes.push(path.clone());
-                }
+                add(&mut self.found.range_indexes, path.clone());
             }
             [_] => self.found.refused.push(names()),
             several => {
@@ -291,5 +310,11 @@ impl Explainer<'_> {
             .composite_indexes
             .iter()
             .any(|index| fits(index))
+    }
+}
+
+fn add(paths: &mut Vec<String>, path: String) {
+    if !paths.contains(&path) {
+        paths.push(path);
     }
 }

@@ -43,8 +43,8 @@ pub(crate) enum Predicate {
     IsNull(String),
     /// The path exists.
     IsDefined(String),
-    /// The value is a string with this prefix.
-    StartsWith(String, Value),
+    /// The value is a string that matches this one; `bool` is whether case is ignored.
+    Text(String, TextMatch, Value, bool),
     /// The value is an array with this element.
     ArrayContains(String, Value),
     /// All conditions hold.
@@ -97,6 +97,26 @@ impl Comparison {
             Self::LessOrEqual => "<=",
             Self::Greater => ">",
             Self::GreaterOrEqual => ">=",
+        }
+    }
+}
+
+/// How two strings are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextMatch {
+    Equals,
+    StartsWith,
+    EndsWith,
+    Contains,
+}
+
+impl TextMatch {
+    pub(crate) fn function(self) -> &'static str {
+        match self {
+            Self::Equals => "STRINGEQUALS",
+            Self::StartsWith => "STARTSWITH",
+            Self::EndsWith => "ENDSWITH",
+            Self::Contains => "CONTAINS",
         }
     }
 }
@@ -243,16 +263,9 @@ pub trait Filterable<D> {}
 
 impl<D> Filterable<D> for Indexed {}
 
-/// A string or an optional string.
-#[diagnostic::on_unimplemented(message = "`{Self}` is not a string")]
-pub trait Text {}
-
-impl Text for String {}
-impl Text for Option<String> {}
-
 impl<D: Document, V, I, M> Path<D, V, I, M> {
     /// Builds a filter with a serialized value.
-    fn filter<T>(
+    pub(super) fn filter<T>(
         self,
         value: serde_json::Result<T>,
         predicate: impl FnOnce(String, T) -> Predicate,
@@ -356,26 +369,6 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         I: Filterable<D>,
     {
         Filter::from_predicate(Predicate::IsDefined(self.pointer().to_owned()))
-    }
-
-    /// The value is a string that starts with `prefix`.
-    pub fn starts_with(self, prefix: &str) -> Filter<D>
-    where
-        I: Filterable<D>,
-        V: Text,
-    {
-        let path = self.pointer().to_owned();
-        Filter::from_predicate(Predicate::StartsWith(path, prefix.into()))
-    }
-}
-
-impl<D: Document, V, I, M> Path<D, Vec<V>, I, M> {
-    /// The value is an array that contains `element`.
-    pub fn contains(self, element: impl Operand<V>) -> Filter<D>
-    where
-        I: Filterable<D>,
-    {
-        self.filter(element.into_json(), Predicate::ArrayContains)
     }
 }
 

@@ -15,6 +15,7 @@ mod queryable;
 mod raw;
 mod sql;
 mod statement;
+mod text;
 mod value_order;
 
 pub use aggregate::{
@@ -23,7 +24,7 @@ pub use aggregate::{
 pub use builder::{Query, ValueQuery};
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::Explanation;
-pub use filter::{Filter, Filterable, Operand, Text, ValueError};
+pub use filter::{Filter, Filterable, Operand, ValueError};
 pub use foreign::ForeignDocument;
 pub use form::QueryForm;
 pub use groups::{AggregateKind, Groups};
@@ -35,4 +36,5 @@ pub use raw::PartitionDocuments;
 pub(crate) use sql::patch_condition;
 use sql::readable;
 pub use statement::{Fetch, Parameter, RowForm, Scope, SingleRow, SortKey, Statement};
+pub use text::{Array, Searched, Text};
 pub use value_order::compare_values;

@@ -323,7 +323,13 @@ impl<'a> Writer<'a> {
             }
             Predicate::IsNull(path) => self.call("IS_NULL", path, None),
             Predicate::IsDefined(path) => self.call("IS_DEFINED", path, None),
-            Predicate::StartsWith(path, value) => self.call("STARTSWITH", path, Some(value)),
+            Predicate::Text(path, function, value, ignore_case) => {
+                self.call(function.function(), path, Some(value));
+                if *ignore_case {
+                    self.text.pop();
+                    self.text.push_str(", true)");
+                }
+            }
             Predicate::ArrayContains(path, value) => self.call("ARRAY_CONTAINS", path, Some(value)),
             Predicate::And(predicates) => self.list(predicates, " AND "),
             Predicate::Or(predicates) => self.list(predicates, " OR "),
