@@ -4,6 +4,8 @@
 //! service allows at most ten changes per patch. Setting a value may be repeated; an increment may
 //! not, so protect it with a condition or an ETag.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -53,13 +55,27 @@ pub enum PatchOperation {
     /// Sets a value, and creates the path if it is missing.
     Set {
         /// The path.
-        path: &'static str,
+        path: Cow<'static, str>,
         /// The value.
         value: Value,
     },
-    /// Removes an existing path.
+    /// Inserts an element into an array.
+    Add {
+        /// The path of the new element: `/tags/-` for the end.
+        path: String,
+        /// The element.
+        value: Value,
+    },
+    /// Removes an existing path or element.
     Remove {
         /// The path.
+        path: Cow<'static, str>,
+    },
+    /// Moves a value.
+    Move {
+        /// The existing path, which is removed.
+        from: &'static str,
+        /// The new path, whose value is replaced.
         path: &'static str,
     },
     /// Adds to a number.
@@ -150,13 +166,26 @@ impl<D: Document> Patch<D> {
 
     /// Sets a value.
     #[must_use]
-    pub fn set<V: Serialize, I, M>(mut self, path: Path<D, V, I, M>, value: V) -> Self
+    pub fn set<V: Serialize, I, M>(self, path: Path<D, V, I, M>, value: V) -> Self
     where
         M: Changeable<D>,
     {
         let path = path.pointer();
+        self.with_value(path, &value, |value| PatchOperation::Set {
+            path: path.into(),
+            value,
+        })
+    }
+
+    /// Adds an operation with a serialized value.
+    fn with_value(
+        mut self,
+        path: &'static str,
+        value: &impl Serialize,
+        operation: impl FnOnce(Value) -> PatchOperation,
+    ) -> Self {
         match serde_json::to_value(value) {
-            Ok(value) => self.operations.push(PatchOperation::Set { path, value }),
+            Ok(value) => self.operations.push(operation(value)),
             Err(error) => {
                 self.invalid.get_or_insert(ValueError::new(path, &error));
             }
@@ -171,7 +200,87 @@ impl<D: Document> Patch<D> {
         M: Changeable<D>,
     {
         self.operations.push(PatchOperation::Remove {
-            path: path.pointer(),
+            path: path.pointer().into(),
+        });
+        self
+    }
+
+    /// Moves a value to another path of the same type and replaces the value there. The document
+    /// lacks the first path afterwards. The patch fails with 400 if the first path is missing.
+    #[must_use]
+    pub fn move_to<V, I, J, M, N>(
+        mut self,
+        from: Path<D, Option<V>, I, M>,
+        to: Path<D, Option<V>, J, N>,
+    ) -> Self
+    where
+        M: Changeable<D>,
+        N: Changeable<D>,
+    {
+        self.operations.push(PatchOperation::Move {
+            from: from.pointer(),
+            path: to.pointer(),
+        });
+        self
+    }
+
+    /// Adds an element to the end of an array. The patch fails with 400 if the array is missing.
+    /// Must not be repeated: protect it with [`Patch::when`] or an ETag.
+    #[must_use]
+    pub fn append<V: Serialize, I, M>(self, path: Path<D, Vec<V>, I, M>, element: V) -> Self
+    where
+        M: Changeable<D>,
+    {
+        self.add(path.pointer(), "-", &element)
+    }
+
+    /// Inserts an element into an array before the element at `index`. The patch fails with 400 if
+    /// the array is shorter than `index`. Must not be repeated, as [`append`](Self::append).
+    #[must_use]
+    pub fn insert<V: Serialize, I, M>(
+        self,
+        path: Path<D, Vec<V>, I, M>,
+        index: usize,
+        element: V,
+    ) -> Self
+    where
+        M: Changeable<D>,
+    {
+        self.add(path.pointer(), &index.to_string(), &element)
+    }
+
+    fn add(self, array: &'static str, at: &str, element: &impl Serialize) -> Self {
+        let path = format!("{array}/{at}");
+        self.with_value(array, element, |value| PatchOperation::Add { path, value })
+    }
+
+    /// Replaces the element at `index` of an array.
+    #[must_use]
+    pub fn set_at<V: Serialize, I, M>(
+        self,
+        path: Path<D, Vec<V>, I, M>,
+        index: usize,
+        element: V,
+    ) -> Self
+    where
+        M: Changeable<D>,
+    {
+        let array = path.pointer();
+        self.with_value(array, &element, |value| PatchOperation::Set {
+            path: format!("{array}/{index}").into(),
+            value,
+        })
+    }
+
+    /// Removes the element at `index` of an array. The patch fails with 400 if there is none. Must
+    /// not be repeated, as [`append`](Self::append).
+    #[must_use]
+    pub fn remove_at<V, I, M>(mut self, path: Path<D, Vec<V>, I, M>, index: usize) -> Self
+    where
+        M: Changeable<D>,
+    {
+        self.operations.push(PatchOperation::Remove {
+            path: format!("{}/{index}", path.pointer()).into(),
         });
         self
     }

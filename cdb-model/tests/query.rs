@@ -105,12 +105,15 @@ fn searches_in_text_scan_the_index_of_their_path() {
         (state.ends_with("en") | state.eq_ignore_case("DONE"))
             & Ticket::LABELS.contains_any(["a", "b"]),
     );
-    explained(&query, &expect![[r#"
+    explained(
+        &query,
+        &expect![[r#"
         served by an index: (c["type"] = "ticket" AND (ENDSWITH(c["state"], "en") OR STRINGEQUALS(c["state"], "DONE", true)) AND (ARRAY_CONTAINS(c["labels"], "a") OR ARRAY_CONTAINS(c["labels"], "b")))
           range index /type
           range index /labels
           scan of the range index /state
-    "#]]);
+    "#]],
+    );
     let seek = Query::<Ticket>::across_partitions().filter(state.starts_with("op"));
     let scan = Query::<Ticket>::across_partitions().filter(state.contains("pe"));
     let policy = IndexingPolicy::of::<Desk>();

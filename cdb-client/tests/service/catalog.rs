@@ -29,8 +29,10 @@ pub(crate) struct Product {
     pub(crate) discount: Option<i64>,
     #[document(index)]
     pub(crate) tags: Vec<String>,
-    #[document(index(city: String))]
+    #[document(index(city: String), paths(batches: Vec<u32>))]
     pub(crate) origin: Origin,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) former_category: Option<String>,
     pub(crate) description: String,
 }
 
@@ -75,14 +77,14 @@ impl Numbers {
         words[usize::try_from(at).unwrap()]
     }
 
-    fn chance(&mut self) -> bool {
+    pub(crate) fn chance(&mut self) -> bool {
         self.below(3) > 0
     }
 }
 
 pub(crate) const WORDS: [&str; 8] = ["red", "Red", "redden", "äther", "ÄTHER", "x\"y", "", "blue"];
 
-fn product(number: u64, random: &mut Numbers) -> Product {
+pub(crate) fn product(number: u64, random: &mut Numbers) -> Product {
     let word = |random: &mut Numbers| random.one_of(&WORDS).to_owned();
     let title = format!("{}{}", word(random), word(random));
     let tags = random.below(4);
@@ -108,6 +110,7 @@ fn product(number: u64, random: &mut Numbers) -> Product {
                 .map(|at| u32::try_from(at).unwrap())
                 .collect(),
         },
+        former_category: None,
         description: "a description that a list does not show ".repeat(50),
     }
 }

@@ -13,6 +13,7 @@ mod failover;
 mod faults;
 mod feed;
 mod hostile;
+mod patches;
 mod predicates;
 mod queries;
 mod query_costs;

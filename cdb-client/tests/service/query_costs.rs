@@ -1,7 +1,7 @@
 //! The measured charges in `docs/queries.md`.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Aggregate, PartitionKey, Projection, Query};
+use cdb_model::{Aggregate, Document, PartitionKey, Patch, Projection, Query};
 use serde::Deserialize;
 
 use crate::account::Account;
@@ -143,6 +143,23 @@ async fn measure_conditions(costs: &mut Costs<'_>) {
     }
 }
 
+async fn measure_patches(costs: &mut Costs<'_>, product: &Product) {
+    let (partition, key) = (product.partition_key(), product.key());
+    let append = Patch::new().append(Product::TAGS, "new".to_owned());
+    let patch = async |c: &ContainerClient<Catalog>| {
+        c.patch_in(&partition, &key, &append).await.unwrap();
+    };
+    costs.add("a patch that appends to an array", patch).await;
+    let replace = async |c: &ContainerClient<Catalog>| {
+        let mut stored = c.read_in(&partition, &key).await.unwrap().unwrap();
+        stored.document.tags.push("newer".to_owned());
+        c.replace_stored(&stored).await.unwrap();
+    };
+    costs
+        .add("the same as a read and a replacement", replace)
+        .await;
+}
+
 #[tokio::test]
 async fn the_costs_in_the_docs_are_measured() {
     let account = Account::new().await;
@@ -159,6 +176,7 @@ async fn the_costs_in_the_docs_are_measured() {
     measure_aggregates(&mut costs).await;
     measure_keys(&mut costs, &products).await;
     measure_conditions(&mut costs).await;
+    measure_patches(&mut costs, &products[0]).await;
     assert_table(&costs.lines.join("\n"));
     account.end().await;
 }

@@ -8,7 +8,8 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Fields, Type};
 
 use super::value::{
-    CompositeSetting, IndexSetting, PartitionKeySetting, Pattern, TypeName, UniqueSetting,
+    CompositeSetting, IndexSetting, PartitionKeySetting, PathsSetting, Pattern, TypeName,
+    UniqueSetting,
 };
 use crate::diag::mistake;
 use crate::serde_attr::{SerdeField, SerdeStruct};
@@ -58,6 +59,7 @@ enum OfField {
     PartitionKey,
     Index,
     Unindexed,
+    Paths,
     Ttl,
     Lease,
 }
@@ -66,6 +68,7 @@ const OF_FIELD: &[(&str, OfField)] = &[
     ("partition_key", OfField::PartitionKey),
     ("index", OfField::Index),
     ("unindexed", OfField::Unindexed),
+    ("paths", OfField::Paths),
     ("ttl", OfField::Ttl),
     ("lease", OfField::Lease),
 ];
@@ -112,6 +115,7 @@ pub(super) struct FieldSettings {
     pub(super) partition_key: Setting<PartitionKeySetting>,
     pub(super) index: Setting<IndexSetting>,
     pub(super) unindexed: Setting<Mark>,
+    pub(super) paths: Setting<PathsSetting>,
     pub(super) ttl: Setting<Mark>,
     pub(super) lease: Setting<Mark>,
     /// Whether an attribute could not be parsed, so that missing settings are not reported.
@@ -131,6 +135,7 @@ impl FieldSettings {
             OfField::PartitionKey => found.partition_key.take(word, errors),
             OfField::Index => found.index.take(word, errors),
             OfField::Unindexed => found.unindexed.take(word, errors),
+            OfField::Paths => found.paths.take(word, errors),
             OfField::Ttl => found.ttl.take(word, errors),
             OfField::Lease => found.lease.take(word, errors),
         });

@@ -96,6 +96,7 @@ pub(super) struct NestedModel {
     pub(super) span: Span,
     /// Whether the path has no single value to filter by: it passes through an array, or is `*`.
     pub(super) is_multiple: bool,
+    pub(super) indexed: bool,
 }
 
 impl DocumentModel {
@@ -201,7 +202,7 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
             (true, false) | (false, true) => Given::One,
         },
         indexing: match given {
-            (true, _) if nested.is_empty() => Indexing::Indexed,
+            (true, _) if !nested.iter().any(|path| path.indexed) => Indexing::Indexed,
             (false, true) => Indexing::Excluded,
             (true, _) | (false, false) => Indexing::NotIndexed,
         },
@@ -229,15 +230,19 @@ fn level(setting: &Setting<PartitionKeySetting>) -> Option<(Level, Span)> {
 /// Returns the declared paths inside a field, and the expiry of a lease.
 fn nested_models(settings: &FieldSettings, field: &str, stored: &str) -> Vec<NestedModel> {
     let index = settings.index.get().into_iter();
-    let declared = index.flat_map(|index| &index.nested);
-    let declared = declared.map(|path| nested_model(field, stored, path));
+    let indexed = index.flat_map(|index| &index.nested);
+    let indexed = indexed.map(|path| nested_model(field, stored, path, true));
+    let paths = settings.paths.get().into_iter();
+    let paths = paths.flat_map(|paths| &paths.nested);
+    let paths = paths.map(|path| nested_model(field, stored, path, false));
     let lease = settings.lease.word();
-    declared
+    indexed
+        .chain(paths)
         .chain(lease.map(|span| lease_expiry(field, stored, span)))
         .collect()
 }
 
-fn nested_model(field: &str, stored: &str, path: &NestedPath) -> NestedModel {
+fn nested_model(field: &str, stored: &str, path: &NestedPath, indexed: bool) -> NestedModel {
     NestedModel {
         name: format!("{field}.{}", path.parts.join(".")),
         path: format!("/{stored}/{}", path.parts.join("/")),
@@ -245,6 +250,7 @@ fn nested_model(field: &str, stored: &str, path: &NestedPath) -> NestedModel {
         constant: nested_constant(field, &path.parts, path.span),
         span: path.span,
         is_multiple: path.parts.iter().any(|part| part == "[]" || part == "*"),
+        indexed,
     }
 }
 
@@ -258,6 +264,7 @@ fn lease_expiry(field: &str, stored: &str, span: Span) -> NestedModel {
         constant: nested_constant(field, &until, span),
         span,
         is_multiple: false,
+        indexed: true,
     }
 }
 

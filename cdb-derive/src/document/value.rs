@@ -89,6 +89,33 @@ impl FromMeta for IndexSetting {
     }
 }
 
+/// `paths(city: String)`: paths inside the field that are not indexed.
+#[derive(Clone, Debug)]
+pub(super) struct PathsSetting {
+    pub(super) nested: Vec<NestedPath>,
+}
+
+impl FromMeta for PathsSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let form = "write `paths(city: String)` for paths inside the field";
+        let Meta::List(list) = meta else {
+            return Err(mistake(meta.path().span(), form));
+        };
+        let parser = Punctuated::<NestedPath, Token![,]>::parse_terminated;
+        let nested: Vec<_> = parse(parser, &list.tokens)?.into_iter().collect();
+        let multiple = nested
+            .iter()
+            .find(|path| path.parts.iter().any(|part| part == "[]" || part == "*"));
+        match multiple {
+            Some(path) => Err(mistake(
+                path.span,
+                "`paths` takes only paths with a single value",
+            )),
+            None => Ok(Self { nested }),
+        }
+    }
+}
+
 /// `lines[].sku: String`, or `*`.
 #[derive(Clone, Debug)]
 pub(super) struct NestedPath {

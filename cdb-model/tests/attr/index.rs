@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_model::{
     Container, CriteriaError, Criterion, Direction, Document, FieldIndexing, Filter, Operator,
-    Order as Sort, Query, SortCriterion,
+    Order as Sort, Patchable, Path, Query, SortCriterion, Unindexed,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ struct Order {
     tags: Option<Vec<String>>,
     #[document(index)]
     labels: BTreeSet<String>,
-    #[document(index(city: String, zipCode: u32, lines[].sku: String))]
+    #[document(index(city: String, zipCode: u32, lines[].sku: String), paths(street: String))]
     ship_to: Address,
     #[document(unindexed)]
     remark: String,
@@ -35,6 +35,7 @@ struct Order {
 struct Address {
     city: String,
     zip_code: u32,
+    street: String,
 }
 
 fn paths(indexing: FieldIndexing) -> Vec<&'static str> {
@@ -65,7 +66,7 @@ fn only_marked_paths_are_excluded_by_name() {
     assert_eq!(paths(FieldIndexing::Excluded), ["/remark"]);
     assert_eq!(
         paths(FieldIndexing::NotIndexed),
-        ["/customer", "/shipTo", "/note"]
+        ["/customer", "/shipTo", "/shipTo/street", "/note"]
     );
 }
 
@@ -80,6 +81,7 @@ fn nested_paths_are_constants_with_the_declared_type() {
         Order::SHIP_TO_ZIP_CODE.pointer(),
     ];
     assert_eq!(nested, ["/shipTo/city", "/shipTo/zipCode"]);
+    let _: Path<Order, String, Unindexed, Patchable> = Order::SHIP_TO_STREET;
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn stored_role(field: &FieldModel) -> Option<&'static str> {
         Some("the time to live")
     } else if field.lease.is_some() {
         Some("the lease")
-    } else if field.indexing == Indexing::Indexed || !field.nested.is_empty() {
+    } else if field.indexing == Indexing::Indexed || field.nested.iter().any(|path| path.indexed) {
         Some("indexed")
     } else {
         None

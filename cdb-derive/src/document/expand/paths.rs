@@ -56,10 +56,11 @@ fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
         .filter(|path| !path.is_multiple)
         .map(|path| {
             let (constant, ty, pointer) = (&path.constant, &path.ty, &path.path);
-            let doc = stub_docs::nested_path(model, field, pointer);
+            let doc = stub_docs::nested_path(model, field, path);
+            let indexing = marker(&private, path.indexed, "Indexed", "Unindexed");
             quote! {
                 #[doc = #doc]
-                #vis const #constant: #private::Path<#name, #ty, #private::Indexed, #change> =
+                #vis const #constant: #private::Path<#name, #ty, #indexing, #change> =
                     #private::Path::new(#pointer);
             }
         });

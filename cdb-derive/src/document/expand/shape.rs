@@ -74,11 +74,15 @@ fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {
     };
     let nested = field.nested.iter().map(|nested| {
         let (name, path) = (&nested.name, &nested.path);
+        let indexing = match nested.indexed {
+            true => quote!(Indexed),
+            false => quote!(NotIndexed),
+        };
         quote! {
             #private::FieldShape {
                 name: #name,
                 path: #path,
-                indexing: #private::FieldIndexing::Indexed,
+                indexing: #private::FieldIndexing::#indexing,
             }
         }
     });

@@ -2,7 +2,7 @@
 
 use syn::ext::IdentExt;
 
-use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::model::{DocumentModel, FieldModel, Indexing, NestedModel};
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
 
@@ -37,11 +37,18 @@ pub(super) fn path(model: &DocumentModel, field: &FieldModel) -> String {
 }
 
 /// Documents the constant of a declared path inside a field.
-pub(super) fn nested_path(model: &DocumentModel, field: &FieldModel, pointer: &str) -> String {
-    format!(
-        " A path inside {}, stored at `{pointer}`. Indexed: filters and sorts may use it.",
-        link(model, field)
-    )
+pub(super) fn nested_path(
+    model: &DocumentModel,
+    field: &FieldModel,
+    nested: &NestedModel,
+) -> String {
+    let use_of_index = if nested.indexed {
+        "Indexed: filters and sorts may use it."
+    } else {
+        "Not indexed."
+    };
+    let (field, pointer) = (link(model, field), &nested.path);
+    format!(" A path inside {field}, stored at `{pointer}`. {use_of_index}")
 }
 
 /// Documents the constant of a composite.

@@ -1,0 +1,125 @@
+//! Patches, compared with the same changes in Rust.
+
+use cdb_model::{Document, Patch, PatchError};
+
+use crate::account::Account;
+use crate::catalog::{Numbers, Product, WORDS, product, stocked};
+
+/// Adds a generated change to the patch, and makes the same change in Rust.
+fn change(patch: Patch<Product>, changed: &mut Product, random: &mut Numbers) -> Patch<Product> {
+    let word = random.one_of(&WORDS).to_owned();
+    let number = u32::try_from(random.below(100)).unwrap();
+    let tags = u64::try_from(changed.tags.len()).unwrap();
+    let at = usize::try_from(random.below(tags + 1)).unwrap();
+    match random.below(8) {
+        0 => {
+            changed.title.clone_from(&word);
+            patch.set(Product::TITLE, word)
+        }
+        1 => {
+            changed.tags.push(word.clone());
+            patch.append(Product::TAGS, word)
+        }
+        2 => {
+            changed.tags.insert(at, word.clone());
+            patch.insert(Product::TAGS, at, word)
+        }
+        3 if at < changed.tags.len() => {
+            changed.tags[at].clone_from(&word);
+            patch.set_at(Product::TAGS, at, word)
+        }
+        4 if at < changed.tags.len() => {
+            changed.tags.remove(at);
+            patch.remove_at(Product::TAGS, at)
+        }
+        5 => {
+            changed.origin.city.clone_from(&word);
+            patch.set(Product::ORIGIN_CITY, word)
+        }
+        6 => {
+            changed.origin.batches.push(number);
+            patch.append(Product::ORIGIN_BATCHES, number)
+        }
+        _ => {
+            changed.stock_change += i64::from(number);
+            patch.incr(Product::STOCK_CHANGE, number.into())
+        }
+    }
+}
+
+#[tokio::test]
+async fn patches_change_documents_as_the_same_changes_in_rust() {
+    let account = Account::new().await;
+    let (catalog, _) = stocked(&account, 0, 0).await;
+    for seed in 0..100 {
+        let mut random = Numbers(seed);
+        let mut expected = product(seed, &mut random);
+        catalog.create(&expected).await.unwrap();
+        let mut patch = Patch::new();
+        if random.chance() {
+            expected.former_category = expected.category.take();
+            patch = patch.move_to(Product::CATEGORY, Product::FORMER_CATEGORY);
+        }
+        for _ in 0..=random.below(9) {
+            patch = change(patch, &mut expected, &mut random);
+        }
+        let (partition, key) = (expected.partition_key(), expected.key());
+        catalog.patch_in(&partition, &key, &patch).await.unwrap();
+        let found = catalog.read_in(&partition, &key).await.unwrap().unwrap();
+        assert_eq!(found.document, expected, "seed {seed}: {patch:?}");
+    }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_change_of_a_missing_element_or_path_is_refused_as_a_whole() {
+    let account = Account::new().await;
+    let (catalog, _) = stocked(&account, 0, 0).await;
+    let mut product = product(1, &mut Numbers(1));
+    product.tags = vec!["red".to_owned()];
+    catalog.create(&product).await.unwrap();
+    let (partition, key) = (product.partition_key(), product.key());
+    let patch = || Patch::<Product>::new().set(Product::TITLE, "changed".to_owned());
+    for refused in [
+        patch().insert(Product::TAGS, 2, "blue".to_owned()),
+        patch().remove_at(Product::TAGS, 1),
+        patch().move_to(Product::FORMER_CATEGORY, Product::CATEGORY),
+    ] {
+        let error = catalog
+            .patch_in(&partition, &key, &refused)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error.status().map(|status| status.code),
+            Some(400),
+            "{refused:?}: {error}"
+        );
+    }
+    let found = catalog.read_in(&partition, &key).await.unwrap().unwrap();
+    assert_eq!(found.document, product);
+    account.end().await;
+}
+
+#[test]
+fn only_patches_that_set_values_are_repeatable_and_ten_changes_are_the_limit() {
+    let set = || Patch::<Product>::new().set_at(Product::TAGS, 0, "red".to_owned());
+    assert!(set().is_repeatable());
+    for once in [
+        set().append(Product::TAGS, "blue".to_owned()),
+        set().insert(Product::TAGS, 0, "blue".to_owned()),
+        set().remove_at(Product::TAGS, 0),
+        set().move_to(Product::CATEGORY, Product::FORMER_CATEGORY),
+    ] {
+        assert!(!once.is_repeatable(), "{once:?}");
+    }
+    let append = |count| {
+        (0..count).fold(Patch::<Product>::new(), |patch, number| {
+            patch.append(Product::ORIGIN_BATCHES, number)
+        })
+    };
+    assert!(append(10).body().is_ok());
+    assert!(matches!(
+        append(11).body(),
+        Err(PatchError::TooMany { count: 11, .. })
+    ));
+}
