@@ -153,7 +153,9 @@ async fn measure_patches(costs: &mut Costs<'_>, product: &Product) {
     let replace = async |c: &ContainerClient<Catalog>| {
         let mut stored = c.read_in(&partition, &key).await.unwrap().unwrap();
         stored.document.tags.push("newer".to_owned());
-        c.replace_stored(&stored).await.unwrap();
+        c.replace_if_match(&stored.document, &stored.etag)
+            .await
+            .unwrap();
     };
     costs
         .add("the same as a read and a replacement", replace)
