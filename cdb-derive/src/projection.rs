@@ -167,7 +167,7 @@ impl ProjectedField {
         };
         let mut path = Setting::<PathSetting>::default();
         vocabulary.read(&field.attrs, errors, |(), word, errors| {
-            path.take(word, errors)
+            path.take(word, errors);
         });
         let attributes = SerdeField::read(&field.attrs, errors);
         if let Some((word, span)) = &attributes.skip {

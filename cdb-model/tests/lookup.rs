@@ -22,7 +22,7 @@ enum Desk {
 }
 
 fn key(team: &str, queue: u32, name: &str) -> (PartitionKey, ItemId) {
-    let id = TicketKey::new(name).to_id().unwrap();
+    let id = TicketKey::new(name).to_id().expect("a short id");
     (PartitionKey::from((team, queue)), id)
 }
 

@@ -155,7 +155,7 @@ pub trait Aggregates<T> {
 
     /// Returns the aggregates as data.
     #[doc(hidden)]
-    fn terms(&self) -> Vec<AggregateTerm>;
+    fn into_terms(self) -> Vec<AggregateTerm>;
 }
 
 /// A path to group by, or a tuple of two or three.
@@ -165,13 +165,13 @@ pub trait GroupKeys<T> {
 
     /// Returns the paths as JSON pointers.
     #[doc(hidden)]
-    fn pointers(&self) -> Vec<&'static str>;
+    fn into_pointers(self) -> Vec<&'static str>;
 }
 
 impl<T, R: DeserializeOwned + Send + 'static> Aggregates<T> for Aggregate<T, R> {
     type Row = R;
 
-    fn terms(&self) -> Vec<AggregateTerm> {
+    fn into_terms(self) -> Vec<AggregateTerm> {
         vec![self.term]
     }
 }
@@ -182,7 +182,7 @@ where
 {
     type Key = V;
 
-    fn pointers(&self) -> Vec<&'static str> {
+    fn into_pointers(self) -> Vec<&'static str> {
         vec![self.pointer()]
     }
 }
@@ -192,7 +192,7 @@ macro_rules! tuples {
         impl<T, $($name: $trait<T>),*> $trait<T> for ($($name,)*) {
             type $row = ($($name::$row,)*);
 
-            fn $method(&self) -> Vec<$result> {
+            fn $method(self) -> Vec<$result> {
                 [$(self.$at.$method()),*].concat()
             }
         }
@@ -200,12 +200,12 @@ macro_rules! tuples {
 }
 
 tuples! {
-    terms of Aggregates: AggregateTerm, Row;
+    into_terms of Aggregates: AggregateTerm, Row;
     (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) (A 0, B 1, C 2, D 3, E 4)
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 tuples! {
-    pointers of GroupKeys: &'static str, Key;
+    into_pointers of GroupKeys: &'static str, Key;
     (A 0, B 1) (A 0, B 1, C 2)
 }
 
@@ -265,7 +265,7 @@ impl<T: Queryable> Query<T> {
     /// }
     /// ```
     pub fn aggregate<A: Aggregates<T>>(self, aggregates: A) -> AggregateQuery<T, A::Row> {
-        aggregated(self, Vec::new(), aggregates.terms())
+        aggregated(self, Vec::new(), aggregates.into_terms())
     }
 
     /// Returns the number of documents instead of the documents. Ignores order and `limit`.
@@ -289,7 +289,7 @@ impl<T: Queryable> Query<T> {
     pub fn group_by<K: GroupKeys<T>>(self, keys: K) -> GroupedQuery<T, K::Key> {
         GroupedQuery {
             query: self,
-            keys: keys.pointers(),
+            keys: keys.into_pointers(),
             marker: PhantomData,
         }
     }
@@ -297,7 +297,7 @@ impl<T: Queryable> Query<T> {
     /// Returns the different values of a path instead of the documents, in order. A document that
     /// lacks the path counts as one with null. Ignores order and `limit`.
     pub fn distinct<K: GroupKeys<T>>(self, keys: K) -> GroupQuery<T, K::Key> {
-        GroupQuery(aggregated(self, keys.pointers(), Vec::new()))
+        GroupQuery(aggregated(self, keys.into_pointers(), Vec::new()))
     }
 }
 
@@ -333,7 +333,7 @@ impl<D: Document + Queryable> Query<D> {
 impl<T: Queryable, K: DeserializeOwned + Send + 'static> GroupedQuery<T, K> {
     /// Returns one or several aggregates of each group, as `(key, aggregates)`.
     pub fn aggregate<A: Aggregates<T>>(self, aggregates: A) -> GroupQuery<T, (K, A::Row)> {
-        GroupQuery(aggregated(self.query, self.keys, aggregates.terms()))
+        GroupQuery(aggregated(self.query, self.keys, aggregates.into_terms()))
     }
 
     /// Returns the number of documents of each group.

@@ -188,7 +188,8 @@ impl Explainer<'_> {
                 let path = format!("/{}", self.discriminator);
                 self.on_path(&path, true)
             }
-            Predicate::Compare(path, Comparison::Equal, _) => self.on_path(path, true),
+            Predicate::Compare(path, Comparison::Equal, _)
+            | Predicate::Text(path, TextMatch::Equals, _, false) => self.on_path(path, true),
             Predicate::Compare(_, Comparison::NotEqual, _)
             | Predicate::Not(_)
             | Predicate::Invalid(_) => false,
@@ -198,7 +199,6 @@ impl Explainer<'_> {
             | Predicate::IsDefined(path)
             | Predicate::Text(path, TextMatch::StartsWith, _, false)
             | Predicate::ArrayContains(path, _) => self.on_path(path, false),
-            Predicate::Text(path, TextMatch::Equals, _, false) => self.on_path(path, true),
             Predicate::Text(path, ..) => self.scans(path),
             Predicate::Or(parts) => self.alternatives(parts),
         };

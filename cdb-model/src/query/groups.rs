@@ -41,8 +41,8 @@ pub struct AggregateTerm {
 pub struct Groups {
     kinds: Vec<AggregateKind>,
     /// The groups in the order of their first rows.
-    groups: Vec<Group>,
-    /// The positions in `groups`, by the JSON of the keys.
+    found: Vec<Group>,
+    /// The positions in `found`, by the JSON of the keys.
     positions: HashMap<String, usize>,
     grouped: bool,
 }
@@ -97,7 +97,7 @@ impl Groups {
     pub fn new(kinds: Vec<AggregateKind>, grouped: bool) -> Self {
         let mut groups = Self {
             kinds,
-            groups: Vec::new(),
+            found: Vec::new(),
             positions: HashMap::new(),
             grouped,
         };
@@ -133,26 +133,26 @@ impl Groups {
 
     fn group(&mut self, keys: Vec<Value>) -> &mut Group {
         let name = Value::from(keys.clone()).to_string();
-        let next = self.groups.len();
+        let next = self.found.len();
         let at = *self.positions.entry(name).or_insert(next);
         if at == next {
             let partials = vec![Partial::NOTHING; self.kinds.len()];
-            self.groups.push(Group { keys, partials });
+            self.found.push(Group { keys, partials });
         }
-        &mut self.groups[at]
+        &mut self.found[at]
     }
 
     /// Returns the merged rows in the order of their keys: the aggregates, the keys, or an array of
     /// the keys and the aggregates. A single key or aggregate is not in an array.
     pub fn into_rows(mut self) -> Vec<Value> {
-        self.groups.sort_by(|a, b| {
+        self.found.sort_by(|a, b| {
             let keys = a.keys.iter().zip(&b.keys);
             keys.map(|(a, b)| compare_values(Some(a), Some(b)))
                 .find(|ordering| ordering.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
         let (kinds, grouped) = (self.kinds, self.grouped);
-        let rows = self.groups.into_iter().map(|group| {
+        let rows = self.found.into_iter().map(|group| {
             let values = group.partials.into_iter().zip(&kinds);
             let values = single(values.map(|(partial, kind)| partial.value(*kind)).collect());
             match (grouped, kinds.is_empty()) {
@@ -175,13 +175,13 @@ impl Partial {
     fn add(&mut self, kind: AggregateKind, item: Option<Value>) -> serde_json::Result<()> {
         match (kind, item) {
             (AggregateKind::Count | AggregateKind::Sum, Some(item)) => {
-                self.add_sum(Some(serde_json::from_value(item)?));
+                self.add_sum(Some(&serde_json::from_value(item)?));
             }
             (AggregateKind::Average, Some(item)) => {
                 let partial: PartialAverage = serde_json::from_value(item)?;
                 self.count = self.count.saturating_add(partial.count);
                 if partial.count > 0 {
-                    self.add_sum(partial.sum);
+                    self.add_sum(partial.sum.as_ref());
                 }
             }
             (AggregateKind::Count | AggregateKind::Sum | AggregateKind::Average, None) => {
@@ -193,8 +193,8 @@ impl Partial {
         Ok(())
     }
 
-    fn add_sum(&mut self, number: Option<Number>) {
-        let sum = self.sum.zip(number.as_ref().and_then(Sum::of));
+    fn add_sum(&mut self, number: Option<&Number>) {
+        let sum = self.sum.zip(number.and_then(Sum::of));
         self.sum = sum.map(|(a, b)| a.plus(b));
     }
 

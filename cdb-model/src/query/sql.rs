@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
         match parts.projection {
             Projection::Document => self.text.push('*'),
             Projection::Value(path) => {
-                self.value_with_keys(parts.order, |writer| writer.path(path))
+                self.value_with_keys(parts.order, |writer| writer.path(path));
             }
             Projection::Fields(fields) => {
                 self.value_with_keys(parts.order, |writer| writer.fields(fields));
@@ -314,7 +314,7 @@ impl<'a> Writer<'a> {
             Predicate::In(path, values) => {
                 self.path(path);
                 self.text.push_str(" IN (");
-                self.separated(values, |writer, value| writer.value(value));
+                self.separated(values, Writer::value);
                 self.text.push(')');
             }
             Predicate::Invalid(error) => {

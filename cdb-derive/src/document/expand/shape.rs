@@ -74,9 +74,10 @@ fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {
     };
     let nested = field.nested.iter().map(|nested| {
         let (name, path) = (&nested.name, &nested.path);
-        let indexing = match nested.indexed {
-            true => quote!(Indexed),
-            false => quote!(NotIndexed),
+        let indexing = if nested.indexed {
+            quote!(Indexed)
+        } else {
+            quote!(NotIndexed)
         };
         quote! {
             #private::FieldShape {
