@@ -54,6 +54,10 @@ pub(crate) struct Seller {
 
 #[derive(Container, Clone, Debug)]
 #[container(partition_key = "/seller")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few values of the enum"
+)]
 pub(crate) enum Catalog {
     Product(Product),
     Seller(Seller),

@@ -30,13 +30,13 @@ async fn documents_are_in_the_order_of_their_keys_with_none_for_missing_ones() {
     for seed in 0..20 {
         let mut random = Numbers(seed);
         let chosen: Vec<(String, u64)> = (0..random.below(80))
-            .map(|_| match random.below(4) {
-                // A number of another seller, or of none.
-                0 => (format!("seller-{}", random.below(14)), random.below(400)),
-                _ => {
-                    let at = usize::try_from(random.below(300)).unwrap();
-                    (products[at].seller.clone(), products[at].number)
+            .map(|_| {
+                if random.below(4) == 0 {
+                    // A number of another seller, or of none.
+                    return (format!("seller-{}", random.below(14)), random.below(400));
                 }
+                let at = usize::try_from(random.below(300)).unwrap();
+                (products[at].seller.clone(), products[at].number)
             })
             .collect();
         let keys: Vec<_> = chosen
