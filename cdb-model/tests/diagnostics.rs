@@ -14,7 +14,7 @@ const PREFACE: &str = "\
 which tests compile. One compilation reports all mistakes of a type, each at the wrong word. Code that uses the type adds no errors.
 ";
 
-const CHAPTERS: [(&str, &str, &str); 4] = [
+const CHAPTERS: [(&str, &str, &str); 5] = [
     ("Documents", "document", "Mistakes in one struct."),
     ("Containers", "container", "Mistakes in one enum."),
     ("Projections", "projection", "Mistakes in one struct."),

@@ -126,6 +126,34 @@ fn searches_in_text_scan_the_index_of_their_path() {
 }
 
 #[test]
+fn criteria_search_in_text_and_arrays() {
+    let criterion = |field: &str, operator, value| Criterion {
+        field: field.to_owned(),
+        operator,
+        value,
+    };
+    let filter = Filter::<Ticket>::from_criteria(&[
+        criterion("state", Operator::ContainsText, json!("pe")),
+        criterion("state", Operator::EndsWith, json!("n")),
+        criterion("labels", Operator::Contains, json!("late")),
+    ])
+    .expect("the criteria are valid");
+    let query = Query::in_partition("red").filter(filter);
+    let explanation = query.explain(&IndexingPolicy::of::<Desk>(), "type");
+    assert_eq!(
+        explanation.condition,
+        concat!(
+            r#"(c["type"] = "ticket" AND CONTAINS(c["state"], "pe") "#,
+            r#"AND ENDSWITH(c["state"], "n") AND ARRAY_CONTAINS(c["labels"], "late"))"#
+        )
+    );
+    for operator in [Operator::ContainsText, Operator::EndsWith] {
+        let number = criterion("state", operator, json!(7));
+        assert!(Filter::<Ticket>::from_criteria(&[number]).is_err());
+    }
+}
+
+#[test]
 fn without_its_index_a_query_scans_and_its_sort_is_refused() {
     let mut policy = IndexingPolicy::of::<Desk>();
     policy.included_paths.clear();

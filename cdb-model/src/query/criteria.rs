@@ -61,7 +61,9 @@ pub enum Operator {
     StartsWith,
     /// A string that ends with the value.
     EndsWith,
-    /// A string or an array that contains the value.
+    /// A string that contains the value.
+    ContainsText,
+    /// An array that contains the value.
     Contains,
     /// Null or missing; takes no value.
     IsAbsent,
@@ -217,17 +219,12 @@ fn predicate(criterion: &Criterion, path: String) -> Result<Predicate, CriteriaE
             return Ok(Predicate::Text(path, TextMatch::EndsWith, value, false));
         }
         Operator::EndsWith => return Err(wrong("`ends_with` requires a string")),
-        Operator::Contains if scalar && field.path.ends_with("/[]") => {
-            return Ok(Predicate::ArrayContains(path, value));
-        }
-        Operator::Contains if value.is_string() => {
+        Operator::ContainsText if value.is_string() => {
             return Ok(Predicate::Text(path, TextMatch::Contains, value, false));
         }
-        Operator::Contains => {
-            return Err(wrong(
-                "`contains` requires a string, or a scalar for an array",
-            ));
-        }
+        Operator::ContainsText => return Err(wrong("`contains_text` requires a string")),
+        Operator::Contains if scalar => return Ok(Predicate::ArrayContains(path, value)),
+        Operator::Contains => return Err(wrong("`contains` requires a scalar")),
         Operator::IsAbsent => {
             let absent = Predicate::Not(Box::new(Predicate::IsDefined(path.clone())));
             return Ok(Predicate::Or(vec![Predicate::IsNull(path), absent]));
