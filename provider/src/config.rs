@@ -108,7 +108,7 @@ pub struct CosmosDBProviderConfig {
     /// says what an administrator has to create.
     pub credential: Option<Arc<dyn Credential>>,
     /// Encodes inputs, results and other payloads before they are stored, see
-    /// [`payload`](crate::payload). `None` by default. The container notes the codec's name when it
+    /// [`payload`]. `None` by default. The container notes the codec's name when it
     /// is opened with one for the first time; from then on it is refused to runtimes without.
     pub payload_codec: Option<Arc<dyn PayloadCodec>>,
     /// Whether an endpoint on loopback, such as an emulator, may have any certificate. Off by

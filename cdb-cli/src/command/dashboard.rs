@@ -21,7 +21,7 @@ pub(crate) struct DashboardArgs {
     /// Port on the loopback address; 0 for any free port
     #[arg(long, value_name = "PORT", default_value_t = 8090)]
     port: u16,
-    /// Let the page cancel, raise, restart, delete, redrive and discard; the printed address then
+    /// Let the page cancel, raise, rewind, restart, delete, redrive and discard; the printed address then
     /// contains a token
     #[arg(long)]
     allow_actions: bool,

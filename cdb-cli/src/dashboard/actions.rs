@@ -110,6 +110,15 @@ pub(super) async fn restart(
     }))
 }
 
+pub(super) async fn rewind(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(id): Path<String>,
+) -> Answer {
+    let provider = &dashboard.orchestrations.provider;
+    provider.rewind(&id, "the dashboard").await?;
+    Ok(done("the instance continues from before its failure"))
+}
+
 pub(super) async fn delete(
     State(dashboard): State<Arc<Dashboard>>,
     Path(id): Path<String>,

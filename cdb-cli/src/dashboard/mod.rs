@@ -54,6 +54,7 @@ fn routes(dashboard: Arc<Dashboard>) -> Router {
         .route("/api/instances/{id}/cancel", post(actions::cancel))
         .route("/api/instances/{id}/raise", post(actions::raise))
         .route("/api/instances/{id}/restart", post(actions::restart))
+        .route("/api/instances/{id}/rewind", post(actions::rewind))
         .route("/api/instances/{id}/delete", post(actions::delete))
         .route("/api/queues", get(api::queues))
         .route("/api/outbox", get(api::outbox))

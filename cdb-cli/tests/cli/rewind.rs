@@ -12,6 +12,8 @@ use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
+use crate::dashboard::server::change;
+use crate::dashboard::serving::Serving;
 use crate::harness::Account;
 
 /// A runtime with the orchestration `Order`, whose activity `Charge` fails until it is repaired.
@@ -104,6 +106,23 @@ async fn failed_instances_are_rewound() {
         again.err.contains("`a` is Completed; only failed"),
         "{again:?}"
     );
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dashboard_rewinds_failed_instances() {
+    let (account, client, runtime, repaired) = failed().await;
+    repaired.store(true, Ordering::SeqCst);
+    let serving = Serving::start(&account, &["--allow-actions"]);
+    let rewind = async |id: &str| change(&serving, &format!("api/instances/{id}/rewind")).await;
+    assert_eq!(rewind("missing").await, 404);
+    assert_eq!(rewind("a").await, 200);
+    ended(&client, "a").await;
+    let shown = account.cdb(&["instances", "show", "a"]).await;
+    assert!(shown.out.contains("charged a"), "{shown:?}");
+    let record = "rewound to 4 events by the dashboard at";
+    assert!(shown.out.contains(record), "{shown:?}");
+    assert_eq!(rewind("a").await, 400, "it is completed");
     runtime.shutdown(None).await;
 }
 

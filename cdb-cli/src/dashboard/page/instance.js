@@ -60,10 +60,15 @@ function facts(detail) {
     fact(detail.completedAt ? "Completed" : "Runs for", detail.completedAt ? [time(detail.completedAt), `, after ${span(lasted)}`] : span(lasted)),
     detail.lockedUntil && fact("Lock", `for ${span(detail.lockedUntil - detail.now)}`),
     fact("Slot", String(detail.slot)),
+    detail.requestUnits && fact("Charge", `${detail.requestUnits} RU, without the last commit`),
+    detail.forked && fact("Origin", recorded(detail.forked)),
+    detail.executions.filter((past) => past.rewound).map((past) => fact(`Execution ${past.execution}`, recorded(past.rewound))),
     detail.attributes && fact("Attributes", Object.entries(detail.attributes).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", ")),
     detail.input && fact("Input", content(detail.input)),
     detail.output && fact(detail.status === "Failed" ? "Error" : "Output", content(detail.output)));
 }
+
+const recorded = (action) => [`${action.what} by ${action.by}, `, time(action.at)];
 
 function actions(turn, detail, path) {
   const act = async (what, body) => {
@@ -80,6 +85,7 @@ function actions(turn, detail, path) {
   return [h("h3", {}, "Actions"), h("form", { onsubmit: raise },
     !ended && h("button", { type: "button", class: "grave", onclick: () => sure(`Cancel ${detail.id}?`,
       () => act("cancel", { reason: "cancelled in the dashboard" })) }, "Cancel"),
+    detail.status === "Failed" && !detail.parent && h("button", { type: "button", onclick: () => act("rewind", {}) }, "Rewind"),
     ended && h("button", { type: "button", onclick: restart }, "Restart"),
     h("button", { type: "button", class: "grave", onclick: () => sure(`Delete ${detail.id} and its sub-orchestrations?`,
       () => act("delete", { force: !ended })) }, "Delete"),

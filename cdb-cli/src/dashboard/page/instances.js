@@ -30,6 +30,7 @@ const path = (what) => (row) => `instances/${part(row.id)}/${what}`;
 const runs = (row) => row.status === "Running";
 const actions = [
   { name: "Cancel", path: path("cancel"), body: () => ({ reason: "cancelled in the dashboard" }), able: runs, grave: true },
+  { name: "Rewind", path: path("rewind"), body: () => ({}), able: (row) => row.status === "Failed" && !row.parent },
   { name: "Restart", path: path("restart"), body: () => ({}), able: (row) => !runs(row) },
   { name: "Delete", path: path("delete"), body: (row) => ({ force: runs(row) }), grave: true },
 ];

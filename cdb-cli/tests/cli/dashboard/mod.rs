@@ -8,5 +8,5 @@ mod costs;
 mod layout;
 mod live;
 mod page;
-mod server;
-mod serving;
+pub(crate) mod server;
+pub(crate) mod serving;

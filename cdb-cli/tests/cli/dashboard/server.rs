@@ -232,7 +232,7 @@ async fn an_ended_instance_is_restarted_under_a_new_id_and_a_running_one_is_not(
 }
 
 /// Sends a change with the token.
-async fn change(serving: &Serving, path: &str) -> u16 {
+pub(crate) async fn change(serving: &Serving, path: &str) -> u16 {
     let (address, token) = serving.parts();
     let request = http().post(format!("{address}/{path}"));
     let answer = request.header("x-cdb-token", token).send().await;
