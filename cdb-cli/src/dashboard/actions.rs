@@ -114,6 +114,11 @@ pub(super) async fn rewind(
     State(dashboard): State<Arc<Dashboard>>,
     Path(id): Path<String>,
 ) -> Answer {
+    let row = Row::of(dashboard.orchestrations.instance(&id).await?);
+    if row.status != Status::Failed {
+        let message = format!("instance `{id}` has not failed; only failed instances are rewound");
+        return Err(Failure::usage(message));
+    }
     let provider = &dashboard.orchestrations.provider;
     provider.rewind(&id, "the dashboard").await?;
     Ok(done("the instance continues from before its failure"))
