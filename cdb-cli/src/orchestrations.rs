@@ -9,8 +9,8 @@ use cdb_provider::documents::{
     Durable, Instance, InstanceKey, NEVER, OrchestratorItem, SCHEMA_PARTITION, SchemaKey, Text,
 };
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
-use duroxide::providers::{Provider, ProviderAdmin};
-use duroxide::{Client, EventKind};
+use duroxide::Client;
+use duroxide::providers::Provider;
 
 use crate::connection::Connection;
 use crate::exit::Failure;
@@ -123,41 +123,6 @@ impl Orchestrations {
             "instance `{id}` does not exist yet: {} is queued, and {state}",
             self.describe(first.work_item.header())
         )))
-    }
-
-    /// Returns the input with which an instance was started.
-    ///
-    /// # Errors
-    /// When the first execution was pruned.
-    pub(crate) async fn first_input(&self, id: &str) -> Result<String, Failure> {
-        let events = self.provider.read_history_with_execution_id(id, 1).await?;
-        let input = events.into_iter().find_map(|event| match event.kind {
-            EventKind::OrchestrationStarted { input, .. } => Some(input),
-            _ => None,
-        });
-        input.ok_or_else(|| {
-            Failure::finding(format!(
-                "the first execution of `{id}` was deleted, and its input with it; pass --input to `instances restart`"
-            ))
-        })
-    }
-
-    /// Starts an orchestration. Without a version, the runtime chooses one.
-    pub(crate) async fn start(
-        &self,
-        id: &str,
-        name: &str,
-        version: Option<&str>,
-        input: String,
-    ) -> Result<(), Failure> {
-        let client = &self.client;
-        match version {
-            Some(version) => {
-                let started = client.start_orchestration_versioned(id, name, version, input);
-                Ok(started.await?)
-            }
-            None => Ok(client.start_orchestration(id, name, input).await?),
-        }
     }
 
     /// Reads an instance that has not ended.

@@ -195,7 +195,7 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
     ) -> Result<()> {
         let instance_id = target_instance(&item).to_owned();
-        let enqueued = enqueue::message(&self.services, item, delay);
+        let enqueued = enqueue::message(&self.services, item, delay, None);
         let answer = self.services.ledger.charge(&instance_id, enqueued);
         answer.await.in_operation("enqueue_for_orchestrator")
     }

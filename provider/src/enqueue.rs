@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::admission;
 use crate::documents::{
-    Chunked, Durable, OrchestratorItem, OrchestratorItemKey, WorkerItem, target_instance,
+    Chunked, Durable, OperatorAction, OrchestratorItem, OrchestratorItemKey, WorkerItem,
+    target_instance,
 };
 use crate::error::{Error, Result, committed};
 use crate::instances::Message;
@@ -19,11 +20,13 @@ use crate::spill::Spilling;
 use crate::store::Store;
 use crate::turn::{NewMessage, Prelock};
 
-/// Implements `Provider::enqueue_for_orchestrator`.
+/// Implements `Provider::enqueue_for_orchestrator`. `origin` is the operator's change that starts an
+/// instance.
 pub(crate) async fn message(
     services: &Services,
     mut item: WorkItem,
     delay: Option<Duration>,
+    origin: Option<OperatorAction>,
 ) -> Result<()> {
     admission::check_item(&item)?;
     services.store.payloads.encode_message(&mut item)?;
@@ -32,7 +35,8 @@ pub(crate) async fn message(
     let due = now + due_after(item, machine_now()).max(delay.unwrap_or_default());
     // Chosen before the first attempt, so that a repeated send stores one message.
     let cause = uuid::Uuid::new_v4().to_string();
-    let document = OrchestratorItem::new(item, cause, due, now)?;
+    let mut document = OrchestratorItem::new(item, cause, due, now)?;
+    document.origin = origin;
     let limits = services.store.limits;
     limits.check_value("the message", document.work_item.bytes())?;
     let mut document = services.queues.reserve_if_local(document, item, now);

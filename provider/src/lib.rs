@@ -93,4 +93,4 @@ pub use cdb_derive::SearchAttributes;
 pub use config::CosmosDBProviderConfig;
 pub use effects::{ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages};
 pub use provider::CosmosDBProvider;
-pub use rewind::{Fork, Rewound};
+pub use rewind::{Fork, Restart, Rewound};

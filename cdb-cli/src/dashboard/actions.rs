@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use cdb_provider::Restart;
 use cdb_provider::documents::Status;
 use serde::{Deserialize, Serialize};
 
@@ -98,12 +99,12 @@ pub(super) async fn restart(
         let message = format!("instance `{instance}` exists; choose another id");
         return Err(Failure::usage(message));
     }
-    let (name, version) = (&*row.orchestration, row.version.as_deref());
-    let input = dashboard.orchestrations.first_input(&id).await?;
-    dashboard
-        .orchestrations
-        .start(&instance, name, version, input)
-        .await?;
+    let restart = Restart {
+        new_instance: instance.clone(),
+        ..Restart::default()
+    };
+    let provider = &dashboard.orchestrations.provider;
+    provider.restart(&id, restart, "the dashboard").await?;
     Ok(Json(Restarted {
         done: "the new instance is queued; a runtime that has the orchestration registered starts it",
         instance,

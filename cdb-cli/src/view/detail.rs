@@ -41,7 +41,7 @@ pub(crate) struct Detail {
     pub slot: u8,
     /// The operator's change that created the instance.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub forked: Option<OperatorAction>,
+    pub origin: Option<OperatorAction>,
     /// What the instance waits for, in the order of its history.
     pub waits: Vec<Wait>,
     /// Earlier executions, newest first.
@@ -151,7 +151,7 @@ pub(crate) async fn read(
         waits: awaited.waits,
         output: instance.output.as_ref().map(shown),
         locked_until: locked_until(&instance, now),
-        forked: instance.forked.clone(),
+        origin: instance.origin.clone(),
         messages: queued(orchestrations, &messages, &instance),
         activities: activities
             .into_iter()
@@ -420,7 +420,7 @@ impl Detail {
         if let Some(charge) = row.request_units {
             writeln!(f, "charge:        {charge} RU, without the last commit")?;
         }
-        if let Some(action) = &self.forked {
+        if let Some(action) = &self.origin {
             writeln!(f, "origin:        {}", Recorded(action))?;
         }
         for (label, text) in [

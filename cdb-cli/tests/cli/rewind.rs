@@ -127,6 +127,32 @@ async fn the_dashboard_rewinds_failed_instances() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_instance_records_the_operator() {
+    let (account, client, runtime, repaired) = failed().await;
+    repaired.store(true, Ordering::SeqCst);
+    let restart = [
+        "instances",
+        "restart",
+        "a",
+        "--as",
+        "d",
+        "--by",
+        "ada",
+        "--yes",
+    ];
+    let restarted = account.cdb(&restart).await;
+    assert_eq!(restarted.exit, Exit::Ok, "{restarted:?}");
+    ended(&client, "d").await;
+    let shown = account.cdb(&["instances", "show", "d"]).await;
+    assert!(shown.out.contains("charged a"), "{shown:?}");
+    assert!(
+        shown.out.contains("restarted from a by ada at"),
+        "{shown:?}"
+    );
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_is_forked_from_an_event() {
     let (account, client, runtime, repaired) = failed().await;
     repaired.store(true, Ordering::SeqCst);

@@ -143,7 +143,7 @@ async fn a_restart_starts_the_orchestration_with_the_first_input() {
     let pruned = account
         .cdb(&["instances", "restart", "order-3", "--yes"])
         .await;
-    assert!(pruned.err.contains("pass --input"), "{pruned:?}");
+    assert!(pruned.err.contains("`--input`"), "{pruned:?}");
     let running = account
         .cdb(&["instances", "restart", "order-2", "--yes"])
         .await;

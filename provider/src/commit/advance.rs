@@ -24,6 +24,11 @@ pub(super) fn advance(
     let messages = messages.filter_map(|message| message.stored.document.request_units);
     let charge = messages.sum::<f64>() + origin.charge;
     instance.request_units = ledger::add(instance.request_units, charge);
+    if !instance.is_created() {
+        let messages = turn.messages.iter();
+        let mut origins = messages.filter_map(|message| message.stored.document.origin.clone());
+        instance.origin = origins.next();
+    }
     instance.lock_token = None;
     instance.locked_until = None;
     instance.commit_token = Some(turn.token.clone());

@@ -197,7 +197,7 @@ impl CommitPlan {
     pub(super) fn note(&mut self, turn: &Turn, action: OperatorAction) -> Result<(), BatchError> {
         match &mut self.ended {
             Some(ended) => ended.rewound = Some(action),
-            None => self.instance.forked = Some(action),
+            None => self.instance.origin = Some(action),
         }
         self.rebuild(turn, self.locked_at)
     }

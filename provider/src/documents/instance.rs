@@ -103,9 +103,9 @@ pub struct Instance {
     /// The start of the newest execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// The operator's change that created the instance, if it is a fork of another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forked: Option<OperatorAction>,
+    /// The operator's change that created the instance: a fork or a restart of another one.
+    #[serde(default, alias = "forked", skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OperatorAction>,
     /// The request units that the instance has been charged, without its last commit. Absent on
     /// instances that older versions have written.
     #[serde(default, skip_serializing_if = "Option::is_none")]

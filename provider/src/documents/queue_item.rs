@@ -11,7 +11,7 @@ use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 
-use super::Text;
+use super::{OperatorAction, Text};
 
 /// A message for an orchestration. The lock of its instance decides which dispatcher handles it.
 ///
@@ -70,6 +70,9 @@ pub struct OrchestratorItem {
     /// then leaves a trace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivered: bool,
+    /// The operator's change that starts the instance with this message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OperatorAction>,
     /// The request units of the activity that the message completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_units: Option<f64>,

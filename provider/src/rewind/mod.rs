@@ -7,6 +7,7 @@
 
 mod children;
 mod course;
+mod restart;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -24,6 +25,8 @@ use crate::history;
 use crate::instances::TurnResult;
 use crate::provider::CosmosDBProvider;
 use crate::turn::{ExclusiveTurn, exclusively};
+pub use restart::Restart;
+
 use course::{Course, Target, before_event, before_failure};
 
 /// A new course of an instance.

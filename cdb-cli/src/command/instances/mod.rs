@@ -2,6 +2,7 @@
 
 mod change;
 mod chosen;
+mod operator;
 mod replay;
 mod restart;
 mod rewind;
@@ -12,7 +13,7 @@ use clap::{Args, Subcommand};
 
 use crate::command::instances::change::{Cancel, Delete, Prune, Raise};
 use crate::command::instances::replay::ReplayInstances;
-use crate::command::instances::restart::Restart;
+use crate::command::instances::restart::RestartArgs;
 use crate::command::instances::rewind::{ForkInstance, Rewind};
 use crate::command::instances::run::{Start, Wait, Watch};
 use crate::command::instances::select::List;
@@ -74,7 +75,7 @@ enum InstancesCommand {
     /// Cancel instances; each ends at its next turn
     Cancel(Cancel),
     /// Start the orchestrations of ended instances again, as new instances
-    Restart(Restart),
+    Restart(RestartArgs),
     /// Continue failed instances from before their failure: failed activities run again, completed
     /// ones do not
     Rewind(Rewind),

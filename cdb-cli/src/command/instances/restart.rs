@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use cdb_provider::Restart;
 use cdb_provider::documents::Status;
 use clap::Args;
 use serde::Serialize;
 
 use super::chosen::Chosen;
+use super::operator::Operator;
 use super::select::State;
 use crate::confirm::Confirmation;
 use crate::exit::{Exit, Failure};
@@ -15,7 +17,7 @@ use crate::output::{Console, counted};
 use crate::view::instances::Row;
 
 #[derive(Debug, Args)]
-pub(super) struct Restart {
+pub(super) struct RestartArgs {
     /// Id of the new instance, for a single instance; by default the old id and `-restart`
     #[arg(long = "as", value_name = "ID")]
     new_id: Option<String>,
@@ -25,6 +27,8 @@ pub(super) struct Restart {
     /// Version of the orchestration; by default that of the old instance
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
+    #[command(flatten)]
+    operator: Operator,
     #[command(flatten)]
     confirmation: Confirmation,
     #[command(flatten)]
@@ -40,7 +44,7 @@ struct Restarted {
     known: u64,
 }
 
-impl Restart {
+impl RestartArgs {
     pub(super) async fn run(
         &self,
         orchestrations: &Orchestrations,
@@ -96,18 +100,14 @@ impl Restart {
             done.known += 1;
             return Ok(());
         }
-        let input = match &self.input {
-            Some(input) => input.clone(),
-            None => orchestrations.first_input(&row.id).await?,
+        let restart = Restart {
+            new_instance: new_id,
+            version: self.version.clone(),
+            input: self.input.clone(),
         };
-        let version = self.version.as_ref().or(row.version.as_ref());
-        orchestrations
-            .start(
-                &new_id,
-                &row.orchestration,
-                version.map(|text| &**text),
-                input,
-            )
+        let provider = &orchestrations.provider;
+        provider
+            .restart(&row.id, restart, &self.operator.by)
             .await?;
         done.instances += 1;
         Ok(())

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::chosen::Chosen;
+use super::operator::Operator;
 use crate::confirm::Confirmation;
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
@@ -15,15 +16,8 @@ use crate::output::{Console, counted};
 
 #[derive(Debug, Args)]
 pub(super) struct Rewind {
-    /// Name for the record; by default that of the user of this machine
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "USER",
-        hide_env = true,
-        default_value = "unknown"
-    )]
-    by: String,
+    #[command(flatten)]
+    operator: Operator,
     #[command(flatten)]
     confirmation: Confirmation,
     #[command(flatten)]
@@ -43,15 +37,8 @@ pub(super) struct ForkInstance {
     /// Number of the execution; the newest by default
     #[arg(long, value_name = "NUMBER")]
     execution: Option<u64>,
-    /// Name for the record; by default that of the user of this machine
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "USER",
-        hide_env = true,
-        default_value = "unknown"
-    )]
-    by: String,
+    #[command(flatten)]
+    operator: Operator,
 }
 
 /// The new course of an instance.
@@ -107,7 +94,11 @@ impl Rewind {
         let (mut batches, mut done) = (chosen()?, Done::default());
         while let Some(rows) = batches.next().await? {
             for row in rows {
-                match orchestrations.provider.rewind(&row.id, &self.by).await {
+                match orchestrations
+                    .provider
+                    .rewind(&row.id, &self.operator.by)
+                    .await
+                {
                     Ok(_) => done.instances += 1,
                     Err(refused) if self.chosen.is_single() => return Err(refused.into()),
                     // One instance must not stop the others; the next run finds it again.
@@ -137,7 +128,7 @@ impl ForkInstance {
         };
         let forked = orchestrations
             .provider
-            .fork(&self.instance, at, &self.by)
+            .fork(&self.instance, at, &self.operator.by)
             .await?;
         console.answer(&Course::of(forked))?;
         Ok(Exit::Ok)

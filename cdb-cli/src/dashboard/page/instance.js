@@ -61,7 +61,7 @@ function facts(detail) {
     detail.lockedUntil && fact("Lock", `for ${span(detail.lockedUntil - detail.now)}`),
     fact("Slot", String(detail.slot)),
     detail.requestUnits && fact("Charge", `${detail.requestUnits} RU, without the last commit`),
-    detail.forked && fact("Origin", recorded(detail.forked)),
+    detail.origin && fact("Origin", recorded(detail.origin)),
     detail.executions.filter((past) => past.rewound).map((past) => fact(`Execution ${past.execution}`, recorded(past.rewound))),
     detail.attributes && fact("Attributes", Object.entries(detail.attributes).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", ")),
     detail.input && fact("Input", content(detail.input)),

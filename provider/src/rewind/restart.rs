@@ -1,0 +1,92 @@
+//! Starting the orchestration of an ended instance again, as a new instance.
+
+use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::{Event, EventKind};
+
+use super::action;
+use crate::admin::instances;
+use crate::enqueue;
+use crate::error::{Error, InOperation as _, Result};
+use crate::history;
+use crate::provider::CosmosDBProvider;
+
+/// A new instance that repeats the orchestration of an ended one.
+#[derive(Clone, Debug, Default)]
+pub struct Restart {
+    /// The id of the new instance.
+    pub new_instance: String,
+    /// The version of the orchestration; that of the ended instance by default.
+    pub version: Option<String>,
+    /// The input; that of the ended instance by default.
+    pub input: Option<String>,
+}
+
+impl CosmosDBProvider {
+    /// Starts the orchestration of an ended instance again, as a new instance without a parent. The
+    /// ended instance stays. The new one records `by`, the operator.
+    ///
+    /// # Errors
+    /// Fails when the instance does not exist or is running, when the new instance exists, or when
+    /// the input was deleted together with the first execution.
+    pub async fn restart(
+        &self,
+        instance: &str,
+        restart: Restart,
+        by: &str,
+    ) -> Result<(), ProviderError> {
+        self.start_again(instance, restart, by)
+            .await
+            .in_operation("restart")
+    }
+
+    async fn start_again(&self, instance: &str, restart: Restart, by: &str) -> Result<()> {
+        let container = self.container().latest_committed();
+        let ended = instances::existing(&container, instance).await?;
+        if ended.has_more() {
+            return Err(Error::Refused(format!(
+                "instance `{instance}` is running; cancel it first"
+            )));
+        }
+        let known = history::read_instance(&container, &restart.new_instance).await?;
+        if known.is_some_and(|known| known.document.is_created()) {
+            return Err(Error::Refused(format!(
+                "instance `{}` exists; choose another id",
+                restart.new_instance
+            )));
+        }
+        let input = match restart.input {
+            Some(input) => input,
+            None => self.first_input(instance).await?,
+        };
+        let what = format!("restarted from {instance}");
+        let origin = action(by, self.container().now(), what);
+        let start = WorkItem::StartOrchestration {
+            instance: restart.new_instance,
+            orchestration: ended.orchestration_name,
+            input,
+            version: restart.version.or(ended.orchestration_version),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            execution_id: 1,
+        };
+        enqueue::message(&self.services, start, None, Some(origin)).await
+    }
+
+    async fn first_input(&self, instance: &str) -> Result<String> {
+        let events = history::read_execution(self.container(), instance, 1).await;
+        let input = self.decoded(events)?.into_iter().find_map(started_with);
+        input.ok_or_else(|| {
+            Error::Refused(format!(
+                "the first execution of `{instance}` was deleted, and its input with it; pass one (`--input` of the command)"
+            ))
+        })
+    }
+}
+
+fn started_with(event: Event) -> Option<String> {
+    match event.kind {
+        EventKind::OrchestrationStarted { input, .. } => Some(input),
+        _ => None,
+    }
+}
