@@ -7,6 +7,7 @@ use cdb_provider::documents::{AttributeValue, Instance, InstanceKey, Status};
 use cdb_provider::model::{Filter, PartitionDocuments, Timestamp};
 use cdb_provider::payload::Encryption;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
+use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 use serde_json::json;
 
@@ -74,11 +75,21 @@ async fn change(ctx: OrchestrationContext, change: String) -> Result<String, Str
     Ok(String::new())
 }
 
+/// Sets attributes before an activity, after its failure and after its success.
+async fn fail(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    order("before", 1.0).set(&ctx)?;
+    let broken = ctx.schedule_activity("Break", "").await;
+    let end = if broken.is_ok() { "success" } else { "failure" };
+    order(end, 1.0).set(&ctx)?;
+    broken
+}
+
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Pay", pay)
         .register("Again", again)
         .register("Change", change)
+        .register("Fail", fail)
         .build()
 }
 
@@ -289,5 +300,37 @@ async fn a_replay_sets_the_attributes_once() {
         .iter()
         .filter(|kind| matches!(kind, EventKind::KeyValueSet { key, .. } if key == KEY));
     assert_eq!(sets.count(), 2);
+    env.stop().await;
+}
+
+#[tokio::test]
+async fn a_rewind_restores_the_attributes_from_before_the_failure() {
+    let (allow, allowed) = tokio::sync::watch::channel(None);
+    let activities = ActivityRegistry::builder().register("Break", move |_, _: String| {
+        let mut allowed = allowed.clone();
+        async move {
+            let result = allowed.wait_for(Option::is_some).await;
+            let result = result.map_err(|error| error.to_string())?;
+            result.clone().unwrap_or_else(|| Err(String::new()))
+        }
+    });
+    let env = TestEnv::start(activities.build(), orchestrations()).await;
+    let customer = async || {
+        stored(&env.provider, "i")
+            .await
+            .attributes
+            .remove("customer")
+    };
+    let is = |value: &str| Some(AttributeValue::String(value.to_owned()));
+    allow.send_replace(Some(Err("broken".to_owned())));
+    env.run("i", "Fail", "").await.expect_err("it is broken");
+    assert_eq!(customer().await, is("failure"));
+    allow.send_replace(None);
+    let rewound = env.provider.rewind("i", "ada").await;
+    rewound.expect("it is rewound");
+    assert_eq!(customer().await, is("before"));
+    allow.send_replace(Some(Ok("done".to_owned())));
+    assert_eq!(env.end_of("i").await.as_deref(), Ok("done"));
+    assert_eq!(customer().await, is("success"));
     env.stop().await;
 }
