@@ -76,14 +76,31 @@ pub async fn check(
     }
     verdict.left = settled(&documents.view(), &lost).await?;
     let booked = keep_trying(|| ledger.read()).await?;
-    let mut counted = keep_trying(|| Counted::read(documents)).await?;
-    for one in all.iter().filter(|one| one.status.is_some()) {
+    let ended = || all.iter().filter(|one| one.status.is_some());
+    for one in ended() {
         verdict.off.extend(difference(one.job, &booked));
-        if one.job.kind == Kind::Effects {
-            verdict.off.extend(counted.problem(&one.job.instance()));
-        }
     }
+    let effects = ended().filter(|one| one.job.kind == Kind::Effects);
+    verdict.off.extend(miscounted(documents, effects).await?);
     Ok(verdict)
+}
+
+/// Returns the problems of transactional activities that remain when all messages are received.
+async fn miscounted(
+    documents: &ContainerClient<Documents>,
+    all: impl Iterator<Item = &Ended>,
+) -> Result<Vec<String>, String> {
+    let instances: Vec<String> = all.map(|one| one.job.instance()).collect();
+    let deadline = Instant::now() + SETTLE;
+    loop {
+        let counted = keep_trying(|| Counted::read(documents)).await?;
+        let problems = instances.iter().filter_map(|one| counted.problem(one));
+        let problems: Vec<String> = problems.collect();
+        if problems.is_empty() || Instant::now() > deadline {
+            return Ok(problems);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 fn is_right(job: Job, status: &OrchestrationStatus) -> bool {

@@ -1,12 +1,17 @@
-//! Transactional activities, and their effects in the partition of their orchestration.
+//! Transactional activities: their effects in the partition of their orchestration, and messages to
+//! another partition.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document, Patch, Query};
-use cdb_provider::CosmosDBProvider;
+use cdb_provider::coordination::{
+    Handled, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch, Received,
+    RetryPolicy,
+};
 use cdb_provider::documents::Durable;
-use cdb_provider::{ActivityError, Effects};
+use cdb_provider::{ActivityError, CosmosDBProvider, Effects, WithMessages};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext};
 use serde::{Deserialize, Serialize};
@@ -26,12 +31,13 @@ pub struct Tally {
     pub effects: u64,
 }
 
-/// One effect. Each run of an activity creates another document.
+/// One effect. Each run of an activity creates another document, and so does each receipt of its
+/// message.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "effect", id = "{instance_id}:effect:{number}")]
 pub struct Effect {
-    /// The orchestration.
+    /// The orchestration, or the partition that receives its messages.
     #[document(partition_key)]
     pub instance_id: String,
     /// The activity.
@@ -51,14 +57,61 @@ pub enum Documents {
     Tally(Tally),
     /// An effect.
     Effect(Effect),
+    /// A message, or what remains of one.
+    Message(MessageDocument<Documents>),
+}
+
+/// To another partition: note a step as an effect.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    received_by: String,
+    step: u64,
+}
+
+impl Message for Note {
+    const TYPE: &'static str = "note";
+}
+
+/// Returns the partition that receives the messages of an orchestration.
+fn receiver(instance: &str) -> String {
+    format!("{instance}-received")
+}
+
+fn effect(instance_id: String, step: u64) -> Effect {
+    Effect {
+        instance_id,
+        step: step.to_string(),
+        number: uuid::Uuid::new_v4().to_string(),
+    }
+}
+
+/// Starts to deliver and to receive the messages of transactional activities.
+pub fn messaging(
+    documents: &ContainerClient<Documents>,
+    poll_interval: Duration,
+) -> Messaging<Documents> {
+    let note = async |note: Received<Note>, mut batch: OutboxBatch<Documents>| {
+        let Note { received_by, step } = note.message;
+        batch.changes().create(&effect(received_by, step))?;
+        Handled::Ok(batch)
+    };
+    // Refused requests cost attempts, and no message may become a dead letter.
+    let retry = RetryPolicy::default().with_max_attempts(10_000);
+    let config = MessagingConfig::default()
+        .with_retry(retry)
+        .with_poll_interval(poll_interval);
+    Messaging::builder(documents.clone())
+        .config(config)
+        .on(note)
+        .start()
 }
 
 /// The transactional activities of a provider.
 pub fn transactional(
     provider: &CosmosDBProvider,
-    documents: &ContainerClient<Documents>,
+    messaging: &Messaging<Documents>,
 ) -> ActivityRegistry {
-    let begin = provider.transactional(documents, async |ctx, tx, _: String| {
+    let begin = provider.transactional(messaging.container(), async |ctx, tx, _: String| {
         let instance_id = ctx.instance_id().to_owned();
         tx.create(&Tally {
             instance_id,
@@ -68,7 +121,7 @@ pub fn transactional(
     });
     ActivityRegistry::builder()
         .register("BeginTally", begin)
-        .register("Count", provider.transactional(documents, count))
+        .register("Count", provider.transactional_with(messaging, count))
         .build()
 }
 
@@ -76,7 +129,7 @@ pub fn transactional(
 /// again: at most nine times, once for each other step.
 async fn count(
     ctx: ActivityContext,
-    tx: Effects<Documents>,
+    tx: Effects<Documents, WithMessages>,
     step: u64,
 ) -> Result<(), ActivityError> {
     let key = TallyKey::new(ctx.instance_id());
@@ -87,11 +140,9 @@ async fn count(
     } else {
         tx.patch::<Tally>(&key, &one)?;
     }
-    tx.create(&Effect {
-        instance_id: ctx.instance_id().to_owned(),
-        step: step.to_string(),
-        number: uuid::Uuid::new_v4().to_string(),
-    })?;
+    tx.create(&effect(ctx.instance_id().to_owned(), step))?;
+    let received_by = receiver(ctx.instance_id());
+    tx.send(received_by.clone(), &Note { received_by, step })?;
     Ok(())
 }
 
@@ -132,13 +183,23 @@ impl Counted {
         Ok(counted)
     }
 
-    /// Returns the problem of an orchestration: lost or doubled effects.
-    pub(crate) fn problem(&mut self, instance: &str) -> Option<String> {
+    /// Returns the problem of an orchestration: lost or doubled effects or messages.
+    pub(crate) fn problem(&self, instance: &str) -> Option<String> {
         let tally = self.tallies.get(instance).copied().unwrap_or_default();
-        let mut steps = self.steps.remove(instance).unwrap_or_default();
+        let (steps, received) = (self.steps(instance), self.steps(&receiver(instance)));
+        let is_complete = |steps: &[u64]| steps.iter().copied().eq(0..STEPS);
+        let is_right = tally == STEPS && is_complete(&steps) && is_complete(&received);
+        (!is_right).then(|| {
+            format!(
+                "{instance} has {tally} effects of {STEPS}, from the steps {steps:?}; \
+                 the messages of the steps {received:?} are received"
+            )
+        })
+    }
+
+    fn steps(&self, partition: &str) -> Vec<u64> {
+        let mut steps = self.steps.get(partition).cloned().unwrap_or_default();
         steps.sort_unstable();
-        let is_right = tally == STEPS && steps.iter().copied().eq(0..STEPS);
-        (!is_right)
-            .then(|| format!("{instance} has {tally} effects of {STEPS}, from the steps {steps:?}"))
+        steps
     }
 }

@@ -31,7 +31,7 @@ pub use check::{Verdict, check};
 pub use clocks::timers;
 pub use command::command;
 pub use drive::{Run, run};
-pub use effects::{Documents, transactional};
+pub use effects::{Documents, messaging, transactional};
 pub use ledger::{Booked, Books, Entry, Ledger};
 pub use mix::{MIXES, Mix};
 pub use play::{Ended, follow};

@@ -13,8 +13,11 @@ use duroxide::runtime::registry::ActivityRegistry;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::effects::{Documents, transactional};
+use crate::effects::{Documents, messaging, transactional};
 use crate::runtime::{CONCURRENCY, CONTAINER, DATABASE, RuntimeArgs};
+
+/// The pause between two searches for messages that another process has left.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The purpose of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +85,10 @@ async fn open_ours(args: RuntimeArgs, role: Role) -> Result<Opened, String> {
     let opened = CosmosDBProvider::open::<Documents>(config).await;
     let (provider, documents) = opened.map_err(|error| error.to_string())?;
     Ok(Opened {
-        activities: transactional(&provider, &documents),
+        activities: match role {
+            Role::Works => transactional(&provider, &messaging(&documents, POLL_INTERVAL)),
+            Role::LooksOn => ActivityRegistry::builder().build(),
+        },
         provider: Arc::new(provider),
     })
 }

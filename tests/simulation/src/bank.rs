@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::node::{Pace, SLOW};
+use crate::node::Pace;
 use crate::random::Random;
 use crate::virtual_time::elapsed;
 use crate::workload::BOUND;
@@ -166,11 +166,9 @@ fn place(kind: &str, number: usize) -> String {
 fn messaging(bank: &ContainerClient<Bank>, pace: Pace) -> Messaging<Bank> {
     // Refused requests cost attempts, and no message may become a dead letter.
     let retry = RetryPolicy::default().with_max_attempts(10_000);
-    let mut config = MessagingConfig::default().with_retry(retry);
-    config.poll_interval = match pace {
-        Pace::Default => SLOW,
-        Pace::Slow => SLOW * 3,
-    };
+    let config = MessagingConfig::default()
+        .with_retry(retry)
+        .with_poll_interval(pace.messages());
     Messaging::builder(bank.clone())
         .config(config)
         .on(credit)

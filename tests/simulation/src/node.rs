@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying, transactional};
+use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying, messaging, transactional};
 use cdb_client::{BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
@@ -47,6 +47,14 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
+    /// Returns the pause between two searches for messages.
+    pub(crate) fn messages(self) -> Duration {
+        match self {
+            Self::Default => SLOW,
+            Self::Slow => SLOW * 3,
+        }
+    }
+
     /// Returns the settings of a member.
     pub(crate) fn member(self, name: String) -> MembershipConfig {
         let mut config = MembershipConfig::named(name);
@@ -112,7 +120,8 @@ impl Node {
             },
             ..RuntimeOptions::default()
         };
-        let transactional = transactional(&provider, &documents);
+        let messaging = messaging(&documents, config.pace.messages());
+        let transactional = transactional(&provider, &messaging);
         let runtime = Runtime::start_with_options(
             Arc::new(provider),
             activities(&ledger, transactional),
