@@ -113,7 +113,7 @@ pub use shape::{
     FieldShape, IdSegment,
 };
 pub use timestamp::Timestamp;
-pub use unreadable::{Location, RowByRow, Unreadable};
+pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
 
 /// The example of the README.
 #[cfg(doctest)]

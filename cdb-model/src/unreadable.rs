@@ -119,15 +119,21 @@ fn property<V: DeserializeOwned>(json: &str, name: &str) -> Option<V> {
     serde_json::from_value(document.get(name)?.clone()).ok()
 }
 
+/// Returns the partition key of a document as the service stores it; `None` for a document without
+/// a valid one.
+pub fn partition_key_of<C: Container>(json: &str) -> Option<PartitionKey> {
+    let document: Value = serde_json::from_str(json).ok()?;
+    let levels = C::PARTITION_KEY.iter().map(|path| {
+        let value = document.pointer(path)?;
+        PartitionKeyValue::deserialize(value).ok()
+    });
+    Some(PartitionKey::from_values(levels.collect::<Option<_>>()?))
+}
+
 impl Location {
     fn read<C: Container>(json: &str) -> Option<Self> {
         let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME).ok()?;
-        let document: Value = serde_json::from_str(json).ok()?;
-        let levels = C::PARTITION_KEY.iter().map(|path| {
-            let value = document.pointer(path)?;
-            PartitionKeyValue::deserialize(value).ok()
-        });
-        let partition_key = PartitionKey::from_values(levels.collect::<Option<_>>()?);
+        let partition_key = partition_key_of::<C>(json)?;
         let is_stored = !system.id.is_empty() && !system.etag.is_empty();
         is_stored.then(|| Self {
             id: ItemId::from_stored(system.id),

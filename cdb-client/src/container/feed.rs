@@ -5,7 +5,9 @@
 //! `ETag` of the last answer, which may be a 304. After a split, each child continues from the
 //! cursor of its parent.
 
-use cdb_model::{Container, DecodeError, Stored, Timestamp, Unreadable, decode_any};
+use cdb_model::{
+    Container, DecodeError, Stored, Timestamp, Unreadable, decode_any, partition_key_of,
+};
 use futures::future::try_join_all;
 use http::Method;
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};
@@ -15,11 +17,11 @@ use serde_json::value::RawValue;
 use crate::clock::http_date_of;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
-use crate::epk::Epk;
+use crate::epk::{Epk, HashVersion};
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::ranges::{RangeId, RangeMap};
+use crate::ranges::{Range, RangeId, RangeMap};
 use crate::request::Request;
 use crate::session_token::SessionScope;
 
@@ -35,15 +37,25 @@ pub enum FeedStart {
     Since(Timestamp),
 }
 
-/// The read position of a change feed. Can be stored and passed to
+/// The read position of a change feed, or of a part of one. Can be stored and passed to
 /// [`ContainerClient::resume_change_feed`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedCursor {
     start: FeedStart,
+    /// The part of the hash space that is read; all of it by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    part: Option<FeedPart>,
     ranges: Vec<RangeCursor>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A part of the hash space of partition keys, from `min` to before `max`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct FeedPart {
+    min: String,
+    max: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RangeCursor {
     id: RangeId,
     min: String,
@@ -107,10 +119,7 @@ struct FeedPage {
 impl<C: Container> ContainerClient<C> {
     /// Reads the change feed from `start`.
     pub fn change_feed(&self, start: FeedStart) -> ChangeFeed<C> {
-        self.resume_change_feed(FeedCursor {
-            start,
-            ranges: Vec::new(),
-        })
+        self.resume_change_feed(FeedCursor::new(start))
     }
 
     /// Continues the change feed at `cursor`.
@@ -180,8 +189,12 @@ impl<C: Container> ChangeFeed<C> {
     pub async fn next_documents(&mut self) -> Result<Vec<Box<RawValue>>> {
         let pages = self.next_pages().await?;
         let mut documents = Vec::new();
-        for (range, page) in self.cursor.ranges.iter_mut().zip(pages) {
+        for (range, mut page) in self.cursor.ranges.iter_mut().zip(pages) {
             range.etag = page.etag.or(range.etag.take());
+            if let Some(part) = self.cursor.part.as_ref().filter(|part| part.cuts(range)) {
+                page.documents
+                    .retain(|json| part.may_contain::<C>(json.get()));
+            }
             documents.extend(page.documents);
         }
         Ok(documents)
@@ -210,22 +223,71 @@ impl<C: Container> ChangeFeed<C> {
 }
 
 impl FeedCursor {
+    /// The position before the first change of a feed.
+    pub fn new(start: FeedStart) -> Self {
+        Self {
+            start,
+            part: None,
+            ranges: Vec::new(),
+        }
+    }
+
+    /// Divides the position at the borders of the physical partitions, as the last read has found
+    /// them. Together, readers of the parts read every change after this position.
+    ///
+    /// A part keeps its borders. After its physical partition is merged with another one, its reader
+    /// receives the documents of both and omits those of the other one.
+    pub fn parts(&self) -> Vec<Self> {
+        let parts = self.ranges.iter().map(|range| Self {
+            start: self.start,
+            part: Some(self.part_in(range)),
+            ranges: vec![range.clone()],
+        });
+        parts.collect()
+    }
+
+    /// The borders in the hash space of partition keys, such as `05C1DFFFFFFFFC-FF`: unique among
+    /// the parts of a position.
+    pub fn borders(&self) -> String {
+        match &self.part {
+            None => "-FF".to_owned(),
+            Some(FeedPart { min, max }) => format!("{min}-{max}"),
+        }
+    }
+
+    /// Returns the intersection with a physical partition.
+    fn part_in(&self, range: &RangeCursor) -> FeedPart {
+        let (mut min, mut max) = (range.min.clone(), range.max.clone());
+        if let Some(part) = &self.part {
+            if Epk::from_service(&min) < Epk::from_service(&part.min) {
+                min.clone_from(&part.min);
+            }
+            if Epk::from_service(&part.max) < Epk::from_service(&max) {
+                max.clone_from(&part.max);
+            }
+        }
+        FeedPart { min, max }
+    }
+
     /// Applies the ranges of `map`. A new range continues at the cursor of its parent. A merged
     /// range continues at the earlier cursor of its parents, so that no change is missed; some are
     /// read twice.
     fn follow(&mut self, map: &RangeMap) {
-        let unchanged = self.ranges.len() == map.iter().count()
-            && self
-                .ranges
-                .iter()
-                .zip(map.iter())
-                .all(|(old, new)| old.id == new.id);
-        if unchanged {
+        let part = self.part.as_ref();
+        let covered = || {
+            map.iter()
+                .filter(|range| part.is_none_or(|part| part.overlaps(range)))
+        };
+        if self
+            .ranges
+            .iter()
+            .map(|old| &old.id)
+            .eq(covered().map(|new| &new.id))
+        {
             return;
         }
         let old = std::mem::take(&mut self.ranges);
-        self.ranges = map
-            .iter()
+        self.ranges = covered()
             .map(|range| {
                 let origins = old.iter().filter(|old| {
                     Epk::from_service(&old.min) < range.max
@@ -241,6 +303,29 @@ impl FeedCursor {
                 }
             })
             .collect();
+    }
+}
+
+impl FeedPart {
+    fn overlaps(&self, range: &Range) -> bool {
+        Epk::from_service(&self.min) < range.max && range.min < Epk::from_service(&self.max)
+    }
+
+    /// Returns whether a physical partition exceeds the part.
+    fn cuts(&self, range: &RangeCursor) -> bool {
+        Epk::from_service(&range.min) < Epk::from_service(&self.min)
+            || Epk::from_service(&self.max) < Epk::from_service(&range.max)
+    }
+
+    /// Returns whether a document is in the part. A document whose key this client cannot hash may
+    /// be in every part.
+    fn may_contain<C: Container>(&self, json: &str) -> bool {
+        let (min, max) = (Epk::from_service(&self.min), Epk::from_service(&self.max));
+        let ends = [Epk::from_service(""), Epk::from_service("FF")];
+        let borders = [&min, &max].into_iter();
+        let version = HashVersion::of_boundaries(borders.filter(|border| !ends.contains(border)));
+        let epk = partition_key_of::<C>(json).and_then(|key| Epk::of(&key, version));
+        epk.is_none_or(|epk| min <= epk && epk < max)
     }
 }
 
@@ -362,10 +447,7 @@ mod tests {
 
     #[test]
     fn children_continue_at_their_parent_and_a_merged_range_at_the_earlier_parent() {
-        let mut cursor = FeedCursor {
-            start: FeedStart::Beginning,
-            ranges: Vec::new(),
-        };
+        let mut cursor = FeedCursor::new(FeedStart::Beginning);
         cursor.follow(&map(&[("0", "", "1F"), ("1", "1F", "FF")]));
         cursor.ranges[0].etag = Some("\"12\"".to_owned());
         cursor.ranges[1].etag = Some("\"7\"".to_owned());
@@ -378,5 +460,28 @@ mod tests {
         assert_eq!(positions(&cursor), split);
         cursor.follow(&map(&[("4", "", "FF")]));
         assert_eq!(positions(&cursor), [("4".to_owned(), 7)]);
+    }
+
+    #[test]
+    fn parts_follow_splits_and_merges_within_their_borders() {
+        let mut cursor = FeedCursor::new(FeedStart::Beginning);
+        cursor.follow(&map(&[("0", "", "1F"), ("1", "1F", "FF")]));
+        cursor.ranges[0].etag = Some("\"12\"".to_owned());
+        let mut parts = cursor.parts();
+        let borders: Vec<String> = parts.iter().map(FeedCursor::borders).collect();
+        assert_eq!(borders, ["-1F", "1F-FF"]);
+        let first = &mut parts[0];
+        first.follow(&map(&[
+            ("2", "", "10"),
+            ("3", "10", "1F"),
+            ("1", "1F", "FF"),
+        ]));
+        let split = [("2", 12), ("3", 12)].map(|(id, at)| (id.to_owned(), at));
+        assert_eq!(positions(first), split);
+        let mut child = first.parts().remove(1);
+        child.follow(&map(&[("4", "", "FF")]));
+        assert_eq!(positions(&child), [("4".to_owned(), 12)]);
+        assert_eq!(child.parts()[0].borders(), "10-1F");
+        assert!(child.part.as_ref().unwrap().cuts(&child.ranges[0]));
     }
 }

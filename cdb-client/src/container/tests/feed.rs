@@ -169,3 +169,34 @@ async fn next_rows_moves_the_cursor_past_an_unreadable_document() {
     let cursors = script.sent_header("if-none-match");
     assert_eq!(cursors[1..], [None, None, Some("\"5\"".to_owned())]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_parts_of_a_merged_range_share_its_documents() {
+    let documents: Vec<_> = (0..40)
+        .map(|n| json!({"id": n.to_string(), "type": "thing", "pk": n.to_string(), "_etag": "e"}))
+        .collect();
+    let documents = json!(documents);
+    let merged = || page(&documents).header("etag", "\"9\"");
+    let script = Script::new([
+        two_ranges(),
+        nothing_new("\"5\""),
+        nothing_new("\"6\""),
+        Step::refusal(410, 1002),
+        listing(&[("3", "", "FF", &["1", "2"])]),
+        merged(),
+        merged(),
+    ]);
+    let mut whole = fixture(&script).change_feed(FeedStart::Beginning);
+    whole.next_changes().await.unwrap();
+    let mut read = Vec::new();
+    for part in whole.cursor().parts() {
+        let mut feed = container_with(&whole, part.clone());
+        let changes = feed.next_changes().await.unwrap();
+        assert!((1..40).contains(&changes.len()), "{}", changes.len());
+        read.extend(changes.into_iter().map(|change| change.id.to_string()));
+        assert_eq!(feed.cursor().borders(), part.borders());
+    }
+    read.sort_by_key(|id| id.parse::<u32>().unwrap());
+    let all: Vec<String> = (0..40).map(|n| n.to_string()).collect();
+    assert_eq!(read, all);
+}
