@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod change_feed;
 mod inbox;
 mod lease;
 mod membership;
@@ -13,6 +14,11 @@ mod slots;
 mod store;
 mod telemetry;
 
+pub use change_feed::{
+    ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder,
+    ChangeProcessorConfig, FeedMember, PartDocument, PartProgress, ProcessorDocument, progress,
+    reset,
+};
 pub use inbox::{Failed, Handled, Received};
 pub use lease::{
     Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, Proof,

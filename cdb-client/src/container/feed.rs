@@ -104,6 +104,16 @@ pub struct FeedRow<C> {
     pub row: Result<Stored<C>, Unreadable>,
 }
 
+impl<C> FeedRow<C> {
+    /// The service's time of the write, in whole seconds.
+    pub fn timestamp(&self) -> Timestamp {
+        match &self.row {
+            Ok(stored) => stored.timestamp,
+            Err(unreadable) => unreadable.timestamp(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Lsn {
     #[serde(rename = "_lsn", default)]
@@ -233,15 +243,17 @@ impl FeedCursor {
     }
 
     /// Divides the position at the borders of the physical partitions, as the last read has found
-    /// them. Together, readers of the parts read every change after this position.
+    /// them, into at most `most` parts. Together, readers of the parts
+    /// read every change after this position.
     ///
     /// A part keeps its borders. After its physical partition is merged with another one, its reader
     /// receives the documents of both and omits those of the other one.
-    pub fn parts(&self) -> Vec<Self> {
-        let parts = self.ranges.iter().map(|range| Self {
+    pub fn parts(&self, most: usize) -> Vec<Self> {
+        let ranges_per_part = self.ranges.len().div_ceil(most.max(1)).max(1);
+        let parts = self.ranges.chunks(ranges_per_part).map(|ranges| Self {
             start: self.start,
-            part: Some(self.part_in(range)),
-            ranges: vec![range.clone()],
+            part: Some(self.part_in(&ranges[0], &ranges[ranges.len() - 1])),
+            ranges: ranges.to_vec(),
         });
         parts.collect()
     }
@@ -255,9 +267,9 @@ impl FeedCursor {
         }
     }
 
-    /// Returns the intersection with a physical partition.
-    fn part_in(&self, range: &RangeCursor) -> FeedPart {
-        let (mut min, mut max) = (range.min.clone(), range.max.clone());
+    /// Returns the intersection with the space from the start of `first` to the end of `last`.
+    fn part_in(&self, first: &RangeCursor, last: &RangeCursor) -> FeedPart {
+        let (mut min, mut max) = (first.min.clone(), last.max.clone());
         if let Some(part) = &self.part {
             if Epk::from_service(&min) < Epk::from_service(&part.min) {
                 min.clone_from(&part.min);
@@ -365,8 +377,10 @@ impl RangeCursor {
             let next =
                 next.ok_or_else(|| response.unusable(Error::protocol("change feed has no ETag")))?;
             let page: FeedPage = response.json()?;
-            // The feed has ended if the cursor does not move.
-            if !page.documents.is_empty() || etag.as_ref() == Some(&next) {
+            // The feed has ended if the cursor does not move. The first answer decides where
+            // `Now` is: a caller that fails to process later changes can return to it.
+            let is_now = etag.is_none() && start == FeedStart::Now;
+            if !page.documents.is_empty() || etag.as_ref() == Some(&next) || is_now {
                 return Ok(RangePage {
                     documents: page.documents,
                     etag: Some(next),
@@ -467,7 +481,7 @@ mod tests {
         let mut cursor = FeedCursor::new(FeedStart::Beginning);
         cursor.follow(&map(&[("0", "", "1F"), ("1", "1F", "FF")]));
         cursor.ranges[0].etag = Some("\"12\"".to_owned());
-        let mut parts = cursor.parts();
+        let mut parts = cursor.parts(9);
         let borders: Vec<String> = parts.iter().map(FeedCursor::borders).collect();
         assert_eq!(borders, ["-1F", "1F-FF"]);
         let first = &mut parts[0];
@@ -478,10 +492,11 @@ mod tests {
         ]));
         let split = [("2", 12), ("3", 12)].map(|(id, at)| (id.to_owned(), at));
         assert_eq!(positions(first), split);
-        let mut child = first.parts().remove(1);
+        assert_eq!(first.parts(1)[0].borders(), "-1F");
+        let mut child = first.parts(9).remove(1);
         child.follow(&map(&[("4", "", "FF")]));
         assert_eq!(positions(&child), [("4".to_owned(), 12)]);
-        assert_eq!(child.parts()[0].borders(), "10-1F");
+        assert_eq!(child.parts(9)[0].borders(), "10-1F");
         assert!(child.part.as_ref().unwrap().cuts(&child.ranges[0]));
     }
 }

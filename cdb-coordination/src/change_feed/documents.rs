@@ -1,0 +1,105 @@
+//! The documents of change-feed processors, in a container of their own.
+
+use cdb_client::{FeedCursor, FeedStart};
+use cdb_model::{Container, Document, Lease};
+use serde::{Deserialize, Serialize};
+
+use crate::membership::{MemberDocument, MemberRecord};
+
+/// The documents of the container that stores the progress of
+/// [`ChangeProcessor`](super::ChangeProcessor)s. One container serves any number of processors; each
+/// has a partition.
+#[derive(Container, Clone, Debug)]
+#[container(partition_key = "/processor")]
+#[non_exhaustive]
+pub enum ChangeFeedState {
+    /// A processor.
+    Processor(ProcessorDocument),
+    /// A part of its feed.
+    Part(PartDocument),
+    /// A process that runs it.
+    Member(FeedMember),
+}
+
+/// A processor.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "changeProcessor", id = "{processor}:processor")]
+pub struct ProcessorDocument {
+    /// The name of the processor.
+    #[document(partition_key)]
+    pub processor: String,
+    /// Grows when the processor is reset. Parts of other generations are obsolete.
+    pub generation: u64,
+}
+
+/// A part of a feed, from one border in the hash space of partition keys to the next. One process
+/// reads it, the holder of its lease.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "feedPart", id = "{processor}:part:{generation}:{borders}")]
+pub struct PartDocument {
+    /// The name of the processor.
+    #[document(partition_key)]
+    pub processor: String,
+    /// The generation of the processor.
+    pub generation: u64,
+    /// The borders, such as `05C1DFFFFFFFFC-FF`.
+    pub borders: String,
+    /// The position after the last handled change.
+    #[document(unindexed)]
+    pub cursor: FeedCursor,
+    /// Whether other parts have replaced this one, after its physical partition was split.
+    #[document(unindexed)]
+    pub divided: bool,
+    /// The lease of the reader.
+    #[document(lease)]
+    pub lease: Lease,
+}
+
+impl PartDocument {
+    pub(super) fn new(processor: &str, generation: u64, cursor: FeedCursor) -> Self {
+        Self {
+            processor: processor.to_owned(),
+            generation,
+            borders: cursor.borders(),
+            cursor,
+            divided: false,
+            lease: Lease::free(),
+        }
+    }
+
+    /// The part from which all others of a generation stem.
+    pub(super) fn whole(processor: &str, generation: u64, start: FeedStart) -> Self {
+        Self::new(processor, generation, FeedCursor::new(start))
+    }
+}
+
+/// A process that runs a processor.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "feedMember", id = "{processor}:member:{name}")]
+pub struct FeedMember {
+    /// The name of the processor.
+    #[document(partition_key)]
+    pub processor: String,
+    /// The name of the document.
+    pub name: String,
+    /// The record.
+    #[document(unindexed)]
+    pub record: MemberRecord,
+}
+
+impl MemberDocument for FeedMember {
+    fn new(group: &str, name: &str, record: MemberRecord) -> Self {
+        Self {
+            processor: group.to_owned(),
+            name: name.to_owned(),
+            record,
+        }
+    }
+
+    fn into_record(self) -> MemberRecord {
+        self.record
+    }
+}

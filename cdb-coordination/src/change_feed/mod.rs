@@ -1,0 +1,18 @@
+//! Processes the change feed of a container in several processes: each physical partition is read by
+//! one of them, and every change is handled at least once.
+//!
+//! The processes divide the parts of the feed by membership. The lease of a part fences the position
+//! that its reader stores: a process that lost a lease cannot move it.
+
+mod assignment;
+mod documents;
+mod processor;
+mod progress;
+mod reader;
+mod telemetry;
+
+pub use documents::{ChangeFeedState, FeedMember, PartDocument, ProcessorDocument};
+pub use processor::{
+    ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder, ChangeProcessorConfig,
+};
+pub use progress::{PartProgress, progress, reset};

@@ -1,0 +1,205 @@
+//! The processor as a value: its handler, its settings, its start and its end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{ChangeFeed, ContainerClient, FeedCursor, FeedRow, FeedStart};
+use cdb_model::Container;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::assignment::Assignment;
+use super::documents::ChangeFeedState;
+use crate::membership::MembershipConfig;
+use crate::outbox::{Jitter, RetryPolicy};
+
+/// The failure of a handler of changes. Any error converts with `?`.
+pub type ChangeHandlerError = Box<dyn std::error::Error + Send + Sync>;
+
+type Handler<C> = Box<
+    dyn Fn(Vec<FeedRow<C>>) -> BoxFuture<'static, Result<(), ChangeHandlerError>> + Send + Sync,
+>;
+
+/// The settings of a processor.
+#[derive(Clone, Debug)]
+pub struct ChangeProcessorConfig {
+    /// Where the feed starts when the processor runs for the first time, the oldest document by
+    /// default. Later the stored position counts; [`reset`](super::reset) changes it.
+    pub start: FeedStart,
+    /// The most changes that a handler receives at once, 100 by default.
+    pub page_size: u32,
+    /// The pause before the next read of a part without new changes, 1 s by default.
+    pub poll_interval: Duration,
+    /// The duration of the lease of a part, 30 s by default. So long a part rests if its process is
+    /// killed and no other process notices.
+    pub lease: Duration,
+    /// The delays between attempts of a failing handler, 1 s to 1 min by default. Attempts are not
+    /// limited: no change is skipped.
+    pub retry: RetryPolicy,
+    /// The name of this process among the members, unique by default.
+    pub member: String,
+    /// The interval of heartbeats, 2 s by default. A killed process is noticed after two to three.
+    pub heartbeat: Duration,
+}
+
+impl Default for ChangeProcessorConfig {
+    fn default() -> Self {
+        let retry = RetryPolicy::default();
+        Self {
+            start: FeedStart::Beginning,
+            page_size: 100,
+            poll_interval: Duration::from_secs(1),
+            lease: Duration::from_secs(30),
+            retry: retry.with_delays(retry.first_delay, Duration::from_secs(60)),
+            member: MembershipConfig::default().member,
+            heartbeat: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What the readers of a processor share.
+pub(super) struct Settings<C> {
+    pub(super) name: String,
+    pub(super) source: ContainerClient<C>,
+    pub(super) handler: Handler<C>,
+    pub(super) config: ChangeProcessorConfig,
+}
+
+impl<C: Container> Settings<C> {
+    pub(super) fn resume(&self, cursor: FeedCursor) -> ChangeFeed<C> {
+        let feed = self.source.resume_change_feed(cursor);
+        feed.page_size(self.config.page_size)
+    }
+
+    pub(super) fn retry_delay(&self, failures: u32) -> Duration {
+        self.config.retry.delay(failures, &Jitter::random())
+    }
+}
+
+/// Builds a [`ChangeProcessor`].
+pub struct ChangeProcessorBuilder<C> {
+    name: String,
+    source: ContainerClient<C>,
+    state: ContainerClient<ChangeFeedState>,
+    config: ChangeProcessorConfig,
+}
+
+/// A running change-feed processor: this process's share of the work on the changes of a container.
+/// Every process that starts a processor of the same name on the same `state` takes a share.
+///
+/// Each change is handled at least once, in the order of its physical partition, and so in the order
+/// of its partition key. A document that changes again before it is read is handled once, in its
+/// newest form; deletions are not in the feed. A handler that fails receives the changes again, with
+/// all later ones of its part waiting.
+///
+/// ```
+/// use cdb_client::{FeedRow, FeedStart};
+/// use cdb_coordination::{ChangeProcessor, ChangeProcessorConfig};
+/// # mod feed { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/feed.rs")); }
+/// # use feed::{Shop, order, with_feed};
+/// # with_feed(async |shop, state| {
+/// # let (seen, mut all) = tokio::sync::mpsc::channel(9);
+/// # shop.create(&order(7)).await?;
+///
+/// let processor = ChangeProcessor::builder("invoices", &shop, &state)
+///     .config(ChangeProcessorConfig { start: FeedStart::Beginning, ..Default::default() })
+///     .start(move |changes: Vec<FeedRow<Shop>>| {
+/// #       let seen = seen.clone();
+///         async move {
+///             for change in changes {
+///                 match change.row?.document { // an error is retried
+///                     Shop::Order(order) => println!("order {} is {}", order.number, order.state),
+///                     Shop::Message(_) => {}
+///                 }
+/// #               seen.send(()).await?;
+///             }
+///             Ok(())
+///         }
+///     });
+/// # all.recv().await;
+/// processor.stop().await; // after the changes that are being handled
+/// # Ok(()) }).unwrap();
+/// ```
+pub struct ChangeProcessor {
+    stop: CancellationToken,
+    work: JoinHandle<()>,
+    /// Dropping the processor stops it in the background.
+    _stop_on_drop: DropGuard,
+}
+
+impl ChangeProcessor {
+    /// Begins to build the processor `name` of the changes of `source`. Its position is stored in
+    /// `state`, a container for the positions of any number of processors.
+    pub fn builder<C: Container>(
+        name: impl Into<String>,
+        source: &ContainerClient<C>,
+        state: &ContainerClient<ChangeFeedState>,
+    ) -> ChangeProcessorBuilder<C> {
+        ChangeProcessorBuilder {
+            name: name.into(),
+            source: source.clone(),
+            state: state.clone(),
+            config: ChangeProcessorConfig::default(),
+        }
+    }
+
+    /// Stops: waits for the handlers that run, stores their positions, releases the leases and
+    /// leaves the members.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        // An error is a panic of a task, which tokio has reported.
+        let _ended = self.work.await;
+    }
+}
+
+impl<C: Container> ChangeProcessorBuilder<C> {
+    /// Sets the settings.
+    #[must_use]
+    pub fn config(mut self, config: ChangeProcessorConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Starts to process. `handler` receives the next changes of one part, in order; an unreadable
+    /// document is an error in its row. Handlers of different parts run concurrently.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn start<F, Fut>(self, handler: F) -> ChangeProcessor
+    where
+        F: Fn(Vec<FeedRow<C>>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ChangeHandlerError>> + Send + 'static,
+    {
+        let settings = Settings {
+            name: self.name,
+            source: self.source,
+            handler: Box::new(move |rows| handler(rows).boxed()),
+            config: self.config,
+        };
+        let stop = CancellationToken::new();
+        let assignment = Assignment::new(Arc::new(settings), self.state);
+        ChangeProcessor {
+            work: tokio::spawn(assignment.run(stop.clone())),
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+        }
+    }
+}
+
+impl fmt::Debug for ChangeProcessor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeProcessor").finish_non_exhaustive()
+    }
+}
+
+impl<C> fmt::Debug for ChangeProcessorBuilder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeProcessorBuilder")
+            .field("name", &self.name)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

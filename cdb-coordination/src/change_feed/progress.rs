@@ -1,0 +1,126 @@
+//! The stored parts of a feed: creation, progress, reset.
+
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, FeedStart};
+use cdb_model::{Batch, Container, Query, Stored};
+use futures::future::try_join_all;
+
+use super::documents::{ChangeFeedState, PartDocument, ProcessorDocument, ProcessorDocumentKey};
+use super::telemetry::lag;
+use crate::lease::{LeaseError, execute_once};
+
+/// The progress of a part of a feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartProgress {
+    /// The borders in the hash space of partition keys, such as `05C1DFFFFFFFFC-FF`.
+    pub borders: String,
+    /// The process that reads it, if there is one: its name and the id of its start.
+    pub reader: Option<String>,
+    /// The age of the oldest change that is not handled; zero if there is none.
+    pub lag: Duration,
+}
+
+/// Returns the progress of each part of the processor `name`, in the order of the hash space; empty
+/// before its first start. Sends one request to `state`, and one to `source` per physical partition.
+///
+/// # Errors
+/// When a container cannot be read.
+pub async fn progress<C: Container>(
+    name: &str,
+    source: &ContainerClient<C>,
+    state: &ContainerClient<ChangeFeedState>,
+) -> Result<Vec<PartProgress>, LeaseError> {
+    let parts = active_parts(state, name).await?;
+    let progress = parts.into_iter().flatten().map(async |part| {
+        let part = part.document;
+        let mut feed = source.resume_change_feed(part.cursor).page_size(1);
+        let rows = feed.next_rows().await?;
+        let is_read = part.lease.is_held(state.now());
+        Ok::<_, LeaseError>(PartProgress {
+            borders: part.borders,
+            reader: part.lease.holder().filter(|_| is_read).map(str::to_owned),
+            lag: lag(&rows, source.now()),
+        })
+    });
+    try_join_all(progress).await
+}
+
+/// Moves the processor `name` to `start`. Processes that run it finish the changes that they handle,
+/// and then continue there, within 10 s.
+///
+/// # Errors
+/// When the processor has never run, or `state` cannot be written.
+pub async fn reset(
+    name: &str,
+    state: &ContainerClient<ChangeFeedState>,
+    start: FeedStart,
+) -> Result<(), LeaseError> {
+    let key = ProcessorDocumentKey::new(name);
+    let Some(mut stored) = state.latest_committed().read(&key).await? else {
+        return create(state, name, start).await;
+    };
+    stored.document.generation += 1;
+    let generation = stored.document.generation;
+    let mut batch = Batch::new(name);
+    batch.replace_if_match(&stored.document, &stored.etag)?;
+    batch.create(&PartDocument::whole(name, generation, start))?;
+    written(state, &batch, name, generation).await
+}
+
+/// Creates the documents of a processor. They may exist already.
+pub(super) async fn create(
+    state: &ContainerClient<ChangeFeedState>,
+    name: &str,
+    start: FeedStart,
+) -> Result<(), LeaseError> {
+    let processor = ProcessorDocument {
+        processor: name.to_owned(),
+        generation: 0,
+    };
+    let mut batch = Batch::new(name);
+    batch.create(&processor)?;
+    batch.create(&PartDocument::whole(name, 0, start))?;
+    match written(state, &batch, name, 0).await {
+        Err(LeaseError::Client(error)) if error.is_conflict() => Ok(()),
+        written => written,
+    }
+}
+
+async fn written(
+    state: &ContainerClient<ChangeFeedState>,
+    batch: &Batch<ChangeFeedState>,
+    name: &str,
+    generation: u64,
+) -> Result<(), LeaseError> {
+    let took_place = |latest: ContainerClient<ChangeFeedState>| async move {
+        let found = latest.read(&ProcessorDocumentKey::new(name)).await?;
+        Ok(found.is_some_and(|stored| stored.document.generation == generation))
+    };
+    Ok(execute_once(state, batch, took_place).await?)
+}
+
+/// Returns the parts of the current generation that are not divided, in the order of the hash space;
+/// `None` if the processor has never run.
+pub(super) async fn active_parts(
+    state: &ContainerClient<ChangeFeedState>,
+    name: &str,
+) -> Result<Option<Vec<Stored<PartDocument>>>, LeaseError> {
+    let all = Query::<ChangeFeedState>::in_partition(name);
+    let all = state.latest_committed().query(all).all().await?;
+    let (mut generation, mut parts) = (None, Vec::new());
+    for stored in all {
+        match &stored.document {
+            ChangeFeedState::Processor(processor) => generation = Some(processor.generation),
+            ChangeFeedState::Part(part) if !part.divided => {
+                let part = part.clone();
+                parts.push(stored.map(|_| part));
+            }
+            ChangeFeedState::Part(_) | ChangeFeedState::Member(_) => {}
+        }
+    }
+    parts.retain(|part: &Stored<PartDocument>| Some(part.document.generation) == generation);
+    parts.sort_by(|a, b| a.document.borders.cmp(&b.document.borders));
+    Ok(generation.map(|_| parts))
+}

@@ -1,0 +1,324 @@
+//! Change-feed processors on the emulator, in simulated time.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../backend/mod.rs"]
+mod backend;
+mod plant;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use cdb_client::FeedStart;
+use cdb_coordination::{
+    ChangeFeedState, ChangeProcessor, ChangeProcessorConfig, Leases, PartDocument, progress, reset,
+};
+use cdb_model::{Document as _, Patch};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+use plant::{IsDead, PROCESSOR, Site, config, note, reading};
+
+/// Values of a site only grow, and so do the log sequence numbers of a part.
+fn check_order(site: &Site) {
+    let mut newest = BTreeMap::new();
+    for one in site.recorded() {
+        let before = newest.insert(one.site.clone(), (one.value, one.lsn));
+        assert!(
+            before.is_none_or(|before| before <= (one.value, one.lsn)),
+            "{one:?} after {before:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_members_share_the_parts_and_keep_the_order() {
+    let Some(site) = Site::open(4).await else {
+        return;
+    };
+    let alive = IsDead::default();
+    let members = [site.join("a", &alive), site.join("b", &alive)];
+    site.until_read(4).await;
+    for value in 1..=5 {
+        site.write(0..40, value).await;
+        sleep(Duration::from_millis(700)).await;
+    }
+    site.handled(0..40, 5).await;
+    check_order(&site);
+    for member in ["a", "b"] {
+        assert!(
+            site.recorded().iter().any(|one| one.member == member),
+            "{member}"
+        );
+    }
+    for member in members {
+        member.stop().await;
+    }
+    let held = site.parts().await;
+    assert!(
+        held.iter().all(|part| part.lease.holder().is_none()),
+        "{held:#?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_start_decides_where_the_feed_begins_and_the_stored_position_where_it_continues()
+{
+    let Some(site) = Site::open(2).await else {
+        return;
+    };
+    site.write(0..10, 1).await;
+    let now = ChangeProcessorConfig {
+        start: FeedStart::Now,
+        ..config("a")
+    };
+    let alive = IsDead::default();
+    let first = site.join_with(now.clone(), &alive);
+    site.until_read(2).await;
+    site.write(0..5, 2).await;
+    site.handled(0..5, 2).await;
+    first.stop().await;
+    assert!(site.recorded().iter().all(|one| one.value == 2));
+    site.write(5..10, 3).await;
+    let second = site.join_with(now, &alive);
+    site.handled(5..10, 3).await;
+    assert_eq!(site.recorded().len(), 10, "{:#?}", site.recorded());
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_member_is_replaced_within_ten_seconds() {
+    let Some(site) = Site::open(4).await else {
+        return;
+    };
+    let (alive, dead) = (IsDead::default(), IsDead::default());
+    let members = [site.join("a", &alive), site.join("b", &dead)];
+    site.write(0..40, 1).await;
+    site.handled(0..40, 1).await;
+    site.until_read(4).await;
+    dead.store(true, Ordering::SeqCst);
+    let killed = Instant::now();
+    site.write(0..40, 2).await;
+    site.handled(0..40, 2).await;
+    let elapsed = killed.elapsed();
+    assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+    check_order(&site);
+    let [survivor, killed] = members;
+    drop(killed);
+    survivor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_member_receives_its_share_within_ten_seconds() {
+    let Some(site) = Site::open(4).await else {
+        return;
+    };
+    let alive = IsDead::default();
+    let first = site.join("a", &alive);
+    site.until_read(4).await;
+    let second = site.join("b", &alive);
+    let joined = Instant::now();
+    let of_second = async || {
+        let parts = site.parts().await.into_iter();
+        let holders = parts.filter_map(|part| part.lease.holder().map(str::to_owned));
+        holders.filter(|holder| holder.starts_with("b (")).count()
+    };
+    while of_second().await < 2 {
+        assert!(joined.elapsed() < Duration::from_secs(10));
+        sleep(Duration::from_millis(100)).await;
+    }
+    site.write(0..40, 1).await;
+    site.handled(0..40, 1).await;
+    assert_eq!(site.recorded().len(), 40, "no change is handled twice");
+    first.stop().await;
+    site.write(0..40, 2).await;
+    site.handled(0..40, 2).await;
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_without_the_lease_cannot_move_the_position() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let (plant, state) = site.process(&IsDead::default());
+    let (record, entered, go) = (
+        site.record.clone(),
+        Arc::new(Notify::new()),
+        Arc::new(Notify::new()),
+    );
+    let (is_in, may_go) = (entered.clone(), go.clone());
+    site.write(0..3, 1).await;
+    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+        .config(config("a"))
+        .start(move |changes| {
+            let (record, is_in, may_go) = (record.clone(), is_in.clone(), may_go.clone());
+            async move {
+                is_in.notify_one();
+                may_go.notified().await;
+                note(&record, "a", changes)
+            }
+        });
+    entered.notified().await;
+    let part = site.parts().await.remove(0);
+    let leases = Leases::<ChangeFeedState, PartDocument>::new(&site.state, "thief");
+    leases.break_lease(&part.key()).await.unwrap();
+    let mut stolen = leases.acquire(&part.key()).await.unwrap();
+    go.notify_one();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(site.recorded().len(), 3);
+    assert_eq!(
+        site.parts().await[0].cursor,
+        part.cursor,
+        "the position has moved"
+    );
+    stolen
+        .patch(Patch::new().set(PartDocument::DIVIDED, false))
+        .await
+        .unwrap();
+    stolen.release().await.unwrap();
+    // The changes are handled again.
+    go.notify_one();
+    while site.recorded().len() < 6 {
+        sleep(Duration::from_millis(100)).await;
+    }
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_split_loses_and_repeats_nothing() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let emulator = site.backend.emulator.as_ref().unwrap();
+    let container = (&*site.backend.database, "plant");
+    let alive = IsDead::default();
+    site.write(0..30, 1).await;
+    let first = site.join("a", &alive);
+    site.handled(0..30, 1).await;
+    // While it runs.
+    let [left, _] = emulator.split(container, "0").unwrap();
+    site.write(0..30, 2).await;
+    site.handled(0..30, 2).await;
+    site.until_read(2).await;
+    first.stop().await;
+    // While nothing runs.
+    emulator.split(container, &left).unwrap();
+    site.write(0..30, 3).await;
+    let second = site.join("b", &alive);
+    site.handled(0..30, 3).await;
+    site.until_read(3).await;
+    check_order(&site);
+    assert_eq!(site.recorded().len(), 90, "no change is handled twice");
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_handler_receives_the_same_changes_again() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let (plant, state) = site.process(&IsDead::default());
+    let (record, attempts) = (site.record.clone(), Arc::new(AtomicU64::new(0)));
+    let counted = attempts.clone();
+    site.write(0..3, 1).await;
+    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+        .config(config("a"))
+        .start(move |changes| {
+            let attempt = counted.fetch_add(1, Ordering::SeqCst);
+            let result = match attempt {
+                0..3 => Err("the alarm is not reachable".into()),
+                _ => note(&record, "a", changes),
+            };
+            async move { result }
+        });
+    site.until_read(1).await;
+    let parts = progress(PROCESSOR, &site.plant, &site.state).await.unwrap();
+    assert!(
+        parts[0].reader.as_deref().unwrap().starts_with("a ("),
+        "{parts:?}"
+    );
+    site.handled(0..3, 1).await;
+    assert_eq!(attempts.load(Ordering::SeqCst), 4);
+    assert_eq!(site.recorded().len(), 3);
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_document_is_an_error_in_its_row() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let (plant, state) = site.process(&IsDead::default());
+    site.spoil(0).await;
+    site.write(1..3, 1).await;
+    let (record, unreadable) = (site.record.clone(), Arc::new(AtomicU64::new(0)));
+    let counted = unreadable.clone();
+    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+        .config(config("a"))
+        .start(move |mut changes| {
+            let before = changes.len();
+            changes.retain(|change| change.row.is_ok());
+            let spoiled = u64::try_from(before - changes.len()).unwrap();
+            counted.fetch_add(spoiled, Ordering::SeqCst);
+            let result = note(&record, "a", changes);
+            async move { result }
+        });
+    site.handled(1..3, 1).await;
+    assert_eq!(unreadable.load(Ordering::SeqCst), 1);
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_processor_starts_again() {
+    let Some(site) = Site::open(2).await else {
+        return;
+    };
+    let alive = IsDead::default();
+    site.write(0..6, 1).await;
+    let processor = site.join("a", &alive);
+    site.handled(0..6, 1).await;
+    site.until_read(2).await;
+    reset(PROCESSOR, &site.state, FeedStart::Beginning)
+        .await
+        .unwrap();
+    while site.recorded().len() < 12 {
+        sleep(Duration::from_millis(100)).await;
+    }
+    site.write(0..1, 2).await;
+    site.handled(0..1, 2).await;
+    processor.stop().await;
+    assert_eq!(site.recorded().len(), 13);
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_is_the_age_of_the_oldest_change_that_is_not_handled() {
+    let Some(site) = Site::open(2).await else {
+        return;
+    };
+    let of = async || progress(PROCESSOR, &site.plant, &site.state).await.unwrap();
+    assert!(of().await.is_empty(), "it has never run");
+    let alive = IsDead::default();
+    site.write(0..6, 1).await;
+    let processor = site.join("a", &alive);
+    site.handled(0..6, 1).await;
+    site.until_read(2).await;
+    processor.stop().await;
+    let lags = || async {
+        of().await
+            .into_iter()
+            .map(|part| part.lag)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lags().await, [Duration::ZERO; 2]);
+    site.plant.upsert(&reading(1, 2)).await.unwrap();
+    sleep(Duration::from_secs(60)).await;
+    let mut lags = lags().await;
+    lags.sort();
+    assert!(
+        lags[0].is_zero() && lags[1] > Duration::from_secs(30),
+        "{lags:?}"
+    );
+}
