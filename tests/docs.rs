@@ -26,6 +26,7 @@ chapters! {
     WorkHandlers: "../docs/work-handlers.md",
     EventStore: "../docs/event-store.md",
     Membership: "../docs/membership.md",
+    ChangeFeed: "../docs/change-feed.md",
     DeriveDocument: "../cdb-derive/docs/document.md",
     DeriveContainer: "../cdb-derive/docs/container.md",
     DeriveProjection: "../cdb-derive/docs/projection.md",

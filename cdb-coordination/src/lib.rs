@@ -16,8 +16,8 @@ mod telemetry;
 
 pub use change_feed::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder,
-    ChangeProcessorConfig, FeedMember, PartDocument, PartProgress, ProcessorDocument, progress,
-    reset,
+    ChangeProcessorConfig, FeedMember, PartDocument, PartProgress, ProcessorDocument,
+    feed_progress, reset_feed,
 };
 pub use inbox::{Failed, Handled, Received};
 pub use lease::{

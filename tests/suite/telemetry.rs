@@ -10,12 +10,13 @@ fn root() -> PathBuf {
 }
 
 /// Prefixes of metric names.
-const FAMILIES: [&str; 9] = [
+const FAMILIES: [&str; 10] = [
     "db.client.operation.",
     "azure.cosmosdb.client.operation.",
     "cdb.client.",
     "cdb.provider.",
     "cdb.membership.",
+    "cdb.change_feed.",
     "cdb.lease.",
     "cdb.outbox.",
     "cdb.inbox.",

@@ -11,9 +11,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::documents::{ChangeFeedState, FeedMember, PartDocument};
-use super::processor::Settings;
 use super::progress::{active_parts, create};
 use super::reader::Reader;
+use super::settings::Settings;
 use crate::lease::{LeaseError, Leases};
 use crate::membership::{FailedMember, Membership, MembershipConfig, Standing};
 

@@ -9,10 +9,10 @@ mod documents;
 mod processor;
 mod progress;
 mod reader;
+mod settings;
 mod telemetry;
 
 pub use documents::{ChangeFeedState, FeedMember, PartDocument, ProcessorDocument};
-pub use processor::{
-    ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder, ChangeProcessorConfig,
-};
-pub use progress::{PartProgress, progress, reset};
+pub use processor::{ChangeProcessor, ChangeProcessorBuilder};
+pub use progress::{PartProgress, feed_progress, reset_feed};
+pub use settings::{ChangeHandlerError, ChangeProcessorConfig};

@@ -27,7 +27,7 @@ pub struct PartProgress {
 ///
 /// # Errors
 /// When a container cannot be read.
-pub async fn progress<C: Container>(
+pub async fn feed_progress<C: Container>(
     name: &str,
     source: &ContainerClient<C>,
     state: &ContainerClient<ChangeFeedState>,
@@ -52,7 +52,7 @@ pub async fn progress<C: Container>(
 ///
 /// # Errors
 /// When the processor has never run, or `state` cannot be written.
-pub async fn reset(
+pub async fn reset_feed(
     name: &str,
     state: &ContainerClient<ChangeFeedState>,
     start: FeedStart,

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::documents::{ChangeFeedState, PartDocument};
-use super::processor::Settings;
+use super::settings::Settings;
 use super::telemetry::PartMetrics;
 use crate::lease::{LeaseError, LeaseGuard};
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use cdb_client::FeedStart;
 use cdb_coordination::{
-    ChangeFeedState, ChangeProcessor, ChangeProcessorConfig, Leases, PartDocument, progress, reset,
+    ChangeFeedState, ChangeProcessor, ChangeProcessorConfig, Leases, PartDocument, feed_progress,
+    reset_feed,
 };
 use cdb_model::{Document as _, Patch};
 use tokio::sync::Notify;
@@ -235,7 +236,9 @@ async fn a_failing_handler_receives_the_same_changes_again() {
             async move { result }
         });
     site.until_read(1).await;
-    let parts = progress(PROCESSOR, &site.plant, &site.state).await.unwrap();
+    let parts = feed_progress(PROCESSOR, &site.plant, &site.state)
+        .await
+        .unwrap();
     assert!(
         parts[0].reader.as_deref().unwrap().starts_with("a ("),
         "{parts:?}"
@@ -281,7 +284,7 @@ async fn a_reset_processor_starts_again() {
     let processor = site.join("a", &alive);
     site.handled(0..6, 1).await;
     site.until_read(2).await;
-    reset(PROCESSOR, &site.state, FeedStart::Beginning)
+    reset_feed(PROCESSOR, &site.state, FeedStart::Beginning)
         .await
         .unwrap();
     while site.recorded().len() < 12 {
@@ -298,7 +301,11 @@ async fn progress_is_the_age_of_the_oldest_change_that_is_not_handled() {
     let Some(site) = Site::open(2).await else {
         return;
     };
-    let of = async || progress(PROCESSOR, &site.plant, &site.state).await.unwrap();
+    let of = async || {
+        feed_progress(PROCESSOR, &site.plant, &site.state)
+            .await
+            .unwrap()
+    };
     assert!(of().await.is_empty(), "it has never run");
     let alive = IsDead::default();
     site.write(0..6, 1).await;

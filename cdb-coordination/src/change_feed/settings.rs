@@ -1,0 +1,73 @@
+//! The settings of a processor, and what its readers share.
+
+use std::time::Duration;
+
+use cdb_client::{ChangeFeed, ContainerClient, FeedCursor, FeedRow, FeedStart};
+use cdb_model::Container;
+use futures::future::BoxFuture;
+
+use crate::membership::MembershipConfig;
+use crate::outbox::{Jitter, RetryPolicy};
+
+/// The failure of a handler of changes. Any error converts with `?`.
+pub type ChangeHandlerError = Box<dyn std::error::Error + Send + Sync>;
+
+type Handler<C> = Box<
+    dyn Fn(Vec<FeedRow<C>>) -> BoxFuture<'static, Result<(), ChangeHandlerError>> + Send + Sync,
+>;
+
+/// The settings of a processor.
+#[derive(Clone, Debug)]
+pub struct ChangeProcessorConfig {
+    /// Where the feed starts when the processor runs for the first time, the oldest document by
+    /// default. Later the stored position counts; [`reset_feed`](super::reset_feed) changes it.
+    pub start: FeedStart,
+    /// The most changes that a handler receives at once, 100 by default.
+    pub page_size: u32,
+    /// The pause before the next read of a part without new changes, 1 s by default.
+    pub poll_interval: Duration,
+    /// The duration of the lease of a part, 30 s by default. So long a part rests if its process is
+    /// killed and no other process notices.
+    pub lease: Duration,
+    /// The delays between attempts of a failing handler, 1 s to 1 min by default. Attempts are not
+    /// limited: no change is skipped.
+    pub retry: RetryPolicy,
+    /// The name of this process among the members, unique by default.
+    pub member: String,
+    /// The interval of heartbeats, 2 s by default. A killed process is noticed after two to three.
+    pub heartbeat: Duration,
+}
+
+impl Default for ChangeProcessorConfig {
+    fn default() -> Self {
+        let retry = RetryPolicy::default();
+        Self {
+            start: FeedStart::Beginning,
+            page_size: 100,
+            poll_interval: Duration::from_secs(1),
+            lease: Duration::from_secs(30),
+            retry: retry.with_delays(retry.first_delay, Duration::from_secs(60)),
+            member: MembershipConfig::default().member,
+            heartbeat: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What the readers of a processor share.
+pub(super) struct Settings<C> {
+    pub(super) name: String,
+    pub(super) source: ContainerClient<C>,
+    pub(super) handler: Handler<C>,
+    pub(super) config: ChangeProcessorConfig,
+}
+
+impl<C: Container> Settings<C> {
+    pub(super) fn resume(&self, cursor: FeedCursor) -> ChangeFeed<C> {
+        let feed = self.source.resume_change_feed(cursor);
+        feed.page_size(self.config.page_size)
+    }
+
+    pub(super) fn retry_delay(&self, failures: u32) -> Duration {
+        self.config.retry.delay(failures, &Jitter::random())
+    }
+}
