@@ -7,8 +7,10 @@
 use std::time::Duration;
 
 use cdb_provider::CosmosDBProvider;
-use cdb_tests::Backend;
-use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, WorkItem};
+use cdb_tests::{Backend, audit};
+use duroxide::providers::{
+    ExecutionMetadata, Provider, ProviderAdmin as _, ProviderError, WorkItem,
+};
 
 use crate::harness::{next_activity, next_turn};
 use crate::network::{BATCH, Network, PATCH};
@@ -150,4 +152,27 @@ async fn an_activity_that_ends_after_its_lock_expired_changes_nothing() {
         .collect();
     assert_eq!(results, [&completed("quick")]);
     pair.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cached_start_of_a_deleted_instance_leaves_nothing_behind() {
+    let backend = Backend::start_simulated().await;
+    let (late, quick) = (backend.provider().await, backend.provider().await);
+    // `late` has the message in memory when `quick` handles it and deletes the instance.
+    enqueue(&late, start("i")).await;
+    let (item, token, _) = next_turn(&quick, LONG).await;
+    ack(&quick, &item, &token).await;
+    let deleted = quick.delete_instance("i", true).await;
+    assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
+    let fetched = late.fetch_orchestration_item(LONG, LATE, None).await;
+    if let Some((_, token, _)) = fetched.expect("fetch") {
+        let nothing = ExecutionMetadata::default();
+        let acked = late.ack_orchestration_item(&token, 1, vec![], vec![], vec![], nothing, vec![]);
+        assert!(is_lost(&acked.await), "the message is consumed");
+    }
+    let problems = audit(late.container())
+        .await
+        .expect("the store can be read");
+    assert_eq!(problems, [""; 0]);
+    backend.stop().await;
 }

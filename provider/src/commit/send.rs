@@ -60,7 +60,11 @@ pub(super) async fn send(
             Err(error.into())
         }
         // Another turn has consumed a message, the instance was deleted, or the lock has expired.
-        Fenced::Refused(_) | Fenced::Unknown(_) => {
+        Fenced::Refused(_) => {
+            release::unlock_outdated(&services.store, turn).await;
+            Err(lost(services, turn))
+        }
+        Fenced::Unknown(_) => {
             release::unlock(&services.store, turn).await;
             Err(lost(services, turn))
         }

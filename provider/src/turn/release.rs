@@ -113,6 +113,18 @@ pub(crate) async fn unlock(store: &Store, turn: &Turn) {
     unlock_with(store, &turn.instance, attempts_before(turn)).await;
 }
 
+/// Releases the lock of a turn whose messages are consumed. Deletes an instance that only this lock
+/// has created: the start was consumed by a turn of an instance that is deleted since.
+pub(crate) async fn unlock_outdated(store: &Store, turn: &Turn) {
+    let instance = &turn.instance.document;
+    if instance.is_created() || instance.commit_token.is_some() {
+        return unlock(store, turn).await;
+    }
+    if let Err(error) = store.container.delete_stored(&turn.instance).await {
+        tracing::debug!(%error, "a pending instance was not deleted");
+    }
+}
+
 async fn unlock_with(store: &Store, instance: &Stored<Instance>, attempts: BTreeMap<String, u32>) {
     let patch = unlock_patch(attempts, store.now());
     if let Err(error) = store.container.patch_stored(instance, &patch).await {
@@ -152,7 +164,7 @@ pub(crate) async fn abandon(
     match fenced? {
         Fenced::Earlier | Fenced::Lost => Err(Error::LockLost("another runtime took it")),
         Fenced::Refused(error) if error.is_precondition_failed() || error.is_not_found() => {
-            unlock(&services.store, &turn).await;
+            unlock_outdated(&services.store, &turn).await;
             Err(Error::LockLost("another runtime took its messages"))
         }
         fenced => committed(fenced).map(drop),
