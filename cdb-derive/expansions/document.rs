@@ -146,6 +146,8 @@ const _: () = {
             ],
             unique_keys: &[],
             ttl: false,
+            version: __model::None,
+            upcasts: &[],
         };
         fn field_codec() -> __model::FieldCodec<Self> {
             use __model::{MissingCodec as _, SerdeCodec as _};

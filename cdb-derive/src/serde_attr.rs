@@ -24,6 +24,7 @@ pub(crate) struct SerdeField {
     /// The attribute that excludes the field from serialization or deserialization.
     pub(crate) skip: Option<(String, Span)>,
     pub(crate) skip_serializing_if: Option<Span>,
+    pub(crate) flatten: Option<Span>,
     /// Whether a document may lack the field.
     pub(crate) default: bool,
 }
@@ -75,10 +76,7 @@ impl SerdeField {
                 }
                 "default" => found.default = true,
                 "skip_serializing_if" => found.skip_serializing_if = Some(span),
-                "flatten" => errors.push(mistake(
-                    span,
-                    "`flatten` hides which paths are stored; spell the fields out or put them under one field",
-                )),
+                "flatten" => found.flatten = Some(span),
                 "with" | "serialize_with" | "deserialize_with" => errors.push(mistake(
                     span,
                     format!(

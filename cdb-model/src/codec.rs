@@ -14,6 +14,7 @@ use crate::codec_error::{DecodeError, EncodeError};
 use crate::container::{Container, MemberOf};
 use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;
+use crate::evolution::{upgraded, with_version};
 use crate::id::ItemId;
 use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::timestamp::Timestamp;
@@ -57,6 +58,7 @@ fn encode_as<D: Document>(
     };
     let own = D::field_codec()
         .write(document)
+        .and_then(|own| with_version(shape, own, property))
         .map_err(|error| failed(error.to_string()))?;
     let fields = own
         .strip_prefix('{')
@@ -123,8 +125,8 @@ pub fn decode_any<C: Container>(json: &str) -> Result<Stored<C>, DecodeError> {
 /// # Errors
 /// [`DecodeError::Malformed`] when the JSON does not match `D`.
 pub fn decode_fields<D: Document>(json: &str) -> Result<D, DecodeError> {
-    D::field_codec()
-        .read(json)
+    upgraded(D::SHAPE, json)
+        .and_then(|json| D::field_codec().read(&json))
         .map_err(|source| malformed(D::SHAPE.name, source))
 }
 
@@ -148,7 +150,7 @@ pub(crate) struct SystemProperties {
     pub(crate) id: String,
     pub(crate) etag: String,
     timestamp: u64,
-    discriminator: String,
+    pub(crate) discriminator: String,
 }
 
 impl SystemProperties {

@@ -5,11 +5,14 @@ use core::marker::PhantomData;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::evolution::UnknownFields;
+
 pub use core::clone::Clone;
 pub use core::cmp::{Eq, Ord, PartialEq, PartialOrd};
 pub use core::convert::{From, Into};
 pub use core::fmt::Debug;
 pub use core::hash::Hash;
+pub use core::option::Option::{None, Some};
 pub use core::primitive::{bool, str};
 pub use core::result::Result;
 pub use std::vec;
@@ -99,6 +102,19 @@ impl<T: TimeToLive> TimeToLive for Option<T> {}
 
 /// Compiles when `T` can be a time to live.
 pub const fn is_time_to_live<T: TimeToLive>() {}
+
+/// Fields of newer versions.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot keep unknown fields",
+    label = "this field is marked `#[document(unknown)]`",
+    note = "use `cdb_model::UnknownFields`"
+)]
+pub trait KeepsUnknownFields {}
+
+impl KeepsUnknownFields for UnknownFields {}
+
+/// Compiles when `T` keeps unknown fields.
+pub const fn keeps_unknown_fields<T: KeepsUnknownFields>() {}
 
 /// The lease of a document.
 #[diagnostic::on_unimplemented(

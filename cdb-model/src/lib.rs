@@ -68,6 +68,7 @@ mod conflict;
 mod container;
 mod document;
 mod etag;
+mod evolution;
 mod id;
 mod lease;
 pub mod limits;
@@ -79,6 +80,7 @@ mod query;
 mod shape;
 mod timestamp;
 mod unreadable;
+mod upgrade;
 
 pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
 pub use bulk::{BulkBatch, BulkOperation};
@@ -92,6 +94,7 @@ pub use container::{
 };
 pub use document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use etag::ETag;
+pub use evolution::UnknownFields;
 pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use lease::{Leasable, Lease, LeasePaths};
 pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
@@ -110,10 +113,11 @@ pub use query::{
 };
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
-    FieldShape, IdSegment,
+    FieldShape, IdSegment, Upcast, UpcastError,
 };
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
+pub use upgrade::{Upgraded, upgrade};
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -5,6 +5,16 @@
 //! indexes (`/address/city`); the segment `[]` means every element of an array (`/tags/[]`), and `*`
 //! at the end every path inside a field (`/labels/*`).
 
+use std::error::Error;
+
+use serde_json::{Map, Value};
+
+/// The error of an upcast. Any error and any text converts with `?`.
+pub type UpcastError = Box<dyn Error + Send + Sync>;
+
+/// Upgrades the fields of a document by one version. Must give the same result for the same fields.
+pub type Upcast = fn(&mut Map<String, Value>) -> Result<(), UpcastError>;
+
 /// A document type as constant data.
 #[derive(Clone, Copy, Debug)]
 pub struct DocumentShape {
@@ -24,6 +34,10 @@ pub struct DocumentShape {
     pub unique_keys: &'static [&'static [&'static str]],
     /// Whether documents of this type have their own `ttl`.
     pub ttl: bool,
+    /// The version of the type; `None` if it has none.
+    pub version: Option<u32>,
+    /// The upgrades from version 1 to 2, from 2 to 3, and so on.
+    pub upcasts: &'static [Upcast],
 }
 
 /// One segment of an id pattern.

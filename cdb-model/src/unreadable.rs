@@ -131,7 +131,7 @@ pub fn partition_key_of<C: Container>(json: &str) -> Option<PartitionKey> {
 }
 
 impl Location {
-    fn read<C: Container>(json: &str) -> Option<Self> {
+    pub(crate) fn read<C: Container>(json: &str) -> Option<Self> {
         let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME).ok()?;
         let partition_key = partition_key_of::<C>(json)?;
         let is_stored = !system.id.is_empty() && !system.etag.is_empty();

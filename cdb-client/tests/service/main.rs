@@ -13,6 +13,7 @@ mod failover;
 mod faults;
 mod feed;
 mod hostile;
+mod migrate;
 mod patches;
 mod predicates;
 mod queries;

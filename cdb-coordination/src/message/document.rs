@@ -334,6 +334,8 @@ impl<C: Container> Document for MessageDocument<C> {
         ],
         unique_keys: &[],
         ttl: true,
+        version: None,
+        upcasts: &[],
     };
 
     fn field_codec() -> FieldCodec<Self> {

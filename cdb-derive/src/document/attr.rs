@@ -9,7 +9,7 @@ use syn::{Attribute, Data, DeriveInput, Fields, Type};
 
 use super::value::{
     CompositeSetting, IndexSetting, PartitionKeySetting, PathsSetting, Pattern, TypeName,
-    UniqueSetting,
+    UniqueSetting, UpcastSetting, VersionSetting,
 };
 use crate::diag::mistake;
 use crate::serde_attr::{SerdeField, SerdeStruct};
@@ -32,6 +32,8 @@ pub(super) struct StructSettings {
     pub(super) id: Setting<Pattern>,
     pub(super) composite: Vec<CompositeSetting>,
     pub(super) unique: Vec<UniqueSetting>,
+    pub(super) version: Setting<VersionSetting>,
+    pub(super) upcast: Setting<UpcastSetting>,
     pub(super) krate: Setting<CratePath>,
     /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
@@ -43,6 +45,8 @@ enum OfStruct {
     Id,
     Composite,
     Unique,
+    Version,
+    Upcast,
     Crate,
 }
 
@@ -51,6 +55,8 @@ const OF_STRUCT: &[(&str, OfStruct)] = &[
     ("id", OfStruct::Id),
     ("composite", OfStruct::Composite),
     ("unique", OfStruct::Unique),
+    ("version", OfStruct::Version),
+    ("upcast", OfStruct::Upcast),
     ("crate", OfStruct::Crate),
 ];
 
@@ -62,6 +68,7 @@ enum OfField {
     Paths,
     Ttl,
     Lease,
+    Unknown,
 }
 
 const OF_FIELD: &[(&str, OfField)] = &[
@@ -71,6 +78,7 @@ const OF_FIELD: &[(&str, OfField)] = &[
     ("paths", OfField::Paths),
     ("ttl", OfField::Ttl),
     ("lease", OfField::Lease),
+    ("unknown", OfField::Unknown),
 ];
 
 impl StructSettings {
@@ -92,6 +100,8 @@ impl StructSettings {
             OfStruct::Unique => found
                 .unique
                 .extend(errors.handle(UniqueSetting::from_meta(word.meta))),
+            OfStruct::Version => found.version.take(word, errors),
+            OfStruct::Upcast => found.upcast.take(word, errors),
             OfStruct::Crate => found.krate.take(word, errors),
         });
         found.unreadable = !readable;
@@ -118,6 +128,7 @@ pub(super) struct FieldSettings {
     pub(super) paths: Setting<PathsSetting>,
     pub(super) ttl: Setting<Mark>,
     pub(super) lease: Setting<Mark>,
+    pub(super) unknown: Setting<Mark>,
     /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
 }
@@ -138,6 +149,7 @@ impl FieldSettings {
             OfField::Paths => found.paths.take(word, errors),
             OfField::Ttl => found.ttl.take(word, errors),
             OfField::Lease => found.lease.take(word, errors),
+            OfField::Unknown => found.unknown.take(word, errors),
         });
         found.unreadable = !readable;
         found

@@ -2,8 +2,8 @@
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
-use syn::Type;
 use syn::ext::IdentExt;
+use syn::{Path, Type};
 
 use super::attr::{FieldSettings, RawDocument, RawField};
 use super::value::{CompositeSetting, NestedPath, PartitionKeySetting, UniqueSetting};
@@ -17,7 +17,7 @@ pub(crate) struct DocumentModel {
     pub(super) ident: Ident,
     pub(super) vis: syn::Visibility,
     /// The path of `cdb_model`.
-    pub(super) krate: syn::Path,
+    pub(super) krate: Path,
     pub(super) discriminator: String,
     /// The id pattern; empty if it is invalid.
     pub(super) pattern: Vec<Segment>,
@@ -28,6 +28,12 @@ pub(crate) struct DocumentModel {
     pub(super) has_unreadable_fields: bool,
     pub(super) composites: Vec<CompositeSetting>,
     pub(super) uniques: Vec<UniqueSetting>,
+    /// The version, and its span.
+    pub(super) version: Option<(u32, Span)>,
+    /// The functions that upgrade from one version to the next.
+    pub(super) upcasts: Vec<Path>,
+    /// The span of `upcast`.
+    pub(super) upcast_span: Option<Span>,
 }
 
 /// A field.
@@ -50,6 +56,9 @@ pub(super) struct FieldModel {
     pub(super) nested: Vec<NestedModel>,
     pub(super) ttl: Option<Span>,
     pub(super) lease: Option<Span>,
+    /// The span of `unknown`: the field keeps the fields of newer versions.
+    pub(super) unknown: Option<Span>,
+    pub(super) flatten: Option<Span>,
     pub(super) skip: Option<(String, Span)>,
     pub(super) skip_serializing_if: Option<Span>,
     /// Whether the field is an array, so that its path ends in `/[]`.
@@ -172,6 +181,19 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
             .collect(),
         composites: raw.settings.composite,
         uniques: raw.settings.unique,
+        version: raw
+            .settings
+            .version
+            .get()
+            .map(|version| version.0)
+            .zip(raw.settings.version.word()),
+        upcast_span: raw.settings.upcast.word(),
+        upcasts: raw
+            .settings
+            .upcast
+            .get()
+            .map(|upcast| upcast.0.clone())
+            .unwrap_or_default(),
         vis: raw.vis,
         ident: raw.ident,
     }
@@ -210,7 +232,13 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
         nested,
         ttl: settings.ttl.word(),
         lease: settings.lease.word(),
-        skip: raw.serde.skip,
+        // The fields of newer versions have no stored name of their own.
+        skip: settings
+            .unknown
+            .word()
+            .map_or(raw.serde.skip, |span| Some(("unknown".to_owned(), span))),
+        unknown: settings.unknown.word(),
+        flatten: raw.serde.flatten,
         skip_serializing_if: raw.serde.skip_serializing_if,
         vis: raw.vis,
         ty: raw.ty,

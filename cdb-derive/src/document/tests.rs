@@ -63,9 +63,9 @@ fn mistakes_in_different_places_are_reported_together() {
             `deny_unknown_fields` would refuse the properties that the service adds to every document; remove it
             `transparent` changes which paths are stored; remove it from a document
             a partition key has the levels 1, 2 and 3
-            `flatten` hides which paths are stored; spell the fields out or put them under one field
             `index` is given twice
             `{numbr}` must be followed by a separator, one of : | ; , instead of `-`
+            `flatten` hides which paths are stored; spell the fields out or put them under one field
         "#]],
     );
 }

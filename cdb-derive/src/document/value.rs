@@ -6,7 +6,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Meta, Token, Type};
+use syn::{Expr, Lit, Meta, Path, Token, Type};
 
 use crate::diag::mistake;
 use crate::settings::text;
@@ -28,6 +28,42 @@ pub(super) struct Pattern(pub(super) String);
 impl FromMeta for Pattern {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
         text(meta, "{customer_id}:order:{number}").map(Self)
+    }
+}
+
+/// `version = 2`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VersionSetting(pub(super) u32);
+
+impl FromMeta for VersionSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let Meta::NameValue(setting) = meta else {
+            return Err(mistake(meta.path().span(), "write `version = 2`"));
+        };
+        let number = match &setting.value {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Int(number) => number.base10_parse().ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let number = number.filter(|number| *number > 0).map(Self);
+        number.ok_or_else(|| mistake(setting.value.span(), "a version is a number from 1"))
+    }
+}
+
+/// `upcast(v1_to_v2, v2_to_v3)`: the functions that upgrade a document, oldest version first.
+#[derive(Clone, Debug)]
+pub(super) struct UpcastSetting(pub(super) Vec<Path>);
+
+impl FromMeta for UpcastSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let Meta::List(list) = meta else {
+            let form = "write `upcast(v1_to_v2)` with the names of functions";
+            return Err(mistake(meta.path().span(), form));
+        };
+        let parser = Punctuated::<Path, Token![,]>::parse_terminated;
+        Ok(Self(parse(parser, &list.tokens)?.into_iter().collect()))
     }
 }
 

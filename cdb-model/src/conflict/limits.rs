@@ -277,6 +277,8 @@ mod tests {
         composites: &[composite(UP_DOWN), composite(UP_UP)],
         unique_keys: &[&["/a"], &["/a", "/b"]],
         ttl: false,
+        version: None,
+        upcasts: &[],
     };
     const TWO: DocumentShape = DocumentShape {
         fields: &[

@@ -2,7 +2,7 @@
 
 use darling::error::Accumulator;
 
-use super::{identity, lease, paths, stored};
+use super::{identity, lease, paths, stored, version};
 use crate::document::attr::RawDocument;
 use crate::document::model::DocumentModel;
 
@@ -22,6 +22,8 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
     paths::constants_differ(model, errors);
     stored::names_differ(model, errors);
     lease::at_most_one(model, errors);
+    version::has_all_upcasts(model, errors);
+    version::keeps_newer_fields(model, errors);
     for field in &model.fields {
         identity::keys_are_not_optional(model, field, errors);
         paths::indexing_is_unambiguous(field, errors);
@@ -30,5 +32,6 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
         stored::required_fields_are_stored(model, field, errors);
         stored::ttl_has_its_stored_name(field, errors);
         lease::has_its_own_field(model, field, errors);
+        version::flattens_unknown_fields_only(field, errors);
     }
 }

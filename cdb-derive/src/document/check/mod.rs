@@ -5,5 +5,6 @@ mod lease;
 mod list;
 mod paths;
 mod stored;
+mod version;
 
 pub(super) use list::{all, settings};

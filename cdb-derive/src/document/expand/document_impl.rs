@@ -9,7 +9,7 @@ use super::shape::Shape;
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::respan::located_at;
 
-/// The impls of `Document`, `Queryable` and `QueriedIn`, and a check of the type of a `ttl`.
+/// The impls of `Document`, `Queryable` and `QueriedIn`, and checks of the types of marked fields.
 pub(super) struct DocumentImpl<'a>(pub(super) &'a DocumentModel);
 
 impl ToTokens for DocumentImpl<'_> {
@@ -28,7 +28,7 @@ impl ToTokens for DocumentImpl<'_> {
             located_at(field.ty.span(), level)
         });
         let codec = field_codec(name);
-        tokens.extend(ttl_checks(model));
+        tokens.extend(type_checks(model));
         tokens.extend(quote! {
             #[automatically_derived]
             impl #private::Document for #name {
@@ -65,14 +65,19 @@ fn field_codec(name: &Ident) -> TokenStream {
     }
 }
 
-fn ttl_checks(model: &DocumentModel) -> TokenStream {
+fn type_checks(model: &DocumentModel) -> TokenStream {
     let private = private();
     let ttls = model.fields.iter().filter(|field| field.ttl.is_some());
-    ttls.map(|FieldModel { ty, .. }| {
+    let ttls = ttls.map(|FieldModel { ty, .. }| {
         let check = quote!(const _: () = #private::is_time_to_live::<#ty>(););
         located_at(ty.span(), check)
-    })
-    .collect()
+    });
+    let unknown = model.fields.iter().filter(|field| field.unknown.is_some());
+    let unknown = unknown.map(|FieldModel { ty, .. }| {
+        let check = quote!(const _: () = #private::keeps_unknown_fields::<#ty>(););
+        located_at(ty.span(), check)
+    });
+    ttls.chain(unknown).collect()
 }
 
 fn queryable(name: &Ident) -> TokenStream {

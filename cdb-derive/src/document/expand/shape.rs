@@ -34,6 +34,12 @@ impl ToTokens for Shape<'_> {
             quote!(&[#(#paths),*])
         });
         let ttl = model.fields.iter().any(|field| field.ttl.is_some());
+        let version = model.version.map(|(version, _)| version);
+        let version = version.map_or(
+            quote!(#private::None),
+            |version| quote!(#private::Some(#version)),
+        );
+        let upcasts = &model.upcasts;
         tokens.extend(quote! {
             #private::DocumentShape {
                 name: #name,
@@ -44,6 +50,8 @@ impl ToTokens for Shape<'_> {
                 composites: &[#(#composites),*],
                 unique_keys: &[#(#uniques),*],
                 ttl: #ttl,
+                version: #version,
+                upcasts: &[#(#upcasts),*],
             }
         });
     }

@@ -1,0 +1,65 @@
+//! The rules of versions: each has an upcast to the next one, and the fields of newer versions are
+//! kept.
+
+use darling::error::Accumulator;
+
+use crate::diag::{Mistakes, mistake};
+use crate::document::model::{DocumentModel, FieldModel};
+
+/// The stored name of the version.
+const VERSION: &str = "schemaVersion";
+
+pub(super) fn has_all_upcasts(model: &DocumentModel, errors: &mut Accumulator) {
+    let Some((version, span)) = model.version else {
+        if let Some(span) = model.upcast_span {
+            errors.push(mistake(
+                span,
+                "`upcast` needs the version after it; add `version = 2`",
+            ));
+        }
+        return;
+    };
+    let (given, needed) = (model.upcasts.len(), version as usize - 1);
+    errors.unless(given == needed, model.upcast_span.unwrap_or(span), || {
+        format!("version {version} needs {needed} upcasts, from version 1 to 2 and so on, but {given} are given")
+    });
+}
+
+/// Checks that a program of this version loses nothing of a newer one.
+pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator) {
+    let mut unknown = model.fields.iter().filter_map(|field| field.unknown);
+    let is_kept = unknown.next().is_some();
+    if let Some(second) = unknown.next() {
+        errors.push(mistake(
+            second,
+            "second field for unknown fields; a document has one",
+        ));
+    }
+    let Some((_, span)) = model.version else {
+        return;
+    };
+    errors.unless(is_kept || model.has_unreadable_fields, span, || {
+        "a type with versions keeps the fields of newer ones; add `#[serde(flatten)] #[document(unknown)] newer: UnknownFields`".to_owned()
+    });
+    for field in model.fields.iter().filter(|field| field.stored == VERSION) {
+        let text = format!(
+            "the version is stored as `{VERSION}`; rename `{}`",
+            field.name
+        );
+        errors.push(mistake(field.ident.span(), text));
+    }
+}
+
+pub(super) fn flattens_unknown_fields_only(field: &FieldModel, errors: &mut Accumulator) {
+    match (field.flatten, field.unknown) {
+        (Some(span), None) => errors.push(mistake(
+            span,
+            "`flatten` hides which paths are stored; spell the fields out or put them under one field",
+        )),
+        (None, Some(span)) => {
+            let text = format!("unknown fields are stored beside the others; add `#[serde(flatten)]` to `{}`", field.name);
+            errors.push(mistake(span, text));
+        }
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+}

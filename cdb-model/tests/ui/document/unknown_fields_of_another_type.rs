@@ -1,0 +1,22 @@
+//! Unknown fields need a type that keeps them.
+
+use cdb_model::{Document, UpcastError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}", version = 1)]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[serde(flatten)]
+    #[document(unknown)]
+    newer: Map<String, Value>,
+}
+
+fn add_city(_: &mut Map<String, Value>) -> Result<(), UpcastError> {
+    Ok(())
+}
+
+fn main() {}
