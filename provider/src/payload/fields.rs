@@ -82,7 +82,8 @@ fn of_execution<'a>(
         .collect()
 }
 
-fn of_error(details: &mut ErrorDetails) -> Vec<&mut String> {
+/// Returns the payloads of error details.
+pub(super) fn of_error(details: &mut ErrorDetails) -> Vec<&mut String> {
     match details {
         ErrorDetails::Application {
             kind: AppErrorKind::Cancelled { reason },

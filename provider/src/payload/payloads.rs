@@ -7,10 +7,10 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use duroxide::providers::{ExecutionMetadata, KvEntry, OrchestrationItem, WorkItem};
-use duroxide::{Event, EventKind};
+use duroxide::{ErrorDetails, Event, EventKind};
 
 use super::codec::{Encoded, PayloadCodec, PayloadError, check_key_id};
-use super::fields::{of_event, of_message};
+use super::fields::{of_error, of_event, of_message};
 use crate::error::{Error, Result};
 
 /// The beginning of a payload that is not stored as it is.
@@ -90,6 +90,20 @@ impl Payloads {
             *payload = self.readable(std::mem::take(payload));
         }
         message
+    }
+
+    /// Returns error details with decoded payloads.
+    ///
+    /// # Errors
+    /// Fails when a payload cannot be decoded, also for a tool.
+    pub(crate) fn decoded_error(&self, details: &ErrorDetails) -> Result<ErrorDetails> {
+        let mut details = details.clone();
+        for payload in of_error(&mut details) {
+            if let Some(encoded) = payload.strip_prefix(MARK) {
+                *payload = self.decoded(encoded)?;
+            }
+        }
+        Ok(details)
     }
 
     fn decoded(&self, encoded: &str) -> Result<String, PayloadError> {

@@ -44,42 +44,62 @@ pub(super) struct Target<'a> {
     pub(super) execution: u64,
 }
 
-/// Returns the course of a failed execution from before its failure. `text` makes a stored error
-/// message readable.
+/// Returns the course of a failed execution from before its failure; `None` when the history has no
+/// failure. `decoded` decodes stored error details.
 ///
 /// The last turn is dropped. Its failures are forgotten, and everything else of it arrives again. If
-/// it has no failure, the cause may be an earlier one that the orchestration remembered: the latest
-/// one whose message is part of the final error.
-pub(super) fn before_failure(
+/// it has no failure, the cause may be an earlier one that the orchestration remembered.
+///
+/// # Errors
+/// Fails when the cause depends on error details that cannot be decoded.
+pub(super) fn before_failure<E>(
     events: &[Event],
     target: Target<'_>,
-    text: impl Fn(&str) -> String,
-) -> Option<Course> {
-    let end = events
-        .iter()
-        .position(|event| matches!(event.kind, EventKind::OrchestrationFailed { .. }))?;
+    decoded: impl Fn(&ErrorDetails) -> Result<ErrorDetails, E>,
+) -> Result<Option<Course>, E> {
+    let is_end = |event: &Event| matches!(event.kind, EventKind::OrchestrationFailed { .. });
+    let Some(end) = events.iter().position(is_end) else {
+        return Ok(None);
+    };
     let last = turn_start(events, end);
-    if events[last..end]
+    let is_in_last_turn = events[last..end]
         .iter()
-        .any(|event| failure(event).is_some())
-    {
-        return Some(course(events, last, None, target));
-    }
-    let error = failure(&events[end]).map(|details| text(&details.display_message()));
-    let error = error.unwrap_or_default();
-    let is_cause = |event: &Event| {
-        let message = failure(event).map(|details| text(&message(details)));
-        message.is_some_and(|message| !message.is_empty() && error.contains(&message))
-    };
-    let Some(cause) = events[..last].iter().rposition(is_cause) else {
-        return Some(course(events, last, None, target));
-    };
-    let start = turn_start(events, cause);
-    Some(if is_remembered(events, start, cause) {
-        course(events, last, Some(cause), target)
+        .any(|event| failure(event).is_some());
+    let earlier = if is_in_last_turn {
+        None
     } else {
-        course(events, start, None, target)
-    })
+        cause(&events[..last], &events[end], decoded)?
+    };
+    let (cut, forgotten) = match earlier {
+        None => (last, None),
+        Some(cause) => match turn_start(events, cause) {
+            start if is_remembered(events, start, cause) => (last, Some(cause)),
+            start => (start, None),
+        },
+    };
+    Ok(Some(course(events, cut, forgotten, target)))
+}
+
+/// Returns the position of the latest failure whose message is part of the final error.
+fn cause<E>(
+    events: &[Event],
+    end: &Event,
+    decoded: impl Fn(&ErrorDetails) -> Result<ErrorDetails, E>,
+) -> Result<Option<usize>, E> {
+    let failures = events.iter().enumerate();
+    let failures = failures.filter_map(|(at, event)| Some((at, failure(event)?)));
+    let mut failures = failures.rev().peekable();
+    let (Some(_), Some(last)) = (failures.peek(), failure(end)) else {
+        return Ok(None);
+    };
+    let error = decoded(last)?.display_message();
+    for (at, details) in failures {
+        let message = message(&decoded(details)?);
+        if !message.is_empty() && error.contains(&message) {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the course that continues before the turn of an event. What arrived later does not arrive

@@ -14,7 +14,7 @@ mod values;
 
 use cdb_model::Timestamp;
 use duroxide::providers::{ExecutionMetadata, ProviderError, WorkItem};
-use duroxide::{Event, EventKind};
+use duroxide::{ErrorDetails, Event, EventKind};
 
 use crate::admin::instances;
 use crate::admission;
@@ -28,6 +28,7 @@ use crate::turn::{ExclusiveTurn, exclusively};
 pub use restart::Restart;
 
 use course::{Course, Target, before_event, before_failure};
+use values::{Keys, Values};
 
 /// A new course of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +73,9 @@ impl CosmosDBProvider {
     /// the operator, for the record.
     ///
     /// # Errors
-    /// Fails when the instance has not failed or is a sub-orchestration, when a child that it waits for is still running for
-    /// the failed execution, or when its history cannot be read. An instance that a runtime holds is
-    /// a retryable error.
+    /// Fails when the instance has not failed or is a sub-orchestration, when a child that it waits
+    /// for is still running for the failed execution, or when its history, or the errors that tell
+    /// the cause, cannot be read. An instance that a runtime holds is a retryable error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -100,9 +101,9 @@ impl CosmosDBProvider {
             .in_operation("plan_rewind")
     }
 
-    /// Creates an instance that continues from the history of another one. Activities and timers
-    /// that the kept events wait for start again; events and queued messages that arrived later have
-    /// to be raised again.
+    /// Creates an instance that continues from the history of another one, with the key-values from
+    /// before the forked execution. Activities and timers that the kept events wait for start again;
+    /// events and queued messages that arrived later have to be raised again.
     ///
     /// # Errors
     /// Fails when the instance has no such execution or event, when the new instance exists, or when
@@ -151,16 +152,20 @@ impl CosmosDBProvider {
             ..described(&course, target)
         };
         let Some(by) = by else { return Ok(rewound) };
+        let changed = Keys::changed_by(&events);
+        let restored = values::before(self, instance_id, execution, changed).await?;
         let turn = exclusively(&self.services, instance_id, execution).await?;
-        self.commit_or_release(turn, async |store, turn| {
+        self.commit_or_release(turn, target.execution, async |store, turn| {
             check_failed(&turn.0.instance.document)?;
-            let events = turn.0.events().unwrap_or_default();
-            let mut course = store.rewound_course(&events, target)?;
+            if *turn.0.events().unwrap_or_default() != events {
+                let what = format!("instance `{instance_id}` has changed; try again");
+                return Err(Error::Retryable(what));
+            }
+            let mut course = course;
             store.await_children(&mut course, target).await?;
             if let Some(parent) = parent {
                 course.for_parent(parent);
             }
-            let restored = values::before(store, instance_id, execution, &events).await?;
             let what = format!("rewound to {} events", course.kept.len());
             Ok((course, restored, action(by, store.container().now(), what)))
         })
@@ -169,8 +174,8 @@ impl CosmosDBProvider {
     }
 
     fn rewound_course(&self, events: &[Event], target: Target<'_>) -> Result<Course> {
-        let readable = |text: &str| self.payloads().readable(text.to_owned());
-        before_failure(events, target, readable).ok_or_else(|| {
+        let decoded = |details: &ErrorDetails| self.payloads().decoded_error(details);
+        before_failure(events, target, decoded)?.ok_or_else(|| {
             Error::Refused(format!(
                 "the history of `{}` has no failure; restart it instead",
                 target.instance
@@ -201,23 +206,18 @@ impl CosmosDBProvider {
                 at.event, child.instance, child.event
             )));
         }
-        if history::read_instance(&container.latest_committed(), at.new_instance)
-            .await?
-            .is_some()
-        {
-            return Err(Error::Refused(format!(
-                "instance `{}` exists",
-                at.new_instance
-            )));
-        }
-        let mut restored = values::before(self, instance_id, execution, &events).await?;
+        let latest = container.latest_committed();
+        let known = history::read_instance(&latest, at.new_instance).await?;
+        check_absent(known.as_ref().map(|known| &known.document))?;
+        let mut restored = values::before(self, instance_id, execution, Keys::all()).await?;
         for value in restored.values_mut().flatten() {
             at.new_instance.clone_into(&mut value.instance_id);
         }
         restored.retain(|_, value| value.is_some());
         let forked = described(&course, target);
         let turn = exclusively(&self.services, at.new_instance, 1).await?;
-        self.commit_or_release(turn, async |store, _| {
+        self.commit_or_release(turn, target.execution, async |store, turn| {
+            check_absent(Some(&turn.0.instance.document))?;
             let mut course = course;
             course.without_parent();
             let what = format!(
@@ -230,23 +230,17 @@ impl CosmosDBProvider {
         Ok(forked)
     }
 
-    /// Commits the course that `decide` returns for a locked instance. Releases the lock after an
-    /// error.
+    /// Commits the course that `decide` returns for a locked instance, in this execution. Releases
+    /// the lock after an error.
     async fn commit_or_release(
         &self,
         mut turn: ExclusiveTurn,
-        decide: impl AsyncFnOnce(
-            &Self,
-            &ExclusiveTurn,
-        ) -> Result<(Course, values::Values, OperatorAction)>,
+        execution: u64,
+        decide: impl AsyncFnOnce(&Self, &ExclusiveTurn) -> Result<(Course, Values, OperatorAction)>,
     ) -> Result<()> {
         let committed = match decide(self, &turn).await {
             Ok((course, restored, action)) => {
-                let result = result(
-                    course,
-                    restored,
-                    turn.0.instance.document.current_execution_id,
-                );
+                let result = result(course, restored, execution);
                 commit::commit_course(&self.services, &mut turn.0, &result, action).await
             }
             Err(error) => Err(error),
@@ -273,6 +267,20 @@ fn check_failed(instance: &Instance) -> Result<()> {
     )))
 }
 
+/// Checks that an instance may be created: it is unknown, or was only locked for its creation.
+///
+/// # Errors
+/// Fails when the instance exists.
+fn check_absent(instance: Option<&Instance>) -> Result<()> {
+    match instance.filter(|instance| instance.is_created()) {
+        Some(instance) => Err(Error::Refused(format!(
+            "instance `{}` exists; choose another id",
+            instance.instance_id
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn described(course: &Course, target: Target<'_>) -> Rewound {
     let activities = course.activities.iter();
     let activities = activities.filter_map(|activity| match activity {
@@ -293,37 +301,36 @@ fn described(course: &Course, target: Target<'_>) -> Rewound {
 
 /// Returns a course as the result of a turn that starts the next execution, or the first one of a
 /// new instance.
-fn result(course: Course, restored: values::Values, current: u64) -> TurnResult {
-    let messages = course.messages.iter();
-    let start = course.kept.first().map(|event| &event.kind);
-    let mut metadata = ExecutionMetadata::default();
-    if let Some(EventKind::OrchestrationStarted { name, version, .. }) = start {
-        metadata.orchestration_name = Some(name.clone());
-        metadata.orchestration_version = Some(version.clone());
-        let pinned = course.kept.first().map(|event| &*event.duroxide_version);
-        metadata.pinned_duroxide_version = pinned.and_then(|pinned| pinned.parse().ok());
-    }
-    let execution = messages.clone().find_map(execution_of);
-    let execution = course
-        .kept
-        .first()
-        .map(|event| event.execution_id)
-        .or(execution);
+fn result(course: Course, restored: Values, execution_id: u64) -> TurnResult {
     TurnResult {
-        execution_id: execution.unwrap_or(current + 1),
+        execution_id,
+        metadata: identity(&course),
         history_delta: course.kept,
         worker_items: course.activities,
         orchestrator_items: course.messages,
-        metadata,
         cancelled: Vec::new(),
         restored,
     }
 }
 
-/// Returns the execution that a start is for.
-fn execution_of(message: &WorkItem) -> Option<u64> {
-    match message {
-        WorkItem::StartOrchestration { execution_id, .. } => Some(*execution_id),
-        _ => None,
+/// Returns the name and the versions of a course's orchestration, from its first event or from the
+/// message that starts it.
+fn identity(course: &Course) -> ExecutionMetadata {
+    let mut metadata = ExecutionMetadata::default();
+    if let Some(event) = course.kept.first()
+        && let EventKind::OrchestrationStarted { name, version, .. } = &event.kind
+    {
+        metadata.orchestration_name = Some(name.clone());
+        metadata.orchestration_version = Some(version.clone());
+        metadata.pinned_duroxide_version = event.duroxide_version.parse().ok();
+    } else if let Some(WorkItem::StartOrchestration {
+        orchestration,
+        version,
+        ..
+    }) = course.messages.first()
+    {
+        metadata.orchestration_name = Some(orchestration.clone());
+        metadata.orchestration_version.clone_from(version);
     }
+    metadata
 }

@@ -3,7 +3,7 @@
 use duroxide::providers::{ProviderError, WorkItem};
 use duroxide::{Event, EventKind};
 
-use super::action;
+use super::{action, check_absent};
 use crate::admin::instances;
 use crate::enqueue;
 use crate::error::{Error, InOperation as _, Result};
@@ -48,12 +48,7 @@ impl CosmosDBProvider {
             )));
         }
         let known = history::read_instance(&container, &restart.new_instance).await?;
-        if known.is_some_and(|known| known.document.is_created()) {
-            return Err(Error::Refused(format!(
-                "instance `{}` exists; choose another id",
-                restart.new_instance
-            )));
-        }
+        check_absent(known.as_ref().map(|known| &known.document))?;
         let input = match restart.input {
             Some(input) => input,
             None => self.first_input(instance).await?,

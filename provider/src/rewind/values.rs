@@ -3,7 +3,7 @@
 //! The end of an execution merges its changes into the store, and replay repeats them, so a new
 //! course needs the values from before. The histories of earlier executions have them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use duroxide::{Event, EventKind};
 
@@ -15,25 +15,54 @@ use crate::provider::CosmosDBProvider;
 /// Values by key; `None` for a key that did not exist.
 pub(super) type Values = BTreeMap<String, Option<KeyValue>>;
 
-/// Returns the values that the keys changed by these events of an execution had before. Keys whose
-/// earlier values are unknown, because executions were pruned, are left out.
+/// The keys whose earlier values are wanted.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    named: BTreeSet<String>,
+    /// Whether every key is wanted, not only the named ones.
+    all: bool,
+}
+
+impl Keys {
+    /// Returns every key.
+    pub(super) fn all() -> Self {
+        Self {
+            all: true,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the keys that these events change.
+    pub(super) fn changed_by(events: &[Event]) -> Self {
+        let changes = Changes::of(events);
+        Self {
+            named: changes.values.into_keys().collect(),
+            all: changes.cleared,
+        }
+    }
+
+    fn contain(&self, key: &str) -> bool {
+        self.all || self.named.contains(key)
+    }
+
+    fn are_known(&self, values: &Values) -> bool {
+        !self.all && self.named.iter().all(|key| values.contains_key(key))
+    }
+}
+
+/// Returns the values of these keys before an execution. Keys whose earlier values are unknown,
+/// because executions were pruned, are left out.
 pub(super) async fn before(
     store: &CosmosDBProvider,
     instance_id: &str,
     execution_id: u64,
-    events: &[Event],
+    keys: Keys,
 ) -> Result<Values> {
     let mut values = Values::new();
-    apply(&mut values, events);
-    let is_clear = |event: &Event| matches!(event.kind, EventKind::KeyValuesCleared);
-    let all_cleared = events.iter().any(is_clear);
-    if values.is_empty() && !all_cleared {
-        return Ok(values);
-    }
-    for value in values.values_mut() {
-        *value = None;
-    }
-    for earlier in 1..execution_id {
+    for earlier in (1..execution_id).rev() {
+        if keys.are_known(&values) {
+            return Ok(values);
+        }
         let key = ExecutionKey::new(instance_id, earlier);
         let execution = store.container().read(&key).await?;
         if execution.is_some_and(|execution| execution.rewound.is_some()) {
@@ -41,39 +70,61 @@ pub(super) async fn before(
         }
         let events = history::read_execution(store.container(), instance_id, earlier).await?;
         if events.is_empty() {
-            return Ok(Values::new());
+            return Ok(values);
         }
-        let mut then = values.clone();
-        apply(&mut then, &events);
-        then.retain(|key, _| all_cleared || values.contains_key(key));
-        values = then;
+        let mut changes = Changes::of(&events);
+        changes.values.retain(|key, _| keys.contain(key));
+        for (key, value) in changes.values {
+            values.entry(key).or_insert(value);
+        }
+        if changes.cleared {
+            break;
+        }
+    }
+    for key in keys.named {
+        values.entry(key).or_default();
     }
     Ok(values)
 }
 
-/// Applies the changes of a history. A clear of all keys is one of each key seen so far.
-fn apply(values: &mut Values, events: &[Event]) {
-    for event in events {
-        match &event.kind {
-            EventKind::KeyValueSet {
-                key,
-                value,
-                last_updated_at_ms,
-            } => {
-                let value = KeyValue {
-                    instance_id: event.instance_id.clone(),
-                    key: key.clone(),
-                    value: value.clone(),
-                    execution_id: event.execution_id,
-                    last_updated_at_ms: cdb_model::Timestamp::from_millis(*last_updated_at_ms),
-                };
-                values.insert(key.clone(), Some(value));
+/// The changes of the store by an execution.
+#[derive(Debug, Default)]
+struct Changes {
+    values: Values,
+    /// Whether the keys that `values` lacks were cleared.
+    cleared: bool,
+}
+
+impl Changes {
+    fn of(events: &[Event]) -> Self {
+        let mut changes = Self::default();
+        for event in events {
+            match &event.kind {
+                EventKind::KeyValueSet {
+                    key,
+                    value,
+                    last_updated_at_ms,
+                } => {
+                    let value = KeyValue {
+                        instance_id: event.instance_id.clone(),
+                        key: key.clone(),
+                        value: value.clone(),
+                        execution_id: event.execution_id,
+                        last_updated_at_ms: cdb_model::Timestamp::from_millis(*last_updated_at_ms),
+                    };
+                    changes.values.insert(key.clone(), Some(value));
+                }
+                EventKind::KeyValueCleared { key } => {
+                    changes.values.insert(key.clone(), None);
+                }
+                EventKind::KeyValuesCleared => {
+                    let values = changes.values.values_mut();
+                    values.for_each(|value| *value = None);
+                    changes.cleared = true;
+                }
+                _ => {}
             }
-            EventKind::KeyValueCleared { key } => {
-                values.insert(key.clone(), None);
-            }
-            EventKind::KeyValuesCleared => values.values_mut().for_each(|value| *value = None),
-            _ => {}
         }
+        changes
     }
 }

@@ -1,12 +1,16 @@
 //! Rewinding failed instances: after the cause is removed they reach the right end, and no completed
 //! activity runs again.
 
+mod forks;
 mod shapes;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::Fork;
 use cdb_provider::documents::{Execution, ExecutionKey};
-use duroxide::EventKind;
+use cdb_provider::payload::Encryption;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::{Provider as _, ProviderAdmin as _};
 
 use crate::harness::{TestEnv, long_locks};
@@ -203,45 +207,51 @@ async fn interrupted_after(commits: u32, finishes: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fork_continues_from_an_event_in_another_instance() {
+async fn one_of_two_concurrent_rewinds_is_refused() {
     let world = World::default();
-    world.repair();
     let env = TestEnv::start(world.activities(), world.orchestrations()).await;
-    let end = env.run("i", "Shaped", "values").await;
-    assert_eq!(end.as_deref(), Ok(expected("values")));
-    let history = env.history("i").await;
-    let is_break = |kind: &EventKind| matches!(kind, EventKind::ActivityScheduled { name, .. } if name == "Break");
-    let events = env.provider.read("i").await.expect("a history");
-    let broken = events
-        .iter()
-        .find(|event| is_break(&event.kind))
-        .expect("it ran");
-    assert_eq!(history.len(), events.len());
-    let fork = |event, new_instance| Fork {
-        execution: None,
-        event,
-        new_instance,
+    env.run("i", "Shaped", "at once")
+        .await
+        .expect_err("it is broken");
+    let Some(emulator) = env.emulator() else {
+        println!("skipped: only the emulator delays on demand");
+        return env.stop().await;
     };
-    let forked = env
-        .provider
-        .fork("i", fork(broken.event_id, "fork"), "ada")
+    // One of them locks the instance when the execution of the other one has failed again.
+    let slow = Effect::Delay(Duration::from_secs(1).into());
+    emulator.inject(Fault::once(slow).on(OperationKind::Patch));
+    let rewind = |by| env.provider.rewind("i", by);
+    let (first, second) = tokio::join!(rewind("ada"), rewind("bob"));
+    assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
+    let refused = first.err().or(second.err()).expect("one is refused");
+    assert!(refused.message.contains("`i` has changed"), "{refused}");
+    env.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_without_the_key_does_not_guess_the_cause() {
+    let world = World::default();
+    let encryption = Encryption::new("k1", &[1; 32]).expect("a key");
+    let codec = Arc::new(encryption);
+    let mut env = TestEnv::with_config(|config| config.payload_codec = Some(codec)).await;
+    env.join(world.activities(), world.orchestrations(), long_locks())
         .await;
-    let forked = forked.expect("it is forked");
-    assert_eq!(forked.activities, ["Work #3"]);
-    assert_eq!(env.end_of("fork").await.as_deref(), Ok(expected("values")));
-    let whole = env.provider.fork("i", fork(1, "whole"), "ada").await;
-    assert_eq!(whole.expect("it is forked").kept, 0);
-    assert_eq!(env.end_of("whole").await.as_deref(), Ok(expected("values")));
-    for (event, new_instance, part) in [
-        (99, "other", "has no event 99"),
-        (1, "fork", "`fork` exists"),
+    for shape in ["saga", "chain"] {
+        let failed = env.run(shape, "Shaped", shape).await;
+        failed.expect_err("it is broken");
+    }
+    let container = env.provider.container().clone();
+    let config = CosmosDBProviderConfig::default();
+    let tool = CosmosDBProvider::for_tools(container, &config, None).expect("it opens");
+    let refused = tool.plan_rewind("saga").await;
+    let refused = refused.expect_err("it cannot read the errors").message;
+    assert!(refused.contains("has no `payload_codec`"), "{refused}");
+    for (provider, shape, activity) in [
+        (&tool, "chain", "Break #6"),
+        (&env.provider, "saga", "Break #4"),
     ] {
-        let refused = env
-            .provider
-            .fork("i", fork(event, new_instance), "ada")
-            .await;
-        let refused = refused.expect_err("it cannot").message;
-        assert!(refused.contains(part), "{refused}");
+        let planned = provider.plan_rewind(shape).await.expect("a plan");
+        assert_eq!(planned.activities, [activity]);
     }
     env.stop().await;
 }

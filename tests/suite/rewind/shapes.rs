@@ -99,6 +99,15 @@ async fn run(ctx: &OrchestrationContext, world: &World, input: &str) -> End {
             ctx.continue_as_new("again-2").await
         }
         "again-2" => second_execution(ctx).await,
+        "inherit" => {
+            ctx.set_kv_value("from", "the first execution");
+            ctx.continue_as_new("inherit-2").await
+        }
+        "inherit-2" => {
+            let first = ctx.schedule_activity("Work", "one").await?;
+            let from = ctx.get_kv_value("from").unwrap_or_default();
+            Ok(format!("{first} {from}"))
+        }
         "values" => values(ctx).await,
         "session" => {
             let first = ctx.schedule_activity_on_session("Work", "one", "s").await?;
@@ -214,6 +223,7 @@ pub(super) fn expected(shape: &str) -> &'static str {
         "children" => "one two before (before (before (one two three) after) after) after beside",
         "child-3" => "before (before (before (one two three) after) after) after",
         "again" => "the first execution second execution two",
+        "inherit" => "one the first execution",
         "values" => "None Some(\"one\") two Some(\"one\")",
         "retry" | "session" => "one two",
         "events" => "raised first two second",
