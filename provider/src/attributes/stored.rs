@@ -41,9 +41,11 @@ pub(super) fn from_text(text: &str) -> Result<Attributes, AttributesError> {
     serde_json::from_str(text).map_err(invalid)
 }
 
+/// Describes an error without its text, which may quote a payload.
 #[expect(clippy::needless_pass_by_value, reason = "the form of `map_err`")]
 fn invalid(error: serde_json::Error) -> AttributesError {
-    AttributesError::Stored(error.to_string())
+    let (category, column) = (error.classify(), error.column());
+    AttributesError::Stored(format!("{category:?} error at column {column}"))
 }
 
 /// Returns the attributes that a commit writes into the instance document: those of the key-value
@@ -131,6 +133,11 @@ mod tests {
             let (attributes, refused) = valid(text);
             assert!(attributes.is_empty() && refused.len() == 1, "{text}");
         }
+        let (_, refused) = valid(r#""a secret""#);
+        assert_eq!(
+            refused[0].to_string(),
+            "the stored search attributes are not valid: Data error at column 10"
+        );
         let number = |n: i128| (format!("a{n:02}"), AttributeValue::integer(n).unwrap());
         let many: Attributes = (0..20).map(number).collect();
         let (attributes, refused) = valid(&serde_json::to_string(&many).unwrap());

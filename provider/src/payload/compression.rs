@@ -7,7 +7,7 @@ const LZ4: &str = "lz4";
 
 /// The size below which a payload is not compressed, in bytes: base64 and the mark would take what
 /// compression gains.
-const SHORT: usize = 128;
+pub(super) const SHORT: usize = 128;
 
 /// The most bytes that one byte of LZ4 expands to. A larger announced size is not believed.
 const MAX_RATIO: usize = 255;

@@ -10,7 +10,7 @@ use chacha20poly1305::aead::{Aead as _, Generate as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
 use super::codec::{Encoded, PayloadCodec, PayloadError, check_key_id};
-use super::compression::{compress, decompress, text};
+use super::compression::{SHORT, compress, decompress, text};
 
 /// The bytes of a nonce, which precedes the ciphertext. Random ones of this length never repeat.
 const NONCE: usize = 24;
@@ -152,7 +152,7 @@ impl Encryption {
 
     fn plaintext(&self, payload: &str) -> Vec<u8> {
         let payload = payload.as_bytes();
-        if self.compressed && payload.len() >= 128 {
+        if self.compressed && payload.len() >= SHORT {
             let compressed = compress(payload);
             if compressed.len() < payload.len() {
                 return [&[COMPRESSED], &*compressed].concat();

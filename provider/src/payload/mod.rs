@@ -10,7 +10,7 @@
 //! use cdb_provider::payload::{Encoded, PayloadCodec, PayloadError};
 //! use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 //!
-//! /// A codec for tests: readable to nobody who cannot read backwards.
+//! /// A codec for tests. Reverses the bytes.
 //! #[derive(Debug)]
 //! struct Backwards;
 //!
