@@ -58,8 +58,8 @@ impl Merge {
         }
     }
 
-    /// Continues a query at `progress`. Returns `None` when the query has another scope, or
-    /// `progress` has more than `most` positions.
+    /// Continues a query at `progress`. Returns `None` when the query has another scope or
+    /// aggregates, which no page ends, or `progress` has more than `most` positions.
     pub(super) fn resumed(
         statement: Statement,
         request: QueryRequest,
@@ -67,7 +67,8 @@ impl Merge {
         most: usize,
     ) -> Option<Self> {
         // `progress` comes from outside and must not decide how many requests are sent.
-        if progress.positions.len() > most {
+        let aggregates = matches!(statement.form, RowForm::Aggregates { .. });
+        if aggregates || progress.positions.len() > most {
             return None;
         }
         let scope = statement.scope.clone();
@@ -172,12 +173,9 @@ impl Merge {
             let sources = self.sources.iter_mut();
             let rows = sources.flat_map(|source| std::iter::from_fn(|| source.take()));
             for row in rows {
-                let added = self
-                    .groups
-                    .iter_mut()
-                    .try_for_each(|groups| groups.add(row.json.get()));
-                added
-                    .map_err(|_| Error::protocol(format!("`{}` is not an aggregate", row.json)))?;
+                let mut groups = self.groups.iter_mut();
+                let added = groups.try_for_each(|groups| groups.add(row.json.get()));
+                added.map_err(|_| Error::protocol("answer to an aggregate has another form"))?;
             }
             self.sources.retain(|source| !source.is_drained());
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cdb_model::{Container, Fetch, RowByRow, Scope, SingleRow, Statement};
+use cdb_model::{Container, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement};
 use futures::future::try_join_all;
 use serde_json::value::RawValue;
 
@@ -112,12 +112,12 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         Ok(rows)
     }
 
-    /// Returns the first row, or `None`. Requests one row only. The row of a count is the count.
+    /// Returns the first row, or `None`. Requests one row only, unless the query aggregates.
     ///
     /// # Errors
     /// When the service refuses the query or the row does not match its type.
     pub async fn first(mut self) -> Result<Option<Q::Row>> {
-        self.page_size.get_or_insert(1);
+        self.default_page_size(1)?;
         let mut splits = 0;
         loop {
             match self.read_first().await {
@@ -125,6 +125,15 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
                 result => return result,
             }
         }
+    }
+
+    /// Requests this number of rows at once, unless the caller has chosen another. The service
+    /// chooses for aggregates, because one row needs all their pages.
+    fn default_page_size(&mut self, rows: u32) -> Result<()> {
+        if !matches!(self.statement()?.form, RowForm::Aggregates { .. }) {
+            self.page_size.get_or_insert(rows);
+        }
+        Ok(())
     }
 
     async fn read_first(&self) -> Result<Option<Q::Row>> {
@@ -159,7 +168,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// page shows the container at its own time, so a row whose sort key changes between two pages
     /// may appear twice or not at all.
     ///
-    /// Across several physical partitions, a sorted page reads `rows` rows of each.
+    /// Across several physical partitions, a sorted page reads `rows` rows of each. Aggregates,
+    /// groups and distinct values are one page, with all rows.
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
@@ -181,7 +191,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// since `from`: start over.
     pub async fn page(mut self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
         let size = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
-        self.page_size.get_or_insert(size);
+        self.default_page_size(size)?;
         let mut splits = 0;
         loop {
             match self.read_page(rows, from).await {

@@ -107,7 +107,7 @@ impl<V: Scalar> Scalar for Option<V> {
 }
 
 impl<D: Document, V, I, M> Path<D, V, I, M> {
-    /// The sum of the values; 0 without documents.
+    /// The sum of the values; 0 without documents. An integer sum beyond 64 bits fails the query.
     pub fn sum(self) -> Aggregate<D, V::Sum>
     where
         V: Summand,

@@ -251,12 +251,13 @@ impl Sum {
         }
     }
 
-    /// Returns the sum as JSON, at most `u64::MAX` if it is exact.
+    /// Returns the sum as JSON: an integer, or a double if it is not exact or beyond 64 bits.
     fn value(self) -> Value {
         match self {
-            Self::Exact(exact) => match i64::try_from(exact) {
-                Ok(small) => small.into(),
-                Err(_) => u64::try_from(exact).unwrap_or(u64::MAX).into(),
+            Self::Exact(exact) => match (i64::try_from(exact), u64::try_from(exact)) {
+                (Ok(signed), _) => signed.into(),
+                (_, Ok(unsigned)) => unsigned.into(),
+                _ => self.double().into(),
             },
             Self::Double(double) => double.into(),
         }
@@ -352,13 +353,15 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_beyond_u64_is_the_largest_u64() {
-        let row = json!({"items": [{"item": u64::MAX}]});
-        let rows = [row.clone(), row];
-        assert_eq!(
-            merged(&[AggregateKind::Count], false, &rows),
-            [json!(u64::MAX)]
-        );
+    fn a_sum_beyond_64_bits_is_a_double() {
+        for (summand, sum) in [
+            (json!(u64::MAX), json!(2.0 * 2_f64.powi(64))),
+            (json!(i64::MIN), json!(-2_f64.powi(64))),
+        ] {
+            let row = json!({"items": [{"item": summand}]});
+            let rows = [row.clone(), row];
+            assert_eq!(merged(&[AggregateKind::Sum], false, &rows), [sum]);
+        }
     }
 
     #[test]

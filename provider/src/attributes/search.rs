@@ -46,12 +46,11 @@ impl<'a> InstanceSearch<'a> {
         })
     }
 
-    /// Returns the number of instances.
+    /// Returns the number of instances, in any order.
     ///
     /// # Errors
     /// Fails when the service refuses the query.
     pub async fn count(self) -> Result<u64> {
-        let counts = self.container.query(self.query.count()).all().await?;
-        Ok(counts.into_iter().sum())
+        self.container.query(self.query.count()).one().await
     }
 }

@@ -119,7 +119,41 @@ async fn a_count_beyond_u64_does_not_panic() {
     let most = partial(u64::MAX);
     let script = Script::new([two_ranges(), most.clone(), most]);
     let counted = fixture(&script).query(count()).first().await.unwrap();
-    assert_eq!(counted, Some(json!(u64::MAX)));
+    assert_eq!(counted, Some(json!(2.0 * 2_f64.powi(64))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_size_of_an_aggregate_is_left_to_the_service() {
+    let script = Script::new([two_ranges(), partial(1), partial(2), partial(3), partial(4)]);
+    let container = fixture(&script);
+    let first = container.query(count()).first().await.unwrap();
+    assert_eq!(first, Some(json!(3)));
+    let page = container.query(count()).page(1, None).await.unwrap();
+    assert_eq!((page.rows, page.next), (vec![json!(7)], None));
+    let sizes = script.sent_header("x-ms-max-item-count");
+    assert_eq!(sizes, vec![Some("-1".to_owned()); 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_aggregate_does_not_continue_another_query() {
+    let script = Script::new([two_ranges(), numbers(&[1, 3]), numbers(&[2, 4])]);
+    let container = fixture(&script);
+    let page = container.query(ordered(None)).page(1, None).await.unwrap();
+    let refused = container.query(count()).page(1, page.next.as_ref()).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("continuation belongs to another query"),
+        "{refused}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_aggregate_of_another_form_is_an_error_without_its_values() {
+    let script = Script::new([two_ranges(), partial("secret"), partial(1)]);
+    let error = fixture(&script).query(count()).all().await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    assert!(!error.to_string().contains("secret"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
