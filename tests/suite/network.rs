@@ -25,6 +25,7 @@ pub(crate) const CREATE: Kind = |request| {
 };
 /// Any request.
 pub(crate) const ANY: Kind = |_| true;
+pub(crate) const READ: Kind = |request| request.method == Method::GET;
 pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
 
 #[derive(Debug, Default)]
@@ -35,6 +36,8 @@ enum State {
     StallsAt(Kind, Duration),
     /// All requests are delayed.
     StalledUntil(Instant),
+    /// All requests of this kind are delayed.
+    Slow(Kind, Duration),
     /// Requests of this kind are not sent and get no answer.
     Swallows(Kind),
     /// The answer to the next request of this kind arrives only after this time.
@@ -80,6 +83,11 @@ impl Network {
         matches!(*self.state(), State::StalledUntil(_))
     }
 
+    /// Delays all requests of this kind.
+    pub(crate) fn slow_down(&self, kind: Kind, time: Duration) {
+        *self.state() = State::Slow(kind, time);
+    }
+
     /// Swallows requests of this kind.
     pub(crate) fn swallow(&self, kind: Kind) {
         *self.state() = State::Swallows(kind);
@@ -118,6 +126,7 @@ impl Network {
                     Some(until)
                 }
                 State::StalledUntil(until) => Some(until),
+                State::Slow(kind, time) if kind(request) => Some(Instant::now() + time),
                 State::Swallows(kind) if kind(request) => None,
                 _ => return,
             }

@@ -162,7 +162,8 @@ impl CosmosDBProvider {
                 return Err(Error::Retryable(what));
             }
             let mut course = course;
-            store.await_children(&mut course, target).await?;
+            let awaiting = store.await_children(&mut course, target);
+            turn.while_doing(&store.services, awaiting).await?;
             if let Some(parent) = parent {
                 course.for_parent(parent);
             }
@@ -236,9 +237,9 @@ impl CosmosDBProvider {
         &self,
         mut turn: ExclusiveTurn,
         execution: u64,
-        decide: impl AsyncFnOnce(&Self, &ExclusiveTurn) -> Result<(Course, Values, OperatorAction)>,
+        decide: impl AsyncFnOnce(&Self, &mut ExclusiveTurn) -> Result<(Course, Values, OperatorAction)>,
     ) -> Result<()> {
-        let committed = match decide(self, &turn).await {
+        let committed = match decide(self, &mut turn).await {
             Ok((course, restored, action)) => {
                 let result = result(course, restored, execution);
                 commit::commit_course(&self.services, &mut turn.0, &result, action).await

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use cdb_coordination::Lockable as _;
-
 use duroxide::providers::WorkItem;
 
-use super::{load, lock, release};
+use super::{load, lock, release, renew};
 use crate::error::{Error, Result};
 use crate::instances::Turn;
 use crate::services::Services;
@@ -23,6 +22,18 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) struct ExclusiveTurn(pub(crate) Turn);
 
 impl ExclusiveTurn {
+    /// Runs work, and renews the lock until it is done.
+    ///
+    /// # Errors
+    /// Fails when the work fails, or the lock is lost.
+    pub(crate) async fn while_doing<T>(
+        &mut self,
+        services: &Services,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        renew::while_doing(services, &mut self.0, work).await
+    }
+
     /// Releases the lock after an error.
     pub(crate) async fn release(self, services: &Services) {
         release::unlock(&services.store, &self.0).await;
@@ -30,8 +41,7 @@ impl ExclusiveTurn {
 }
 
 /// Locks an instance, or creates it locked. Its queued messages stay queued, except cancellations,
-/// which the commit consumes. Waits for a runtime
-/// that drops messages of the ended instance.
+/// which the commit consumes. Waits for a runtime that drops messages of the ended instance.
 ///
 /// # Errors
 /// Fails when a runtime holds the lock for too long.

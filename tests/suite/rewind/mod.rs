@@ -11,9 +11,13 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::{Execution, ExecutionKey};
 use cdb_provider::payload::Encryption;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
-use duroxide::providers::{Provider as _, ProviderAdmin as _};
+use cdb_tests::Backend;
+use duroxide::providers::{ExecutionMetadata, Provider as _, ProviderAdmin as _};
+use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind};
 
-use crate::harness::{TestEnv, long_locks};
+use crate::harness::{TestEnv, long_locks, next_turn};
+use crate::network::{Network, READ};
+use crate::several::{self, enqueue};
 use shapes::{SHAPES, World, expected};
 
 async fn start(env: &TestEnv, instance: &str, shape: &str) {
@@ -226,6 +230,71 @@ async fn one_of_two_concurrent_rewinds_is_refused() {
     let refused = first.err().or(second.err()).expect("one is refused");
     assert!(refused.message.contains("`i` has changed"), "{refused}");
     env.stop().await;
+}
+
+/// A failed instance that waits for children.
+async fn fail_with_children(provider: &CosmosDBProvider, children: u64) {
+    enqueue(provider, several::start("i")).await;
+    let (_, token, _) = next_turn(provider, Duration::from_secs(60)).await;
+    let started = EventKind::OrchestrationStarted {
+        name: "Wait".to_owned(),
+        version: "1.0.0".to_owned(),
+        input: String::new(),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    };
+    let fired = EventKind::TimerFired { fire_at_ms: 1 };
+    let details = ErrorDetails::Application {
+        kind: AppErrorKind::OrchestrationFailed,
+        message: "broken".to_owned(),
+        retryable: false,
+    };
+    let child = |number| EventKind::SubOrchestrationScheduled {
+        name: "Wait".to_owned(),
+        instance: format!("sub::{number}"),
+        input: String::new(),
+    };
+    let mut kinds = vec![started];
+    kinds.extend((0..children).map(child));
+    kinds.extend([fired, EventKind::OrchestrationFailed { details }]);
+    let events = kinds.into_iter().zip(1..);
+    let events = events.map(|(kind, id)| Event::with_event_id(id, "i", 1, None, kind));
+    let metadata = ExecutionMetadata {
+        status: Some("Failed".to_owned()),
+        orchestration_name: Some("Wait".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    };
+    provider
+        .ack_orchestration_item(
+            &token,
+            1,
+            events.collect(),
+            vec![],
+            vec![],
+            metadata,
+            vec![],
+        )
+        .await
+        .expect("the turn is committed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rewind_that_reads_many_children_keeps_its_lock() {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(provider) = network.provider(&backend).await else {
+        return backend.stop().await;
+    };
+    fail_with_children(&provider, 30).await;
+    // 30 children in turn take longer than the lock.
+    network.slow_down(READ, Duration::from_secs(4));
+    let rewound = provider.rewind("i", "ada").await;
+    assert_eq!(rewound.expect("it is rewound").kept, 31);
+    backend.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
