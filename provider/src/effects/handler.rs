@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::{Jitter, OutboxError, RetryPolicy, is_lost_race};
-use cdb_model::{Batch, Extends};
+use cdb_coordination::{Jitter, OutboxBatch, OutboxError, RetryPolicy, is_lost_race};
+use cdb_model::{Batch, Container, Extends};
 use duroxide::ActivityContext;
 use duroxide::providers::WorkItem;
 use serde::Serialize;
@@ -154,7 +154,7 @@ impl<C: Extends<Durable>> Handler<C> {
             _ => self.container.latest_committed(),
         };
         let operations = match &self.outbox {
-            Some(outbox) => Operations::WithMessages(outbox.begin(id)),
+            Some(outbox) => Operations::WithMessages(outbox.begin(id), outbox.clone()),
             None => Operations::Changes(Batch::new(id)),
         };
         Effects::new(operations, container, id)
@@ -199,11 +199,13 @@ impl<C: Extends<Durable>> Handler<C> {
         result: &str,
     ) -> Result<Commit, Error> {
         for _ in 0..MAX_SEALS {
-            let sealed = self.seal(staged).await?;
-            let part = match (staged, &sealed) {
-                (_, Some(sealed)) => sealed.operations(&activity.instance_id)?,
-                (Operations::Changes(changes), None) => as_part(&activity.instance_id, changes)?,
-                (Operations::WithMessages(_), None) => Batch::new(&*activity.instance_id),
+            let id = &activity.instance_id;
+            let (part, sealed) = match staged {
+                Operations::Changes(changes) => (as_part(id, changes)?, None),
+                Operations::WithMessages(staged, outbox) => {
+                    let sealed = seal(&**outbox, staged).await?;
+                    (sealed.operations(id)?, Some(sealed))
+                }
             };
             let completion = Some(activity.completed(result));
             let ended = activities::end(&self.services, &activity.shared, completion, Some(&part));
@@ -228,16 +230,17 @@ impl<C: Extends<Durable>> Handler<C> {
             "other commits used the same message streams at every attempt".to_owned(),
         ))
     }
+}
 
-    async fn seal(&self, staged: &Operations<C>) -> Result<Option<Box<dyn Sealed>>, Error> {
-        let (Some(outbox), Operations::WithMessages(staged)) = (&self.outbox, staged) else {
-            return Ok(None);
-        };
-        match outbox.seal(staged).await {
-            Ok(sealed) => Ok(Some(sealed)),
-            Err(OutboxError::Failed(error)) => Err(error.into()),
-            Err(error) => Err(Error::Refused(error.to_string())),
-        }
+/// Numbers the messages of effects.
+async fn seal<C: Container>(
+    outbox: &dyn Outgoing<C>,
+    staged: &OutboxBatch<C>,
+) -> Result<Box<dyn Sealed>, Error> {
+    match outbox.seal(staged).await {
+        Ok(sealed) => Ok(sealed),
+        Err(OutboxError::Failed(error)) => Err(error.into()),
+        Err(error) => Err(Error::Refused(error.to_string())),
     }
 }
 

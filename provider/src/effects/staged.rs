@@ -12,7 +12,7 @@ use cdb_model::{
 
 use super::error::EffectsError;
 use super::limits::{MAX_BYTES, MAX_OPERATIONS};
-use super::outbox::WithMessages;
+use super::outbox::{Outgoing, WithMessages};
 use crate::mutex::lock;
 
 /// The effects of a transactional activity. All of them take place together with the end of the
@@ -70,13 +70,14 @@ pub struct Effects<C: Container, M = ()> {
 }
 
 /// Staged operations.
-pub(super) enum Operations<C> {
+pub(super) enum Operations<C: Container> {
     Changes(Batch<C>),
-    WithMessages(OutboxBatch<C>),
+    /// With the outbox that numbers the messages.
+    WithMessages(OutboxBatch<C>, Arc<dyn Outgoing<C>>),
 }
 
 /// The effects of one run.
-pub(super) struct Staged<C> {
+pub(super) struct Staged<C: Container> {
     pub(super) operations: Operations<C>,
     /// The first operation that was refused.
     refused: Option<String>,
@@ -86,21 +87,21 @@ impl<C: Container> Operations<C> {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Changes(batch) => batch.len(),
-            Self::WithMessages(batch) => batch.operations(),
+            Self::WithMessages(batch, _) => batch.operations(),
         }
     }
 
     fn size_bytes(&self) -> usize {
         match self {
             Self::Changes(batch) => batch.size_bytes(),
-            Self::WithMessages(batch) => batch.size_bytes(),
+            Self::WithMessages(batch, _) => batch.size_bytes(),
         }
     }
 
     fn changes(&mut self) -> &mut Batch<C> {
         match self {
             Self::Changes(batch) => batch,
-            Self::WithMessages(batch) => batch.changes(),
+            Self::WithMessages(batch, _) => batch.changes(),
         }
     }
 }
@@ -300,7 +301,7 @@ where
         message: &T,
     ) -> Result<(), EffectsError> {
         self.stage(|operations| match operations {
-            Operations::WithMessages(batch) => Ok(batch.send(partition, message)?),
+            Operations::WithMessages(batch, _) => Ok(batch.send(partition, message)?),
             // `transactional_with` stages into an outbox batch.
             Operations::Changes(_) => Ok(()),
         })

@@ -162,7 +162,7 @@ impl CosmosDBProvider {
                 return Err(Error::Retryable(what));
             }
             let mut course = course;
-            let awaiting = store.await_children(&mut course, target);
+            let awaiting = Box::pin(store.await_children(&mut course, target));
             turn.while_doing(&store.services, awaiting).await?;
             if let Some(parent) = parent {
                 course.for_parent(parent);
