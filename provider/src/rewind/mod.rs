@@ -139,7 +139,10 @@ impl CosmosDBProvider {
             execution: execution + 1,
         };
         let events = history::read_execution(self.container(), instance_id, execution).await?;
-        let course = self.rewound_course(&events, target)?;
+        let mut course = self.rewound_course(&events, target)?;
+        if let Some(parent) = parent {
+            course.for_parent(parent);
+        }
         let mut children = Vec::new();
         for child in &course.children {
             if self.is_rewindable(child, target.execution).await? {
@@ -151,27 +154,35 @@ impl CosmosDBProvider {
             children,
             ..described(&course, target)
         };
-        let Some(by) = by else { return Ok(rewound) };
-        let changed = Keys::changed_by(&events);
-        let restored = values::before(self, instance_id, execution, changed).await?;
-        let turn = exclusively(&self.services, instance_id, execution).await?;
+        if let Some(by) = by {
+            self.commit_rewind(course, target, &events, by).await?;
+        }
+        Ok(rewound)
+    }
+
+    /// Commits the course of a failed execution that has these events.
+    async fn commit_rewind(
+        &self,
+        mut course: Course,
+        target: Target<'_>,
+        events: &[Event],
+        by: &str,
+    ) -> Result<()> {
+        let (id, failed) = (target.instance, target.execution - 1);
+        let restored = values::before(self, id, failed, Keys::changed_by(events)).await?;
+        let turn = exclusively(&self.services, id, failed).await?;
         self.commit_or_release(turn, target.execution, async |store, turn| {
             check_failed(&turn.0.instance.document)?;
             if *turn.0.events().unwrap_or_default() != events {
-                let what = format!("instance `{instance_id}` has changed; try again");
+                let what = format!("instance `{id}` has changed; try again");
                 return Err(Error::Retryable(what));
             }
-            let mut course = course;
             let awaiting = Box::pin(store.await_children(&mut course, target));
             turn.while_doing(&store.services, awaiting).await?;
-            if let Some(parent) = parent {
-                course.for_parent(parent);
-            }
             let what = format!("rewound to {} events", course.kept.len());
             Ok((course, restored, action(by, store.container().now(), what)))
         })
-        .await?;
-        Ok(rewound)
+        .await
     }
 
     fn rewound_course(&self, events: &[Event], target: Target<'_>) -> Result<Course> {

@@ -12,7 +12,7 @@ use cdb_provider::documents::{Execution, ExecutionKey};
 use cdb_provider::payload::Encryption;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
-use duroxide::providers::{ExecutionMetadata, Provider as _, ProviderAdmin as _};
+use duroxide::providers::{ExecutionMetadata, Provider as _, ProviderAdmin as _, WorkItem};
 use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind};
 
 use crate::harness::{TestEnv, long_locks, next_turn};
@@ -232,10 +232,9 @@ async fn one_of_two_concurrent_rewinds_is_refused() {
     env.stop().await;
 }
 
-/// A failed instance that waits for children.
-async fn fail_with_children(provider: &CosmosDBProvider, children: u64) {
-    enqueue(provider, several::start("i")).await;
-    let (_, token, _) = next_turn(provider, Duration::from_secs(60)).await;
+/// Commits the next turn. It starts children, then the instance fails.
+async fn fail_next(provider: &CosmosDBProvider, children: u64) {
+    let (item, token, _) = next_turn(provider, Duration::from_secs(60)).await;
     let started = EventKind::OrchestrationStarted {
         name: "Wait".to_owned(),
         version: "1.0.0".to_owned(),
@@ -257,29 +256,54 @@ async fn fail_with_children(provider: &CosmosDBProvider, children: u64) {
         instance: format!("sub::{number}"),
         input: String::new(),
     };
-    let mut kinds = vec![started];
+    let mut kinds = Vec::from_iter(item.history.is_empty().then_some(started));
     kinds.extend((0..children).map(child));
     kinds.extend([fired, EventKind::OrchestrationFailed { details }]);
-    let events = kinds.into_iter().zip(1..);
-    let events = events.map(|(kind, id)| Event::with_event_id(id, "i", 1, None, kind));
+    let event =
+        |(kind, id)| Event::with_event_id(id, item.instance.clone(), item.execution_id, None, kind);
+    let first = item.history.len() as u64 + 1;
+    let events = kinds.into_iter().zip(first..).map(event).collect();
     let metadata = ExecutionMetadata {
         status: Some("Failed".to_owned()),
         orchestration_name: Some("Wait".to_owned()),
         orchestration_version: Some("1.0.0".to_owned()),
         ..ExecutionMetadata::default()
     };
+    let execution = item.execution_id;
     provider
-        .ack_orchestration_item(
-            &token,
-            1,
-            events.collect(),
-            vec![],
-            vec![],
-            metadata,
-            vec![],
-        )
+        .ack_orchestration_item(&token, execution, events, vec![], vec![], metadata, vec![])
         .await
         .expect("the turn is committed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_child_of_a_rewound_child_reports_to_it() {
+    let backend = Backend::start_simulated().await;
+    let provider = backend.provider().await;
+    enqueue(&provider, several::start("i")).await;
+    fail_next(&provider, 1).await;
+    let rewound = provider.rewind("i", "ada").await;
+    rewound.expect("it is rewound, and starts its child");
+    fail_next(&provider, 1).await;
+    enqueue(&provider, several::event("i")).await;
+    fail_next(&provider, 0).await;
+    let rewound = provider.rewind("i", "ada").await;
+    let rewound = rewound.expect("it is rewound with its child");
+    assert_eq!((rewound.execution, rewound.children[0].execution), (3, 2));
+    let (item, _, _) = next_turn(&provider, Duration::from_secs(60)).await;
+    let [
+        WorkItem::StartOrchestration {
+            instance,
+            parent_execution_id,
+            ..
+        },
+    ] = &item.messages[..]
+    else {
+        panic!("{:?}", item.messages);
+    };
+    assert_eq!(instance, "i::sub::0::sub::0");
+    assert_eq!(*parent_execution_id, Some(2));
+    backend.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,7 +313,8 @@ async fn a_rewind_that_reads_many_children_keeps_its_lock() {
     let Some(provider) = network.provider(&backend).await else {
         return backend.stop().await;
     };
-    fail_with_children(&provider, 30).await;
+    enqueue(&provider, several::start("i")).await;
+    fail_next(&provider, 30).await;
     // 30 children in turn take longer than the lock.
     network.slow_down(READ, Duration::from_secs(4));
     let rewound = provider.rewind("i", "ada").await;
