@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use cdb_model::{Direction, RowForm, SortKey, compare_values};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -38,7 +38,18 @@ struct Page<'a> {
 struct ValueWithKeys {
     value: Option<Box<RawValue>>,
     #[serde(default)]
-    keys: Vec<Value>,
+    keys: Vec<Key>,
+}
+
+#[derive(Deserialize)]
+struct Key {
+    #[serde(default, deserialize_with = "defined")]
+    item: Option<Value>,
+}
+
+/// Reads a key that is there, which may be null.
+fn defined<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl RowReader {
@@ -67,11 +78,8 @@ impl RowReader {
             }),
             RowForm::ValueWithKeys => {
                 let row: ValueWithKeys = serde_json::from_str(raw.get()).map_err(unreadable)?;
-                let mut keys: Vec<Option<Value>> = row.keys.into_iter().map(Some).collect();
-                // An undefined key is left out of the array.
-                keys.resize(self.order.len(), None);
                 Ok(Row {
-                    keys,
+                    keys: row.keys.into_iter().map(|key| key.item).collect(),
                     json: row.value.unwrap_or_else(|| RawValue::NULL.to_owned()),
                 })
             }
@@ -170,13 +178,20 @@ mod tests {
 
     #[test]
     fn projected_values_are_ordered_by_their_keys() {
-        let reader = reader(RowForm::ValueWithKeys, &[("/n", Direction::Ascending)]);
+        let order = [("/a", Direction::Ascending), ("/b", Direction::Descending)];
+        let reader = reader(RowForm::ValueWithKeys, &order);
         let rows = reader
-            .read(&page(&json!([{"value": "x", "keys": [2]}, {"keys": []}])))
+            .read(&page(&json!([
+                {"value": "x", "keys": [{"item": null}, {"item": 2}]},
+                {"keys": [{}, {"item": 1}]},
+                {"value": "y", "keys": [{}, {"item": 2}]},
+            ])))
             .unwrap();
         assert_eq!(rows[0].json.get(), "\"x\"");
         assert_eq!(rows[1].json.get(), "null");
-        assert_eq!(reader.compare(&rows[0], &rows[1]), Ordering::Greater);
+        let mut order = [0, 1, 2];
+        order.sort_by(|&a, &b| reader.compare(&rows[a], &rows[b]));
+        assert_eq!(order, [2, 1, 0], "an undefined key precedes null");
     }
 
     #[test]

@@ -142,7 +142,12 @@ impl<'a> Writer<'a> {
         self.text.push_str("VALUE {\"value\": ");
         value(self);
         self.text.push_str(", \"keys\": [");
-        self.separated(order, |writer, term| writer.target(term.target));
+        // In objects, because an array leaves out undefined elements.
+        self.separated(order, |writer, term| {
+            writer.text.push_str("{\"item\": ");
+            writer.target(term.target);
+            writer.text.push('}');
+        });
         self.text.push_str("]}");
     }
 
@@ -389,7 +394,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             sql,
-            r#"SELECT TOP 3 VALUE {"value": c["name"], "keys": [c["at"]]} FROM c ORDER BY c["at"] DESC"#
+            r#"SELECT TOP 3 VALUE {"value": c["name"], "keys": [{"item": c["at"]}]} FROM c ORDER BY c["at"] DESC"#
         );
     }
 

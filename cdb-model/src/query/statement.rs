@@ -42,8 +42,8 @@ pub struct SortKey {
 pub enum RowForm {
     /// A whole document. Sort keys are read from it by their pointers.
     Document,
-    /// `{"value": …, "keys": […]}`: a value and the sort keys of its document, in the order of
-    /// [`Statement::order`].
+    /// `{"value": …, "keys": [{"item": …}, …]}`: a value and the sort keys of its document, in the
+    /// order of [`Statement::order`]. An undefined key is `{}`.
     ValueWithKeys,
     /// A row per group and physical partition, which [`Groups`](super::Groups) merges.
     Aggregates {
