@@ -13,14 +13,21 @@ use cdb_client::measure_charge;
 
 use crate::mutex::lock;
 
-/// The number of instances with charges that are noted. Beyond it the ledger is cleared: other
-/// processes run those instances.
-const MAX_INSTANCES: usize = 65_536;
+/// The most instances in a generation of notes.
+const MAX_INSTANCES: usize = 32_768;
 
 /// The charges of instances that no commit has stored yet.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    noted: Mutex<HashMap<String, f64>>,
+    noted: Mutex<Noted>,
+}
+
+/// Two generations of charges. A full generation replaces the older one, whose instances have ended
+/// or are run by other processes: the next commit of an instance takes its charge.
+#[derive(Debug, Default)]
+struct Noted {
+    recent: HashMap<String, f64>,
+    older: HashMap<String, f64>,
 }
 
 impl Ledger {
@@ -45,19 +52,21 @@ impl Ledger {
             return;
         }
         let mut noted = lock(&self.noted);
-        if let Some(sum) = noted.get_mut(instance_id) {
+        if let Some(sum) = noted.recent.get_mut(instance_id) {
             *sum += charge;
             return;
         }
-        if noted.len() >= MAX_INSTANCES {
-            noted.clear();
+        if noted.recent.len() >= MAX_INSTANCES {
+            noted.older = std::mem::take(&mut noted.recent);
         }
-        noted.insert(instance_id.to_owned(), charge);
+        noted.recent.insert(instance_id.to_owned(), charge);
     }
 
     /// Takes what is noted for an instance. A write that fails notes it again.
     pub(crate) fn take(&self, instance_id: &str) -> f64 {
-        lock(&self.noted).remove(instance_id).unwrap_or_default()
+        let mut noted = lock(&self.noted);
+        let recent = noted.recent.remove(instance_id).unwrap_or_default();
+        recent + noted.older.remove(instance_id).unwrap_or_default()
     }
 }
 
@@ -68,5 +77,26 @@ pub(crate) fn add(stored: Option<f64>, charge: f64) -> Option<f64> {
         Some((sum * 100.0).round() / 100.0)
     } else {
         stored
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_of_ended_instances_age_out_before_those_of_running_ones() {
+        let ledger = Ledger::default();
+        let end = |numbers: std::ops::Range<usize>| {
+            numbers.for_each(|number| ledger.note(&format!("ended-{number}"), 1.0));
+        };
+        end(0..2 * MAX_INSTANCES - 1);
+        ledger.note("running", 2.0);
+        end(2 * MAX_INSTANCES..2 * MAX_INSTANCES + 1);
+        ledger.note("running", 0.5);
+        let taken = ["running", "running", "ended-0"].map(|id| add(None, ledger.take(id)));
+        assert_eq!(taken, [Some(2.5), None, None]);
+        let noted = lock(&ledger.noted);
+        assert!(noted.recent.len() + noted.older.len() <= 2 * MAX_INSTANCES);
     }
 }

@@ -41,7 +41,7 @@ impl Keys {
         }
     }
 
-    fn contain(&self, key: &str) -> bool {
+    fn contains(&self, key: &str) -> bool {
         self.all || self.named.contains(key)
     }
 
@@ -73,7 +73,7 @@ pub(super) async fn before(
             return Ok(values);
         }
         let mut changes = Changes::of(&events);
-        changes.values.retain(|key, _| keys.contain(key));
+        changes.values.retain(|key, _| keys.contains(key));
         for (key, value) in changes.values {
             values.entry(key).or_insert(value);
         }
