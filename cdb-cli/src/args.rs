@@ -11,6 +11,7 @@ use crate::command::deadletters::DeadLettersArgs;
 use crate::command::doctor::DoctorArgs;
 use crate::command::instances::InstancesArgs;
 use crate::command::members::MembersArgs;
+use crate::command::migrate::MigrateArgs;
 use crate::command::model::ModelArgs;
 use crate::command::outbox::OutboxArgs;
 use crate::command::policy::PolicyArgs;
@@ -55,6 +56,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Write documents from JSON lines into the container
     Import(ImportArgs),
+    /// Rewrite documents of older versions in the version of their type
+    Migrate(MigrateArgs),
     /// Check the account, the container and its runtimes, with a remedy for each finding
     Doctor(DoctorArgs),
     /// Serve a local web page with live instances, queues and dead letters

@@ -182,6 +182,7 @@ impl<C: Container> Cli<C> {
             Command::Members(args) => command::members::run(&args, &self.model, console).await,
             Command::Export(args) => command::copy::export(&args, &self.model, console).await,
             Command::Import(args) => command::copy::import(&args, &self.model, console).await,
+            Command::Migrate(args) => command::migrate::run(&args, &self.model, console).await,
             Command::Doctor(args) => command::doctor::run(&args, &self.model, console).await,
             #[cfg(feature = "dashboard")]
             Command::Dashboard(args) => command::dashboard::run(&args, &self.model, console).await,

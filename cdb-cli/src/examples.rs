@@ -162,6 +162,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "import shop.jsonl --max-rus 2000",
         ],
     ),
+    (
+        "migrate",
+        &[
+            "migrate --position shop.position --max-rus 2000",
+            "migrate --json",
+        ],
+    ),
     ("doctor", &["doctor", "doctor --json"]),
     #[cfg(feature = "dashboard")]
     ("dashboard", &["dashboard", "dashboard --port 9000"]),

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use cdb_client::{Bootstrap, DatabaseClient};
+use cdb_client::{Bootstrap, DatabaseClient, FeedCursor, Migration, MigrationStep, async_trait};
 use cdb_model::{
     Container, ContainerDefinition, DocumentShape, Explanation, ForeignDocument, IndexingPolicy,
     Query, QueryForm, Queryable,
@@ -20,6 +20,7 @@ use crate::message_dead_letters::{self, MessageDeadLetters};
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
 type Searching = Pin<Box<dyn Future<Output = Result<Option<String>, cdb_client::Error>> + Send>>;
+type Migrating = fn(&DatabaseClient, &str, Option<FeedCursor>) -> Box<dyn MigrationSteps>;
 type OpenMessages = fn(
     &DatabaseClient,
     &str,
@@ -27,6 +28,25 @@ type OpenMessages = fn(
     MessagingConfig,
 ) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure>;
 type Explain = Box<dyn Fn(&IndexingPolicy, &str) -> Explanation + Send + Sync>;
+
+/// A migration of any container.
+#[async_trait]
+pub(crate) trait MigrationSteps: Send {
+    async fn next_step(&mut self) -> Result<Option<MigrationStep>, cdb_client::Error>;
+
+    fn position(&self) -> &FeedCursor;
+}
+
+#[async_trait]
+impl<C: Container> MigrationSteps for Migration<C> {
+    async fn next_step(&mut self) -> Result<Option<MigrationStep>, cdb_client::Error> {
+        Self::next_step(self).await
+    }
+
+    fn position(&self) -> &FeedCursor {
+        Self::position(self)
+    }
+}
 
 /// A container type.
 pub(crate) struct Model {
@@ -44,6 +64,7 @@ pub(crate) struct Model {
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
     messages: OpenMessages,
+    migrate: Migrating,
     foreign: fn(DatabaseClient, String, ForeignDocument) -> Searching,
 }
 
@@ -77,6 +98,9 @@ impl Model {
                 })
             },
             messages: message_dead_letters::open::<C>,
+            migrate: |database, name, position| {
+                Box::new(database.container::<C>(name).migrate(position))
+            },
             foreign: |database, name, foreign| {
                 Box::pin(async move { database.container::<C>(&name).query(foreign).first().await })
             },
@@ -143,6 +167,16 @@ impl Model {
         foreign: ForeignDocument,
     ) -> Result<Option<String>, cdb_client::Error> {
         (self.foreign)(database.clone(), name.to_owned(), foreign).await
+    }
+
+    /// Begins a migration of the documents.
+    pub(crate) fn migration(
+        &self,
+        database: &DatabaseClient,
+        name: &str,
+        position: Option<FeedCursor>,
+    ) -> Box<dyn MigrationSteps> {
+        (self.migrate)(database, name, position)
     }
 
     /// Opens the dead letters of outboxes and inboxes in the container with the definition `live`.

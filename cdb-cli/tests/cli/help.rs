@@ -34,6 +34,7 @@ const COMMANDS: &[&str] = &[
     "instances wait",
     "instances watch",
     "members",
+    "migrate",
     "model",
     "outbox",
     "policy",

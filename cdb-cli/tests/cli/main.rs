@@ -16,6 +16,7 @@ mod harness;
 mod help;
 mod instances;
 mod json;
+mod migrate;
 mod model;
 mod orchestration;
 mod policy;

@@ -98,9 +98,9 @@ impl<C: Container> Migration<C> {
             .iter()
             .filter_map(|json| upgrade::<C>(json.get()).transpose());
         let older: Vec<Upgraded> = older.collect::<Result<_, _>>().map_err(Error::decode)?;
-        let container = self.feed.container();
-        let written = stream::iter(&older)
-            .map(|upgraded| container.replace_upgraded(upgraded))
+        let (container, count) = (self.feed.container(), older.len());
+        let written = stream::iter(older)
+            .map(|upgraded| async move { container.replace_upgraded(&upgraded).await })
             .buffer_unordered(CONCURRENT)
             .try_collect::<Vec<bool>>()
             .await?;
@@ -108,7 +108,7 @@ impl<C: Container> Migration<C> {
         Ok(MigrationStep {
             read: documents.len() as u64,
             migrated: migrated as u64,
-            changed: (older.len() - migrated) as u64,
+            changed: (count - migrated) as u64,
             charge: 0.0,
         })
     }

@@ -1,0 +1,84 @@
+//! `cdb migrate`, of a program whose document type has a second version.
+
+use cdb_cli::{Cli, Exit};
+use cdb_model::{Container, Document, PartitionKey, UnknownFields, UpcastError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::harness::Account;
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "lamp", id = "lamp:{number}", version = 2, upcast(add_color))]
+struct Lamp {
+    #[document(partition_key)]
+    #[serde(rename = "instanceId")]
+    room: String,
+    number: u32,
+    color: String,
+    #[serde(flatten)]
+    #[document(unknown)]
+    newer: UnknownFields,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/instanceId")]
+enum House {
+    Lamp(Lamp),
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of an upcast")]
+fn add_color(fields: &mut Map<String, Value>) -> Result<(), UpcastError> {
+    fields.insert("color".to_owned(), "white".into());
+    Ok(())
+}
+
+#[tokio::test]
+async fn older_documents_are_rewritten_once() {
+    let account = Account::start().await;
+    let house = account.container::<House>().await;
+    for number in 0..20 {
+        let room = format!("room-{}", number % 5);
+        let lamp = format!(
+            r#"{{"id":"lamp:{number}","type":"lamp","instanceId":"{room}","number":{number}}}"#
+        );
+        let written = house.upsert_json(&PartitionKey::from(room), &lamp).await;
+        written.expect("an old lamp");
+    }
+    let directory = std::env::temp_dir().join(format!("cdb-migrate-{}", std::process::id()));
+    let position = directory.to_str().expect("UTF-8");
+    let cli = Cli::<House>::new();
+    let migrate = ["migrate", "--position", position, "--max-rus", "100000"];
+    let migrated = account.run(&cli, &migrate).await;
+    assert_eq!(migrated.exit, Exit::Ok, "{migrated:?}");
+    assert!(
+        migrated
+            .out
+            .starts_with("migrated 20 documents, read 40, for "),
+        "{migrated:?}"
+    );
+    assert!(!directory.exists(), "the position is removed at the end");
+    let lamp = house.read_in(&"room-1".into(), &LampKey::new(6_u32)).await;
+    assert_eq!(lamp.expect("it is read").expect("it exists").color, "white");
+    // The feed contains the rewritten documents, and nothing is left to do.
+    let again = account.run(&cli, &["migrate"]).await;
+    assert!(
+        again.out.starts_with("migrated 0 documents, read 20, for "),
+        "{again:?}"
+    );
+
+    std::fs::write(&directory, "nonsense").expect("a file");
+    let refused = account.run(&cli, &migrate).await;
+    assert!(
+        refused.err.contains("is not the position of a migration"),
+        "{refused:?}"
+    );
+    std::fs::remove_file(&directory).expect("it exists");
+    let without = account.cdb(&["migrate"]).await;
+    assert_eq!(without.exit, Exit::Usage, "{without:?}");
+    assert!(
+        without
+            .err
+            .contains("no document type of `Durable` has versions"),
+        "{without:?}"
+    );
+}
