@@ -13,6 +13,7 @@ chapters! {
     Readme: "../README.md",
     Start: "../docs/guide/start.md",
     OwnDocument: "../docs/guide/own-document.md",
+    Evolution: "../docs/evolution.md",
     TransactionalActivities: "../docs/transactional-activities.md",
     SearchAttributes: "../docs/search-attributes.md",
     Emulator: "../docs/emulator.md",

@@ -28,6 +28,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("model", &["model", "model --diagram mermaid"]),
     (
+        "model diff",
+        &[
+            "model diff production.json",
+            "model diff production.json --json",
+        ],
+    ),
+    (
         "instances list",
         &[
             "instances list --status failed --newer-than 24h",

@@ -112,21 +112,25 @@ const _: () = {
                     name: "customer_id",
                     path: "/customerId",
                     indexing: __model::FieldIndexing::NotIndexed,
+                    optional: false,
                 },
                 __model::FieldShape {
                     name: "number",
                     path: "/number",
                     indexing: __model::FieldIndexing::NotIndexed,
+                    optional: false,
                 },
                 __model::FieldShape {
                     name: "total_cents",
                     path: "/totalCents",
                     indexing: __model::FieldIndexing::Indexed,
+                    optional: false,
                 },
                 __model::FieldShape {
                     name: "remark",
                     path: "/remark",
                     indexing: __model::FieldIndexing::Excluded,
+                    optional: true,
                 },
             ],
             composites: &[

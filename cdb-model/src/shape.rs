@@ -58,6 +58,8 @@ pub struct FieldShape {
     pub path: &'static str,
     /// How the indexing policy treats the path.
     pub indexing: FieldIndexing,
+    /// Whether a document may lack the path: an `Option`, a field with a default, a nested path.
+    pub optional: bool,
 }
 
 /// How the indexing policy treats a path.

@@ -36,6 +36,7 @@ const COMMANDS: &[&str] = &[
     "members",
     "migrate",
     "model",
+    "model diff",
     "outbox",
     "policy",
     "policy apply",

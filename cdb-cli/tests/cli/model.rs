@@ -1,6 +1,10 @@
 //! `cdb model`.
 
-use crate::harness::{cdb, run};
+use std::path::{Path, PathBuf};
+
+use cdb_cli::Exit;
+
+use crate::harness::{Run, cdb, run};
 use crate::shop::shop;
 
 #[tokio::test]
@@ -26,5 +30,99 @@ async fn the_policy_of_the_model_serves_each_of_its_queries() {
         !run.out.contains("scanned") && !run.out.contains("refused"),
         "{}",
         run.out
+    );
+}
+
+/// The answer of `model --json` of the shop, after a change of its text.
+async fn earlier(name: &str, changes: &[(&str, &str)]) -> PathBuf {
+    let described = run(&shop(), &["model", "--json"], &[]).await;
+    let mut text = described.out;
+    for (now, then) in changes {
+        assert!(text.contains(now), "{now} is in {text}");
+        text = text.replacen(now, then, 1);
+    }
+    let file = std::env::temp_dir().join(format!("cdb-model-{name}-{}", std::process::id()));
+    std::fs::write(&file, text).expect("a file");
+    file
+}
+
+async fn diff(file: &Path) -> Run {
+    let compared = run(
+        &shop(),
+        &["model", "diff", file.to_str().expect("UTF-8")],
+        &[],
+    )
+    .await;
+    std::fs::remove_file(file).expect("it exists");
+    compared
+}
+
+#[tokio::test]
+async fn safe_changes_since_an_earlier_build_are_listed() {
+    let file = earlier("same", &[]).await;
+    let same = diff(&file).await;
+    assert_eq!(same.exit, Exit::Ok, "{same:?}");
+    assert_eq!(same.out, "0 changes, 0 of them breaking\n");
+    let renamed = ("\"path\": \"/settledAt\"", "\"path\": \"/paidAt\"");
+    let file = earlier("safe", &[renamed]).await;
+    let changed = diff(&file).await;
+    assert_eq!(changed.exit, Exit::Ok, "{changed:?}");
+    for line in [
+        "ok      `payment`: optional field /settledAt is new: stored documents lack it",
+        "ok      `payment`: /settledAt is indexed: `policy apply` adds the index",
+        "ok      `payment`: field /paidAt is removed: its values are lost",
+        "3 changes, 0 of them breaking",
+    ] {
+        assert!(changed.out.contains(line), "{line} is in {}", changed.out);
+    }
+}
+
+#[tokio::test]
+async fn breaking_changes_since_an_earlier_build_fail() {
+    for (name, now, then, line) in [
+        (
+            "key",
+            "\"/customer\"\n  ]",
+            "\"/tenant\"\n  ]",
+            "the partition key changes from /tenant to /customer",
+        ),
+        (
+            "id",
+            "\"order:{number}\"",
+            "\"{number}\"",
+            "`order`: the id pattern changes from {number} to order:{number}",
+        ),
+        (
+            "type",
+            "\"discriminator\": \"payment\"",
+            "\"discriminator\": \"pay\"",
+            "type `pay` is removed or renamed",
+        ),
+        (
+            "field",
+            "\"path\": \"/remark\"",
+            "\"path\": \"/note\"",
+            "`order`: required field /remark is new",
+        ),
+        (
+            "version",
+            "\"expires\": false",
+            "\"expires\": false, \"version\": 3",
+            "`order`: version 3 is removed or reduced",
+        ),
+    ] {
+        let breaking = diff(&earlier(name, &[(now, then)]).await).await;
+        assert_eq!(breaking.exit, Exit::Finding, "{breaking:?}");
+        assert!(
+            breaking.out.contains(&format!("breaks  {line}")),
+            "{breaking:?}"
+        );
+    }
+    let file = std::env::temp_dir().join(format!("cdb-model-none-{}", std::process::id()));
+    std::fs::write(&file, "{}").expect("a file");
+    let refused = diff(&file).await;
+    assert!(
+        refused.err.contains("is not an answer of `model --json`"),
+        "{refused:?}"
     );
 }

@@ -285,6 +285,7 @@ const fn field(name: &'static str, path: &'static str, indexing: FieldIndexing) 
         name,
         path,
         indexing,
+        optional: false,
     }
 }
 

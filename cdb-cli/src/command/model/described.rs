@@ -27,12 +27,15 @@ pub(super) struct Type {
     pub(super) fields: Vec<Field>,
     pub(super) composites: Vec<Composite>,
     expires: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u32>,
 }
 
 #[derive(Serialize)]
 pub(super) struct Field {
     pub(super) path: &'static str,
     pub(super) indexing: Indexing,
+    pub(super) optional: bool,
 }
 
 #[derive(Clone, Copy, Serialize, PartialEq, Eq)]
@@ -116,6 +119,7 @@ impl Type {
     fn of(shape: &DocumentShape, discriminator: &str) -> Self {
         let fields = shape.fields.iter().map(|field| Field {
             path: field.path,
+            optional: field.optional,
             indexing: if shape.partition_key.contains(&field.path) {
                 Indexing::PartitionKey
             } else {
@@ -148,6 +152,7 @@ impl Type {
             id: id_pattern(shape),
             fields: fields.collect(),
             composites: composites.collect(),
+            version: shape.version,
             expires: shape.ttl,
         }
     }

@@ -73,11 +73,13 @@ fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {
         ""
     };
     let (name, path) = (&field.name, format!("/{}{elements}", field.stored));
+    let optional = field.is_option || field.may_be_absent || field.skip_serializing_if.is_some();
     let own = quote! {
         #private::FieldShape {
             name: #name,
             path: #path,
             indexing: #private::FieldIndexing::#indexing,
+            optional: #optional,
         }
     };
     let nested = field.nested.iter().map(|nested| {
@@ -92,6 +94,7 @@ fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {
                 name: #name,
                 path: #path,
                 indexing: #private::FieldIndexing::#indexing,
+                optional: true,
             }
         }
     });

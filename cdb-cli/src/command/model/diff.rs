@@ -1,0 +1,256 @@
+//! `cdb model diff`: the changes since an earlier build, and which of them break something.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::described::Described;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::output::{Console, counted};
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The answer of `model --json` of the earlier build
+    file: PathBuf,
+}
+
+/// What the comparison needs of a described model.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Build {
+    partition_key: Vec<String>,
+    discriminator: String,
+    types: Vec<DocumentType>,
+}
+
+#[derive(Deserialize)]
+struct DocumentType {
+    discriminator: String,
+    id: String,
+    version: Option<u32>,
+    fields: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+struct Field {
+    path: String,
+    indexing: String,
+    optional: bool,
+}
+
+/// The answer of `model diff`.
+#[derive(Debug, Default, Serialize)]
+struct Changes {
+    changes: Vec<Change>,
+}
+
+#[derive(Debug, Serialize)]
+struct Change {
+    /// Whether old documents or old programs fail, or data is lost.
+    breaks: bool,
+    what: String,
+    effect: &'static str,
+}
+
+pub(super) fn run(
+    args: &DiffArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let refuse = |error: &dyn fmt::Display| {
+        let file = args.file.display();
+        Failure::usage(format!(
+            "{file} is not an answer of `model --json`: {error}"
+        ))
+    };
+    let old = fs::read(&args.file)?;
+    let old: Build = serde_json::from_slice(&old).map_err(|error| refuse(&error))?;
+    let new = serde_json::to_value(Described::of(model)).and_then(serde_json::from_value);
+    let new: Build = new.map_err(|error| Failure::usage(error.to_string()))?;
+    let changes = Changes::between(&old, &new);
+    console.answer(&changes)?;
+    let breaks = changes.changes.iter().any(|change| change.breaks);
+    Ok(if breaks { Exit::Finding } else { Exit::Ok })
+}
+
+impl Changes {
+    fn between(old: &Build, new: &Build) -> Self {
+        let mut changes = Self::default();
+        let keys = [&old.partition_key, &new.partition_key].map(|paths| paths.join(", "));
+        changes.compare(
+            "the partition key",
+            &keys[0],
+            &keys[1],
+            "a container keeps its partition key; copy the documents to another one",
+        );
+        let properties = (&old.discriminator, &new.discriminator);
+        changes.compare(
+            "the property of the type",
+            properties.0,
+            properties.1,
+            "stored documents have no known type",
+        );
+        for before in &old.types {
+            match new.find(&before.discriminator) {
+                Some(after) => changes.of_type(before, after),
+                None => changes.add(
+                    true,
+                    format!("type `{}` is removed or renamed", before.discriminator),
+                    "its stored documents are no longer read",
+                ),
+            }
+        }
+        for after in &new.types {
+            if old.find(&after.discriminator).is_none() {
+                changes.add(
+                    false,
+                    format!("type `{}` is new", after.discriminator),
+                    "older programs leave it out",
+                );
+            }
+        }
+        changes
+    }
+
+    fn of_type(&mut self, old: &DocumentType, new: &DocumentType) {
+        let name = &new.discriminator;
+        self.compare(
+            &format!("`{name}`: the id pattern"),
+            &old.id,
+            &new.id,
+            "stored documents are not found by their keys",
+        );
+        match (old.version, new.version) {
+            (Some(before), after) if after.is_none_or(|after| after < before) => {
+                let change = format!("`{name}`: version {before} is removed or reduced");
+                self.add(true, change, "stored documents are newer than the program");
+            }
+            (before, Some(after)) if before != Some(after) => {
+                let change = format!("`{name}`: version {after} is new");
+                self.add(
+                    false,
+                    change,
+                    "older documents are upgraded when they are read",
+                );
+            }
+            _ => {}
+        }
+        let is_upgraded = new.version.unwrap_or(1) > old.version.unwrap_or(1);
+        for field in &new.fields {
+            self.of_field(name, old.field(field), field, is_upgraded);
+        }
+        for field in &old.fields {
+            if new.field(field).is_none() {
+                let breaks = !field.optional && !is_upgraded;
+                let change = format!("`{name}`: field {} is removed", field.name());
+                let effect = if field.optional {
+                    "its values are lost when a document is written, unless the type keeps unknown fields"
+                } else if is_upgraded {
+                    "older programs cannot read what this one writes, unless an upcast keeps it"
+                } else {
+                    "older programs cannot read what this one writes; add a version"
+                };
+                self.add(breaks, change, effect);
+            }
+        }
+    }
+
+    fn of_field(&mut self, name: &str, old: Option<&Field>, new: &Field, is_upgraded: bool) {
+        let path = new.name();
+        let is_required = !new.optional && old.is_none_or(|old| old.optional);
+        if is_required {
+            let change = match old {
+                None => format!("`{name}`: required field {path} is new"),
+                Some(_) => format!("`{name}`: field {path} is required now"),
+            };
+            let effect = if is_upgraded {
+                "an upcast has to provide it"
+            } else {
+                "stored documents without it are not read; add a version or a default"
+            };
+            self.add(!is_upgraded, change, effect);
+        } else if old.is_none() {
+            let change = format!("`{name}`: optional field {path} is new");
+            self.add(false, change, "stored documents lack it");
+        }
+        match (old.is_some_and(Field::is_indexed), new.is_indexed()) {
+            (false, true) => {
+                let change = format!("`{name}`: {path} is indexed");
+                self.add(false, change, "`policy apply` adds the index");
+            }
+            (true, false) => {
+                let change = format!("`{name}`: {path} is no longer indexed");
+                self.add(
+                    false,
+                    change,
+                    "queries of older programs by it scan, once the policy is applied",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn compare(&mut self, what: &str, old: &str, new: &str, effect: &'static str) {
+        if old != new {
+            self.add(true, format!("{what} changes from {old} to {new}"), effect);
+        }
+    }
+
+    fn add(&mut self, breaks: bool, what: String, effect: &'static str) {
+        self.changes.push(Change {
+            breaks,
+            what,
+            effect,
+        });
+    }
+}
+
+impl Build {
+    fn find(&self, discriminator: &str) -> Option<&DocumentType> {
+        let mut types = self.types.iter();
+        types.find(|known| known.discriminator == discriminator)
+    }
+}
+
+impl DocumentType {
+    fn field(&self, other: &Field) -> Option<&Field> {
+        self.fields
+            .iter()
+            .find(|field| field.name() == other.name())
+    }
+}
+
+impl Field {
+    /// The path without the mark of an indexed array.
+    fn name(&self) -> &str {
+        self.path.strip_suffix("/[]").unwrap_or(&self.path)
+    }
+
+    fn is_indexed(&self) -> bool {
+        self.indexing == "indexed"
+    }
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Change {
+            breaks,
+            what,
+            effect,
+        } in &self.changes
+        {
+            let mark = if *breaks { "breaks" } else { "ok    " };
+            writeln!(f, "{mark}  {what}: {effect}")?;
+        }
+        let breaks = self.changes.iter().filter(|change| change.breaks).count() as u64;
+        write!(
+            f,
+            "{}, {breaks} of them breaking",
+            counted(self.changes.len() as u64, "change")
+        )
+    }
+}
