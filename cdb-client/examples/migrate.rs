@@ -19,7 +19,7 @@ const SITES: u64 = 1000;
 
 /// The document of an old program.
 mod old {
-    use super::*;
+    use super::{Container, Deserialize, Document, Serialize};
 
     #[derive(Document, Serialize, Deserialize)]
     #[document(type = "meter", id = "{site}:{number}")]
