@@ -152,6 +152,7 @@ const _: () = {
             ttl: false,
             version: __model::None,
             upcasts: &[],
+            soft_delete: __model::None,
         };
         fn field_codec() -> __model::FieldCodec<Self> {
             use __model::{MissingCodec as _, SerdeCodec as _};

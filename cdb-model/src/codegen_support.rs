@@ -36,6 +36,7 @@ pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
     FieldShape, IdSegment,
 };
+pub use crate::soft_delete::{DeletionPath, SoftDelete};
 pub use crate::timestamp::Timestamp;
 
 /// Finds the codec of a document: `(&FindCodec::<Order>::start()).field_codec()`. The method is that of
@@ -115,6 +116,19 @@ impl KeepsUnknownFields for UnknownFields {}
 
 /// Compiles when `T` keeps unknown fields.
 pub const fn keeps_unknown_fields<T: KeepsUnknownFields>() {}
+
+/// The time of a soft deletion.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the time of a soft deletion",
+    label = "this field is marked `#[document(soft_delete)]`",
+    note = "use `Option<cdb_model::Timestamp>`"
+)]
+pub trait TimeOfDeletion {}
+
+impl TimeOfDeletion for Option<Timestamp> {}
+
+/// Compiles when `T` can be the time of a soft deletion.
+pub const fn is_time_of_deletion<T: TimeOfDeletion>() {}
 
 /// The lease of a document.
 #[diagnostic::on_unimplemented(

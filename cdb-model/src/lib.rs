@@ -78,6 +78,7 @@ mod path;
 mod policy;
 mod query;
 mod shape;
+mod soft_delete;
 mod timestamp;
 mod unreadable;
 mod upgrade;
@@ -115,6 +116,7 @@ pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
     FieldShape, IdSegment, Upcast, UpcastError,
 };
+pub use soft_delete::{DeletionPath, SoftDelete};
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
 pub use upgrade::{Upgraded, upgrade};

@@ -38,6 +38,8 @@ pub struct DocumentShape {
     pub version: Option<u32>,
     /// The upgrades from version 1 to 2, from 2 to 3, and so on.
     pub upcasts: &'static [Upcast],
+    /// The path of the time of a soft deletion.
+    pub soft_delete: Option<&'static str>,
 }
 
 /// One segment of an id pattern.

@@ -296,3 +296,46 @@ fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
         expected
     );
 }
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "comment", id = "{team}:comment:{number}")]
+struct Comment {
+    #[document(partition_key)]
+    team: String,
+    number: u32,
+    #[document(index)]
+    stars: u32,
+    #[document(soft_delete)]
+    deleted_at: Option<cdb_model::Timestamp>,
+}
+
+#[derive(Container, Clone, Debug)]
+#[container(partition_key = "/team")]
+enum Forum {
+    Ticket(Ticket),
+    Comment(Comment),
+}
+
+#[test]
+fn a_query_of_a_type_with_soft_deletion_excludes_deleted_documents() {
+    let policy = IndexingPolicy::of::<Forum>();
+    let query = Query::<Comment>::across_partitions().filter(Comment::STARS.gt(3_u32));
+    expect![[r#"
+        served by an index: (c["type"] = "comment" AND c["stars"] > 3 AND (IS_NULL(c["deleted_at"]) OR NOT (IS_DEFINED(c["deleted_at"]))))
+          range index /type
+          range index /stars
+          checked per document (IS_NULL(c["deleted_at"]) OR NOT (IS_DEFINED(c["deleted_at"])))
+    "#]].assert_eq(&query.explain(&policy, "type").to_string());
+    let all = query.with_deleted().explain(&policy, "type");
+    expect![[r#"
+        served by an index: (c["type"] = "comment" AND c["stars"] > 3)
+          range index /type
+          range index /stars
+    "#]]
+    .assert_eq(&all.to_string());
+    let both = Query::<Forum>::across_partitions().explain(&policy, "type");
+    expect![[r#"
+        scans every document: (IS_NULL(c["deleted_at"]) OR NOT (IS_DEFINED(c["deleted_at"])) OR NOT (c["type"] = "comment"))
+          checked per document (IS_NULL(c["deleted_at"]) OR NOT (IS_DEFINED(c["deleted_at"])) OR NOT (c["type"] = "comment"))
+    "#]].assert_eq(&both.to_string());
+}

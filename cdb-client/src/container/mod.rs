@@ -20,6 +20,7 @@ mod point;
 mod query;
 mod read_many;
 mod row;
+mod soft_delete;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -20,5 +20,6 @@ mod queries;
 mod query_costs;
 mod read_many;
 mod shop;
+mod soft_delete;
 mod splits;
 mod tls;

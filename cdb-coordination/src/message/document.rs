@@ -337,6 +337,7 @@ impl<C: Container> Document for MessageDocument<C> {
         ttl: true,
         version: None,
         upcasts: &[],
+        soft_delete: None,
     };
 
     fn field_codec() -> FieldCodec<Self> {

@@ -69,6 +69,7 @@ enum OfField {
     Ttl,
     Lease,
     Unknown,
+    SoftDelete,
 }
 
 const OF_FIELD: &[(&str, OfField)] = &[
@@ -79,6 +80,7 @@ const OF_FIELD: &[(&str, OfField)] = &[
     ("ttl", OfField::Ttl),
     ("lease", OfField::Lease),
     ("unknown", OfField::Unknown),
+    ("soft_delete", OfField::SoftDelete),
 ];
 
 impl StructSettings {
@@ -129,6 +131,7 @@ pub(super) struct FieldSettings {
     pub(super) ttl: Setting<Mark>,
     pub(super) lease: Setting<Mark>,
     pub(super) unknown: Setting<Mark>,
+    pub(super) soft_delete: Setting<Mark>,
     /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
 }
@@ -150,6 +153,7 @@ impl FieldSettings {
             OfField::Ttl => found.ttl.take(word, errors),
             OfField::Lease => found.lease.take(word, errors),
             OfField::Unknown => found.unknown.take(word, errors),
+            OfField::SoftDelete => found.soft_delete.take(word, errors),
         });
         found.unreadable = !readable;
         found

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-use super::expand::{KeyStruct, PathConstants, Shape};
+use super::expand::{KeyStruct, PathConstants, Shape, SoftDeleteImpl};
 use super::model::{DocumentModel, Indexing};
 use crate::private::{import, private};
 
@@ -19,6 +19,7 @@ pub(super) fn stubs(model: DocumentModel) -> TokenStream {
     let constants = PathConstants(model);
     let document = document_stub(model, &private);
     let lease = model.lease().map(|_| lease_stub(&model.ident, &private));
+    let soft_delete = SoftDeleteImpl(model);
     quote! {
         #key_struct
         const _: () = {
@@ -27,6 +28,7 @@ pub(super) fn stubs(model: DocumentModel) -> TokenStream {
             #key_impls
             #document
             #lease
+            #soft_delete
         };
     }
 }

@@ -59,6 +59,7 @@ pub(super) struct FieldModel {
     /// The span of `unknown`: the field keeps the fields of newer versions.
     pub(super) unknown: Option<Span>,
     pub(super) flatten: Option<Span>,
+    pub(super) soft_delete: Option<Span>,
     pub(super) skip: Option<(String, Span)>,
     pub(super) skip_serializing_if: Option<Span>,
     /// Whether the field is an array, so that its path ends in `/[]`.
@@ -137,6 +138,11 @@ impl DocumentModel {
     /// Returns the field that contains the lease.
     pub(super) fn lease(&self) -> Option<&FieldModel> {
         self.fields.iter().find(|field| field.lease.is_some())
+    }
+
+    /// Returns the field with the time of the soft deletion.
+    pub(super) fn soft_delete(&self) -> Option<&FieldModel> {
+        self.fields.iter().find(|field| field.soft_delete.is_some())
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&FieldModel> {
@@ -226,6 +232,7 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
         indexing: match given {
             (true, _) if !nested.iter().any(|path| path.indexed) => Indexing::Indexed,
             (false, true) => Indexing::Excluded,
+            _ if settings.soft_delete.is_given() => Indexing::Indexed,
             (true, _) | (false, false) => Indexing::NotIndexed,
         },
         indexing_span: indexing_word.unwrap_or(raw.ident.span()),
@@ -239,6 +246,7 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
             .map_or(raw.serde.skip, |span| Some(("unknown".to_owned(), span))),
         unknown: settings.unknown.word(),
         flatten: raw.serde.flatten,
+        soft_delete: settings.soft_delete.word(),
         skip_serializing_if: raw.serde.skip_serializing_if,
         vis: raw.vis,
         ty: raw.ty,

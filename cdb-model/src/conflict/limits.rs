@@ -282,6 +282,7 @@ mod tests {
         ttl: false,
         version: None,
         upcasts: &[],
+        soft_delete: None,
     };
     const TWO: DocumentShape = DocumentShape {
         fields: &[

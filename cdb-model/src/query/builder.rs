@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use serde::de::DeserializeOwned;
 
-use super::filter::{Predicate, type_condition};
+use super::filter::{Predicate, live_condition, type_condition};
 use super::order::OrderTerm;
 use super::projection::Projection as FieldProjection;
 use super::sql::{self, Projection, QueryParts};
@@ -65,6 +65,8 @@ impl<T> Clone for Query<T> {
 pub(super) struct Parts {
     pub(super) scope: Scope,
     pub(super) predicate: Predicate,
+    /// Excludes soft-deleted documents.
+    pub(super) live: Predicate,
     pub(super) order: Vec<OrderTerm>,
     pub(super) top: Option<u32>,
 }
@@ -75,6 +77,7 @@ impl<T: Queryable> Query<T> {
             parts: Parts {
                 scope,
                 predicate: type_condition::<T>(),
+                live: live_condition::<T>(),
                 order: Vec::new(),
                 top: None,
             },
@@ -100,6 +103,20 @@ impl<T: Queryable> Query<T> {
             .and(filter)
             .predicate;
         self
+    }
+
+    /// Includes documents that are marked as deleted by [`SoftDelete`](crate::SoftDelete).
+    #[must_use]
+    pub fn with_deleted(mut self) -> Self {
+        self.parts.live = Predicate::All;
+        self
+    }
+
+    /// Returns the whole condition.
+    pub(super) fn condition(&self) -> Predicate {
+        let [own, live] = [&self.parts.predicate, &self.parts.live]
+            .map(|part| Filter::<T>::from_predicate(part.clone()));
+        own.and(live).predicate
     }
 
     /// Sets the order. The last call counts.
@@ -177,7 +194,7 @@ impl<T: Queryable> Query<T> {
         let top = self.parts.top.filter(|_| !aggregates);
         let (sql, parameters) = sql::query(&QueryParts {
             projection,
-            predicate: &self.parts.predicate,
+            predicate: &self.condition(),
             order,
             top,
             discriminator,

@@ -99,7 +99,7 @@ impl<T: Queryable> Query<T> {
     /// ```
     pub fn explain(&self, policy: &IndexingPolicy, discriminator: &str) -> Explanation {
         explain(
-            &self.parts.predicate,
+            &self.condition(),
             &self.parts.order,
             matches!(self.parts.scope, Scope::Partition(_)),
             policy,

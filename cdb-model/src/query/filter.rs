@@ -379,3 +379,18 @@ pub(crate) fn type_condition<T: Queryable>() -> Predicate {
         _ => Predicate::All,
     }
 }
+
+/// Returns the condition that excludes soft-deleted documents.
+pub(crate) fn live_condition<T: Queryable>() -> Predicate {
+    let conditions = T::SHAPES.iter().filter_map(|shape| {
+        let path = shape.soft_delete?.to_owned();
+        let is_missing = Predicate::Not(Box::new(Predicate::IsDefined(path.clone())));
+        let mut allowed = vec![Predicate::IsNull(path), is_missing];
+        if !T::SINGLE_TYPE {
+            let is_type = Predicate::IsType(shape.discriminator);
+            allowed.push(Predicate::Not(Box::new(is_type)));
+        }
+        Some(Filter::<T>::from_predicate(Predicate::Or(allowed)))
+    });
+    conditions.fold(Filter::all(), Filter::and).predicate
+}

@@ -2,7 +2,7 @@
 
 use darling::error::Accumulator;
 
-use super::{identity, lease, paths, stored, version};
+use super::{identity, lease, paths, soft_delete, stored, version};
 use crate::document::attr::RawDocument;
 use crate::document::model::DocumentModel;
 
@@ -24,6 +24,7 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
     lease::at_most_one(model, errors);
     version::has_all_upcasts(model, errors);
     version::keeps_newer_fields(model, errors);
+    soft_delete::at_most_one(model, errors);
     for field in &model.fields {
         identity::keys_are_not_optional(model, field, errors);
         paths::indexing_is_unambiguous(field, errors);
@@ -33,5 +34,6 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
         stored::ttl_has_its_stored_name(field, errors);
         lease::has_its_own_field(model, field, errors);
         version::flattens_unknown_fields_only(field, errors);
+        soft_delete::is_indexed_once(field, errors);
     }
 }

@@ -4,6 +4,7 @@ mod identity;
 mod lease;
 mod list;
 mod paths;
+mod soft_delete;
 mod stored;
 mod version;
 

@@ -83,6 +83,8 @@ fn stored_role(field: &FieldModel) -> Option<&'static str> {
         Some("the time to live")
     } else if field.lease.is_some() {
         Some("the lease")
+    } else if field.soft_delete.is_some() {
+        Some("the time of the soft deletion")
     } else if field.indexing == Indexing::Indexed || field.nested.iter().any(|path| path.indexed) {
         Some("indexed")
     } else {

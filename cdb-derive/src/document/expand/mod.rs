@@ -5,6 +5,7 @@ mod key;
 mod lease;
 mod paths;
 mod shape;
+mod soft_delete;
 mod stub_docs;
 
 use proc_macro2::TokenStream;
@@ -13,6 +14,7 @@ use quote::quote;
 pub(super) use key::KeyStruct;
 pub(super) use paths::PathConstants;
 pub(super) use shape::Shape;
+pub(super) use soft_delete::SoftDeleteImpl;
 
 use super::model::DocumentModel;
 use crate::private::{import, private};
@@ -24,6 +26,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let paths = PathConstants(model);
     let document = document_impl::DocumentImpl(model);
     let lease = lease::LeaseImpl(model);
+    let soft_delete = SoftDeleteImpl(model);
     let import = import(&model.krate);
     quote! {
         #key
@@ -33,6 +36,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
             #paths
             #document
             #lease
+            #soft_delete
         };
     }
 }

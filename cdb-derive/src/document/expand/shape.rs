@@ -40,6 +40,10 @@ impl ToTokens for Shape<'_> {
             |version| quote!(#private::Some(#version)),
         );
         let upcasts = &model.upcasts;
+        let soft_delete = model.soft_delete().map(stored_path).map_or_else(
+            || quote!(#private::None),
+            |path| quote!(#private::Some(#path)),
+        );
         tokens.extend(quote! {
             #private::DocumentShape {
                 name: #name,
@@ -52,6 +56,7 @@ impl ToTokens for Shape<'_> {
                 ttl: #ttl,
                 version: #version,
                 upcasts: &[#(#upcasts),*],
+                soft_delete: #soft_delete,
             }
         });
     }

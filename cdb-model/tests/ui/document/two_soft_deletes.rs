@@ -1,0 +1,18 @@
+//! A document is deleted once.
+
+use cdb_model::{Document, Timestamp};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(soft_delete)]
+    cancelled_at: Option<Timestamp>,
+    #[document(soft_delete)]
+    deleted_at: Option<Timestamp>,
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! A document that is not deleted has no time of deletion.
+
+use cdb_model::{Document, Timestamp};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(soft_delete)]
+    deleted_at: Timestamp,
+}
+
+fn main() {}
