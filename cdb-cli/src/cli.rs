@@ -173,7 +173,9 @@ impl<C: Container> Cli<C> {
         match command {
             Command::Policy(args) => command::policy::run(&args, &self.model, console).await,
             Command::Model(args) => command::model::run(&args, &self.model, console),
-            Command::Instances(args) => command::instances::run(&args, &self.model, console).await,
+            Command::Instances(args) => {
+                Box::pin(command::instances::run(&args, &self.model, console)).await
+            }
             Command::Queues(args) => command::queues::run(&args, &self.model, console).await,
             Command::Outbox(args) => command::outbox::run(&args, &self.model, console).await,
             Command::DeadLetters(args) => {

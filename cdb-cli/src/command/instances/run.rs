@@ -72,7 +72,7 @@ impl Start {
                 instance: self.instance.clone(),
                 most: Duration::from_secs(300),
             };
-            return wait.run(orchestrations, console).await;
+            return Box::pin(wait.run(orchestrations, console)).await;
         }
         console.remark(&format!(
             "instance `{id}` is queued; a runtime that has `{name}` registered starts it"
