@@ -133,7 +133,7 @@ impl<C: Container> Reader<C> {
     }
 }
 
-/// Renews the lease while `work` runs.
+/// Renews the lease while `work` runs. A renewal that fails is repeated until the lease expires.
 async fn renewing<T>(guard: &mut Guard, work: impl Future<Output = T>) -> Result<T, LeaseError> {
     tokio::pin!(work);
     loop {
@@ -141,8 +141,16 @@ async fn renewing<T>(guard: &mut Guard, work: impl Future<Output = T>) -> Result
         tokio::select! {
             done = &mut work => return Ok(done),
             () = sleep(pause.max(Duration::from_millis(10))) => {
-                guard.renew_if_due().await?;
+                match guard.renew_if_due().await {
+                    Err(error) if is_final(&error) || guard.remaining().is_zero() => return Err(error),
+                    Err(error) => tracing::debug!(%error, "the lease of a part was not renewed"),
+                    Ok(_) => {}
+                }
             }
         }
     }
+}
+
+fn is_final(error: &LeaseError) -> bool {
+    error.is_lost() || error.is_gone()
 }
