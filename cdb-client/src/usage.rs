@@ -90,14 +90,15 @@ tokio::task_local! {
 /// `measure_charge` do, once it has ended.
 ///
 /// ```
-/// # use cdb_client::{CosmosClient, MasterKey, measure_charge};
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let emulator = cdb_emulator::Emulator::start().await?;
-/// # let client = CosmosClient::builder(emulator.endpoint()).credential(MasterKey::new(emulator.key())?).build()?;
-/// let (created, charge) = measure_charge(client.database("shop").create()).await;
-/// created?;
-/// println!("{charge} RU");
-/// # Ok(()) }
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// use cdb_client::{ContainerClient, measure_charge};
+/// use shop::{OrderKey, Shop};
+///
+/// /// Returns the request units of a read.
+/// async fn charge(shop: &ContainerClient<Shop>) -> cdb_client::Result<f64> {
+///     let (found, charge) = measure_charge(shop.read(&OrderKey::new("ann", 1_u64))).await;
+///     found.map(|_| charge)
+/// }
 /// ```
 pub async fn measure_charge<F: Future>(work: F) -> (F::Output, f64) {
     let measured = async {
