@@ -1,121 +1,34 @@
-//! Writes SQL. No other module does.
-//!
-//! The text depends on the model only; values are parameters. The condition of a patch cannot have
-//! parameters, so its values are JSON literals, in which every quotation mark and backslash is
-//! escaped.
+//! Writes the parts of a statement.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::filter::{Comparison, Predicate, ValueError};
-use super::groups::{AggregateKind, AggregateTerm};
-use super::order::OrderTerm;
-use super::projection::ProjectedField;
-use super::statement::Parameter;
-use crate::shape::{CompositeTarget, Direction};
-
-/// What a query returns.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Projection {
-    /// The whole document.
-    Document,
-    /// One path, and the sort keys.
-    Value(String),
-    /// Some paths under the names of a projection, and the sort keys.
-    Fields(&'static [ProjectedField]),
-    /// Partial aggregates of each group of equal keys; without aggregates, the distinct keys.
-    Aggregates {
-        keys: Vec<&'static str>,
-        terms: Vec<AggregateTerm>,
-    },
-}
-
-/// The parts of a query.
-#[derive(Clone, Debug)]
-pub(crate) struct QueryParts<'a> {
-    pub(crate) projection: &'a Projection,
-    pub(crate) predicate: &'a Predicate,
-    pub(crate) order: &'a [OrderTerm],
-    pub(crate) top: Option<u32>,
-    /// The name of the discriminator.
-    pub(crate) discriminator: &'a str,
-}
-
-/// Writes a query.
-///
-/// # Errors
-/// When the predicate has a value that cannot be serialized.
-pub(crate) fn query(parts: &QueryParts<'_>) -> Result<(String, Vec<Parameter>), ValueError> {
-    let mut writer = Writer::new(parts.discriminator, Values::Parameters);
-    writer.text.push_str("SELECT ");
-    if let Some(top) = parts.top {
-        // A number of the program, not data. The service does not allow a parameter here
-        // everywhere.
-        let _written = write!(writer.text, "TOP {top} ");
-    }
-    writer.projection(parts);
-    writer.text.push_str(" FROM c");
-    if *parts.predicate != Predicate::All {
-        writer.text.push_str(" WHERE ");
-        writer.predicate(parts.predicate);
-    }
-    writer.group_by(parts.projection);
-    if !parts.order.is_empty() {
-        writer.text.push_str(" ORDER BY ");
-        writer.separated(parts.order, |writer, term| {
-            writer.target(term.target);
-            writer.text.push_str(match term.direction {
-                Direction::Ascending => " ASC",
-                Direction::Descending => " DESC",
-            });
-        });
-    }
-    match writer.invalid {
-        None => Ok((writer.text, writer.parameters)),
-        Some(error) => Err(error),
-    }
-}
-
-/// Writes the condition of a patch.
-///
-/// # Errors
-/// When the predicate has a value that cannot be serialized.
-pub(crate) fn patch_condition(predicate: &Predicate) -> Result<String, ValueError> {
-    // A patch names its document, so the condition has no type and needs no discriminator.
-    let mut writer = Writer::new("", Values::Literals);
-    writer.text.push_str("from c where ");
-    writer.predicate(predicate);
-    match writer.invalid {
-        None => Ok(writer.text),
-        Some(error) => Err(error),
-    }
-}
-
-/// Writes a condition for a message.
-pub(crate) fn readable(predicate: &Predicate, discriminator: &str) -> String {
-    let mut writer = Writer::new(discriminator, Values::Literals);
-    writer.predicate(predicate);
-    writer.text
-}
+use super::{Projection, QueryParts};
+use crate::query::filter::{Comparison, Predicate, ValueError};
+use crate::query::groups::{AggregateKind, AggregateTerm};
+use crate::query::order::OrderTerm;
+use crate::query::projection::ProjectedField;
+use crate::query::statement::Parameter;
+use crate::shape::CompositeTarget;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Values {
+pub(super) enum Values {
     Parameters,
     Literals,
 }
 
-struct Writer<'a> {
-    text: String,
-    parameters: Vec<Parameter>,
+pub(super) struct Writer<'a> {
+    pub(super) text: String,
+    pub(super) parameters: Vec<Parameter>,
     discriminator: &'a str,
     values: Values,
     /// The first value that cannot be serialized.
-    invalid: Option<ValueError>,
+    pub(super) invalid: Option<ValueError>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(discriminator: &'a str, values: Values) -> Self {
+    pub(super) fn new(discriminator: &'a str, values: Values) -> Self {
         Self {
             text: String::new(),
             parameters: Vec::new(),
@@ -125,7 +38,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn projection(&mut self, parts: &QueryParts<'_>) {
+    pub(super) fn projection(&mut self, parts: &QueryParts<'_>) {
         match parts.projection {
             Projection::Document => self.text.push('*'),
             Projection::Value(path) => {
@@ -186,7 +99,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn group_by(&mut self, projection: &Projection) {
+    pub(super) fn group_by(&mut self, projection: &Projection) {
         if let Projection::Aggregates { keys, terms } = projection
             && !keys.is_empty()
             && !terms.is_empty()
@@ -222,7 +135,7 @@ impl<'a> Writer<'a> {
         self.text.push(')');
     }
 
-    fn separated<E>(&mut self, elements: &[E], mut write: impl FnMut(&mut Self, &E)) {
+    pub(super) fn separated<E>(&mut self, elements: &[E], mut write: impl FnMut(&mut Self, &E)) {
         for (number, element) in elements.iter().enumerate() {
             if number > 0 {
                 self.text.push_str(", ");
@@ -243,7 +156,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn target(&mut self, target: CompositeTarget) {
+    pub(super) fn target(&mut self, target: CompositeTarget) {
         match target {
             CompositeTarget::Path(pointer) => self.path(pointer),
             CompositeTarget::Discriminator => {
@@ -304,7 +217,7 @@ impl<'a> Writer<'a> {
         self.text.push(')');
     }
 
-    fn predicate(&mut self, predicate: &Predicate) {
+    pub(super) fn predicate(&mut self, predicate: &Predicate) {
         match predicate {
             Predicate::All => self.text.push_str("true"),
             Predicate::Never => self.text.push_str("false"),
@@ -344,109 +257,5 @@ impl<'a> Writer<'a> {
                 self.text.push(')');
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn parts<'a>(projection: &'a Projection, predicate: &'a Predicate) -> QueryParts<'a> {
-        QueryParts {
-            projection,
-            predicate,
-            order: &[],
-            top: None,
-            discriminator: "type",
-        }
-    }
-
-    #[test]
-    fn values_are_parameters_and_equal_values_share_one() {
-        let predicate = Predicate::And(vec![
-            Predicate::IsType("order"),
-            Predicate::Compare("/a/b".to_owned(), Comparison::Less, json!("x\"; DROP")),
-            Predicate::In("/c".to_owned(), vec![json!(1), json!("order")]),
-        ]);
-        let (sql, parameters) = query(&parts(&Projection::Document, &predicate)).unwrap();
-        assert_eq!(
-            sql,
-            r#"SELECT * FROM c WHERE (c["type"] = @p0 AND c["a"]["b"] < @p1 AND c["c"] IN (@p2, @p0))"#
-        );
-        let values: Vec<_> = parameters.into_iter().map(|p| p.value).collect();
-        assert_eq!(values, [json!("order"), json!("x\"; DROP"), json!(1)]);
-    }
-
-    #[test]
-    fn a_projected_value_has_its_sort_keys() {
-        let order = [OrderTerm {
-            target: CompositeTarget::Path("/at"),
-            direction: Direction::Descending,
-        }];
-        let projection = Projection::Value("/name".to_owned());
-        let (sql, _) = query(&QueryParts {
-            order: &order,
-            top: Some(3),
-            ..parts(&projection, &Predicate::All)
-        })
-        .unwrap();
-        assert_eq!(
-            sql,
-            r#"SELECT TOP 3 VALUE {"value": c["name"], "keys": [{"item": c["at"]}]} FROM c ORDER BY c["at"] DESC"#
-        );
-    }
-
-    #[test]
-    fn aggregates_have_the_form_of_the_services_plans() {
-        let term = |kind, pointer, may_be_null| AggregateTerm {
-            kind,
-            pointer,
-            may_be_null,
-        };
-        let projection = Projection::Aggregates {
-            keys: vec!["/g"],
-            terms: vec![
-                term(AggregateKind::Count, "", false),
-                term(AggregateKind::Max, "/a/b", true),
-                term(AggregateKind::Average, "/n", false),
-            ],
-        };
-        let (sql, _) = query(&parts(&projection, &Predicate::All)).unwrap();
-        assert_eq!(
-            sql,
-            concat!(
-                r#"SELECT [{"item": c["g"]}] AS keys, [{"item": COUNT(1)}, "#,
-                r#"{"item": MAX(IS_NULL(c["a"]["b"]) ? undefined : c["a"]["b"])}, "#,
-                r#"{"item": {"sum": SUM(c["n"]), "count": COUNT(c["n"])}}] AS items "#,
-                r#"FROM c GROUP BY c["g"]"#
-            )
-        );
-    }
-
-    #[test]
-    fn distinct_keys_have_no_groups() {
-        let projection = Projection::Aggregates {
-            keys: vec!["/g"],
-            terms: Vec::new(),
-        };
-        let (sql, _) = query(&parts(&projection, &Predicate::All)).unwrap();
-        assert_eq!(sql, r#"SELECT DISTINCT [{"item": c["g"]}] AS keys FROM c"#);
-    }
-
-    #[test]
-    fn a_literal_cannot_leave_its_quotation_marks() {
-        let text = "\\\" OR 1=1 --\n";
-        let condition = patch_condition(&Predicate::Compare(
-            "/name".to_owned(),
-            Comparison::Equal,
-            json!(text),
-        ))
-        .unwrap();
-        let literal = condition
-            .strip_prefix(r#"from c where c["name"] = "#)
-            .unwrap();
-        assert_eq!(serde_json::from_str::<String>(literal).unwrap(), text);
     }
 }

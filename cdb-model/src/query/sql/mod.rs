@@ -1,0 +1,103 @@
+//! Writes SQL. No other module does.
+//!
+//! The text depends on the model only; values are parameters. The condition of a patch cannot have
+//! parameters, so its values are JSON literals, in which every quotation mark and backslash is
+//! escaped.
+
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt::Write as _;
+
+use self::writer::{Values, Writer};
+use super::filter::{Predicate, ValueError};
+use super::groups::AggregateTerm;
+use super::order::OrderTerm;
+use super::projection::ProjectedField;
+use super::statement::Parameter;
+use crate::shape::Direction;
+
+/// What a query returns.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Projection {
+    /// The whole document.
+    Document,
+    /// One path, and the sort keys.
+    Value(String),
+    /// Some paths under the names of a projection, and the sort keys.
+    Fields(&'static [ProjectedField]),
+    /// Partial aggregates of each group of equal keys; without aggregates, the distinct keys.
+    Aggregates {
+        keys: Vec<&'static str>,
+        terms: Vec<AggregateTerm>,
+    },
+}
+
+/// The parts of a query.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryParts<'a> {
+    pub(crate) projection: &'a Projection,
+    pub(crate) predicate: &'a Predicate,
+    pub(crate) order: &'a [OrderTerm],
+    pub(crate) top: Option<u32>,
+    /// The name of the discriminator.
+    pub(crate) discriminator: &'a str,
+}
+
+/// Writes a query.
+///
+/// # Errors
+/// When the predicate has a value that cannot be serialized.
+pub(crate) fn query(parts: &QueryParts<'_>) -> Result<(String, Vec<Parameter>), ValueError> {
+    let mut writer = Writer::new(parts.discriminator, Values::Parameters);
+    writer.text.push_str("SELECT ");
+    if let Some(top) = parts.top {
+        // A number of the program, not data. The service does not allow a parameter here
+        // everywhere.
+        let _written = write!(writer.text, "TOP {top} ");
+    }
+    writer.projection(parts);
+    writer.text.push_str(" FROM c");
+    if *parts.predicate != Predicate::All {
+        writer.text.push_str(" WHERE ");
+        writer.predicate(parts.predicate);
+    }
+    writer.group_by(parts.projection);
+    if !parts.order.is_empty() {
+        writer.text.push_str(" ORDER BY ");
+        writer.separated(parts.order, |writer, term| {
+            writer.target(term.target);
+            writer.text.push_str(match term.direction {
+                Direction::Ascending => " ASC",
+                Direction::Descending => " DESC",
+            });
+        });
+    }
+    match writer.invalid {
+        None => Ok((writer.text, writer.parameters)),
+        Some(error) => Err(error),
+    }
+}
+
+/// Writes the condition of a patch.
+///
+/// # Errors
+/// When the predicate has a value that cannot be serialized.
+pub(crate) fn patch_condition(predicate: &Predicate) -> Result<String, ValueError> {
+    // A patch names its document, so the condition has no type and needs no discriminator.
+    let mut writer = Writer::new("", Values::Literals);
+    writer.text.push_str("from c where ");
+    writer.predicate(predicate);
+    match writer.invalid {
+        None => Ok(writer.text),
+        Some(error) => Err(error),
+    }
+}
+
+/// Writes a condition for a message.
+pub(crate) fn readable(predicate: &Predicate, discriminator: &str) -> String {
+    let mut writer = Writer::new(discriminator, Values::Literals);
+    writer.predicate(predicate);
+    writer.text
+}
