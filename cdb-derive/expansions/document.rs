@@ -153,6 +153,9 @@ const _: () = {
             version: __model::None,
             upcasts: &[],
             soft_delete: __model::None,
+            computed: &[],
+            vectors: &[],
+            full_texts: &[],
         };
         fn field_codec() -> __model::FieldCodec<Self> {
             use __model::{MissingCodec as _, SerdeCodec as _};

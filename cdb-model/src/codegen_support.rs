@@ -20,21 +20,22 @@ pub use std::vec;
 pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
-    Place, check_discriminator, check_ids, check_indexing, check_limits, check_partition_key,
-    check_ttl, check_type,
+    Place, check_computed, check_discriminator, check_ids, check_indexing, check_limits,
+    check_partition_key, check_ttl, check_type,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::partition_key::{PartitionKey, PartitionKeyPart};
-pub use crate::path::{Fixed, Indexed, Patchable, Path, Unindexed};
+pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
+pub use crate::policy::{VectorDistance, VectorElement, VectorIndexKind};
 pub use crate::query::{
     Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
 };
 pub use crate::shape::{
-    CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
-    FieldShape, IdSegment,
+    CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
+    ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorShape,
 };
 pub use crate::soft_delete::{DeletionPath, SoftDelete};
 pub use crate::timestamp::Timestamp;
@@ -129,6 +130,47 @@ impl TimeOfDeletion for Option<Timestamp> {}
 
 /// Compiles when `T` can be the time of a soft deletion.
 pub const fn is_time_of_deletion<T: TimeOfDeletion>() {}
+
+/// A vector.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be searched by distance",
+    label = "this field is marked `#[document(vector(…))]`",
+    note = "use `Vec<f32>`, `Vec<i8>` or `Vec<u8>`, or an `Option` of it"
+)]
+pub trait VectorField {
+    /// The type of the numbers.
+    const ELEMENT: VectorElement;
+}
+
+impl VectorField for Vec<f32> {
+    const ELEMENT: VectorElement = VectorElement::Float32;
+}
+
+impl VectorField for Vec<i8> {
+    const ELEMENT: VectorElement = VectorElement::Int8;
+}
+
+impl VectorField for Vec<u8> {
+    const ELEMENT: VectorElement = VectorElement::Uint8;
+}
+
+impl<V: VectorField> VectorField for Option<V> {
+    const ELEMENT: VectorElement = V::ELEMENT;
+}
+
+/// A text for full-text search.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be searched by words",
+    label = "this field is marked `#[document(full_text)]`",
+    note = "use `String` or `Option<String>`"
+)]
+pub trait FullTextField {}
+
+impl FullTextField for String {}
+impl FullTextField for Option<String> {}
+
+/// Compiles when `T` can be searched by words.
+pub const fn is_full_text<T: FullTextField>() {}
 
 /// The lease of a document.
 #[diagnostic::on_unimplemented(

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec_error::DecodeError;
 use crate::document::Document;
-use crate::policy::IndexingPolicy;
+use crate::policy::{ComputedProperty, FullTextPolicy, IndexingPolicy, VectorEmbeddingPolicy};
 use crate::shape::DocumentShape;
 
 /// The document types of one container, as an enum. Implemented by
@@ -80,6 +80,15 @@ pub struct ContainerDefinition {
     /// The unique keys. They cannot be changed after creation.
     #[serde(default, skip_serializing_if = "UniqueKeyPolicy::is_empty")]
     pub unique_key_policy: UniqueKeyPolicy,
+    /// The computed properties.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub computed_properties: Vec<ComputedProperty>,
+    /// The vectors. They cannot be changed after creation.
+    #[serde(default, skip_serializing_if = "VectorEmbeddingPolicy::is_empty")]
+    pub vector_embedding_policy: VectorEmbeddingPolicy,
+    /// The full-text paths.
+    #[serde(default, skip_serializing_if = "FullTextPolicy::is_empty")]
+    pub full_text_policy: FullTextPolicy,
 }
 
 impl ContainerDefinition {
@@ -93,6 +102,9 @@ impl ContainerDefinition {
                 DefaultTtl::Seconds(seconds) => Some(i64::from(seconds)),
             },
             unique_key_policy: UniqueKeyPolicy::of(C::DOCUMENTS),
+            computed_properties: ComputedProperty::of(C::DOCUMENTS),
+            vector_embedding_policy: VectorEmbeddingPolicy::of(C::DOCUMENTS),
+            full_text_policy: FullTextPolicy::of(C::DOCUMENTS),
         }
     }
 

@@ -100,21 +100,24 @@ pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use lease::{Leasable, Lease, LeasePaths};
 pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
-pub use path::{Fixed, Indexed, Patchable, Path, Unindexed};
+pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use policy::{
-    CompositeIndexPath, Drift, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy,
+    CompositeIndexPath, ComputedProperty, Drift, ExcludedPath, FullTextIndex, FullTextPath,
+    FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, VectorDistance, VectorElement,
+    VectorEmbedding, VectorEmbeddingPolicy, VectorIndex, VectorIndexKind,
 };
 pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
     Criterion, Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery,
-    GroupedQuery, Groups, KeyLookup, Operand, Operator, Order, Parameter, PartitionDocuments,
-    Projection, QueriedIn, Query, QueryForm, Queryable, RowForm, Scalar, Scope, Searched,
-    SingleRow, SortCriterion, SortKey, Statement, Summand, Text, ValueError, ValueQuery,
-    compare_values,
+    GroupedQuery, Groups, Hit, KeyLookup, Operand, Operator, Order, Parameter, PartitionDocuments,
+    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RowForm, Scalar, Scope, SearchQuery,
+    SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Statement, Summand, Text,
+    ValueError, ValueQuery, WithVectors, WithWords, compare_values,
 };
 pub use shape::{
-    CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
-    FieldShape, IdSegment, Upcast, UpcastError,
+    CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
+    ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast, UpcastError,
+    VectorShape,
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
 pub use timestamp::Timestamp;

@@ -26,6 +26,12 @@ pub const MAX_COMPOSITES: usize = 100;
 pub const MAX_UNIQUE_KEYS: usize = 10;
 /// Most paths of one unique key.
 pub const MAX_UNIQUE_KEY_PATHS: usize = 16;
+/// Most computed properties of one container.
+pub const MAX_COMPUTED_PROPERTIES: usize = 20;
+/// Most dimensions of a vector ("Vector search", limitations).
+pub const MAX_VECTOR_DIMENSIONS: u32 = 4096;
+/// Most dimensions of a vector with a flat index ("Vector search", limitations).
+pub const MAX_FLAT_VECTOR_DIMENSIONS: u32 = 505;
 /// Longest SQL text of a query, in bytes.
 pub const MAX_QUERY_BYTES: usize = 512 * 1024;
 /// Most keys of one query for documents by key. Not a limit of the service, which limits only the

@@ -147,8 +147,8 @@ impl<D: Document> Default for Patch<D> {
 /// The marker of a path that a patch can change.
 #[diagnostic::on_unimplemented(
     message = "a patch cannot change this path of `{D}`",
-    label = "this path is part of the id or the partition key, which never change",
-    note = "delete the document and create another one"
+    label = "this path is computed, or part of the id or the partition key, which never change",
+    note = "change the fields that a computed property derives from; for another key, delete the document and create another one"
 )]
 pub trait Changeable<D> {}
 

@@ -1,4 +1,4 @@
-//! Typed paths: the type of a path contains its document, its value, and whether it is indexed and
+//! Typed paths: the type of a path contains its document, its value, its index, and whether it is
 //! patchable.
 //!
 //! A filter or sort by an unindexed path does not compile, and neither does a patch of a key.
@@ -14,6 +14,15 @@ pub enum Indexed {}
 #[derive(Clone, Copy, Debug)]
 pub enum Unindexed {}
 
+/// Marker: the path has vectors, which are searched by distance.
+#[derive(Clone, Copy, Debug)]
+pub enum Embedding {}
+
+/// Marker: a full-text index serves this path; `I` is [`Indexed`] if the indexing policy includes
+/// it too.
+#[derive(Clone, Copy, Debug)]
+pub struct FullText<I>(PhantomData<fn() -> I>);
+
 /// Marker: a patch may change this path.
 #[derive(Clone, Copy, Debug)]
 pub enum Patchable {}
@@ -22,9 +31,14 @@ pub enum Patchable {}
 #[derive(Clone, Copy, Debug)]
 pub enum Fixed {}
 
+/// Marker: the service computes the value, which is not stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Computed {}
+
 /// A stored path of document type `D` with a value of type `V`, such as `Order::TOTAL_CENTS`.
 ///
-/// `I` is [`Indexed`] or [`Unindexed`], `M` is [`Patchable`] or [`Fixed`].
+/// `I` is [`Indexed`], [`Unindexed`], [`Embedding`] or [`FullText`]; `M` is [`Patchable`],
+/// [`Fixed`] or [`Computed`].
 pub struct Path<D, V, I, M> {
     pointer: &'static str,
     marker: Marker<D, V, I, M>,

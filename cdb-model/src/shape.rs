@@ -9,6 +9,8 @@ use std::error::Error;
 
 use serde_json::{Map, Value};
 
+use crate::policy::{VectorDistance, VectorElement, VectorIndexKind};
+
 /// The error of an upcast. Any error and any text converts with `?`.
 pub type UpcastError = Box<dyn Error + Send + Sync>;
 
@@ -26,7 +28,7 @@ pub struct DocumentShape {
     pub id: &'static [IdSegment],
     /// The paths of the partition key, outermost level first.
     pub partition_key: &'static [&'static str],
-    /// All stored fields and declared nested paths.
+    /// All stored fields, declared nested paths, and computed properties.
     pub fields: &'static [FieldShape],
     /// The declared composite indexes.
     pub composites: &'static [CompositeShape],
@@ -40,6 +42,54 @@ pub struct DocumentShape {
     pub upcasts: &'static [Upcast],
     /// The path of the time of a soft deletion.
     pub soft_delete: Option<&'static str>,
+    /// The computed properties. Their paths are in `fields` too.
+    pub computed: &'static [ComputedShape],
+    /// The fields of vector search.
+    pub vectors: &'static [VectorShape],
+    /// The fields of full-text search.
+    pub full_texts: &'static [FullTextShape],
+}
+
+/// A value that the service computes from the fields of a document, for queries only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputedShape {
+    /// The name of the property.
+    pub name: &'static str,
+    /// The expression, in order.
+    pub expression: &'static [ExpressionPart],
+}
+
+/// One part of the expression of a computed property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpressionPart {
+    /// SQL.
+    Text(&'static str),
+    /// A stored path.
+    Path(&'static str),
+}
+
+/// A field with vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VectorShape {
+    /// The stored path.
+    pub path: &'static str,
+    /// The type of the numbers.
+    pub element: VectorElement,
+    /// How many numbers each vector has.
+    pub dimensions: u32,
+    /// How two vectors are compared.
+    pub distance: VectorDistance,
+    /// The index; `None` compares all vectors.
+    pub index: Option<VectorIndexKind>,
+}
+
+/// A field with text for full-text search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FullTextShape {
+    /// The stored path.
+    pub path: &'static str,
+    /// The language, `en-US`.
+    pub language: &'static str,
 }
 
 /// One segment of an id pattern.

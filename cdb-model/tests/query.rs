@@ -290,7 +290,8 @@ fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
         assert!(matches!(patch.body(), Err(PatchError::Value(_))));
     }
     let patch = Patch::new().set(Board::GRID, grid());
-    let expected = "the value for `/grid` cannot be serialized as JSON: key must be a string";
+    let expected =
+        "the value for `/grid` is invalid: it cannot be serialized as JSON: key must be a string";
     assert_eq!(
         patch.body().expect_err("a key is not a string").to_string(),
         expected

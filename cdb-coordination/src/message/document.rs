@@ -338,6 +338,9 @@ impl<C: Container> Document for MessageDocument<C> {
         version: None,
         upcasts: &[],
         soft_delete: None,
+        computed: &[],
+        vectors: &[],
+        full_texts: &[],
     };
 
     fn field_codec() -> FieldCodec<Self> {

@@ -7,6 +7,8 @@ use proc_macro2::Ident;
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Fields, Type};
 
+use super::computed::ComputedSetting;
+use super::search::{FullTextSetting, VectorSetting};
 use super::value::{
     CompositeSetting, IndexSetting, PartitionKeySetting, PathsSetting, Pattern, TypeName,
     UniqueSetting, UpcastSetting, VersionSetting,
@@ -34,6 +36,7 @@ pub(super) struct StructSettings {
     pub(super) unique: Vec<UniqueSetting>,
     pub(super) version: Setting<VersionSetting>,
     pub(super) upcast: Setting<UpcastSetting>,
+    pub(super) computed: Vec<ComputedSetting>,
     pub(super) krate: Setting<CratePath>,
     /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
@@ -47,6 +50,7 @@ enum OfStruct {
     Unique,
     Version,
     Upcast,
+    Computed,
     Crate,
 }
 
@@ -57,6 +61,7 @@ const OF_STRUCT: &[(&str, OfStruct)] = &[
     ("unique", OfStruct::Unique),
     ("version", OfStruct::Version),
     ("upcast", OfStruct::Upcast),
+    ("computed", OfStruct::Computed),
     ("crate", OfStruct::Crate),
 ];
 
@@ -70,6 +75,8 @@ enum OfField {
     Lease,
     Unknown,
     SoftDelete,
+    Vector,
+    FullText,
 }
 
 const OF_FIELD: &[(&str, OfField)] = &[
@@ -81,6 +88,8 @@ const OF_FIELD: &[(&str, OfField)] = &[
     ("lease", OfField::Lease),
     ("unknown", OfField::Unknown),
     ("soft_delete", OfField::SoftDelete),
+    ("vector", OfField::Vector),
+    ("full_text", OfField::FullText),
 ];
 
 impl StructSettings {
@@ -104,6 +113,9 @@ impl StructSettings {
                 .extend(errors.handle(UniqueSetting::from_meta(word.meta))),
             OfStruct::Version => found.version.take(word, errors),
             OfStruct::Upcast => found.upcast.take(word, errors),
+            OfStruct::Computed => found
+                .computed
+                .extend(errors.handle(ComputedSetting::from_meta(word.meta))),
             OfStruct::Crate => found.krate.take(word, errors),
         });
         found.unreadable = !readable;
@@ -132,6 +144,8 @@ pub(super) struct FieldSettings {
     pub(super) lease: Setting<Mark>,
     pub(super) unknown: Setting<Mark>,
     pub(super) soft_delete: Setting<Mark>,
+    pub(super) vector: Setting<VectorSetting>,
+    pub(super) full_text: Setting<FullTextSetting>,
     /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
 }
@@ -154,6 +168,8 @@ impl FieldSettings {
             OfField::Lease => found.lease.take(word, errors),
             OfField::Unknown => found.unknown.take(word, errors),
             OfField::SoftDelete => found.soft_delete.take(word, errors),
+            OfField::Vector => found.vector.take(word, errors),
+            OfField::FullText => found.full_text.take(word, errors),
         });
         found.unreadable = !readable;
         found

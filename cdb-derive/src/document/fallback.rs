@@ -103,6 +103,9 @@ fn permissive(mut model: DocumentModel) -> DocumentModel {
         field.partition_key = None;
     }
     model
+        .computed
+        .retain(|computed| seen.insert(computed.constant.to_string()));
+    model
         .composites
         .retain(|composite| seen.insert(composite.name.to_string()));
     model.pattern.clear();

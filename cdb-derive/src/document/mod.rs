@@ -2,10 +2,12 @@
 
 mod attr;
 mod check;
+mod computed;
 mod derive;
 mod expand;
 mod fallback;
 mod model;
+mod search;
 mod value;
 
 pub(crate) use model::DocumentModel;

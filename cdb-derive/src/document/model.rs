@@ -6,6 +6,8 @@ use syn::ext::IdentExt;
 use syn::{Path, Type};
 
 use super::attr::{FieldSettings, RawDocument, RawField};
+use super::computed::{ComputedSetting, Part};
+use super::search::{FullTextSetting, VectorSetting};
 use super::value::{CompositeSetting, NestedPath, PartitionKeySetting, UniqueSetting};
 use crate::id_pattern::Segment;
 use crate::serde_attr::SerdeStruct;
@@ -28,6 +30,7 @@ pub(crate) struct DocumentModel {
     pub(super) has_unreadable_fields: bool,
     pub(super) composites: Vec<CompositeSetting>,
     pub(super) uniques: Vec<UniqueSetting>,
+    pub(super) computed: Vec<ComputedModel>,
     /// The version, and its span.
     pub(super) version: Option<(u32, Span)>,
     /// The functions that upgrade from one version to the next.
@@ -60,6 +63,9 @@ pub(super) struct FieldModel {
     pub(super) unknown: Option<Span>,
     pub(super) flatten: Option<Span>,
     pub(super) soft_delete: Option<Span>,
+    pub(super) vector: Option<VectorSetting>,
+    /// The setting of full-text search, and its span.
+    pub(super) full_text: Option<(FullTextSetting, Span)>,
     pub(super) skip: Option<(String, Span)>,
     pub(super) skip_serializing_if: Option<Span>,
     /// Whether the field is an array, so that its path ends in `/[]`.
@@ -67,6 +73,20 @@ pub(super) struct FieldModel {
     pub(super) is_option: bool,
     /// Whether a document may lack the field.
     pub(super) may_be_absent: bool,
+}
+
+/// A computed property.
+#[derive(Debug)]
+pub(super) struct ComputedModel {
+    pub(super) name: String,
+    /// The name by which queries use it.
+    pub(super) stored: String,
+    pub(super) constant: Ident,
+    pub(super) ty: Type,
+    pub(super) expression: Vec<Part>,
+    /// The span of the expression.
+    pub(super) span: Span,
+    pub(super) indexed: bool,
 }
 
 /// The level of a field in the partition key.
@@ -149,6 +169,10 @@ impl DocumentModel {
         self.fields.iter().find(|field| field.name == name)
     }
 
+    pub(super) fn computed(&self, name: &str) -> Option<&ComputedModel> {
+        self.computed.iter().find(|computed| computed.name == name)
+    }
+
     /// Whether the field never changes, so that a patch must not set it.
     pub(super) fn is_fixed(&self, field: &FieldModel) -> bool {
         self.fixed_role(field).is_some()
@@ -185,6 +209,12 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
             .into_iter()
             .map(|field| field_model(field, serde))
             .collect(),
+        computed: raw
+            .settings
+            .computed
+            .into_iter()
+            .map(|setting| computed_model(setting, serde))
+            .collect(),
         composites: raw.settings.composite,
         uniques: raw.settings.unique,
         version: raw
@@ -202,6 +232,19 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
             .unwrap_or_default(),
         vis: raw.vis,
         ident: raw.ident,
+    }
+}
+
+fn computed_model(setting: ComputedSetting, serde: &SerdeStruct) -> ComputedModel {
+    let name = setting.name.unraw().to_string();
+    ComputedModel {
+        stored: serde.rename_all.apply_to_field(&name),
+        constant: format_ident!("{}", name.to_uppercase(), span = setting.name.span()),
+        name,
+        ty: setting.ty,
+        expression: setting.expression,
+        span: setting.span,
+        indexed: setting.indexed,
     }
 }
 
@@ -247,6 +290,12 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
         unknown: settings.unknown.word(),
         flatten: raw.serde.flatten,
         soft_delete: settings.soft_delete.word(),
+        vector: settings.vector.get().cloned(),
+        full_text: settings
+            .full_text
+            .get()
+            .cloned()
+            .zip(settings.full_text.word()),
         skip_serializing_if: raw.serde.skip_serializing_if,
         vis: raw.vis,
         ty: raw.ty,

@@ -5,7 +5,7 @@
 //! exceeds a limit.
 
 use super::text::{decimal, fail, same};
-use crate::limits::{MAX_COMPOSITES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
+use crate::limits::{MAX_COMPOSITES, MAX_COMPUTED_PROPERTIES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
 use crate::shape::{
     CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing, FieldShape,
 };
@@ -17,10 +17,12 @@ type Documents<'a> = &'a [&'static DocumentShape];
 #[track_caller]
 pub const fn check_limits(container: &str, documents: &[&'static DocumentShape]) {
     let (mut included, mut excluded, mut composites, mut uniques) = (0, 0, 0, 0);
+    let mut computed = 0;
     let mut at = 0;
     while at < documents.len() {
         composites += documents[at].composites.len();
         uniques += documents[at].unique_keys.len();
+        computed += documents[at].computed.len();
         let mut field = 0;
         while field < documents[at].fields.len() {
             match documents[at].fields[field].indexing {
@@ -55,6 +57,14 @@ pub const fn check_limits(container: &str, documents: &[&'static DocumentShape])
             "unique keys",
             distinct_uniques(documents),
             MAX_UNIQUE_KEYS,
+        );
+    }
+    if computed > MAX_COMPUTED_PROPERTIES {
+        check_limit(
+            container,
+            "computed properties",
+            distinct_computed(documents),
+            MAX_COMPUTED_PROPERTIES,
         );
     }
 }
@@ -173,6 +183,27 @@ const fn has_unique_before(documents: Documents<'_>, document: usize, at: usize)
     false
 }
 
+const fn distinct_computed(documents: Documents<'_>) -> usize {
+    let mut count = 0;
+    let mut document = 0;
+    while document < documents.len() {
+        let mut at = 0;
+        while at < documents[document].computed.len() {
+            let name = documents[document].computed[at].name;
+            let mut other = 0;
+            while other < document && super::computed_as(name, documents[other]).is_none() {
+                other += 1;
+            }
+            if other == document {
+                count += 1;
+            }
+            at += 1;
+        }
+        document += 1;
+    }
+    count
+}
+
 const fn distinct_paths(documents: Documents<'_>, included: bool) -> usize {
     let mut count = 0;
     let mut document = 0;
@@ -283,6 +314,9 @@ mod tests {
         version: None,
         upcasts: &[],
         soft_delete: None,
+        computed: &[],
+        vectors: &[],
+        full_texts: &[],
     };
     const TWO: DocumentShape = DocumentShape {
         fields: &[

@@ -58,6 +58,8 @@ mod tests {
             included_paths: included.collect(),
             excluded_paths: excluded.collect(),
             composite_indexes: Vec::new(),
+            vector_indexes: Vec::new(),
+            full_text_indexes: Vec::new(),
         }
     }
 

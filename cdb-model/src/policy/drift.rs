@@ -32,6 +32,8 @@ pub enum Drift {
     MissingComposite(String),
     /// The model's queries do not need a composite index, which costs every write.
     SuperfluousComposite(String),
+    /// A vector index or full-text index of the model is missing, so that searches scan.
+    MissingSearchIndex(String),
 }
 
 impl Drift {
@@ -40,7 +42,10 @@ impl Drift {
     pub fn breaks_queries(&self) -> bool {
         matches!(
             self,
-            Self::Mode { .. } | Self::MissingPath(_) | Self::MissingComposite(_)
+            Self::Mode { .. }
+                | Self::MissingPath(_)
+                | Self::MissingComposite(_)
+                | Self::MissingSearchIndex(_)
         )
     }
 }
@@ -67,6 +72,10 @@ impl fmt::Display for Drift {
             Self::MissingComposite(paths) => write!(
                 f,
                 "the composite index ({paths}) is missing; sorts by it are refused. Adding it re-indexes with spare request units"
+            ),
+            Self::MissingSearchIndex(index) => write!(
+                f,
+                "the {index} is missing; searches by it scan. Adding it re-indexes with spare request units"
             ),
             Self::SuperfluousComposite(paths) => write!(
                 f,
@@ -122,11 +131,23 @@ impl IndexingPolicy {
             Drift::MissingComposite,
             Drift::SuperfluousComposite,
         );
+        drift.extend(self.missing_search_indexes(live));
         drift
     }
 
-    /// Returns the paths and composite indexes of this policy that the policy of a live container
-    /// lacks.
+    /// Returns the vector and full-text indexes that a live container lacks. Others are not
+    /// reported: this crate removes none, because they may serve other programs.
+    fn missing_search_indexes(&self, live: &Self) -> impl Iterator<Item = Drift> {
+        let lacking = self.lacking_in(live);
+        let vectors = lacking.vector_indexes.into_iter();
+        let vectors = vectors.map(|index| format!("vector index of `{}`", index.path));
+        let texts = lacking.full_text_indexes.into_iter();
+        let texts = texts.map(|index| format!("full-text index of `{}`", index.path));
+        vectors.chain(texts).map(Drift::MissingSearchIndex)
+    }
+
+    /// Returns the paths and indexes of this policy that the policy of a live container lacks. A
+    /// vector index of another kind counts as the same index.
     pub fn lacking_in(&self, live: &Self) -> Self {
         let mut lacking = self.clone();
         lacking
@@ -137,6 +158,13 @@ impl IndexingPolicy {
             let mut there = live.composite_indexes.iter();
             !there.any(|paths| normal_form(paths) == normal_form(needed))
         });
+        lacking.vector_indexes.retain(|needed| {
+            let mut there = live.vector_indexes.iter();
+            !there.any(|index| index.path == needed.path)
+        });
+        lacking
+            .full_text_indexes
+            .retain(|needed| !live.full_text_indexes.contains(needed));
         lacking
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::search::{FullTextIndex, VectorIndex};
 use crate::shape::Direction;
 
 /// An indexing policy in the service's form.
@@ -34,6 +35,12 @@ pub struct IndexingPolicy {
     /// Indexes over several paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub composite_indexes: Vec<Vec<CompositeIndexPath>>,
+    /// Indexes of vectors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vector_indexes: Vec<VectorIndex>,
+    /// Indexes of words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub full_text_indexes: Vec<FullTextIndex>,
 }
 
 fn yes() -> bool {

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::json::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
+use super::search::{full_text_indexes, vector_indexes};
 use crate::container::Container;
 use crate::shape::{CompositeTarget, Direction, DocumentShape, FieldIndexing};
 
@@ -69,6 +70,8 @@ impl IndexingPolicy {
                 .map(|path| ExcludedPath { path })
                 .collect(),
             composite_indexes: composites.into_iter().map(composite_index).collect(),
+            vector_indexes: vector_indexes(documents),
+            full_text_indexes: full_text_indexes(documents),
         }
     }
 }

@@ -4,7 +4,12 @@ mod covers;
 mod drift;
 mod json;
 mod merge;
+mod search;
 
 pub use drift::Drift;
 pub use json::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
 pub(crate) use merge::policy_path;
+pub use search::{
+    ComputedProperty, FullTextIndex, FullTextPath, FullTextPolicy, VectorDistance, VectorElement,
+    VectorEmbedding, VectorEmbeddingPolicy, VectorIndex, VectorIndexKind,
+};

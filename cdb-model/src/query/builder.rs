@@ -183,6 +183,17 @@ impl<T: Queryable> Query<T> {
         }
     }
 
+    fn sorts_by_a_computed_property(&self) -> bool {
+        let mut computed = T::SHAPES.iter().flat_map(|shape| shape.computed);
+        computed.any(|shape| {
+            let mut order = self.parts.order.iter();
+            order.any(|term| match term.target {
+                CompositeTarget::Path(pointer) => pointer.strip_prefix('/') == Some(shape.name),
+                CompositeTarget::Discriminator => false,
+            })
+        })
+    }
+
     pub(super) fn statement(
         &self,
         discriminator: &str,
@@ -221,6 +232,11 @@ impl<C: Container, T: QueriedIn<C>> Fetch<C> for Query<T> {
     type Row = Stored<T>;
 
     fn statement(&self) -> Result<Statement, ValueError> {
+        if self.sorts_by_a_computed_property() {
+            // A document does not contain the key by which the rows are merged.
+            let document = Projection::Value(String::new());
+            return self.statement(C::DISCRIMINATOR, &document, RowForm::ValueWithKeys);
+        }
         self.statement(C::DISCRIMINATOR, &Projection::Document, RowForm::Document)
     }
 

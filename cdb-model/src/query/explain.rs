@@ -4,7 +4,7 @@
 //! The rules (indexing policy overview): equality, range, `IN`, `STARTSWITH`, `IS_DEFINED` and
 //! `ARRAY_CONTAINS` on a path use its range index. `CONTAINS`, `ENDSWITH` and comparisons that
 //! ignore case scan that index: they read many or all of its values, but load only the documents
-//! that match (index overview, "index usage"). A composite serves a filter only when all of its
+//! that match (index overview, "index usage"). Conditions on words use the full-text index. A composite serves a filter only when all of its
 //! paths are filtered, equalities first and at most one range, last. A sort by one path needs the
 //! index of that path. A sort by several paths needs a composite with exactly these paths, in these
 //! directions or all reversed. No index serves negations.
@@ -34,6 +34,8 @@ pub struct Explanation {
     pub scanned_indexes: Vec<String>,
     /// Composite indexes that serve conditions or the sort, as lists of policy paths.
     pub composite_indexes: Vec<String>,
+    /// Full-text indexes that serve conditions, as policy paths.
+    pub full_text_indexes: Vec<String>,
     /// Conditions that no index serves. The service checks them per document.
     pub leftover: Vec<String>,
     /// Sorts that no index serves. The service refuses the query.
@@ -52,6 +54,7 @@ impl Explanation {
             && (self.one_partition
                 || !self.range_indexes.is_empty()
                 || !self.scanned_indexes.is_empty()
+                || !self.full_text_indexes.is_empty()
                 || !self.composite_indexes.is_empty())
     }
 }
@@ -71,6 +74,7 @@ impl fmt::Display for Explanation {
             ("range index", &self.range_indexes),
             ("scan of the range index", &self.scanned_indexes),
             ("composite index", &self.composite_indexes),
+            ("full-text index", &self.full_text_indexes),
             ("checked per document", &self.leftover),
             ("no index for the sort by", &self.refused),
         ] {
@@ -127,6 +131,7 @@ pub(super) fn explain(
             range_indexes: Vec::new(),
             scanned_indexes: Vec::new(),
             composite_indexes: Vec::new(),
+            full_text_indexes: Vec::new(),
             leftover: Vec::new(),
             refused: Vec::new(),
         },
@@ -175,6 +180,17 @@ impl Explainer<'_> {
         indexed
     }
 
+    /// Notes a condition on words; whether a full-text index has them.
+    fn has_words(&mut self, pointer: &str) -> bool {
+        let path = policy_path(pointer);
+        let mut indexes = self.policy.full_text_indexes.iter();
+        let indexed = indexes.any(|index| index.path == path);
+        if indexed {
+            add(&mut self.found.full_text_indexes, path);
+        }
+        indexed
+    }
+
     fn predicate(&mut self, predicate: &Predicate) {
         let served = match predicate {
             Predicate::All | Predicate::Never => true,
@@ -200,6 +216,7 @@ impl Explainer<'_> {
             | Predicate::Text(path, TextMatch::StartsWith, _, false)
             | Predicate::ArrayContains(path, _) => self.on_path(path, false),
             Predicate::Text(path, ..) => self.scans(path),
+            Predicate::FullText(path, ..) => self.has_words(path),
             Predicate::Or(parts) => self.alternatives(parts),
         };
         if !served {
@@ -212,7 +229,7 @@ impl Explainer<'_> {
     /// Explains an `OR`, which is served if an index serves each of its parts. Composites do not
     /// count.
     fn alternatives(&mut self, parts: &[Predicate]) -> bool {
-        let (mut paths, mut scanned) = (Vec::new(), Vec::new());
+        let (mut paths, mut scanned, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
             let mut inner = Explainer {
                 policy: self.policy,
@@ -223,23 +240,36 @@ impl Explainer<'_> {
                     range_indexes: Vec::new(),
                     scanned_indexes: Vec::new(),
                     composite_indexes: Vec::new(),
+                    full_text_indexes: Vec::new(),
                     leftover: Vec::new(),
                     refused: Vec::new(),
                     ..self.found.clone()
                 },
             };
             inner.predicate(part);
-            if inner.found.range_indexes.is_empty() && inner.found.scanned_indexes.is_empty() {
+            let found = inner.found;
+            if [
+                &found.range_indexes,
+                &found.scanned_indexes,
+                &found.full_text_indexes,
+            ]
+            .iter()
+            .all(|indexes| indexes.is_empty())
+            {
                 return false;
             }
-            paths.extend(inner.found.range_indexes);
-            scanned.extend(inner.found.scanned_indexes);
+            paths.extend(found.range_indexes);
+            scanned.extend(found.scanned_indexes);
+            texts.extend(found.full_text_indexes);
         }
         for path in paths {
             add(&mut self.found.range_indexes, path);
         }
         for path in scanned {
             add(&mut self.found.scanned_indexes, path);
+        }
+        for path in texts {
+            add(&mut self.found.full_text_indexes, path);
         }
         true
     }

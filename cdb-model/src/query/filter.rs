@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Queryable;
 use crate::container::{Container, MemberOf};
 use crate::document::Document;
-use crate::path::{Indexed, Path};
+use crate::path::{FullText, Indexed, Path};
 
 /// A condition on documents of `T`: a document type or a container.
 ///
@@ -47,6 +47,8 @@ pub(crate) enum Predicate {
     Text(String, TextMatch, Value, bool),
     /// The value is an array with this element.
     ArrayContains(String, Value),
+    /// The text contains words or phrases, compared by the rules of its language.
+    FullText(String, FullTextMatch, Vec<Value>),
     /// All conditions hold.
     And(Vec<Predicate>),
     /// At least one condition holds.
@@ -57,14 +59,14 @@ pub(crate) enum Predicate {
     Invalid(ValueError),
 }
 
-/// A value of a filter or patch that cannot be serialized as JSON.
+/// A value of a filter, patch or search that cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the value for `{path}` cannot be serialized as JSON: {reason}")]
+#[error("the value for `{path}` is invalid: {reason}")]
 #[non_exhaustive]
 pub struct ValueError {
     /// The stored path.
     pub path: &'static str,
-    /// The message of serde.
+    /// What is wrong.
     pub reason: String,
 }
 
@@ -72,7 +74,7 @@ impl ValueError {
     pub(crate) fn new(path: &'static str, error: &serde_json::Error) -> Self {
         Self {
             path,
-            reason: error.to_string(),
+            reason: format!("it cannot be serialized as JSON: {error}"),
         }
     }
 }
@@ -117,6 +119,22 @@ impl TextMatch {
             Self::StartsWith => "STARTSWITH",
             Self::EndsWith => "ENDSWITH",
             Self::Contains => "CONTAINS",
+        }
+    }
+}
+
+/// Which words or phrases a text must contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FullTextMatch {
+    All,
+    Any,
+}
+
+impl FullTextMatch {
+    pub(crate) fn function(self) -> &'static str {
+        match self {
+            Self::All => "FullTextContainsAll",
+            Self::Any => "FullTextContainsAny",
         }
     }
 }
@@ -262,6 +280,7 @@ operands! {
 pub trait Filterable<D> {}
 
 impl<D> Filterable<D> for Indexed {}
+impl<D, I: Filterable<D>> Filterable<D> for FullText<I> {}
 
 impl<D: Document, V, I, M> Path<D, V, I, M> {
     /// Builds a filter with a serialized value.

@@ -10,13 +10,14 @@ use crate::respan::located_at;
 
 /// The rules of `cdb_model::conflict`. Each is a separate constant, so that one compilation reports
 /// all mistakes.
-const RULES: [&str; 6] = [
+const RULES: [&str; 7] = [
     "check_partition_key",
     "check_discriminator",
     "check_type",
     "check_ids",
     "check_indexing",
     "check_ttl",
+    "check_computed",
 ];
 
 /// One constant per variant and rule, which compares the variant with the container and with all

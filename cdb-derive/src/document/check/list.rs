@@ -2,7 +2,7 @@
 
 use darling::error::Accumulator;
 
-use super::{identity, lease, paths, soft_delete, stored, version};
+use super::{computed, identity, lease, paths, search, soft_delete, stored, version};
 use crate::document::attr::RawDocument;
 use crate::document::model::DocumentModel;
 
@@ -25,6 +25,10 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
     version::has_all_upcasts(model, errors);
     version::keeps_newer_fields(model, errors);
     soft_delete::at_most_one(model, errors);
+    for (at, property) in model.computed.iter().enumerate() {
+        computed::is_unambiguous(model, at, errors);
+        computed::has_stored_fields(model, property, errors);
+    }
     for field in &model.fields {
         identity::keys_are_not_optional(model, field, errors);
         paths::indexing_is_unambiguous(field, errors);
@@ -35,5 +39,7 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
         lease::has_its_own_field(model, field, errors);
         version::flattens_unknown_fields_only(field, errors);
         soft_delete::is_indexed_once(field, errors);
+        search::vector_is_within_limits(field, errors);
+        search::is_searched_in_one_way(model, field, errors);
     }
 }

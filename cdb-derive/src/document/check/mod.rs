@@ -1,9 +1,11 @@
 //! The rules of a struct, one function per rule. [`list`] calls them all.
 
+mod computed;
 mod identity;
 mod lease;
 mod list;
 mod paths;
+mod search;
 mod soft_delete;
 mod stored;
 mod version;

@@ -50,6 +50,11 @@ fn composite_path_is_sortable(
     let name = &composite.name;
     let field = path.field.unraw().to_string();
     let span = path.field.span();
+    if let Some(computed) = model.computed(&field) {
+        return errors.unless(computed.indexed, span, || {
+            format!("`{field}` is in composite `{name}` but not indexed; add `, index` to the computed property")
+        });
+    }
     match model.field(&field) {
         Some(known) if known.indexing != Indexing::Indexed => errors.push(mistake(
             span,
@@ -113,7 +118,20 @@ pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) 
         let name = &composite.name;
         (name.to_string(), format!("composite `{name}`"), name.span())
     });
-    for (constant, source, span) in of_fields.chain(of_composites) {
+    // A property that is stored under the same name has been reported.
+    let of_computed = model.computed.iter().filter(|computed| {
+        let mut fields = model.fields.iter();
+        !fields.any(|field| field.stored == computed.stored)
+    });
+    let of_computed = of_computed.map(|computed| {
+        let name = format!("computed property `{}`", computed.name);
+        (
+            computed.constant.to_string(),
+            name,
+            computed.constant.span(),
+        )
+    });
+    for (constant, source, span) in of_fields.chain(of_composites).chain(of_computed) {
         if let Some(first) = seen.get(&constant) {
             errors.push(mistake(
                 span,

@@ -8,7 +8,7 @@ use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 
 /// Properties of every document that the service or the model sets.
-const RESERVED: [&str; 7] = [
+pub(super) const RESERVED: [&str; 7] = [
     "id",
     "_etag",
     "_ts",
@@ -85,6 +85,8 @@ fn stored_role(field: &FieldModel) -> Option<&'static str> {
         Some("the lease")
     } else if field.soft_delete.is_some() {
         Some("the time of the soft deletion")
+    } else if field.vector.is_some() || field.full_text.is_some() {
+        Some("searched")
     } else if field.indexing == Indexing::Indexed || field.nested.iter().any(|path| path.indexed) {
         Some("indexed")
     } else {

@@ -77,7 +77,15 @@ fn type_checks(model: &DocumentModel) -> TokenStream {
         let check = quote!(const _: () = #private::keeps_unknown_fields::<#ty>(););
         located_at(ty.span(), check)
     });
-    ttls.chain(unknown).collect()
+    let texts = model
+        .fields
+        .iter()
+        .filter(|field| field.full_text.is_some());
+    let texts = texts.map(|FieldModel { ty, .. }| {
+        let check = quote!(const _: () = #private::is_full_text::<#ty>(););
+        located_at(ty.span(), check)
+    });
+    ttls.chain(unknown).chain(texts).collect()
 }
 
 fn queryable(name: &Ident) -> TokenStream {

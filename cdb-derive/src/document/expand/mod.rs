@@ -4,6 +4,7 @@ mod document_impl;
 mod key;
 mod lease;
 mod paths;
+mod search;
 mod shape;
 mod soft_delete;
 mod stub_docs;

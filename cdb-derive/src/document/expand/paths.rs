@@ -18,6 +18,18 @@ impl ToTokens for PathConstants<'_> {
             .iter()
             .filter(|field| field.skip.is_none())
             .map(|field| field_constants(model, field));
+        let computed = model.computed.iter().map(|computed| {
+            let private = private();
+            let (vis, constant, ty) = (&model.vis, &computed.constant, &computed.ty);
+            let pointer = format!("/{}", computed.stored);
+            let indexing = marker(&private, computed.indexed, "Indexed", "Unindexed");
+            let doc = stub_docs::computed(computed);
+            quote! {
+                #[doc = #doc]
+                #vis const #constant: #private::Path<#name, #ty, #indexing, #private::Computed> =
+                    #private::Path::new(#pointer);
+            }
+        });
         let composites = model.composites.iter().enumerate().map(|(at, composite)| {
             let private = private();
             let (vis, constant) = (&model.vis, &composite.name);
@@ -34,6 +46,7 @@ impl ToTokens for PathConstants<'_> {
             #[allow(dead_code, reason = "not every path is used")]
             impl #name {
                 #(#fields)*
+                #(#computed)*
                 #(#composites)*
             }
         });
@@ -48,7 +61,12 @@ fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
     let indexed = field.indexing == Indexing::Indexed;
     let fixed = model.is_fixed(field);
     let doc = stub_docs::path(model, field);
-    let indexing = marker(&private, indexed, "Indexed", "Unindexed");
+    let mut indexing = marker(&private, indexed, "Indexed", "Unindexed");
+    if field.vector.is_some() {
+        indexing = quote!(#private::Embedding);
+    } else if field.full_text.is_some() {
+        indexing = quote!(#private::FullText<#indexing>);
+    }
     let change = marker(&private, fixed, "Fixed", "Patchable");
     let nested = field
         .nested

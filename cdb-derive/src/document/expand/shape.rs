@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 
-use super::private;
+use super::{private, search};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
@@ -25,6 +25,7 @@ impl ToTokens for Shape<'_> {
         let partition_key = model.partition_key().into_iter().map(stored_path);
         let fields = model.fields.iter().filter(|field| field.skip.is_none());
         let fields = fields.flat_map(|field| field_shapes(&private, field));
+        let fields = fields.chain(model.computed.iter().map(search::field_shape));
         let composites = model.composites.iter();
         let composites = composites.map(|composite| composite_shape(model, composite));
         let uniques = model.uniques.iter().map(|unique| {
@@ -44,6 +45,7 @@ impl ToTokens for Shape<'_> {
             || quote!(#private::None),
             |path| quote!(#private::Some(#path)),
         );
+        let search = search::members(model);
         tokens.extend(quote! {
             #private::DocumentShape {
                 name: #name,
@@ -57,6 +59,7 @@ impl ToTokens for Shape<'_> {
                 version: #version,
                 upcasts: &[#(#upcasts),*],
                 soft_delete: #soft_delete,
+                #search
             }
         });
     }
@@ -110,8 +113,11 @@ fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> Token
     let private = private();
     let name = composite.name.to_string();
     let paths = composite.paths.iter().map(|path| {
-        let target = if let Some(field) = model.field(&path.field.unraw().to_string()) {
-            let path = format!("/{}", field.stored);
+        let name = path.field.unraw().to_string();
+        let field = model.field(&name).map(|field| &field.stored);
+        let stored = field.or_else(|| model.computed(&name).map(|computed| &computed.stored));
+        let target = if let Some(stored) = stored {
+            let path = format!("/{stored}");
             quote!(#private::CompositeTarget::Path(#path))
         } else {
             quote!(#private::CompositeTarget::Discriminator)

@@ -2,7 +2,7 @@
 
 use syn::ext::IdentExt;
 
-use crate::document::model::{DocumentModel, FieldModel, Indexing, NestedModel};
+use crate::document::model::{ComputedModel, DocumentModel, FieldModel, Indexing, NestedModel};
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
 
@@ -25,6 +25,11 @@ pub(super) fn path(model: &DocumentModel, field: &FieldModel) -> String {
         Indexing::NotIndexed => "Not indexed.",
         Indexing::Excluded => "Excluded from the index.",
     };
+    let use_of_index = match (&field.vector, &field.full_text) {
+        (Some(_), _) => "A vector: searches find the nearest.",
+        (None, Some(_)) => "A text: searches find and rank words.",
+        (None, None) => use_of_index,
+    };
     let change = model
         .fixed_role(field)
         .map(|role| format!(" Never changes: it is {role}."))
@@ -33,6 +38,19 @@ pub(super) fn path(model: &DocumentModel, field: &FieldModel) -> String {
         " The path of {}, stored at `/{}`. {use_of_index}{change}",
         link(model, field),
         field.stored
+    )
+}
+
+/// Documents the constant of a computed property.
+pub(super) fn computed(computed: &ComputedModel) -> String {
+    let use_of_index = if computed.indexed {
+        "Indexed: filters and sorts may use it."
+    } else {
+        "Not indexed."
+    };
+    format!(
+        " The path of a computed property, `{}` in queries. {use_of_index}",
+        computed.stored
     )
 }
 

@@ -15,8 +15,9 @@ use super::filter::{Predicate, ValueError};
 use super::groups::AggregateTerm;
 use super::order::OrderTerm;
 use super::projection::ProjectedField;
+use super::search::{RankTerm, Score};
 use super::statement::Parameter;
-use crate::shape::Direction;
+use crate::shape::{Direction, ExpressionPart};
 
 /// What a query returns.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,6 +79,59 @@ pub(crate) fn query(parts: &QueryParts<'_>) -> Result<(String, Vec<Parameter>), 
         None => Ok((writer.text, writer.parameters)),
         Some(error) => Err(error),
     }
+}
+
+/// Writes a search: the documents with the best scores, best first. A fusion and a score by words
+/// are no text that the service executes; it answers with a plan.
+///
+/// # Errors
+/// When the predicate has a value that cannot be serialized.
+pub(crate) fn search(
+    (predicate, discriminator): (&Predicate, &str),
+    terms: &[RankTerm],
+    top: u32,
+) -> Result<(String, Vec<Parameter>), ValueError> {
+    let mut writer = Writer::new(discriminator, Values::Parameters);
+    let _written = write!(writer.text, "SELECT TOP {top} ");
+    let distance = match terms {
+        [term] if matches!(term.score, Score::Distance(_)) => Some(term),
+        _ => None,
+    };
+    match distance {
+        Some(term) => writer.document_with_score(term),
+        None => writer.text.push('*'),
+    }
+    writer.text.push_str(" FROM c");
+    if *predicate != Predicate::All {
+        writer.text.push_str(" WHERE ");
+        writer.predicate(predicate);
+    }
+    writer.text.push_str(match distance {
+        Some(_) => " ORDER BY ",
+        None => " ORDER BY RANK ",
+    });
+    match terms {
+        [term] => writer.rank(term),
+        several => writer.fused(several),
+    }
+    match writer.invalid {
+        None => Ok((writer.text, writer.parameters)),
+        Some(error) => Err(error),
+    }
+}
+
+/// Writes the query of a computed property.
+pub(crate) fn computed_query(expression: &[ExpressionPart]) -> String {
+    let mut writer = Writer::new("", Values::Literals);
+    writer.text.push_str("SELECT VALUE ");
+    for part in expression {
+        match part {
+            ExpressionPart::Text(text) => writer.text.push_str(text),
+            ExpressionPart::Path(pointer) => writer.path(pointer),
+        }
+    }
+    writer.text.push_str(" FROM c");
+    writer.text
 }
 
 /// Writes the condition of a patch.

@@ -9,6 +9,7 @@ use crate::query::filter::{Comparison, Predicate, ValueError};
 use crate::query::groups::{AggregateKind, AggregateTerm};
 use crate::query::order::OrderTerm;
 use crate::query::projection::ProjectedField;
+use crate::query::search::{RankTerm, Score};
 use crate::query::statement::Parameter;
 use crate::shape::CompositeTarget;
 
@@ -71,6 +72,46 @@ impl<'a> Writer<'a> {
             writer.path(field.pointer);
         });
         self.text.push('}');
+    }
+
+    /// Writes a document with its score, by which the rows of several partitions are merged.
+    pub(super) fn document_with_score(&mut self, term: &RankTerm) {
+        self.text
+            .push_str("VALUE {\"value\": {\"document\": c, \"score\": ");
+        self.rank(term);
+        self.text.push_str("}, \"keys\": [{\"item\": ");
+        self.rank(term);
+        self.text.push_str("}]}");
+    }
+
+    /// Writes a score.
+    pub(super) fn rank(&mut self, term: &RankTerm) {
+        match &term.score {
+            Score::Distance(vector) => self.call("VectorDistance", term.pointer, Some(vector)),
+            Score::Words(words) => {
+                self.text.push_str("FullTextScore(");
+                self.path(term.pointer);
+                // The service takes no parameters here.
+                for word in words {
+                    let _written = write!(self.text, ", {}", Value::from(word.as_str()));
+                }
+                self.text.push(')');
+            }
+        }
+    }
+
+    /// Writes the fusion of several scores, with their weights.
+    pub(super) fn fused(&mut self, terms: &[RankTerm]) {
+        self.text.push_str("RRF(");
+        self.separated(terms, Writer::rank);
+        if terms.iter().any(|term| term.weight.is_some()) {
+            self.text.push_str(", [");
+            self.separated(terms, |writer, term| {
+                let _written = write!(writer.text, "{}", term.weight.unwrap_or(1.0));
+            });
+            self.text.push(']');
+        }
+        self.text.push(')');
     }
 
     /// Writes keys and partial aggregates in the form of the service's own plans.
@@ -149,7 +190,7 @@ impl<'a> Writer<'a> {
         let _written = write!(self.text, "[{}]", Value::from(name));
     }
 
-    fn path(&mut self, pointer: &str) {
+    pub(super) fn path(&mut self, pointer: &str) {
         self.text.push('c');
         for name in pointer.split('/').filter(|name| !name.is_empty()) {
             self.property(name);
@@ -249,6 +290,16 @@ impl<'a> Writer<'a> {
                 }
             }
             Predicate::ArrayContains(path, value) => self.call("ARRAY_CONTAINS", path, Some(value)),
+            Predicate::FullText(path, matches, words) => {
+                self.text.push_str(matches.function());
+                self.text.push('(');
+                self.path(path);
+                for word in words {
+                    self.text.push_str(", ");
+                    self.value(word);
+                }
+                self.text.push(')');
+            }
             Predicate::And(predicates) => self.list(predicates, " AND "),
             Predicate::Or(predicates) => self.list(predicates, " OR "),
             Predicate::Not(inner) => {

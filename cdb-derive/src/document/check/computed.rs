@@ -1,0 +1,54 @@
+//! The rules of computed properties.
+
+use darling::error::Accumulator;
+
+use super::stored::RESERVED;
+use crate::diag::{Mistakes, mistake, suggestion};
+use crate::document::computed::Part;
+use crate::document::model::{ComputedModel, DocumentModel};
+
+pub(super) fn is_unambiguous(model: &DocumentModel, at: usize, errors: &mut Accumulator) {
+    let computed = &model.computed[at];
+    let (name, span) = (&computed.stored, computed.constant.span());
+    let stored = model.fields.iter().filter(|field| field.skip.is_none());
+    let mut stored = stored.map(|field| &field.stored);
+    errors.unless(!stored.any(|field| field == name), span, || {
+        format!("`{name}` is a stored field; give the computed property another name")
+    });
+    let mut before = model.computed[..at].iter();
+    errors.unless(!before.any(|other| other.stored == *name), span, || {
+        format!("`{name}` is computed twice; keep one")
+    });
+    errors.unless(!RESERVED.contains(&&**name), span, || {
+        format!("`{name}` is set by the service; give the computed property another name")
+    });
+}
+
+pub(super) fn has_stored_fields(
+    model: &DocumentModel,
+    computed: &ComputedModel,
+    errors: &mut Accumulator,
+) {
+    let names = computed.expression.iter().filter_map(|part| match part {
+        Part::Field(path) => path.first(),
+        Part::Text(_) => None,
+    });
+    for name in names {
+        match model.field(name) {
+            Some(field) => errors.unless(field.skip.is_none(), computed.span, || {
+                format!("`{name}` is not stored, so nothing can be computed from it")
+            }),
+            None => {
+                let fields = model.fields.iter();
+                let known = fields.map(|field| format!("{{{}}}", field.name));
+                let written = format!("{{{name}}}");
+                let text = format!(
+                    "`{written}` is not a field of `{}`{}",
+                    model.ident,
+                    suggestion(&written, known)
+                );
+                errors.push(mistake(computed.span, text));
+            }
+        }
+    }
+}

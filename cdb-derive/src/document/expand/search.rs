@@ -1,0 +1,95 @@
+//! The parts of the shape that are searched: computed properties, vectors and full texts.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use super::private;
+use crate::document::computed::Part;
+use crate::document::model::{ComputedModel, DocumentModel, FieldModel};
+use crate::document::search::{Distance, VectorIndex};
+
+/// Returns the members `computed`, `vectors` and `full_texts` of a `DocumentShape`.
+pub(super) fn members(model: &DocumentModel) -> TokenStream {
+    let computed = model.computed.iter().map(|computed| shape(model, computed));
+    let vectors = model.fields.iter().filter_map(vector);
+    let texts = model.fields.iter().filter_map(full_text);
+    quote! {
+        computed: &[#(#computed),*],
+        vectors: &[#(#vectors),*],
+        full_texts: &[#(#texts),*],
+    }
+}
+
+/// Returns the entry of a computed property in the list of fields.
+pub(super) fn field_shape(computed: &ComputedModel) -> TokenStream {
+    let private = private();
+    let (name, path) = (&computed.name, format!("/{}", computed.stored));
+    let indexing = format_ident!(
+        "{}",
+        if computed.indexed {
+            "Indexed"
+        } else {
+            "NotIndexed"
+        }
+    );
+    quote! {
+        #private::FieldShape {
+            name: #name,
+            path: #path,
+            indexing: #private::FieldIndexing::#indexing,
+            optional: true,
+        }
+    }
+}
+
+fn shape(model: &DocumentModel, computed: &ComputedModel) -> TokenStream {
+    let private = private();
+    let name = &computed.stored;
+    let parts = computed.expression.iter().map(|part| match part {
+        Part::Text(text) => quote!(#private::ExpressionPart::Text(#text)),
+        Part::Field(names) => {
+            let stored = names.first().and_then(|name| model.field(name));
+            let stored = stored.map(|field| field.stored.clone()).into_iter();
+            let path: String = stored
+                .chain(names.iter().skip(1).cloned())
+                .map(|name| format!("/{name}"))
+                .collect();
+            quote!(#private::ExpressionPart::Path(#path))
+        }
+    });
+    quote!(#private::ComputedShape { name: #name, expression: &[#(#parts),*] })
+}
+
+fn vector(field: &FieldModel) -> Option<TokenStream> {
+    let private = private();
+    let vector = field.vector.as_ref()?;
+    let (path, ty, dimensions) = (format!("/{}", field.stored), &field.ty, vector.dimensions);
+    let distance = match vector.distance {
+        Distance::Cosine => quote!(Cosine),
+        Distance::DotProduct => quote!(DotProduct),
+        Distance::Euclidean => quote!(Euclidean),
+    };
+    let kind = |kind: TokenStream| quote!(#private::Some(#private::VectorIndexKind::#kind));
+    let index = match vector.index {
+        VectorIndex::None => quote!(#private::None),
+        VectorIndex::Flat => kind(quote!(Flat)),
+        VectorIndex::QuantizedFlat => kind(quote!(QuantizedFlat)),
+        VectorIndex::DiskAnn => kind(quote!(DiskAnn)),
+    };
+    Some(quote! {
+        #private::VectorShape {
+            path: #path,
+            element: <#ty as #private::VectorField>::ELEMENT,
+            dimensions: #dimensions,
+            distance: #private::VectorDistance::#distance,
+            index: #index,
+        }
+    })
+}
+
+fn full_text(field: &FieldModel) -> Option<TokenStream> {
+    let private = private();
+    let (setting, _) = field.full_text.as_ref()?;
+    let (path, language) = (format!("/{}", field.stored), &setting.language);
+    Some(quote!(#private::FullTextShape { path: #path, language: #language }))
+}

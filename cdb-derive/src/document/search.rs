@@ -1,0 +1,143 @@
+//! The settings of vector and full-text search: their grammar.
+
+use darling::{Error, FromMeta};
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
+use syn::{LitInt, LitStr, Meta, Token};
+
+use crate::diag::{mistake, suggestion};
+
+/// `vector(dimensions = 1536, distance = cosine, index = disk_ann)`.
+#[derive(Clone, Debug)]
+pub(super) struct VectorSetting {
+    pub(super) dimensions: u32,
+    pub(super) span: Span,
+    pub(super) distance: Distance,
+    pub(super) index: VectorIndex,
+}
+
+/// How two vectors are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Distance {
+    Cosine,
+    DotProduct,
+    Euclidean,
+}
+
+/// The index of a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VectorIndex {
+    None,
+    Flat,
+    QuantizedFlat,
+    DiskAnn,
+}
+
+const DISTANCES: &[(&str, Distance)] = &[
+    ("cosine", Distance::Cosine),
+    ("dot_product", Distance::DotProduct),
+    ("euclidean", Distance::Euclidean),
+];
+
+const INDEXES: &[(&str, VectorIndex)] = &[
+    ("flat", VectorIndex::Flat),
+    ("quantized_flat", VectorIndex::QuantizedFlat),
+    ("disk_ann", VectorIndex::DiskAnn),
+    ("none", VectorIndex::None),
+];
+
+const VECTOR_FORM: &str = "write `vector(dimensions = 1536)`, and `distance = …` and `index = …` where the defaults `cosine` and `quantized_flat` do not fit";
+
+impl FromMeta for VectorSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let Meta::List(list) = meta else {
+            return Err(mistake(meta.path().span(), VECTOR_FORM));
+        };
+        let parser = |input: ParseStream<'_>| Self::read(input, list.path.span());
+        parse(parser, &list.tokens)
+    }
+}
+
+impl VectorSetting {
+    fn read(input: ParseStream<'_>, span: Span) -> syn::Result<Self> {
+        let mut dimensions = None;
+        let (mut distance, mut index) = (Distance::Cosine, VectorIndex::QuantizedFlat);
+        while !input.is_empty() {
+            let name: Ident = input.parse()?;
+            input.parse::<Token![=]>()?;
+            match &*name.to_string() {
+                "dimensions" => dimensions = Some(input.parse::<LitInt>()?.base10_parse()?),
+                "distance" => distance = one_of(DISTANCES, "distance", input)?,
+                "index" => index = one_of(INDEXES, "index", input)?,
+                other => {
+                    let known = ["dimensions", "distance", "index"];
+                    let text = format!(
+                        "unknown setting `{other}`{}",
+                        suggestion(other, known.iter())
+                    );
+                    return Err(syn::Error::new(name.span(), text));
+                }
+            }
+            if input.parse::<Option<Token![,]>>()?.is_none() && !input.is_empty() {
+                return Err(input.error(VECTOR_FORM));
+            }
+        }
+        let dimensions = dimensions.ok_or_else(|| syn::Error::new(span, VECTOR_FORM))?;
+        Ok(Self {
+            dimensions,
+            span,
+            distance,
+            index,
+        })
+    }
+}
+
+/// Reads one of the words of `choices`.
+fn one_of<T: Copy>(choices: &[(&str, T)], what: &str, input: ParseStream<'_>) -> syn::Result<T> {
+    let word: Ident = input.parse()?;
+    let found = choices.iter().find(|(name, _)| word == name);
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<_> = choices
+            .iter()
+            .map(|(name, _)| format!("`{name}`"))
+            .collect();
+        syn::Error::new(
+            word.span(),
+            format!("`{word}` is no {what}; choose one of {}", names.join(", ")),
+        )
+    })
+}
+
+/// `full_text`, or `full_text = "de-DE"`.
+#[derive(Clone, Debug)]
+pub(super) struct FullTextSetting {
+    pub(super) language: String,
+}
+
+impl FromMeta for FullTextSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let form =
+            "write `full_text`, or `full_text = \"de-DE\"` for another language than English";
+        match meta {
+            Meta::Path(_) => Ok(Self {
+                language: "en-US".to_owned(),
+            }),
+            Meta::NameValue(setting) => {
+                let value = &setting.value;
+                let language: LitStr =
+                    syn::parse2(quote::quote!(#value)).map_err(|_| mistake(value.span(), form))?;
+                Ok(Self {
+                    language: language.value(),
+                })
+            }
+            Meta::List(list) => Err(mistake(list.path.span(), form)),
+        }
+    }
+}
+
+fn parse<P: Parser>(parser: P, tokens: &TokenStream) -> Result<P::Output, Error> {
+    parser
+        .parse2(tokens.clone())
+        .map_err(|error| mistake(error.span(), &error))
+}

@@ -1,0 +1,16 @@
+//! A stored property hides a computed one of the same name.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "note", id = "{author}:{number}")]
+#[document(computed(title: String = "LOWER({title})"))]
+struct Note {
+    #[document(partition_key)]
+    author: String,
+    number: u64,
+    title: String,
+}
+
+fn main() {}

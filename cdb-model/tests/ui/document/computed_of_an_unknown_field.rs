@@ -1,0 +1,16 @@
+//! The service computes a property from stored fields.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "note", id = "{author}:{number}")]
+#[document(computed(title_lower: String = "LOWER({titel})"))]
+struct Note {
+    #[document(partition_key)]
+    author: String,
+    number: u64,
+    title: String,
+}
+
+fn main() {}

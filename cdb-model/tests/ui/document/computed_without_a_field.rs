@@ -1,0 +1,16 @@
+//! An expression without a field has the same value for all documents.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "note", id = "{author}:{number}")]
+#[document(computed(answer: u64 = "6 * 7"))]
+struct Note {
+    #[document(partition_key)]
+    author: String,
+    number: u64,
+    title: String,
+}
+
+fn main() {}

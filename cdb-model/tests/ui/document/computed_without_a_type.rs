@@ -1,0 +1,16 @@
+//! Filters compare a computed property with values of its type.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "note", id = "{author}:{number}")]
+#[document(computed(title_lower = "LOWER({title})"))]
+struct Note {
+    #[document(partition_key)]
+    author: String,
+    number: u64,
+    title: String,
+}
+
+fn main() {}

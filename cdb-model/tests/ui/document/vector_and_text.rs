@@ -1,0 +1,16 @@
+//! A field is searched by distance or by words.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "note", id = "{author}:{number}")]
+struct Note {
+    #[document(partition_key)]
+    author: String,
+    number: u64,
+    #[document(vector(dimensions = 3), full_text)]
+    meaning: Vec<f32>,
+}
+
+fn main() {}

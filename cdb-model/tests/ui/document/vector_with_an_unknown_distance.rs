@@ -1,0 +1,16 @@
+//! The service compares vectors in three ways.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "note", id = "{author}:{number}")]
+struct Note {
+    #[document(partition_key)]
+    author: String,
+    number: u64,
+    #[document(vector(dimensions = 3, distance = manhattan))]
+    meaning: Vec<f32>,
+}
+
+fn main() {}

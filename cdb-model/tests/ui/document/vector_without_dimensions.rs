@@ -1,0 +1,16 @@
+//! All vectors of a field have the same number of dimensions.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "note", id = "{author}:{number}")]
+struct Note {
+    #[document(partition_key)]
+    author: String,
+    number: u64,
+    #[document(vector)]
+    meaning: Vec<f32>,
+}
+
+fn main() {}

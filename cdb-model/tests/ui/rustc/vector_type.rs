@@ -1,0 +1,16 @@
+//! A vector is stored as an array of numbers.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "note", id = "{author}:{number}")]
+struct Note {
+    #[document(partition_key)]
+    author: String,
+    number: u64,
+    #[document(vector(dimensions = 3))]
+    meaning: String,
+}
+
+fn main() {}
