@@ -10,7 +10,7 @@ use super::ast::{Expr, Projection, Select, Source};
 use super::function::{NamedFunction, find};
 use super::parser::parse;
 use crate::error::ServiceError;
-use crate::store::indexes::has_range_index;
+use crate::store::indexes::{has_composite, has_range_index};
 
 /// Returns a call of a scalar function by its name in upper case; `None` for an unknown function.
 pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
@@ -122,26 +122,37 @@ fn invalid(name: &str) -> ServiceError {
     ))
 }
 
-/// Checks that computed properties of a sort are indexed. Only explicit paths index them.
+/// Checks that an index serves a sort by computed properties: a path of its own for one, a composite
+/// for several.
 fn check_sort(
     select: &mut Select,
     computed: &HashMap<String, Expr>,
     policy: &Value,
 ) -> Result<(), ServiceError> {
-    for item in &select.order_by {
-        let Some(name) = property_of(&item.expr, &select.alias) else {
-            continue;
-        };
-        if !computed.contains_key(name) {
-            continue;
-        }
-        if select.order_by.len() > 1 || !has_range_index(policy, &format!("/{name}")) {
+    let alias = &select.alias;
+    let paths = select.order_by.iter().map(|item| {
+        let name = property_of(&item.expr, alias).filter(|name| computed.contains_key(*name));
+        let path = item.expr.path(alias).unwrap_or_default();
+        (name.is_some(), (path, item.descending))
+    });
+    let (is_computed, paths): (Vec<bool>, Vec<(String, bool)>) = paths.unzip();
+    if !is_computed.contains(&true) {
+        return Ok(());
+    }
+    match &*paths {
+        [(path, _)] if !has_range_index(policy, path) => {
             return Err(ServiceError::bad_request(
                 "The order-by item requires a range index to be defined on the corresponding index path.",
             ));
         }
-        select.unindexed_sort = true;
+        several if several.len() > 1 && !has_composite(policy, several) => {
+            return Err(ServiceError::bad_request(
+                "The order by query does not have a corresponding composite index that it can be served from.",
+            ));
+        }
+        _ => {}
     }
+    select.unindexed_sort = true;
     Ok(())
 }
 

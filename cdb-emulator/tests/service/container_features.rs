@@ -30,7 +30,10 @@ async fn computed(indexed: bool) -> Account {
             { "name": "lower", "query": "SELECT VALUE LOWER(d.name) FROM d" },
             { "name": "name", "query": "SELECT VALUE UPPER(c.name) FROM c" },
         ],
-        "indexingPolicy": { "includedPaths": paths, "excludedPaths": [{ "path": "/\"_etag\"/?" }] },
+        "indexingPolicy": {
+            "includedPaths": paths, "excludedPaths": [{ "path": "/\"_etag\"/?" }],
+            "compositeIndexes": [[{ "path": "/pk" }, { "path": "/lower", "order": "descending" }]],
+        },
     }))
     .await;
     for (n, name) in ["Bob", "ANN", "cid"].into_iter().enumerate() {
@@ -55,6 +58,10 @@ async fn computed_properties_filter_sort_and_project() {
         (
             "SELECT TOP 1 c.lower FROM c ORDER BY c.lower DESC",
             json!([{ "lower": "cid" }]),
+        ),
+        (
+            "SELECT VALUE c.lower FROM c ORDER BY c.pk, c.lower DESC",
+            json!(["cid", "bob", "ann"]),
         ),
         (
             "SELECT VALUE c.name FROM c WHERE c.id = '0'",
@@ -84,6 +91,9 @@ async fn a_sort_by_a_computed_property_needs_its_index() {
     let sorted = account
         .query(IN_P, "SELECT * FROM c ORDER BY c.lower", json!([]))
         .await;
+    assert_eq!(sorted.status, 400, "{}", sorted.body);
+    let without_composite = "SELECT * FROM c ORDER BY c.pk, c.lower";
+    let sorted = account.query(IN_P, without_composite, json!([])).await;
     assert_eq!(sorted.status, 400, "{}", sorted.body);
     assert_eq!(
         rows(&account, "SELECT VALUE c.id FROM c WHERE c.lower = 'ann'").await,
