@@ -35,5 +35,6 @@ chapters! {
     Replay: "../docs/replay.md",
     Rewind: "../docs/rewind.md",
     Queries: "../docs/queries.md",
+    Search: "../docs/search.md",
     PayloadCodecs: "../docs/payload-codecs.md",
 }

@@ -33,11 +33,14 @@ headers! {
     IS_BATCH = "x-ms-cosmos-is-batch-request";
     IS_QUERY = "x-ms-documentdb-isquery";
     IS_UPSERT = "x-ms-documentdb-is-upsert";
+    IS_PLAN_REQUEST = "x-ms-cosmos-is-query-plan-request";
     MAX_ITEMS = "x-ms-max-item-count";
     PARALLEL_CROSS_PARTITION = "x-ms-documentdb-query-parallelizecrosspartitionquery";
     PARTITION_KEY = "x-ms-documentdb-partitionkey";
     POPULATE_QUOTA = "x-ms-documentdb-populatequotainfo";
     PREFER = "prefer";
+    QUERY_FEATURES = "x-ms-cosmos-supported-query-features";
+    QUERY_VERSION = "x-ms-cosmos-query-version";
     RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
     READ_CONSISTENCY = "x-ms-cosmos-read-consistency-strategy";
     /// Milliseconds, unlike the standard `Retry-After`.

@@ -4,7 +4,7 @@ use cdb_model::ContainerDefinition;
 use serde::Serialize;
 
 /// The API version in ARM and Bicep.
-pub(super) const API_VERSION: &str = "2024-11-15";
+pub(super) const API_VERSION: &str = "2025-04-15";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,12 +1,17 @@
-//! Writes a resource of Terraform's azurerm provider, `azurerm_cosmosdb_sql_container`.
+//! Writes a resource of Terraform's azurerm provider, `azurerm_cosmosdb_sql_container`; for what that
+//! resource cannot declare, one of the azapi provider.
 
 use std::fmt::Write as _;
 
 use cdb_model::{ContainerDefinition, Direction, IndexingMode, PartitionKeyKind};
 
+use super::arm::{API_VERSION, Container};
 use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
+    if needs_azapi(definition) {
+        return azapi(name, definition);
+    }
     let key = &definition.partition_key;
     let kind = match key.kind {
         PartitionKeyKind::Hash => "Hash",
@@ -44,6 +49,39 @@ pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
     indexing_policy(definition, &mut text);
     text.push('}');
     text
+}
+
+/// Whether azurerm cannot declare the container: computed properties, vectors and full texts.
+fn needs_azapi(definition: &ContainerDefinition) -> bool {
+    !definition.computed_properties.is_empty()
+        || !definition
+            .vector_embedding_policy
+            .vector_embeddings
+            .is_empty()
+        || !definition.full_text_policy.full_text_paths.is_empty()
+}
+
+/// Writes the ARM resource.
+fn azapi(name: &str, definition: &ContainerDefinition) -> String {
+    let container = Container {
+        id: name,
+        definition,
+    };
+    // The definition holds strings and numbers, which always serialize.
+    let json = serde_json::to_string_pretty(&container).unwrap_or_default();
+    let json = json.replace("${", "$${").replace("%{", "%%{");
+    let json: Vec<String> = json.lines().map(|line| format!("        {line}")).collect();
+    format!(
+        "# azurerm cannot declare computed properties, vectors and full texts.\n\
+         resource \"azapi_resource\" {} {{\n  \
+         type      = \"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@{API_VERSION}\"\n  \
+         name      = {}\n  \
+         parent_id = var.database_id\n  \
+         body = {{\n    properties = {{\n      resource = jsondecode(<<-JSON\n{}\n      JSON\n      )\n    }}\n  }}\n}}",
+        string(&symbol(name)),
+        string(name),
+        json.join("\n"),
+    )
 }
 
 fn indexing_policy(definition: &ContainerDefinition, text: &mut String) {
@@ -114,7 +152,32 @@ fn list(texts: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cdb_model::{ComputedProperty, Container as _};
+
     use super::*;
+
+    #[test]
+    fn a_container_with_computed_properties_is_a_resource_of_azapi() {
+        let mut definition = cdb_provider::documents::Durable::definition();
+        definition.computed_properties.push(ComputedProperty {
+            name: "lower".to_owned(),
+            query: "SELECT VALUE LOWER(c[\"${x}\"]) FROM c".to_owned(),
+        });
+        let text = write("shop", &definition);
+        assert!(
+            text.contains("resource \"azapi_resource\" \"shop\" {\n"),
+            "{text}"
+        );
+        let json = text
+            .split("<<-JSON\n")
+            .nth(1)
+            .and_then(|rest| rest.split("\n      JSON").next());
+        let json = json.unwrap().replace("$${", "${");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["id"], "shop");
+        let read: ContainerDefinition = serde_json::from_value(json).unwrap();
+        assert_eq!(read, definition);
+    }
 
     #[test]
     fn template_markers_of_hcl_are_escaped() {

@@ -1,10 +1,10 @@
 //! Changes the definition of a live container.
 //!
-//! The service takes whole definitions, so members that this client does not know (vector indexes,
-//! conflict resolution, …) are sent back as they were read. The write is conditional on the version
+//! The service takes whole definitions, so members that this client does not know (spatial
+//! indexes, conflict resolution, …) are sent back as they were read. The write is conditional on the version
 //! that was read: a concurrent change by an administrator is read and kept, not overwritten.
 
-use cdb_model::{ETag, IndexingPolicy};
+use cdb_model::{ComputedProperty, ContainerDefinition, ETag, FullTextPath, IndexingPolicy};
 use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::client::DatabaseClient;
 use crate::container::point::JSON;
+use crate::container::search_definition::{Existing, add_computed, add_full_texts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
 use crate::request::Request;
@@ -33,6 +34,10 @@ pub struct ContainerChange {
     /// [`ContainerDefinition::default_ttl`](cdb_model::ContainerDefinition). Documents older than
     /// that expire at once.
     pub default_ttl: Option<Option<i64>>,
+    /// Computed properties to add, or to replace by name. Others stay.
+    pub computed_properties: Vec<ComputedProperty>,
+    /// Full-text paths to add, or to replace. Others stay.
+    pub full_text_paths: Vec<FullTextPath>,
 }
 
 impl ContainerChange {
@@ -48,7 +53,16 @@ impl ContainerChange {
         self
     }
 
-    /// Whether `live` already has these values. Tells, after a lost answer, whether the change took
+    /// Adds or replaces the computed properties and full-text paths of a model.
+    pub fn with_search_of(mut self, model: &ContainerDefinition) -> Self {
+        self.computed_properties
+            .clone_from(&model.computed_properties);
+        self.full_text_paths
+            .clone_from(&model.full_text_policy.full_text_paths);
+        self
+    }
+
+    /// Whether `live` already has this policy and time to live. Tells, after a lost answer, whether the change took
     /// place.
     fn is_applied(&self, live: &Map<String, Value>) -> bool {
         let policy_is = |policy: &IndexingPolicy| {
@@ -63,15 +77,18 @@ impl ContainerChange {
 
     /// Applies the change. Returns `false` when `live` already has these values.
     fn apply(&self, live: &mut Map<String, Value>) -> Result<bool> {
+        let computed = add_computed(live, &self.computed_properties, Existing::Replaced)?;
+        let texts = add_full_texts(live, &self.full_text_paths, Existing::Replaced)?;
         if self.is_applied(live) {
-            return Ok(false);
+            return Ok(computed || texts);
         }
         if let Some(policy) = &self.indexing_policy {
             let mut changed = match live.remove("indexingPolicy") {
                 Some(Value::Object(old)) => old,
                 _ => Map::new(),
             };
-            // The only member that a serialized policy omits when it is empty.
+            // A serialized policy omits it when it is empty. So it does with indexes of vectors and
+            // words, which stay: they may serve other programs.
             changed.remove("compositeIndexes");
             changed.extend(object(policy)?);
             live.insert("indexingPolicy".to_owned(), Value::Object(changed));
@@ -184,6 +201,8 @@ mod tests {
             }],
             excluded_paths: Vec::new(),
             composite_indexes: Vec::new(),
+            vector_indexes: Vec::new(),
+            full_text_indexes: Vec::new(),
         }
     }
 

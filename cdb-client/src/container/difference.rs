@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use cdb_model::{ContainerDefinition, Drift, UniqueKey};
+use cdb_model::{
+    ComputedProperty, ContainerDefinition, Drift, FullTextPath, UniqueKey, VectorEmbedding,
+};
 
 /// One difference between a live container and its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,29 @@ pub enum Difference {
         /// Unique keys of the container that the model does not have.
         unexpected: Vec<Vec<String>>,
     },
+    /// The container does not compute a property of the model, or computes it in another way.
+    /// Queries that use it have wrong results.
+    ComputedProperty {
+        /// The property of the model.
+        expected: ComputedProperty,
+        /// The query of the container; `None` if it has none.
+        found: Option<String>,
+    },
+    /// The container does not know a vector of the model, or knows it with other settings. The
+    /// vectors of a container cannot be changed after creation.
+    Vector {
+        /// The vector of the model.
+        expected: VectorEmbedding,
+        /// The vector of the container.
+        found: Option<VectorEmbedding>,
+    },
+    /// The container does not know a full-text path of the model, or knows it in another language.
+    FullText {
+        /// The path of the model.
+        expected: FullTextPath,
+        /// The path of the container.
+        found: Option<FullTextPath>,
+    },
     /// The indexing policy differs.
     Indexing(Drift),
 }
@@ -66,6 +91,7 @@ impl Difference {
             });
         }
         differences.extend(compare_unique_keys(model, live));
+        differences.extend(compare_search(model, live));
         let drift = model.indexing_policy.drift_of(&live.indexing_policy);
         differences.extend(drift.into_iter().map(Self::Indexing));
         differences
@@ -74,6 +100,18 @@ impl Difference {
     /// Whether the container cannot store the model's documents.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::PartitionKey { .. })
+    }
+
+    /// Whether queries of the model fail, scan or have wrong results because of the difference.
+    pub fn breaks_queries(&self) -> bool {
+        match self {
+            Self::Indexing(drift) => drift.breaks_queries(),
+            Self::ComputedProperty { .. } | Self::Vector { .. } | Self::FullText { .. } => true,
+            Self::PartitionKey { .. }
+            | Self::PartitionKeyVersion { .. }
+            | Self::TimeToLive { .. }
+            | Self::UniqueKeys { .. } => false,
+        }
     }
 }
 
@@ -104,9 +142,80 @@ impl fmt::Display for Difference {
                 f,
                 "its unique keys lack {missing:?} and have {unexpected:?} in addition; unique keys cannot be changed, use another container"
             ),
+            Self::ComputedProperty { expected, found } => write!(
+                f,
+                "its computed property `{}` is {}, the model's is `{}`; queries that use it have wrong results until it is changed",
+                expected.name,
+                found
+                    .as_deref()
+                    .map_or("missing".to_owned(), |query| format!("`{query}`")),
+                expected.query
+            ),
+            Self::Vector { expected, found } => write!(
+                f,
+                "its vectors at `{}` are {}, the model's have {}; vectors cannot be changed, use another container",
+                expected.path,
+                found.as_ref().map_or("not declared".to_owned(), vector),
+                vector(expected)
+            ),
+            Self::FullText { expected, found } => write!(
+                f,
+                "its full-text path `{}` is {}, the model's is in {}; searches by words fail until it is changed",
+                expected.path,
+                found.as_ref().map_or("missing".to_owned(), |path| format!(
+                    "in {}",
+                    language(path)
+                )),
+                language(expected)
+            ),
             Self::Indexing(drift) => drift.fmt(f),
         }
     }
+}
+
+fn vector(of: &VectorEmbedding) -> String {
+    format!(
+        "{} dimensions of {:?}, compared by {:?}",
+        of.dimensions, of.data_type, of.distance_function
+    )
+}
+
+fn language(of: &FullTextPath) -> &str {
+    of.language.as_deref().unwrap_or("the default language")
+}
+
+/// Compares computed properties, vectors and full texts. What only the container has is no
+/// difference: it may serve other programs, and costs nothing without an index.
+fn compare_search(model: &ContainerDefinition, live: &ContainerDefinition) -> Vec<Difference> {
+    let computed = model.computed_properties.iter().filter_map(|expected| {
+        let mut there = live.computed_properties.iter();
+        let found = there.find(|found| found.name == expected.name);
+        (found != Some(expected)).then(|| Difference::ComputedProperty {
+            expected: expected.clone(),
+            found: found.map(|found| found.query.clone()),
+        })
+    });
+    let vectors = model.vector_embedding_policy.vector_embeddings.iter();
+    let vectors = vectors.filter_map(|expected| {
+        let mut there = live.vector_embedding_policy.vector_embeddings.iter();
+        let found = there.find(|found| found.path == expected.path);
+        (found != Some(expected)).then(|| Difference::Vector {
+            expected: expected.clone(),
+            found: found.cloned(),
+        })
+    });
+    let texts = model.full_text_policy.full_text_paths.iter();
+    let texts = texts.filter_map(|expected| {
+        let mut there = live.full_text_policy.full_text_paths.iter();
+        let found = there.find(|found| found.path == expected.path);
+        let default = &live.full_text_policy.default_language;
+        let language = found.map(|found| found.language.as_ref().unwrap_or(default));
+        (language != expected.language.as_ref()).then(|| Difference::FullText {
+            expected: expected.clone(),
+            found: found.cloned(),
+        })
+    });
+    computed.chain(vectors).chain(texts).collect()
 }
 
 fn ttl(seconds: Option<i64>) -> String {

@@ -1,4 +1,5 @@
-//! Adds to a live container the indexes and the expiry that the model needs. Removes nothing.
+//! Adds to a live container the indexes, the computed properties and the expiry that the model
+//! needs. Removes nothing.
 //!
 //! Other programs may have created the container and may still read it: their indexes stay, and so
 //! does every member of the definition that this client does not know. A container of
@@ -7,10 +8,12 @@
 use std::time::Duration;
 
 use cdb_model::{ContainerDefinition, Drift, IncludedPath};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::client::DatabaseClient;
 use crate::container::difference::Difference;
+use crate::container::search_definition::{Existing, add_computed, add_full_texts, list};
 use crate::error::{Error, ErrorKind, Result};
 
 const INDEX_POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -22,8 +25,11 @@ impl Difference {
         match self {
             Self::Indexing(drift) => drift.breaks_queries() && !matches!(drift, Drift::Mode { .. }),
             Self::TimeToLive { expected, found } => expected.is_some() && found.is_none(),
+            Self::ComputedProperty { found, .. } => found.is_none(),
+            Self::FullText { found, .. } => found.is_none(),
             Self::PartitionKey { .. }
             | Self::PartitionKeyVersion { .. }
+            | Self::Vector { .. }
             | Self::UniqueKeys { .. } => false,
         }
     }
@@ -83,7 +89,25 @@ fn add_missing(live: &mut Map<String, Value>, model: &ContainerDefinition) -> Re
     if let Some(ttl) = missing_ttl {
         live.insert("defaultTtl".to_owned(), ttl.into());
     }
-    let missing = model.indexing_policy.lacking_in(&known.indexing_policy);
+    let computed = add_computed(live, &model.computed_properties, Existing::Kept)?;
+    let texts = &model.full_text_policy.full_text_paths;
+    let texts = add_full_texts(live, texts, Existing::Kept)?;
+    let indexes = add_indexes(live, &known, model)?;
+    Ok(missing_ttl.is_some() || computed || texts || indexes)
+}
+
+/// Adds the indexes that a definition lacks. Returns whether it lacked any.
+fn add_indexes(
+    live: &mut Map<String, Value>,
+    known: &ContainerDefinition,
+    model: &ContainerDefinition,
+) -> Result<bool> {
+    let mut missing = model.indexing_policy.lacking_in(&known.indexing_policy);
+    // The service refuses the index of a vector that the container does not declare.
+    let vectors = &known.vector_embedding_policy.vector_embeddings;
+    missing
+        .vector_indexes
+        .retain(|index| vectors.iter().any(|vector| vector.path == index.path));
     let Some(policy) = live
         .get_mut("indexingPolicy")
         .and_then(Value::as_object_mut)
@@ -99,25 +123,22 @@ fn add_missing(live: &mut Map<String, Value>, model: &ContainerDefinition) -> Re
     };
     // The service refuses a path that is in both lists.
     list(policy, "excludedPaths")?.retain(|path| !is_included(path));
-    let json = |value| serde_json::to_value(value).map_err(Error::encode);
-    for path in &missing.included_paths {
-        let path = json(path)?;
-        list(policy, "includedPaths")?.push(path);
-    }
-    for paths in &missing.composite_indexes {
-        let paths = serde_json::to_value(paths).map_err(Error::encode)?;
-        list(policy, "compositeIndexes")?.push(paths);
-    }
-    let adds_indexes = !missing.included_paths.is_empty() || !missing.composite_indexes.is_empty();
-    Ok(missing_ttl.is_some() || adds_indexes)
+    let added = [
+        push(policy, "includedPaths", &missing.included_paths)?,
+        push(policy, "compositeIndexes", &missing.composite_indexes)?,
+        push(policy, "vectorIndexes", &missing.vector_indexes)?,
+        push(policy, "fullTextIndexes", &missing.full_text_indexes)?,
+    ];
+    Ok(added.contains(&true))
 }
 
-fn list<'a>(policy: &'a mut Map<String, Value>, name: &str) -> Result<&'a mut Vec<Value>> {
-    policy
-        .entry(name)
-        .or_insert_with(|| Value::Array(Vec::new()))
-        .as_array_mut()
-        .ok_or_else(|| Error::protocol(format!("`{name}` of an indexing policy is not a list")))
+/// Appends values to a list of a policy. Returns whether there were any.
+fn push<T: Serialize>(policy: &mut Map<String, Value>, name: &str, values: &[T]) -> Result<bool> {
+    for value in values {
+        let value = serde_json::to_value(value).map_err(Error::encode)?;
+        list(policy, name)?.push(value);
+    }
+    Ok(!values.is_empty())
 }
 
 #[cfg(test)]

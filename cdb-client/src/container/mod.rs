@@ -20,6 +20,8 @@ mod point;
 mod query;
 mod read_many;
 mod row;
+mod search;
+mod search_definition;
 mod soft_delete;
 mod source;
 #[cfg(test)]

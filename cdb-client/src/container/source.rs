@@ -16,7 +16,7 @@ use crate::request::Request;
 use crate::session_token::SessionScope;
 
 /// The service refuses it with a charset.
-const QUERY: &str = "application/query+json";
+pub(super) const QUERY: &str = "application/query+json";
 
 /// The target of a query. The headers of a partition and a range exclude each other.
 #[derive(Clone, Debug)]
@@ -59,6 +59,13 @@ impl QueryRequest {
             page_size,
             latest_committed,
         })
+    }
+}
+
+impl QueryRequest {
+    /// Returns the JSON of the statement.
+    pub(super) fn into_body(self) -> Bytes {
+        self.body
     }
 }
 

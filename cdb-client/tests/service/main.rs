@@ -19,6 +19,8 @@ mod predicates;
 mod queries;
 mod query_costs;
 mod read_many;
+mod search;
+mod search_costs;
 mod shop;
 mod soft_delete;
 mod splits;

@@ -117,7 +117,8 @@ impl Apply<'_> {
 
     /// Returns the policy that replaces `live`.
     fn target(&self, live: IndexingPolicy) -> IndexingPolicy {
-        let policy = self.model.definition.indexing_policy.clone();
+        let mut policy = self.model.definition.indexing_policy.clone();
+        add_search_indexes(&mut policy, &live);
         if self.options.add_only {
             with_added_indexes(live, policy)
         } else {
@@ -126,11 +127,29 @@ impl Apply<'_> {
     }
 
     fn change(&self, policy: IndexingPolicy) -> ContainerChange {
-        let change = ContainerChange::default().with_indexing_policy(policy);
+        let change = ContainerChange::default()
+            .with_indexing_policy(policy)
+            .with_search_of(&self.model.definition);
         if self.options.time_to_live {
             change.with_default_ttl(self.model.definition.default_ttl)
         } else {
             change
+        }
+    }
+}
+
+/// Adds the vector and full-text indexes of a live policy: no change removes them, because they may
+/// serve other programs.
+fn add_search_indexes(policy: &mut IndexingPolicy, live: &IndexingPolicy) {
+    for index in &live.vector_indexes {
+        let mut there = policy.vector_indexes.iter();
+        if !there.any(|own| own.path == index.path) {
+            policy.vector_indexes.push(index.clone());
+        }
+    }
+    for index in &live.full_text_indexes {
+        if !policy.full_text_indexes.contains(index) {
+            policy.full_text_indexes.push(index.clone());
         }
     }
 }
@@ -166,6 +185,8 @@ fn with_added_indexes(mut live: IndexingPolicy, model: IndexingPolicy) -> Indexi
             live.composite_indexes.push(composite);
         }
     }
+    live.vector_indexes = model.vector_indexes;
+    live.full_text_indexes = model.full_text_indexes;
     live
 }
 

@@ -179,16 +179,16 @@ impl fmt::Display for Comparison {
 }
 
 fn is_breaking(difference: &Difference) -> bool {
-    match difference {
-        Difference::Indexing(drift) => drift.breaks_queries(),
-        other => other.is_fatal(),
-    }
+    difference.is_fatal() || difference.breaks_queries()
 }
 
 fn is_changeable(difference: &Difference) -> bool {
     matches!(
         difference,
-        Difference::Indexing(_) | Difference::TimeToLive { .. }
+        Difference::Indexing(_)
+            | Difference::TimeToLive { .. }
+            | Difference::ComputedProperty { .. }
+            | Difference::FullText { .. }
     )
 }
 
@@ -201,6 +201,7 @@ fn builds_an_index(difference: &Difference) -> bool {
         Drift::Mode { .. }
             | Drift::MissingPath(_)
             | Drift::MissingComposite(_)
+            | Drift::MissingSearchIndex(_)
             | Drift::SuperfluousExclusion(_)
     )
 }

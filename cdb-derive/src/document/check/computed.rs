@@ -34,21 +34,20 @@ pub(super) fn has_stored_fields(
         Part::Text(_) => None,
     });
     for name in names {
-        match model.field(name) {
-            Some(field) => errors.unless(field.skip.is_none(), computed.span, || {
+        if let Some(field) = model.field(name) {
+            errors.unless(field.skip.is_none(), computed.span, || {
                 format!("`{name}` is not stored, so nothing can be computed from it")
-            }),
-            None => {
-                let fields = model.fields.iter();
-                let known = fields.map(|field| format!("{{{}}}", field.name));
-                let written = format!("{{{name}}}");
-                let text = format!(
-                    "`{written}` is not a field of `{}`{}",
-                    model.ident,
-                    suggestion(&written, known)
-                );
-                errors.push(mistake(computed.span, text));
-            }
+            });
+            continue;
         }
+        let fields = model.fields.iter();
+        let known = fields.map(|field| format!("{{{}}}", field.name));
+        let written = format!("{{{name}}}");
+        let text = format!(
+            "`{written}` is not a field of `{}`{}",
+            model.ident,
+            suggestion(&written, known)
+        );
+        errors.push(mistake(computed.span, text));
     }
 }

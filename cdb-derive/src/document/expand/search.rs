@@ -48,12 +48,10 @@ fn shape(model: &DocumentModel, computed: &ComputedModel) -> TokenStream {
     let parts = computed.expression.iter().map(|part| match part {
         Part::Text(text) => quote!(#private::ExpressionPart::Text(#text)),
         Part::Field(names) => {
-            let stored = names.first().and_then(|name| model.field(name));
-            let stored = stored.map(|field| field.stored.clone()).into_iter();
-            let path: String = stored
-                .chain(names.iter().skip(1).cloned())
-                .map(|name| format!("/{name}"))
-                .collect();
+            let field = names.first().and_then(|name| model.field(name));
+            let stored = field.map_or("", |field| &field.stored);
+            let inside = names.iter().skip(1).map(|name| format!("/{name}"));
+            let path = format!("/{stored}{}", inside.collect::<String>());
             quote!(#private::ExpressionPart::Path(#path))
         }
     });

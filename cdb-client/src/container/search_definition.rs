@@ -1,0 +1,128 @@
+//! Adds computed properties and full-text paths to a definition as the service wrote it.
+
+use cdb_model::{ComputedProperty, FullTextPath, FullTextPolicy};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+
+/// What happens to an entry that is there and differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Existing {
+    Kept,
+    Replaced,
+}
+
+/// Adds computed properties, by name. Returns whether the definition changed.
+pub(super) fn add_computed(
+    live: &mut Map<String, Value>,
+    properties: &[ComputedProperty],
+    existing: Existing,
+) -> Result<bool> {
+    if properties.is_empty() {
+        return Ok(false);
+    }
+    let there = list(live, "computedProperties")?;
+    put(there, "name", properties, existing)
+}
+
+/// Adds full-text paths. Returns whether the definition changed.
+pub(super) fn add_full_texts(
+    live: &mut Map<String, Value>,
+    paths: &[FullTextPath],
+    existing: Existing,
+) -> Result<bool> {
+    if paths.is_empty() {
+        return Ok(false);
+    }
+    let empty = serde_json::to_value(FullTextPolicy::default()).map_err(Error::encode)?;
+    let policy = live.entry("fullTextPolicy");
+    // The service writes null for a container without the policy.
+    let policy = policy
+        .and_modify(|policy| {
+            if policy.is_null() {
+                policy.clone_from(&empty);
+            }
+        })
+        .or_insert_with(|| empty.clone());
+    let Some(policy) = policy.as_object_mut() else {
+        return Err(Error::protocol("`fullTextPolicy` is not an object"));
+    };
+    put(list(policy, "fullTextPaths")?, "path", paths, existing)
+}
+
+/// Adds values to a list of objects. `key` is the member that tells them apart. Returns whether the
+/// list changed.
+fn put<T: Serialize>(
+    list: &mut Vec<Value>,
+    key: &str,
+    values: &[T],
+    existing: Existing,
+) -> Result<bool> {
+    let mut changed = false;
+    for value in values {
+        let value = serde_json::to_value(value).map_err(Error::encode)?;
+        match list.iter_mut().find(|old| old[key] == value[key]) {
+            None => list.push(value),
+            Some(old) if existing == Existing::Replaced && *old != value => *old = value,
+            Some(_) => continue,
+        }
+        changed = true;
+    }
+    Ok(changed)
+}
+
+/// Returns a list of a definition; creates it if it is missing.
+pub(super) fn list<'a>(of: &'a mut Map<String, Value>, name: &str) -> Result<&'a mut Vec<Value>> {
+    of.entry(name)
+        .or_insert_with(|| Value::Array(Vec::new()))
+        .as_array_mut()
+        .ok_or_else(|| Error::protocol(format!("`{name}` of a container is not a list")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn computed(name: &str, query: &str) -> ComputedProperty {
+        ComputedProperty {
+            name: name.to_owned(),
+            query: query.to_owned(),
+        }
+    }
+
+    #[test]
+    fn entries_of_other_programs_stay_and_own_ones_are_replaced_on_demand() {
+        let theirs = json!({ "name": "theirs", "query": "q" });
+        let mut live = json!({ "computedProperties": [theirs, { "name": "own", "query": "old" }] });
+        let live = live.as_object_mut().unwrap();
+        let own = [computed("own", "new"), computed("second", "q")];
+        assert!(add_computed(live, &own, Existing::Kept).unwrap());
+        assert!(!add_computed(live, &own, Existing::Kept).unwrap());
+        assert_eq!(live["computedProperties"][1]["query"], "old");
+        assert!(add_computed(live, &own, Existing::Replaced).unwrap());
+        assert_eq!(
+            live["computedProperties"],
+            json!([theirs, { "name": "own", "query": "new" }, { "name": "second", "query": "q" }])
+        );
+    }
+
+    #[test]
+    fn a_container_without_full_texts_gets_the_policy() {
+        for mut live in [json!({}), json!({ "fullTextPolicy": null })] {
+            let live = live.as_object_mut().unwrap();
+            let path = FullTextPath {
+                path: "/body".to_owned(),
+                language: Some("de-DE".to_owned()),
+            };
+            assert!(add_full_texts(live, &[path], Existing::Kept).unwrap());
+            assert_eq!(
+                live["fullTextPolicy"],
+                json!({ "defaultLanguage": "en-US", "fullTextPaths": [{ "path": "/body", "language": "de-DE" }] })
+            );
+            assert!(!add_full_texts(live, &[], Existing::Kept).unwrap());
+        }
+    }
+}
