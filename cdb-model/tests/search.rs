@@ -1,5 +1,7 @@
 //! Tests of computed properties, vectors and full texts in the model: definition, policy, SQL.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use cdb_model::{
     Container, Document, Drift, IndexingPolicy, Query, Rank, RowForm, Scope, SearchStatement,
     Statement,
@@ -10,14 +12,14 @@ use serde_json::json;
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "note", id = "{number}")]
-#[document(computed(title_lower: String = "LOWER({note_title})", index))]
+#[document(computed(title_lower: String = "LOWER({main_title})", index))]
 #[document(computed(area: f64 = "{size.width} * {size.height}"))]
 #[document(composite(BY_TITLE = r#type, title_lower desc))]
 struct Note {
     #[document(partition_key)]
     author: String,
     number: u64,
-    note_title: String,
+    main_title: String,
     size: Size,
     #[document(full_text)]
     body: Option<String>,
@@ -48,7 +50,7 @@ fn the_definition_has_computed_properties_vectors_and_texts() {
         definition["computedProperties"],
         json!([
             { "name": "area", "query": r#"SELECT VALUE c["size"]["width"] * c["size"]["height"] FROM c"# },
-            { "name": "titleLower", "query": r#"SELECT VALUE LOWER(c["noteTitle"]) FROM c"# },
+            { "name": "titleLower", "query": r#"SELECT VALUE LOWER(c["mainTitle"]) FROM c"# },
         ])
     );
     assert_eq!(

@@ -84,13 +84,17 @@ fn note(number: u64) -> Note {
         number,
         title: format!(
             "{} {number:02}",
-            if number % 2 == 0 { "Even" } else { "ODD" }
+            if number.is_multiple_of(2) {
+                "Even"
+            } else {
+                "ODD"
+            }
         ),
-        is_public: number % 3 != 0,
+        is_public: !number.is_multiple_of(3),
         body: (number % 10 != 9).then(|| text(number)),
         cosine: vector(number),
         product: vector(number + 500),
-        place: (number % 7 != 0).then(|| vector(number + 900)),
+        place: (!number.is_multiple_of(7)).then(|| vector(number + 900)),
     }
 }
 
@@ -163,9 +167,12 @@ fn distance(function: &str, a: &[f32], b: &[f32]) -> f64 {
 
 /// Sorts by score and returns the best ten, as number and score.
 fn best(mut scored: Vec<(u64, f64)>, smallest_first: bool) -> Vec<(u64, f64)> {
-    scored.sort_by(|a, b| match smallest_first {
-        true => a.1.total_cmp(&b.1),
-        false => b.1.total_cmp(&a.1),
+    scored.sort_by(|a, b| {
+        if smallest_first {
+            a.1.total_cmp(&b.1)
+        } else {
+            b.1.total_cmp(&a.1)
+        }
     });
     scored.truncate(10);
     scored
@@ -185,12 +192,14 @@ fn assert_hits(what: &str, hits: &[Hit<Note>], expected: &[(u64, f64)]) {
     }
 }
 
+/// Returns a vector of a note.
+type Of = fn(&Note) -> Option<&Vec<f32>>;
+
 #[tokio::test]
 async fn the_nearest_documents_are_those_of_an_exhaustive_search() {
     let account = Account::new().await;
     let notes = filled(&account).await;
     let wanted = vector(777);
-    type Of = fn(&Note) -> Option<&Vec<f32>>;
     let cases: [(&str, Rank<Note>, Of); 3] = [
         ("cosine", Note::COSINE.nearest(&wanted), |note| {
             Some(&note.cosine)

@@ -184,11 +184,11 @@ impl Explainer<'_> {
     fn has_words(&mut self, pointer: &str) -> bool {
         let path = policy_path(pointer);
         let mut indexes = self.policy.full_text_indexes.iter();
-        let indexed = indexes.any(|index| index.path == path);
-        if indexed {
+        let is_served = indexes.any(|index| index.path == path);
+        if is_served {
             add(&mut self.found.full_text_indexes, path);
         }
-        indexed
+        is_served
     }
 
     fn predicate(&mut self, predicate: &Predicate) {
