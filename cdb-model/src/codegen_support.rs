@@ -29,13 +29,13 @@ pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::partition_key::{PartitionKey, PartitionKeyPart};
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
-pub use crate::policy::{VectorDistance, VectorElement, VectorIndexKind};
 pub use crate::query::{
     Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
 };
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
-    ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorShape,
+    ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,
+    VectorElement, VectorIndexKind, VectorShape,
 };
 pub use crate::soft_delete::{DeletionPath, SoftDelete};
 pub use crate::timestamp::Timestamp;

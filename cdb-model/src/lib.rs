@@ -103,8 +103,8 @@ pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperatio
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use policy::{
     CompositeIndexPath, ComputedProperty, Drift, ExcludedPath, FullTextIndex, FullTextPath,
-    FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, VectorDistance, VectorElement,
-    VectorEmbedding, VectorEmbeddingPolicy, VectorIndex, VectorIndexKind,
+    FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, VectorEmbedding,
+    VectorEmbeddingPolicy, VectorIndex,
 };
 pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
@@ -117,7 +117,7 @@ pub use query::{
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast, UpcastError,
-    VectorShape,
+    VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
 pub use timestamp::Timestamp;

@@ -7,9 +7,8 @@
 
 use std::error::Error;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::policy::{VectorDistance, VectorElement, VectorIndexKind};
 
 /// The error of an upcast. Any error and any text converts with `?`.
 pub type UpcastError = Box<dyn Error + Send + Sync>;
@@ -83,6 +82,48 @@ pub struct VectorShape {
     pub index: Option<VectorIndexKind>,
 }
 
+/// The type of the numbers of a vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VectorElement {
+    /// 32-bit floating point.
+    #[default]
+    Float32,
+    /// 16-bit floating point.
+    Float16,
+    /// Signed 8-bit integers.
+    Int8,
+    /// Unsigned 8-bit integers.
+    Uint8,
+}
+
+/// How two vectors are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VectorDistance {
+    /// The cosine of the angle: from -1 to 1, most similar.
+    #[default]
+    Cosine,
+    /// The dot product: larger is more similar.
+    DotProduct,
+    /// The Euclidean distance: 0 is equal.
+    Euclidean,
+}
+
+/// The kind of a vector index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum VectorIndexKind {
+    /// Exact. Up to 505 dimensions.
+    Flat,
+    /// Exact over compressed vectors. Up to 4096 dimensions; for up to about 50,000 vectors per
+    /// physical partition.
+    QuantizedFlat,
+    /// Approximate, at the lowest cost for many vectors. Up to 4096 dimensions.
+    #[serde(rename = "diskANN")]
+    DiskAnn,
+}
+
 /// A field with text for full-text search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FullTextShape {
@@ -153,7 +194,7 @@ pub enum CompositeTarget {
 }
 
 /// The direction of a sort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Smallest first.

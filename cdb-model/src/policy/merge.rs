@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::json::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
+use super::path::policy_path;
 use super::search::{full_text_indexes, vector_indexes};
 use crate::container::Container;
 use crate::shape::{CompositeTarget, Direction, DocumentShape, FieldIndexing};
@@ -89,24 +90,4 @@ fn composite_index(paths: Vec<CompositePathKey>) -> Vec<CompositeIndexPath> {
         },
     };
     paths.into_iter().map(path).collect()
-}
-
-/// Returns a stored path in the policy's grammar, in which names that are not plain words are
-/// quoted.
-pub(crate) fn policy_path(pointer: &str) -> String {
-    let mut out = String::new();
-    for name in pointer.split('/').filter(|name| !name.is_empty()) {
-        out.push('/');
-        let plain = name == "[]"
-            || (name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-                && !name.starts_with(|c: char| c.is_ascii_digit()));
-        if plain {
-            out.push_str(name);
-        } else {
-            out.push('"');
-            out.push_str(&name.replace('\\', "\\\\").replace('"', "\\\""));
-            out.push('"');
-        }
-    }
-    out
 }

@@ -4,12 +4,13 @@ mod covers;
 mod drift;
 mod json;
 mod merge;
+mod path;
 mod search;
 
 pub use drift::Drift;
 pub use json::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
-pub(crate) use merge::policy_path;
+pub(crate) use path::policy_path;
 pub use search::{
-    ComputedProperty, FullTextIndex, FullTextPath, FullTextPolicy, VectorDistance, VectorElement,
-    VectorEmbedding, VectorEmbeddingPolicy, VectorIndex, VectorIndexKind,
+    ComputedProperty, FullTextIndex, FullTextPath, FullTextPolicy, VectorEmbedding,
+    VectorEmbeddingPolicy, VectorIndex,
 };

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::merge::policy_path;
+use super::path::policy_path;
 use crate::query::computed_query;
-use crate::shape::DocumentShape;
+use crate::shape::{DocumentShape, VectorDistance, VectorElement, VectorIndexKind};
 
 /// A computed property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -64,34 +64,6 @@ fn default_dimensions() -> u32 {
     1536
 }
 
-/// The type of the numbers of a vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum VectorElement {
-    /// 32-bit floating point.
-    #[default]
-    Float32,
-    /// 16-bit floating point.
-    Float16,
-    /// Signed 8-bit integers.
-    Int8,
-    /// Unsigned 8-bit integers.
-    Uint8,
-}
-
-/// How two vectors are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum VectorDistance {
-    /// The cosine of the angle: from -1 to 1, most similar.
-    #[default]
-    Cosine,
-    /// The dot product: larger is more similar.
-    DotProduct,
-    /// The Euclidean distance: 0 is equal.
-    Euclidean,
-}
-
 /// The vector index of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VectorIndex {
@@ -100,20 +72,6 @@ pub struct VectorIndex {
     /// The kind of index.
     #[serde(rename = "type")]
     pub kind: VectorIndexKind,
-}
-
-/// The kind of a vector index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum VectorIndexKind {
-    /// Exact. Up to 505 dimensions.
-    Flat,
-    /// Exact over compressed vectors. Up to 4096 dimensions; for up to about 50,000 vectors per
-    /// physical partition.
-    QuantizedFlat,
-    /// Approximate, at the lowest cost for many vectors. Up to 4096 dimensions.
-    #[serde(rename = "diskANN")]
-    DiskAnn,
 }
 
 /// The full-text paths of a container.

@@ -12,8 +12,7 @@ use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::document::{Document, Stored};
 use crate::path::{Embedding, FullText, Path};
-use crate::policy::VectorDistance;
-use crate::shape::Direction;
+use crate::shape::{Direction, VectorDistance};
 
 /// A score of documents of `D`, by which a search sorts: the distance of a vector, the frequency of
 /// words, or a fusion of several.

@@ -4,12 +4,14 @@
 //! parameters, so its values are JSON literals, in which every quotation mark and backslash is
 //! escaped.
 
+mod expression;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 use std::fmt::Write as _;
 
+pub(crate) use self::expression::computed_query;
 use self::writer::{Values, Writer};
 use super::filter::{Predicate, ValueError};
 use super::groups::AggregateTerm;
@@ -17,7 +19,7 @@ use super::order::OrderTerm;
 use super::projection::ProjectedField;
 use super::search::{RankTerm, Score};
 use super::statement::Parameter;
-use crate::shape::{Direction, ExpressionPart};
+use crate::shape::Direction;
 
 /// What a query returns.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,20 +120,6 @@ pub(crate) fn search(
         None => Ok((writer.text, writer.parameters)),
         Some(error) => Err(error),
     }
-}
-
-/// Writes the query of a computed property.
-pub(crate) fn computed_query(expression: &[ExpressionPart]) -> String {
-    let mut writer = Writer::new("", Values::Literals);
-    writer.text.push_str("SELECT VALUE ");
-    for part in expression {
-        match part {
-            ExpressionPart::Text(text) => writer.text.push_str(text),
-            ExpressionPart::Path(pointer) => writer.path(pointer),
-        }
-    }
-    writer.text.push_str(" FROM c");
-    writer.text
 }
 
 /// Writes the condition of a patch.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::expression::{path, property};
 use super::{Projection, QueryParts};
 use crate::query::filter::{Comparison, Predicate, ValueError};
 use crate::query::groups::{AggregateKind, AggregateTerm};
@@ -185,16 +186,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn property(&mut self, name: &str) {
-        // `Display` of a JSON string is its literal.
-        let _written = write!(self.text, "[{}]", Value::from(name));
-    }
-
-    pub(super) fn path(&mut self, pointer: &str) {
-        self.text.push('c');
-        for name in pointer.split('/').filter(|name| !name.is_empty()) {
-            self.property(name);
-        }
+    fn path(&mut self, pointer: &str) {
+        path(&mut self.text, pointer);
     }
 
     pub(super) fn target(&mut self, target: CompositeTarget) {
@@ -202,7 +195,7 @@ impl<'a> Writer<'a> {
             CompositeTarget::Path(pointer) => self.path(pointer),
             CompositeTarget::Discriminator => {
                 self.text.push('c');
-                self.property(self.discriminator);
+                property(&mut self.text, self.discriminator);
             }
         }
     }
