@@ -155,6 +155,50 @@ async fn unknown_documents_are_omitted_and_malformed_ones_stop_the_cursor() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_of_unknown_documents_is_not_the_end() {
+    let foreign = || page(&json!([{"id": "x", "type": "foreign", "_ts": 1}]));
+    let answers = || {
+        [
+            foreign().header("etag", "\"5\""),
+            things("\"6\"", &["a"]),
+            nothing_new("\"6\""),
+        ]
+    };
+    let script = Script::new([listing(&[("0", "", "FF", &[])])]);
+    script.extend(answers());
+    script.extend(answers());
+    let fixture = fixture(&script);
+    let mut feed = fixture.change_feed(FeedStart::Beginning);
+    assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
+    assert!(feed.next_changes().await.unwrap().is_empty());
+
+    // A reader of pages can store the position between the two.
+    let mut feed = fixture.change_feed(FeedStart::Beginning);
+    assert!(!feed.cursor().is_started());
+    let mut pages = Vec::new();
+    for _ in 0..3 {
+        let page = feed.next_page().await.unwrap();
+        assert!(feed.cursor().is_started());
+        pages.push((page.rows.len(), page.is_end));
+    }
+    assert_eq!(pages, [(0, false), (1, false), (0, true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_position_is_not_started_before_the_first_answer() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        Step::refusal(400, 0),
+        nothing_new("\"5\""),
+    ]);
+    let mut feed = fixture(&script).change_feed(FeedStart::Now);
+    feed.next_page().await.unwrap_err();
+    assert!(!feed.cursor().is_started(), "{:?}", feed.cursor());
+    feed.next_page().await.unwrap();
+    assert!(feed.cursor().is_started());
+}
+
+#[tokio::test(start_paused = true)]
 async fn next_rows_moves_the_cursor_past_an_unreadable_document() {
     let spoiled = json!([
         {"id": "a", "type": "number", "pk": "p", "_etag": "\"e\"", "_ts": 5},
