@@ -8,6 +8,7 @@ mod membership;
 mod message;
 mod messaging;
 mod outbox;
+mod panic;
 mod rendezvous;
 mod search;
 mod slots;

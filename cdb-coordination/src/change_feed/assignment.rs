@@ -171,7 +171,7 @@ impl<C: Container> Assignment<C> {
                 tracing::warn!(processor, part, %error, "a part is no longer read here");
             }
             Err(panic) => {
-                tracing::error!(processor, part, %panic, "the handler of changes panicked");
+                tracing::error!(processor, part, %panic, "the reader of a part panicked; another one starts");
             }
         }
     }

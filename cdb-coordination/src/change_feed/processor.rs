@@ -26,8 +26,8 @@ pub struct ChangeProcessorBuilder<C> {
 ///
 /// Each change is handled at least once, in the order of its physical partition, and so in the order
 /// of its partition key. A document that changes again before it is read is handled once, in its
-/// newest form; deletions are not in the feed. A handler that fails receives the changes again, with
-/// all later ones of its part waiting.
+/// newest form; deletions are not in the feed. A handler that fails or panics receives the changes
+/// again, with all later ones of its part waiting.
 ///
 /// ```
 /// use cdb_client::{FeedRow, FeedStart};
@@ -98,7 +98,8 @@ impl<C: Container> ChangeProcessorBuilder<C> {
     }
 
     /// Starts to process. `handler` receives the next changes of one part, in order; an unreadable
-    /// document is an error in its row. Handlers of different parts run concurrently.
+    /// document is an error in its row. Handlers of different parts run concurrently. A handler has no
+    /// time limit. It is dropped at an `await` if the lease of its part is lost.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.

@@ -7,8 +7,11 @@ use cdb_model::{Batch, Container, Query, Stored};
 use futures::future::try_join_all;
 
 use super::documents::{ChangeFeedState, PartDocument, ProcessorDocument, ProcessorDocumentKey};
-use super::telemetry::lag;
+use super::telemetry::oldest;
 use crate::lease::{LeaseError, execute_once};
+
+/// The page size while documents of other types precede the next change.
+const FOREIGN_PAGE: u32 = 1000;
 
 /// The progress of a part of a feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,22 +39,27 @@ pub async fn feed_progress<C: Container>(
     let progress = parts.into_iter().flatten().map(async |part| {
         let part = part.document;
         let mut feed = source.resume_change_feed(part.cursor).page_size(1);
-        let rows = feed.next_rows().await?;
+        let mut page = feed.next_page().await?;
+        while page.rows.is_empty() && !page.is_end {
+            // All documents of the page are of other types.
+            feed = feed.page_size(FOREIGN_PAGE);
+            page = feed.next_page().await?;
+        }
         let is_read = part.lease.is_held(state.now());
         Ok::<_, LeaseError>(PartProgress {
             borders: part.borders,
             reader: part.lease.holder().filter(|_| is_read).map(str::to_owned),
-            lag: lag(&rows, source.now()),
+            lag: oldest(&page.rows).map_or(Duration::ZERO, |oldest| source.now().since(oldest)),
         })
     });
     try_join_all(progress).await
 }
 
 /// Moves the processor `name` to `start`. Processes that run it finish the changes that they handle,
-/// and then continue there, within 10 s.
+/// and then continue there, within 10 s. A processor that has never run begins there.
 ///
 /// # Errors
-/// When the processor has never run, or `state` cannot be written.
+/// When `state` cannot be written, or another process resets the processor at the same time.
 pub async fn reset_feed(
     name: &str,
     state: &ContainerClient<ChangeFeedState>,

@@ -3,20 +3,39 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::ChangeFeed;
+use cdb_client::{ChangeFeed, FeedRow};
 use cdb_model::{Container, Patch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::documents::{ChangeFeedState, PartDocument};
-use super::settings::Settings;
-use super::telemetry::PartMetrics;
+use super::settings::{ChangeHandlerError, Settings};
+use super::telemetry::{PartMetrics, oldest};
 use crate::lease::{LeaseError, LeaseGuard};
+use crate::panic::catch_panic;
 
 /// The most parts that replace one: so many documents fit into a batch with the divided one.
 const MOST_PARTS: usize = 90;
 
+/// The interval at which the lag grows while a handler runs.
+const LAG_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The shortest pause between two attempts to renew a lease that expires.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
 type Guard = LeaseGuard<ChangeFeedState, PartDocument>;
+
+/// The result of reading a page.
+enum Step {
+    /// The page was handled; more may follow.
+    Handled,
+    /// There are no changes.
+    AtEnd,
+    /// The page is read again.
+    Failed,
+    /// The page was handled, and other parts replace this one.
+    Divided,
+}
 
 /// The reader of a part.
 pub(super) struct Reader<C> {
@@ -47,73 +66,99 @@ impl<C: Container> Reader<C> {
     /// When the lease is lost or cannot be written.
     pub(super) async fn run(mut self, stop: CancellationToken) -> Result<(), LeaseError> {
         while !stop.is_cancelled() {
-            let handled = self.handle_next().await?;
-            if handled && self.divide().await? {
-                return Ok(());
-            }
-            let pause = match self.failures {
-                0 if handled => continue,
-                0 => self.settings.config.poll_interval,
-                failures => self.settings.retry_delay(failures),
+            let pause = match self.handle_next().await? {
+                Step::Divided => return Ok(()),
+                Step::Handled => continue,
+                Step::AtEnd => self.settings.config.poll_interval,
+                Step::Failed => self.settings.retry_delay(self.failures),
             };
-            tokio::select! {
-                () = stop.cancelled() => {}
-                slept = renewing(&mut self.guard, sleep(pause)) => slept?,
-            }
+            // The end of the pause does not interrupt a renewal: a write of the lease with an unknown
+            // outcome could not be released.
+            renewing(&mut self.guard, stop.run_until_cancelled(sleep(pause))).await?;
         }
         self.guard.release().await
     }
 
-    /// Handles the next changes and stores the position after them. Returns whether the position has
-    /// moved.
-    async fn handle_next(&mut self) -> Result<bool, LeaseError> {
+    /// Handles the changes of the next page and stores the position after them.
+    async fn handle_next(&mut self) -> Result<Step, LeaseError> {
         let before = self.feed.cursor().clone();
-        let rows = match renewing(&mut self.guard, self.feed.next_rows()).await? {
-            Ok(rows) => rows,
+        let page = match renewing(&mut self.guard, self.feed.next_page()).await? {
+            Ok(page) => page,
             Err(error) => {
                 self.failed("cannot read the change feed", &error);
-                return Ok(false);
+                return Ok(Step::Failed);
             }
         };
-        self.metrics.read(&rows, self.settings.source.now());
-        let count = rows.len();
-        if count > 0 {
-            let handled = (self.settings.handler)(rows);
-            if let Err(error) = renewing(&mut self.guard, handled).await? {
-                self.failed("the handler of changes failed", &*error);
-                self.feed = self.settings.resume(before);
-                return Ok(false);
-            }
+        let count = page.rows.len();
+        if let Err(error) = self.handle(page.rows).await? {
+            self.failed("the handler of changes failed", &*error);
+            self.feed = self.settings.resume(before);
+            return Ok(Step::Failed);
         }
         self.failures = 0;
-        let cursor = self.feed.cursor();
-        // An empty page moves the position too. It is stored when it is the first one, which decides
+        // The position at the end moves too. It is stored when it is the first one, which decides
         // where `FeedStart::Now` is, or when it divides the part.
-        let is_first = before.parts(1).is_empty();
-        let is_stored = count > 0 || is_first || cursor.parts(2).len() > 1;
-        if is_stored && cursor.parts(2).len() < 2 {
-            let moved = Patch::new().set(PartDocument::CURSOR, cursor.clone());
-            self.guard.patch(moved).await?;
-            self.metrics.handled(count);
-        }
-        Ok(is_stored)
+        let is_stored =
+            !page.is_end || !before.is_started() || self.feed.cursor().parts(2).len() > 1;
+        let is_divided = is_stored && self.store().await?;
+        self.metrics.handled(count);
+        Ok(match (is_divided, page.is_end) {
+            (true, _) => Step::Divided,
+            (false, true) => Step::AtEnd,
+            (false, false) => Step::Handled,
+        })
     }
 
-    /// Replaces the part by others if it covers several physical partitions.
-    async fn divide(&mut self) -> Result<bool, LeaseError> {
-        let parts = self.feed.cursor().parts(MOST_PARTS);
+    /// Runs the handler, unless there are no changes. A panic counts as an error.
+    async fn handle(
+        &mut self,
+        rows: Vec<FeedRow<C>>,
+    ) -> Result<Result<(), ChangeHandlerError>, LeaseError> {
+        let source = &self.settings.source;
+        let Some(oldest) = oldest(&rows) else {
+            self.metrics.set_lag(Duration::ZERO);
+            return Ok(Ok(()));
+        };
+        let handled = catch_panic(async { (self.settings.handler)(rows).await });
+        let lag = || self.metrics.set_lag(source.now().since(oldest));
+        let handled = renewing(&mut self.guard, at_intervals(lag, handled)).await?;
+        Ok(handled.unwrap_or_else(|panic| Err(panic.into())))
+    }
+
+    /// Stores the position. A write that fails is repeated until the lease expires: another reader
+    /// would handle the changes again. Returns whether other parts replace this one.
+    async fn store(&mut self) -> Result<bool, LeaseError> {
+        loop {
+            match self.try_store().await {
+                Err(error) if !is_final(&error) && !self.guard.remaining().is_zero() => {
+                    self.failed("cannot store the position", &error);
+                    let delay = self.settings.retry_delay(self.failures);
+                    sleep(delay.min(self.guard.remaining())).await;
+                }
+                stored => {
+                    self.failures = 0;
+                    return stored;
+                }
+            }
+        }
+    }
+
+    /// Stores the position, or the parts that replace this one if it covers several physical
+    /// partitions.
+    async fn try_store(&mut self) -> Result<bool, LeaseError> {
+        let cursor = self.feed.cursor();
+        let parts = cursor.parts(MOST_PARTS);
         if parts.len() < 2 {
+            let moved = Patch::new().set(PartDocument::CURSOR, cursor.clone());
+            self.guard.patch(moved).await?;
             return Ok(false);
         }
-        let part = self.guard.document();
-        let parts = parts
-            .into_iter()
-            .map(|cursor| PartDocument::new(&part.processor, part.generation, cursor));
-        let parts: Vec<PartDocument> = parts.collect();
         let divided = Patch::new().set(PartDocument::DIVIDED, true);
         let mut batch = self.guard.begin_release(divided)?;
-        for part in &parts {
-            batch.batch.create(part)?;
+        let part = self.guard.document();
+        for cursor in parts {
+            let part = PartDocument::new(&part.processor, part.generation, cursor);
+            batch.batch.create(&part)?;
         }
         self.guard.commit(batch).await?;
         Ok(true)
@@ -133,20 +178,49 @@ impl<C: Container> Reader<C> {
     }
 }
 
-/// Renews the lease while `work` runs. A renewal that fails is repeated until the lease expires.
-async fn renewing<T>(guard: &mut Guard, work: impl Future<Output = T>) -> Result<T, LeaseError> {
+/// Calls `note` at intervals while `work` runs.
+async fn at_intervals<T>(note: impl Fn(), work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     loop {
-        let pause = guard.remaining() / 4;
+        note();
+        tokio::select! {
+            done = &mut work => return done,
+            () = sleep(LAG_INTERVAL) => {}
+        }
+    }
+}
+
+/// Renews the lease while `work` runs. A renewal that fails is repeated until the lease expires.
+/// `work` rests while the lease is not certain to be held, because another process may do it then.
+async fn renewing<T>(guard: &mut Guard, work: impl Future<Output = T>) -> Result<T, LeaseError> {
+    tokio::pin!(work);
+    let mut pause = guard.until_due();
+    loop {
         tokio::select! {
             done = &mut work => return Ok(done),
-            () = sleep(pause.max(Duration::from_millis(10))) => {
-                match guard.renew_if_due().await {
-                    Err(error) if is_final(&error) || guard.remaining().is_zero() => return Err(error),
-                    Err(error) => tracing::debug!(%error, "the lease of a part was not renewed"),
-                    Ok(_) => {}
-                }
+            () = sleep(pause) => {}
+        }
+        let remaining = guard.remaining();
+        // A renewal is not interrupted: the guard cannot write without its outcome.
+        let (renewed, done) = {
+            let renewal = guard.renew_if_due();
+            tokio::pin!(renewal);
+            tokio::select! {
+                biased;
+                renewed = &mut renewal => (renewed, None),
+                () = sleep(remaining) => (renewal.await, None),
+                done = &mut work => (renewal.await, Some(done)),
             }
+        };
+        match (renewed, done) {
+            (Err(error), _) if is_final(&error) => return Err(error),
+            (_, Some(done)) => return Ok(done),
+            (Err(error), None) if guard.remaining().is_zero() => return Err(error),
+            (Err(error), None) => {
+                tracing::debug!(%error, "the lease of a part was not renewed");
+                pause = (guard.remaining() / 4).max(SHORTEST_PAUSE);
+            }
+            (Ok(_), None) => pause = guard.until_due(),
         }
     }
 }

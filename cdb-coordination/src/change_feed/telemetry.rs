@@ -23,9 +23,9 @@ impl PartMetrics {
         }
     }
 
-    /// A page was read: the lag is the age of its first change.
-    pub(super) fn read<C>(&self, rows: &[FeedRow<C>], now: Timestamp) {
-        self.lag.set(lag(rows, now).as_secs_f64());
+    /// Sets the age of the oldest change that is not handled.
+    pub(super) fn set_lag(&self, lag: Duration) {
+        self.lag.set(lag.as_secs_f64());
     }
 
     /// Changes were handled, and the position after them is stored.
@@ -40,8 +40,14 @@ impl PartMetrics {
     }
 }
 
-/// Returns the age of the oldest of the next changes; zero if there is none.
-pub(super) fn lag<C>(rows: &[FeedRow<C>], now: Timestamp) -> Duration {
-    let oldest = rows.iter().map(FeedRow::timestamp).min();
-    oldest.map_or(Duration::ZERO, |oldest| now.since(oldest))
+impl Drop for PartMetrics {
+    /// This process does not read the part any more, so its lag is that of another one.
+    fn drop(&mut self) {
+        self.set_lag(Duration::ZERO);
+    }
+}
+
+/// Returns the time of the oldest change; `None` if there is none.
+pub(super) fn oldest<C>(rows: &[FeedRow<C>]) -> Option<Timestamp> {
+    rows.iter().map(FeedRow::timestamp).min()
 }

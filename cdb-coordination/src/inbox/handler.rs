@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use cdb_model::{Container, Timestamp};
-use futures::FutureExt as _;
 
 use crate::message::{Address, Envelope, Message, MessageContext, MessageId};
 use crate::outbox::OutboxBatch;
+use crate::panic::catch_panic;
 
 /// A received message.
 #[derive(Clone, Debug)]
@@ -194,14 +193,7 @@ impl<C: Container> Handlers<C> {
             let batch = batch.with_context(MessageContext::current());
             handler.handle(envelope, attempt, batch).await
         };
-        AssertUnwindSafe(envelope.context.run(running))
-            .catch_unwind()
-            .await
-            .unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                let text = text.unwrap_or_else(|| "no panic message".to_owned());
-                Err(Failed::temporarily(format!("the handler panicked: {text}")))
-            })
+        let result = catch_panic(envelope.context.run(running)).await;
+        result.unwrap_or_else(|panic| Err(Failed::temporarily(panic)))
     }
 }

@@ -76,6 +76,11 @@ where
         self.held.valid_until.saturating_duration_since(now)
     }
 
+    /// For how long [`renew_if_due`](Self::renew_if_due) has nothing to do.
+    pub(crate) fn until_due(&self) -> Duration {
+        self.remaining().saturating_sub(self.held.duration / 2)
+    }
+
     /// Renews the lease for its whole duration.
     ///
     /// # Errors
@@ -91,7 +96,7 @@ where
     /// # Errors
     /// As [`renew`](Self::renew).
     pub async fn renew_if_due(&mut self) -> Result<bool, LeaseError> {
-        let due = self.remaining() < self.held.duration / 2;
+        let due = self.until_due().is_zero();
         if due {
             self.renew().await?;
         }

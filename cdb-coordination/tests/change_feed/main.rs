@@ -4,7 +4,10 @@
 
 #[path = "../backend/mod.rs"]
 mod backend;
+mod failures;
 mod plant;
+#[path = "../recorded/mod.rs"]
+mod recorded;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::{
-    Bootstrap, ContainerClient, FeedRow, HttpRequest, HttpResponse, SimulatedTime, Transport,
-    TransportError, async_trait,
+    Bootstrap, ContainerClient, Delivery, FeedRow, HttpRequest, HttpResponse, SimulatedTime,
+    Transport, TransportError, async_trait,
 };
 use cdb_coordination::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorConfig, PartDocument,
 };
 use cdb_model::{BulkBatch, Container, Document, Query};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::backend::Backend;
@@ -53,6 +54,21 @@ enum SpoiledPlant {
     Reading(Spoiled),
 }
 
+/// A document of another program, whose type this one does not know.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{site}:order:{number}")]
+struct Order {
+    #[document(partition_key)]
+    site: String,
+    number: u64,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/site")]
+enum Orders {
+    Order(Order),
+}
+
 /// A handled change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handled {
@@ -68,11 +84,56 @@ pub(crate) type Record = Arc<Mutex<Vec<Handled>>>;
 /// A process that can be killed: no request reaches the service after that.
 pub(crate) type IsDead = Arc<AtomicBool>;
 
+/// What happens to requests of a kind, in all processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    Works,
+    /// They fail, and have no effect.
+    Fails,
+    /// Their answers need this time.
+    Slow(Duration),
+}
+
+/// The network, for the requests that tests disturb.
+#[derive(Clone, Debug)]
+pub(crate) struct Disturbed {
+    /// Writes of parts, with their positions and leases.
+    pub(crate) part_writes: Arc<Mutex<Network>>,
+    /// Reads of the change feed.
+    pub(crate) feed_reads: Arc<Mutex<Network>>,
+    /// Tells that a slow request has taken place.
+    pub(crate) is_slow: Arc<Notify>,
+}
+
+impl Disturbed {
+    fn new() -> Self {
+        let works = || Arc::new(Mutex::new(Network::Works));
+        Self {
+            part_writes: works(),
+            feed_reads: works(),
+            is_slow: Arc::default(),
+        }
+    }
+
+    fn of(&self, request: &HttpRequest) -> Network {
+        let is_part = request.url.contains("/colls/state/docs/") && request.url.contains("part");
+        let network = if is_part && request.method.as_str() == "PATCH" {
+            &self.part_writes
+        } else if request.headers.contains_key("a-im") {
+            &self.feed_reads
+        } else {
+            return Network::Works;
+        };
+        *network.lock().unwrap()
+    }
+}
+
 pub(crate) struct Site {
     pub(crate) backend: Backend,
     pub(crate) plant: ContainerClient<Plant>,
     pub(crate) state: ContainerClient<ChangeFeedState>,
     pub(crate) record: Record,
+    pub(crate) network: Disturbed,
 }
 
 impl Site {
@@ -93,6 +154,7 @@ impl Site {
             state: state.await.unwrap(),
             backend,
             record: Record::default(),
+            network: Disturbed::new(),
         })
     }
 
@@ -105,6 +167,7 @@ impl Site {
         let transport = Process {
             network,
             is_dead: is_dead.clone(),
+            disturbed: self.network.clone(),
         };
         let client = self.backend.builder().transport(transport).build().unwrap();
         let database = client.database(&self.backend.database);
@@ -151,6 +214,19 @@ impl Site {
         };
         let plant = self.backend.database().container::<SpoiledPlant>("plant");
         plant.create(&spoiled).await.unwrap();
+    }
+
+    /// Writes documents of another program.
+    pub(crate) async fn write_orders(&self, numbers: std::ops::Range<u64>) {
+        let mut bulk = BulkBatch::<Orders>::new();
+        for number in numbers {
+            let site = "site-0".to_owned();
+            bulk.create(&Order { site, number }).unwrap();
+        }
+        let plant = self.backend.database().container::<Orders>("plant");
+        for result in plant.execute_bulk(&bulk).await {
+            result.unwrap();
+        }
     }
 
     /// Waits until these sites were handled with this value.
@@ -237,6 +313,7 @@ pub(crate) fn note(
 struct Process {
     network: SimulatedTime,
     is_dead: IsDead,
+    disturbed: Disturbed,
 }
 
 #[async_trait]
@@ -245,6 +322,19 @@ impl Transport for Process {
         if self.is_dead.load(Ordering::SeqCst) {
             return std::future::pending().await;
         }
-        self.network.send(request).await
+        match self.disturbed.of(&request) {
+            Network::Works => self.network.send(request).await,
+            Network::Slow(delay) => {
+                let answer = self.network.send(request).await;
+                self.disturbed.is_slow.notify_one();
+                sleep(delay).await;
+                answer
+            }
+            Network::Fails => Err(TransportError {
+                delivery: Delivery::NotSent,
+                message: "the cable is cut".to_owned(),
+                source: None,
+            }),
+        }
     }
 }

@@ -1,0 +1,293 @@
+//! Failing handlers, reads, writes of positions, and renewals of leases.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cdb_client::FeedStart;
+use cdb_coordination::{ChangeProcessor, ChangeProcessorConfig, feed_progress};
+use tokio::time::{Instant, sleep};
+
+use crate::plant::{IsDead, Network, PROCESSOR, Site, config, note, reading};
+use crate::recorded::Recorded;
+
+/// A member whose handler works for some seconds.
+struct SlowMember {
+    processor: ChangeProcessor,
+    /// The seconds in which a handler was running, since the start.
+    seconds: Arc<Mutex<Vec<u64>>>,
+}
+
+impl SlowMember {
+    async fn start(site: &Site, work: u64) -> Self {
+        let (plant, state) = site.process(&IsDead::default());
+        let (record, seconds, begun) = (site.record.clone(), Arc::default(), Instant::now());
+        let noted: Arc<Mutex<Vec<u64>>> = Arc::clone(&seconds);
+        let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+            .config(config("a"))
+            .start(move |changes| {
+                let (record, noted) = (record.clone(), noted.clone());
+                async move {
+                    for _ in 0..work {
+                        sleep(Duration::from_secs(1)).await;
+                        noted.lock().unwrap().push(begun.elapsed().as_secs());
+                    }
+                    note(&record, "a", changes)
+                }
+            });
+        let member = Self { processor, seconds };
+        while member.worked().is_empty() {
+            sleep(Duration::from_millis(100)).await;
+        }
+        member
+    }
+
+    fn worked(&self) -> Vec<u64> {
+        self.seconds.lock().unwrap().clone()
+    }
+
+    /// The longest time in which no handler was running, in seconds.
+    fn longest_rest(&self) -> u64 {
+        let worked = self.worked();
+        let pairs = worked.windows(2).map(|pair| pair[1] - pair[0]);
+        pairs.max().unwrap_or_default()
+    }
+}
+
+fn set(network: &Arc<Mutex<Network>>, to: Network) {
+    *network.lock().unwrap() = to;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_finishes_although_renewals_fail_for_less_than_a_lease() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    site.write(0..3, 1).await;
+    let member = SlowMember::start(&site, 60).await;
+    set(&site.network.part_writes, Network::Fails);
+    sleep(Duration::from_secs(20)).await;
+    set(&site.network.part_writes, Network::Works);
+    site.handled(0..3, 1).await;
+    sleep(Duration::from_secs(90)).await;
+    assert_eq!(member.worked().len(), 60, "{:?}", member.worked());
+    assert!(member.longest_rest() <= 2, "{:?}", member.worked());
+    assert_eq!(site.recorded().len(), 3, "no change is handled twice");
+    member.processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_ends_with_the_lease_that_cannot_be_renewed_and_its_changes_are_handled_again() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    site.write(0..3, 1).await;
+    let member = SlowMember::start(&site, 60).await;
+    let begun = member.worked()[0];
+    set(&site.network.part_writes, Network::Fails);
+    sleep(Duration::from_secs(90)).await;
+    let last = *member.worked().last().unwrap();
+    assert!(
+        (20..=begun + 31).contains(&last),
+        "the lease of 30 s was not renewed, and the handler ran until {last} s"
+    );
+    assert!(site.recorded().is_empty());
+    set(&site.network.part_writes, Network::Works);
+    site.handled(0..3, 1).await;
+    assert_eq!(site.recorded().len(), 3);
+    member.processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_continues_while_a_renewal_waits_for_its_answer() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    site.write(0..3, 1).await;
+    let member = SlowMember::start(&site, 60).await;
+    set(
+        &site.network.part_writes,
+        Network::Slow(Duration::from_secs(8)),
+    );
+    site.handled(0..3, 1).await;
+    assert!(member.longest_rest() <= 2, "{:?}", member.worked());
+    assert_eq!(member.worked().len(), 60);
+    member.processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_reader_renews_its_lease_at_half_of_its_duration() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let processor = site.join("a", &IsDead::default());
+    site.until_read(1).await;
+    for _ in 0..120 {
+        sleep(Duration::from_secs(1)).await;
+        let until = site.parts().await[0].lease.until();
+        let remaining = until.since(site.state.now());
+        assert!(remaining > Duration::from_secs(12), "{remaining:?}");
+    }
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_releases_a_lease_that_is_being_renewed() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let processor = site.join("a", &IsDead::default());
+    site.until_read(1).await;
+    sleep(Duration::from_secs(2)).await; // the first position is stored
+    let slow = Network::Slow(Duration::from_secs(3));
+    set(&site.network.part_writes, slow);
+    site.network.is_slow.notified().await;
+    sleep(Duration::from_secs(1)).await;
+    processor.stop().await;
+    let part = site.parts().await.remove(0);
+    assert_eq!(part.lease.holder(), None, "{part:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_position_that_cannot_be_stored_at_once_does_not_repeat_its_changes() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    // Longer than the attempts of the client at one request.
+    let long = ChangeProcessorConfig {
+        lease: Duration::from_secs(120),
+        ..config("a")
+    };
+    let processor = site.join_with(long, &IsDead::default());
+    site.until_read(1).await;
+    sleep(Duration::from_secs(2)).await; // the first position is stored
+    set(&site.network.part_writes, Network::Fails);
+    site.write(0..3, 1).await;
+    site.handled(0..3, 1).await;
+    sleep(Duration::from_secs(70)).await;
+    set(&site.network.part_writes, Network::Works);
+    site.write(3..6, 1).await;
+    site.handled(3..6, 1).await;
+    assert_eq!(site.recorded().len(), 6, "{:#?}", site.recorded());
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_handler_receives_the_same_changes_again_after_growing_delays() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let (plant, state) = site.process(&IsDead::default());
+    let (record, attempts) = (site.record.clone(), Arc::new(Mutex::new(Vec::new())));
+    let noted = attempts.clone();
+    site.write(0..3, 1).await;
+    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+        .config(config("a"))
+        .start(move |changes| {
+            let mut attempts = noted.lock().unwrap();
+            attempts.push(Instant::now());
+            let attempt = attempts.len();
+            drop(attempts);
+            let record = record.clone();
+            assert!(attempt != 1, "a panic before the first await");
+            async move {
+                assert!(attempt > 4, "the handler cannot cope");
+                note(&record, "a", changes)
+            }
+        });
+    site.handled(0..3, 1).await;
+    let attempts = attempts.lock().unwrap().clone();
+    assert_eq!(attempts.len(), 5);
+    let last = attempts[4] - attempts[3];
+    assert!(last > Duration::from_secs(3), "{last:?}");
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_from_now_keeps_its_start_although_the_first_read_fails() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let now = ChangeProcessorConfig {
+        start: FeedStart::Now,
+        ..config("a")
+    };
+    set(&site.network.feed_reads, Network::Fails);
+    let first = site.join_with(now.clone(), &IsDead::default());
+    site.until_read(1).await;
+    sleep(Duration::from_secs(200)).await;
+    set(&site.network.feed_reads, Network::Works);
+    sleep(Duration::from_secs(90)).await;
+    first.stop().await;
+    // Between two processes.
+    site.write(0..3, 1).await;
+    let second = site.join_with(now, &IsDead::default());
+    site.handled(0..3, 1).await;
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_of_other_types_neither_delay_the_feed_nor_hide_its_lag() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let small = ChangeProcessorConfig {
+        page_size: 10,
+        ..config("a")
+    };
+    let first = site.join_with(small.clone(), &IsDead::default());
+    site.until_read(1).await;
+    first.stop().await;
+    site.write_orders(0..300).await;
+    site.write(0..3, 1).await;
+    sleep(Duration::from_secs(60)).await;
+    let parts = feed_progress(PROCESSOR, &site.plant, &site.state).await;
+    let lag = parts.unwrap()[0].lag;
+    assert!(lag > Duration::from_secs(30), "{lag:?}");
+
+    let begun = Instant::now();
+    let second = site.join_with(small.clone(), &IsDead::default());
+    site.handled(0..3, 1).await;
+    let elapsed = begun.elapsed();
+    assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+    let position = site.parts().await[0].cursor.clone();
+    // The position moves over them too, so that no reader sees them again.
+    site.write_orders(300..330).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_ne!(site.parts().await[0].cursor, position);
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lag_grows_while_a_handler_hangs_and_ends_with_the_reader() {
+    let recorded = Recorded::default();
+    let _recording = metrics::set_default_local_recorder(&recorded);
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let lag = || {
+        let gauges = recorded.under("cdb.change_feed.lag");
+        gauges.into_values().flatten().next().unwrap_or_default()
+    };
+    let (plant, state) = site.process(&IsDead::default());
+    let running = Arc::new(AtomicU64::new(0));
+    let counted = running.clone();
+    site.plant.upsert(&reading(0, 1)).await.unwrap();
+    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+        .config(config("a"))
+        .start(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async {
+                sleep(Duration::from_secs(300)).await;
+                Ok(())
+            }
+        });
+    while running.load(Ordering::SeqCst) == 0 {
+        sleep(Duration::from_millis(100)).await;
+    }
+    sleep(Duration::from_secs(120)).await;
+    assert!(lag() > 100.0, "{}", lag());
+    processor.stop().await;
+    assert!(lag() == 0.0, "{}", lag());
+    assert_eq!(running.load(Ordering::SeqCst), 1);
+}
