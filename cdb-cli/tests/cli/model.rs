@@ -81,6 +81,24 @@ async fn safe_changes_since_an_earlier_build_are_listed() {
 async fn breaking_changes_since_an_earlier_build_fail() {
     for (name, now, then, line) in [
         (
+            "unique",
+            "\"/number\"\n",
+            "\"/remark\"\n",
+            "the set of unique keys changes from [(/remark)] to [(/number)]",
+        ),
+        (
+            "composite",
+            "\"/type\",",
+            "\"/customer\",",
+            "`order`: composite index (/customer, /totalCents) is removed",
+        ),
+        (
+            "optional",
+            "\"path\": \"/settledAt\",\n          \"indexing\": \"indexed\",\n          \"optional\": true",
+            "\"path\": \"/settledAt\",\n          \"indexing\": \"indexed\",\n          \"optional\": false",
+            "`payment`: field /settledAt is optional now",
+        ),
+        (
             "key",
             "\"/customer\"\n  ]",
             "\"/tenant\"\n  ]",

@@ -26,6 +26,7 @@ pub(super) struct Type {
     pub(super) id: String,
     pub(super) fields: Vec<Field>,
     pub(super) composites: Vec<Composite>,
+    unique_keys: &'static [&'static [&'static str]],
     expires: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u32>,
@@ -152,6 +153,7 @@ impl Type {
             id: id_pattern(shape),
             fields: fields.collect(),
             composites: composites.collect(),
+            unique_keys: shape.unique_keys,
             version: shape.version,
             expires: shape.ttl,
         }

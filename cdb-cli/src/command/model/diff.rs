@@ -1,5 +1,6 @@
 //! `cdb model diff`: the changes since an earlier build, and which of them break something.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
@@ -28,11 +29,20 @@ struct Build {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct DocumentType {
     discriminator: String,
     id: String,
     version: Option<u32>,
     fields: Vec<Field>,
+    composites: Vec<Composite>,
+    /// `None` in answers of a command that did not describe them.
+    unique_keys: Option<Vec<Vec<String>>>,
+}
+
+#[derive(Deserialize)]
+struct Composite {
+    paths: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +104,14 @@ impl Changes {
             properties.1,
             "stored documents have no known type",
         );
+        if let (Some(before), Some(after)) = (old.unique_keys(), new.unique_keys()) {
+            changes.compare(
+                "the set of unique keys",
+                &before,
+                &after,
+                "a container keeps its unique keys; copy the documents to another one",
+            );
+        }
         for before in &old.types {
             match new.find(&before.discriminator) {
                 Some(after) => changes.of_type(before, after),
@@ -139,6 +157,7 @@ impl Changes {
             }
             _ => {}
         }
+        self.of_composites(old, new);
         let is_upgraded = new.version.unwrap_or(1) > old.version.unwrap_or(1);
         for field in &new.fields {
             self.of_field(name, old.field(field), field, is_upgraded);
@@ -149,13 +168,28 @@ impl Changes {
                 let change = format!("`{name}`: field {} is removed", field.name());
                 let effect = if field.optional {
                     "its values are lost when a document is written, unless the type keeps unknown fields"
-                } else if is_upgraded {
-                    "older programs cannot read what this one writes, unless an upcast keeps it"
                 } else {
-                    "older programs cannot read what this one writes; add a version"
+                    unreadable(is_upgraded)
                 };
                 self.add(breaks, change, effect);
             }
+        }
+    }
+
+    /// Compares composite indexes by their paths. Their names are names in the program.
+    fn of_composites(&mut self, old: &DocumentType, new: &DocumentType) {
+        let (name, before, after) = (&new.discriminator, old.composites(), new.composites());
+        for added in after.difference(&before) {
+            let change = format!("`{name}`: composite index ({added}) is new");
+            self.add(false, change, "`policy apply` adds the index");
+        }
+        for removed in before.difference(&after) {
+            let change = format!("`{name}`: composite index ({removed}) is removed");
+            self.add(
+                true,
+                change,
+                "the service refuses sorts of older programs by it, once the policy is applied",
+            );
         }
     }
 
@@ -176,6 +210,9 @@ impl Changes {
         } else if old.is_none() {
             let change = format!("`{name}`: optional field {path} is new");
             self.add(false, change, "stored documents lack it");
+        } else if new.optional && old.is_some_and(|old| !old.optional) {
+            let change = format!("`{name}`: field {path} is optional now");
+            self.add(!is_upgraded, change, unreadable(is_upgraded));
         }
         match (old.is_some_and(Field::is_indexed), new.is_indexed()) {
             (false, true) => {
@@ -209,7 +246,29 @@ impl Changes {
     }
 }
 
+/// The effect of documents without a field that older programs require.
+fn unreadable(is_upgraded: bool) -> &'static str {
+    if is_upgraded {
+        "older programs cannot read documents without it; let an upcast keep it until none runs"
+    } else {
+        "older programs cannot read documents without it; add a version"
+    }
+}
+
 impl Build {
+    /// Returns the unique keys of all types, which are those of the container.
+    fn unique_keys(&self) -> Option<String> {
+        let mut all = BTreeSet::new();
+        for document in &self.types {
+            let keys = document.unique_keys.as_ref()?.iter();
+            all.extend(keys.map(|paths| {
+                let paths: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
+                format!("({})", Vec::from_iter(paths).join(", "))
+            }));
+        }
+        Some(format!("[{}]", Vec::from_iter(all).join(", ")))
+    }
+
     fn find(&self, discriminator: &str) -> Option<&DocumentType> {
         let mut types = self.types.iter();
         types.find(|known| known.discriminator == discriminator)
@@ -217,6 +276,11 @@ impl Build {
 }
 
 impl DocumentType {
+    fn composites(&self) -> BTreeSet<String> {
+        let composites = self.composites.iter();
+        composites.map(|one| one.paths.join(", ")).collect()
+    }
+
     fn field(&self, other: &Field) -> Option<&Field> {
         self.fields
             .iter()
