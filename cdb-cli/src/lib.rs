@@ -60,6 +60,7 @@ mod time;
 mod token;
 mod view;
 mod wait_for_port;
+mod whole_file;
 
 use std::process::ExitCode;
 

@@ -170,6 +170,42 @@ fn an_older_program_keeps_the_fields_and_the_version_of_a_newer_document() {
     assert_eq!(newest.document.city, "Ockham");
 }
 
+/// A part of a document, which keeps its own unknown fields.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+struct Address {
+    city: String,
+    #[serde(flatten)]
+    newer: Map<String, Value>,
+}
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[document(type = "customer", id = "{number}", version = 1)]
+struct Resident {
+    #[document(partition_key)]
+    number: u32,
+    address: Address,
+    #[serde(flatten)]
+    #[document(unknown)]
+    newer: UnknownFields,
+}
+
+#[derive(Container, Clone, Debug, PartialEq)]
+#[container(partition_key = "/number")]
+enum Town {
+    Resident(Resident),
+}
+
+#[test]
+fn a_field_with_a_flattened_map_keeps_the_newer_fields_inside_it() {
+    let address = json!({ "city": "Ockham", "zip": "GU23", "id": 7 });
+    let newer = stored(json!({ "schemaVersion": 2, "address": address.clone() }));
+    let read = decode::<Town, Resident>(&newer).unwrap().document;
+    let written = encode::<Town, _>(&read).unwrap();
+    let written: Value = serde_json::from_str(written.json.get()).unwrap();
+    assert_eq!(written["address"], address);
+    assert_eq!(written["schemaVersion"], 2);
+}
+
 #[test]
 fn a_failed_upcast_names_the_type_and_the_version() {
     let nameless = stored(json!({ "schemaVersion": 2, "city": "London" }));

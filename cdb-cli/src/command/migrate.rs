@@ -1,5 +1,6 @@
 //! `cdb migrate`: rewrites documents of older versions in the version of their type.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -8,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use cdb_client::FeedCursor;
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::{Console, counted};
+use crate::whole_file;
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
@@ -39,6 +41,60 @@ struct Migrated {
     request_units: f64,
 }
 
+/// The position of a migration, in a file.
+#[derive(Serialize, Deserialize)]
+struct Position {
+    migration: Migrating,
+    cursor: FeedCursor,
+}
+
+/// What a migration migrates. The position of another one would omit documents.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct Migrating {
+    endpoint: String,
+    database: String,
+    container: String,
+    /// The versions of the document types.
+    versions: BTreeMap<String, u32>,
+}
+
+impl Migrating {
+    fn new(connection: &Connection, model: &Model) -> Self {
+        let versions = model.documents.iter().filter_map(|shape| {
+            let version = shape.version?;
+            Some((shape.discriminator.to_owned(), version))
+        });
+        Self {
+            endpoint: connection.shown_endpoint(),
+            database: connection.database.clone(),
+            container: connection.container.clone(),
+            versions: versions.collect(),
+        }
+    }
+
+    /// Reads the position of this migration, if it was interrupted.
+    fn read_position(&self, file: &Path) -> Result<Option<FeedCursor>, Failure> {
+        let text = match fs::read(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read?,
+        };
+        let shown = file.display();
+        let position: Position = serde_json::from_slice(&text).map_err(|error| {
+            Failure::usage(format!(
+                "{shown} is not the position of a migration: {error}"
+            ))
+        })?;
+        if position.migration != *self {
+            return Err(Failure::usage(format!(
+                "{shown} is the position of another migration, {}; this one is {self}: name another file, or remove it to begin with the first \
+                 document",
+                position.migration
+            )));
+        }
+        Ok(Some(position.cursor))
+    }
+}
+
 pub(crate) async fn run(
     args: &MigrateArgs,
     model: &Model,
@@ -50,12 +106,17 @@ pub(crate) async fn run(
             model.name
         )));
     }
+    let migrating = Migrating::new(&args.connection, model);
     let position = match &args.position {
-        Some(file) => read_position(file)?,
+        Some(file) => migrating.read_position(file)?,
         None => None,
     };
     let database = args.connection.database()?;
     let mut migration = model.migration(&database, &args.connection.container, position);
+    let mut position = Position {
+        cursor: migration.position().clone(),
+        migration: migrating,
+    };
     let mut migrated = Migrated::default();
     loop {
         let begun = Instant::now();
@@ -66,8 +127,8 @@ pub(crate) async fn run(
         migrated.read += step.read;
         migrated.request_units += step.charge;
         if let Some(file) = &args.position {
-            let position = serde_json::to_vec(migration.position()).map_err(io::Error::from)?;
-            fs::write(file, position)?;
+            position.cursor = migration.position().clone();
+            whole_file::replace(file, &position)?;
         }
         console.progress(migrated.to_string())?;
         if let Some(max_rus) = args.max_rus {
@@ -83,19 +144,21 @@ pub(crate) async fn run(
     Ok(Exit::Ok)
 }
 
-/// Reads the position of an interrupted migration, if there is one.
-fn read_position(file: &Path) -> Result<Option<FeedCursor>, Failure> {
-    let text = match fs::read(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        read => read?,
-    };
-    let position = serde_json::from_slice(&text).map_err(|error| {
-        let file = file.display();
-        Failure::usage(format!(
-            "{file} is not the position of a migration: {error}"
-        ))
-    })?;
-    Ok(Some(position))
+impl fmt::Display for Migrating {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            endpoint,
+            database,
+            container,
+            versions,
+        } = self;
+        write!(f, "of `{database}/{container}` at {endpoint} to")?;
+        for (at, (name, version)) in versions.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma} `{name}` {version}")?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Migrated {

@@ -1,9 +1,10 @@
 //! `cdb migrate`, of a program whose document type has a second version.
 
 use cdb_cli::{Cli, Exit};
+use cdb_client::ContainerClient;
 use cdb_model::{Container, Document, PartitionKey, UnknownFields, UpcastError};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::harness::Account;
 
@@ -24,6 +25,35 @@ struct Lamp {
 #[container(partition_key = "/instanceId")]
 enum House {
     Lamp(Lamp),
+}
+
+/// The same documents in a third version.
+mod third {
+    use super::*;
+
+    #[derive(Document, Serialize, Deserialize)]
+    #[document(
+        type = "lamp",
+        id = "lamp:{number}",
+        version = 3,
+        upcast(add_color, add_color)
+    )]
+    pub(super) struct Lamp {
+        #[document(partition_key)]
+        #[serde(rename = "instanceId")]
+        room: String,
+        number: u32,
+        color: String,
+        #[serde(flatten)]
+        #[document(unknown)]
+        newer: UnknownFields,
+    }
+
+    #[derive(Container)]
+    #[container(partition_key = "/instanceId")]
+    pub(super) enum House {
+        Lamp(Lamp),
+    }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of an upcast")]
@@ -81,4 +111,49 @@ async fn older_documents_are_rewritten_once() {
             .contains("no document type of `Durable` has versions"),
         "{without:?}"
     );
+}
+
+/// Writes a lamp of the first version. A lamp without a number cannot be upgraded.
+async fn write(house: &ContainerClient<House>, id: u32, number: Option<u32>) {
+    let mut lamp = json!({ "id": format!("lamp:{id}"), "type": "lamp", "instanceId": "hall" });
+    if let Some(number) = number {
+        lamp["number"] = number.into();
+    }
+    let written = house.upsert_json(&"hall".into(), &lamp.to_string()).await;
+    written.expect("an old lamp");
+}
+
+#[tokio::test]
+async fn the_position_of_another_migration_is_refused() {
+    let account = Account::start().await;
+    let house = account.container::<House>().await;
+    for number in 0..500 {
+        write(&house, number, Some(number)).await;
+    }
+    write(&house, 500, None).await;
+    let file = std::env::temp_dir().join(format!("cdb-migrate-other-{}", std::process::id()));
+    let position = file.to_str().expect("UTF-8");
+    let migrate = ["migrate", "--position", position];
+    let second = Cli::<House>::new();
+    let interrupted = account.run(&second, &migrate).await;
+    assert!(interrupted.err.contains("lamp:500"), "{interrupted:?}");
+    assert!(file.exists(), "the first page is migrated");
+
+    // A later build migrates the first page too.
+    let third = Cli::<third::House>::new();
+    let refused = account.run(&third, &migrate).await;
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    assert!(
+        refused.err.contains("is the position of another migration")
+            && refused.err.contains("`lamp` 2; this one is")
+            && refused.err.contains("`lamp` 3"),
+        "{refused:?}"
+    );
+    write(&house, 500, Some(500)).await;
+    let continued = account.run(&second, &migrate).await;
+    assert!(
+        continued.out.starts_with("migrated 1 document, read"),
+        "{continued:?}"
+    );
+    assert!(!file.exists());
 }

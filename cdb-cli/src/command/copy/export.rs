@@ -19,6 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
+use crate::whole_file;
 
 /// The number of documents per page and physical partition.
 const PAGE: u32 = 1_000;
@@ -174,8 +175,7 @@ impl ExportFile {
             bytes: self.out.stream_position()?,
             cursor: cursor.clone(),
         };
-        let progress = serde_json::to_vec(&progress).map_err(io::Error::from)?;
-        Ok(fs::write(&self.progress_file, progress)?)
+        Ok(whole_file::replace(&self.progress_file, &progress)?)
     }
 
     /// Removes the progress: the export is complete.
