@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::{Bootstrap, ContainerClient};
-use cdb_model::{BulkBatch, Container, Document, Patch, Query, Timestamp};
+use cdb_client::{Bootstrap, ContainerClient, FeedStart};
+use cdb_model::{Batch, BulkBatch, Container, Document, Patch, Projection, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
@@ -172,6 +172,58 @@ async fn a_deleted_document_is_read_by_its_key_with_the_time_of_its_deletion() {
     notebook.restore::<Note>(&key).await.unwrap();
     let found = notebook.read::<NoteKey>(&key).await.unwrap().unwrap();
     assert_eq!(found.document, note(1));
+    account.end().await;
+}
+
+/// A projection of a note.
+#[derive(Projection, Deserialize)]
+#[projection(of = Note)]
+struct NoteNumber {
+    number: u64,
+}
+
+#[tokio::test]
+async fn aggregates_and_projections_exclude_deleted_documents_and_reads_by_key_do_not() {
+    let account = Account::new().await;
+    let notebook = notebook(&account, 10).await;
+    let deleted = [0, 4, 9];
+    for number in deleted {
+        let patch = Patch::<Note>::new().soft_delete(notebook.now());
+        let mut batch = Batch::new(note(number).author);
+        batch.patch(&note(number).key(), &patch).unwrap();
+        notebook.execute(&batch).await.unwrap();
+    }
+    let all = Query::<Note>::across_partitions;
+    let number = Note::NUMBER;
+    let row = all().aggregate((number.min(), number.max(), number.sum(), number.avg()));
+    let row = notebook.query(row).one().await.unwrap();
+    assert_eq!(row, (Some(1), Some(8), 32, Some(32.0 / 7.0)));
+    let distinct = notebook.query(all().distinct(Note::NUMBER));
+    assert_eq!(distinct.all().await.unwrap(), [1, 2, 3, 5, 6, 7, 8]);
+    let selected = notebook.query(all().select::<NoteNumber>()).all().await;
+    let selected: BTreeSet<u64> = selected.unwrap().iter().map(|row| row.number).collect();
+    assert_eq!(selected, BTreeSet::from([1, 2, 3, 5, 6, 7, 8]));
+    let exists = Query::<Note>::in_partition(note(4).author).filter(Note::COLOR.eq(1_u64));
+    assert!(notebook.query(exists).first().await.unwrap().is_none());
+
+    let keys: Vec<NoteKey> = (0..10).map(|number| note(number).key()).collect();
+    let read = notebook.read_many(&keys).await.unwrap();
+    let marked = |note: &Note| note.deleted_at.is_some().then_some(note.number);
+    let read = read.iter().flatten().filter_map(|note| marked(note));
+    assert_eq!(read.collect::<Vec<_>>(), deleted);
+    let (mut feed, mut changed) = (notebook.change_feed(FeedStart::Beginning), Vec::new());
+    loop {
+        let page = feed.next_changes().await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        changed.extend(page.iter().filter_map(|change| match &change.document {
+            Notebook::Note(note) => marked(note),
+            Notebook::Draft(_) => None,
+        }));
+    }
+    changed.sort_unstable();
+    assert_eq!(changed, deleted);
     account.end().await;
 }
 
