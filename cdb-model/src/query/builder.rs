@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use serde::de::DeserializeOwned;
 
 use super::filter::{Predicate, live_condition, type_condition};
-use super::order::OrderTerm;
+use super::order::{OrderTerm, SortTarget};
 use super::projection::Projection as FieldProjection;
 use super::sql::{self, Projection, QueryParts};
 use super::{
@@ -17,7 +17,6 @@ use crate::container::Container;
 use crate::document::Stored;
 use crate::partition_key::PartitionKey;
 use crate::path::Path;
-use crate::shape::CompositeTarget;
 
 /// A query for documents of `T`: a document type, or a container for all of its types.
 ///
@@ -187,9 +186,9 @@ impl<T: Queryable> Query<T> {
         let mut computed = T::SHAPES.iter().flat_map(|shape| shape.computed);
         computed.any(|shape| {
             let mut order = self.parts.order.iter();
-            order.any(|term| match term.target {
-                CompositeTarget::Path(pointer) => pointer.strip_prefix('/') == Some(shape.name),
-                CompositeTarget::Discriminator => false,
+            order.any(|term| match &term.target {
+                SortTarget::Path(pointer) => pointer.strip_prefix('/') == Some(shape.name),
+                SortTarget::Discriminator => false,
             })
         })
     }
@@ -211,10 +210,7 @@ impl<T: Queryable> Query<T> {
             discriminator,
         })?;
         let keys = order.iter().map(|term| SortKey {
-            pointer: match term.target {
-                CompositeTarget::Path(pointer) => pointer.to_owned(),
-                CompositeTarget::Discriminator => format!("/{discriminator}"),
-            },
+            pointer: term.target.pointer(discriminator).into_owned(),
             direction: term.direction,
         });
         Ok(Statement {

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::filter::{Comparison, Predicate, TextMatch};
-use super::order::OrderTerm;
+use super::order::{OrderTerm, SortTarget};
 use super::{Filter, Order};
 use crate::document::Document;
-use crate::shape::{CompositeTarget, Direction, FieldIndexing, FieldShape};
+use crate::shape::{Direction, FieldIndexing, FieldShape};
 
 /// One condition on a field.
 ///
@@ -127,16 +127,28 @@ impl<D: Document> Filter<D> {
 }
 
 impl<D: Document> Order<D> {
-    /// Builds a sort by a field.
+    /// Builds a sort by a field, or by a path inside a field with `index(*)`.
     ///
     /// # Errors
     /// When the field is unknown or not indexed.
     pub fn from_criterion(criterion: &SortCriterion) -> Result<Self, CriteriaError> {
-        let field = indexed_field::<D>(&criterion.field)?;
-        Ok(Self::from_terms(vec![OrderTerm {
-            target: CompositeTarget::Path(field.path),
-            direction: criterion.direction,
-        }]))
+        Self::from_criteria(std::slice::from_ref(criterion))
+    }
+
+    /// Builds a sort by several fields. The service refuses it without a composite index of exactly
+    /// these paths; [`Query::explain`](super::Query::explain) tells whether a policy has one.
+    ///
+    /// # Errors
+    /// When a field is unknown or not indexed.
+    pub fn from_criteria(criteria: &[SortCriterion]) -> Result<Self, CriteriaError> {
+        let terms = criteria.iter().map(|criterion| {
+            let path = indexed_path::<D>(&criterion.field)?;
+            Ok(OrderTerm {
+                target: SortTarget::Path(path.into()),
+                direction: criterion.direction,
+            })
+        });
+        Ok(Self::from_terms(terms.collect::<Result<_, _>>()?))
     }
 }
 
@@ -148,7 +160,8 @@ fn indexed_path<D: Document>(name: &str) -> Result<String, CriteriaError> {
         let subtree = field.path.strip_suffix('*');
         subtree.is_some_and(|subtree| stored.len() > subtree.len() && stored.starts_with(subtree))
     });
-    if is_inside {
+    // `labels.*` names the field itself, which has no single value.
+    if is_inside && !stored.ends_with("/*") {
         return Ok(stored);
     }
     let field = indexed_field::<D>(name)?;

@@ -17,7 +17,7 @@ use super::order::OrderTerm;
 use super::statement::Scope;
 use super::{Queryable, readable};
 use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
-use crate::shape::{CompositeTarget, Direction};
+use crate::shape::Direction;
 
 /// The indexes that serve a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -290,12 +290,9 @@ impl Explainer<'_> {
     fn sort(&mut self, order: &[OrderTerm]) {
         let wanted: Vec<(String, Direction)> = order
             .iter()
-            .map(|term| match term.target {
-                CompositeTarget::Path(pointer) => (policy_path(pointer), term.direction),
-                CompositeTarget::Discriminator => (
-                    policy_path(&format!("/{}", self.discriminator)),
-                    term.direction,
-                ),
+            .map(|term| {
+                let pointer = term.target.pointer(self.discriminator);
+                (policy_path(&pointer), term.direction)
             })
             .collect();
         let names = || {

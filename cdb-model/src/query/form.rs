@@ -62,7 +62,7 @@ impl QueryForm {
 
     fn sorted(shape: &DocumentShape, is_type: &Predicate, composite: &CompositeShape) -> Self {
         let terms = composite.paths.iter().map(|path| OrderTerm {
-            target: path.path,
+            target: path.path.into(),
             direction: path.direction,
         });
         let names = composite.paths.iter().map(|path| match path.path {

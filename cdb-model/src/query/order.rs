@@ -1,5 +1,6 @@
 //! Sorts: by one indexed path, or by a declared composite.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use super::filter::Filterable;
@@ -17,8 +18,35 @@ pub struct Order<D> {
 /// One path of a sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OrderTerm {
-    pub(crate) target: CompositeTarget,
+    pub(crate) target: SortTarget,
     pub(crate) direction: Direction,
+}
+
+/// What a path of a sort is: declared by the model, or inside a field with `index(*)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SortTarget {
+    Discriminator,
+    /// A JSON pointer.
+    Path(Cow<'static, str>),
+}
+
+impl SortTarget {
+    /// Returns the JSON pointer in a container with this discriminator.
+    pub(crate) fn pointer(&self, discriminator: &str) -> Cow<'_, str> {
+        match self {
+            Self::Discriminator => Cow::Owned(format!("/{discriminator}")),
+            Self::Path(pointer) => Cow::Borrowed(pointer),
+        }
+    }
+}
+
+impl From<CompositeTarget> for SortTarget {
+    fn from(target: CompositeTarget) -> Self {
+        match target {
+            CompositeTarget::Discriminator => Self::Discriminator,
+            CompositeTarget::Path(pointer) => Self::Path(Cow::Borrowed(pointer)),
+        }
+    }
 }
 
 impl<D> Order<D> {
@@ -49,7 +77,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
 
     fn sorted(self, direction: Direction) -> Order<D> {
         Order::from_terms(vec![OrderTerm {
-            target: CompositeTarget::Path(self.pointer()),
+            target: CompositeTarget::Path(self.pointer()).into(),
             direction,
         }])
     }
@@ -80,7 +108,7 @@ impl<D> Composite<D> {
 
     fn sorted(self, turn: impl Fn(Direction) -> Direction) -> Order<D> {
         let terms = self.shape.paths.iter().map(|path| OrderTerm {
-            target: path.path,
+            target: path.path.into(),
             direction: turn(path.direction),
         });
         Order::from_terms(terms.collect())

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_model::{
-    Container, CriteriaError, Criterion, Direction, Document, FieldIndexing, Filter, Operator,
-    Order as Sort, Patchable, Path, Query, SortCriterion, Unindexed,
+    Container, CriteriaError, Criterion, Direction, Document, Fetch, FieldIndexing, Filter,
+    Operator, Order as Sort, Patchable, Path, Query, SortCriterion, Unindexed,
 };
 use serde::{Deserialize, Serialize};
 
@@ -136,4 +136,34 @@ fn an_indexed_subtree_is_one_path_of_the_policy_and_serves_every_path_inside() {
     };
     let refused = Sort::<Ticket>::from_criterion(&sort).expect_err("no single path");
     assert!(matches!(refused, CriteriaError::NotIndexed { .. }));
+}
+
+#[test]
+fn a_sort_by_paths_inside_an_indexed_subtree_needs_a_composite_only_for_several() {
+    let mut policy = Tickets::definition().indexing_policy;
+    let term = |field: &str, direction| SortCriterion {
+        field: field.to_owned(),
+        direction,
+    };
+    let terms = [
+        term("labels.priority", Direction::Ascending),
+        term("labels.team", Direction::Descending),
+    ];
+    let sorted = |terms: &[SortCriterion]| {
+        let order = Sort::<Ticket>::from_criteria(terms).expect("every path inside is indexed");
+        Query::<Ticket>::across_partitions().order_by(order)
+    };
+    let explained = |terms, policy: &_| sorted(terms).explain(policy, Tickets::DISCRIMINATOR);
+    assert!(explained(&terms[..1], &policy).refused.is_empty());
+    assert_eq!(
+        explained(&terms, &policy).refused,
+        ["/labels/priority, /labels/team"]
+    );
+    let index = r#"[{"path":"/labels/priority","order":"descending"},{"path":"/labels/team","order":"ascending"}]"#;
+    let index = serde_json::from_str(index).expect("an index");
+    policy.composite_indexes.push(index);
+    assert!(explained(&terms, &policy).refused.is_empty());
+    let statement = Fetch::<Tickets>::statement(&sorted(&terms)).expect("it is valid");
+    let order = r#"ORDER BY c["labels"]["priority"] ASC, c["labels"]["team"] DESC"#;
+    assert!(statement.sql.ends_with(order), "{}", statement.sql);
 }

@@ -70,7 +70,7 @@ pub(crate) fn query(parts: &QueryParts<'_>) -> Result<(String, Vec<Parameter>), 
     if !parts.order.is_empty() {
         writer.text.push_str(" ORDER BY ");
         writer.separated(parts.order, |writer, term| {
-            writer.target(term.target);
+            writer.target(&term.target);
             writer.text.push_str(match term.direction {
                 Direction::Ascending => " ASC",
                 Direction::Descending => " DESC",

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::query::filter::Comparison;
 use crate::query::groups::AggregateKind;
-use crate::shape::CompositeTarget;
+use crate::query::order::SortTarget;
 
 fn parts<'a>(projection: &'a Projection, predicate: &'a Predicate) -> QueryParts<'a> {
     QueryParts {
@@ -36,7 +36,7 @@ fn values_are_parameters_and_equal_values_share_one() {
 #[test]
 fn a_projected_value_has_its_sort_keys() {
     let order = [OrderTerm {
-        target: CompositeTarget::Path("/at"),
+        target: SortTarget::Path("/at".into()),
         direction: Direction::Descending,
     }];
     let projection = Projection::Value("/name".to_owned());

@@ -8,11 +8,10 @@ use super::expression::{path, property};
 use super::{Projection, QueryParts};
 use crate::query::filter::{Comparison, Predicate, ValueError};
 use crate::query::groups::{AggregateKind, AggregateTerm};
-use crate::query::order::OrderTerm;
+use crate::query::order::{OrderTerm, SortTarget};
 use crate::query::projection::ProjectedField;
 use crate::query::search::{RankTerm, Score};
 use crate::query::statement::Parameter;
-use crate::shape::CompositeTarget;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Values {
@@ -60,7 +59,7 @@ impl<'a> Writer<'a> {
         // In objects, because an array leaves out undefined elements.
         self.separated(order, |writer, term| {
             writer.text.push_str("{\"item\": ");
-            writer.target(term.target);
+            writer.target(&term.target);
             writer.text.push('}');
         });
         self.text.push_str("]}");
@@ -190,10 +189,10 @@ impl<'a> Writer<'a> {
         path(&mut self.text, pointer);
     }
 
-    pub(super) fn target(&mut self, target: CompositeTarget) {
+    pub(super) fn target(&mut self, target: &SortTarget) {
         match target {
-            CompositeTarget::Path(pointer) => self.path(pointer),
-            CompositeTarget::Discriminator => {
+            SortTarget::Path(pointer) => self.path(pointer),
+            SortTarget::Discriminator => {
                 self.text.push('c');
                 property(&mut self.text, self.discriminator);
             }
@@ -256,7 +255,7 @@ impl<'a> Writer<'a> {
             Predicate::All => self.text.push_str("true"),
             Predicate::Never => self.text.push_str("false"),
             Predicate::IsType(discriminator) => {
-                self.target(CompositeTarget::Discriminator);
+                self.target(&SortTarget::Discriminator);
                 self.text.push_str(" = ");
                 self.value(&Value::from(*discriminator));
             }
