@@ -54,9 +54,11 @@ async fn a_container_is_the_same_after_export_import_and_export() {
     add_foreign(&fill(&account).await).await;
     let exported = export(&account, &first, &[]).await;
     assert!(exported.out.starts_with("exported "), "{exported:?}");
+    assert_eq!(exported.err, "", "the answer reports the only page");
     let other = Account::empty().await;
     let imported = import(&other, &first, &["--create"]).await;
     assert_eq!(imported.exit, Exit::Ok, "{imported:?}");
+    assert_eq!(imported.err, "", "the answer reports the only chunk");
     export(&other, &second, &[]).await;
     let documents = lines(&first);
     assert_eq!(documents, lines(&second));

@@ -59,6 +59,7 @@ async fn a_missing_container_and_a_missing_server_are_different_findings() {
         run.out.contains("PROBLEM  container") && run.out.contains("cdb policy apply --create"),
         "{run:?}"
     );
+    assert!(!run.out.contains("bootstrap"), "one remedy: {run:?}");
     let endpoint = account.emulator.endpoint();
     account.emulator.stop().await;
     let run = cdb(&["doctor", "--endpoint", &endpoint, "--timeout", "1"]).await;

@@ -11,7 +11,7 @@ use crate::client::DatabaseClient;
 use crate::container::bootstrap::Throughput;
 use crate::container::live::LiveContainer;
 use crate::container::point::JSON;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
@@ -64,7 +64,14 @@ impl DatabaseClient {
     pub async fn definition<C: Container>(&self, name: &str) -> Result<ContainerDefinition> {
         let live = self.read_container(name).await;
         live.map(|live| live.definition)
-            .map_err(|error| self.with_remedy::<C>(error, name))
+            .map_err(|error| match error.kind() {
+                // The caller opens nothing, so the remedies of opening do not fit.
+                ErrorKind::NotFound => error.with_context(&format!(
+                    "container `{name}` of database `{}` does not exist",
+                    self.name()
+                )),
+                _ => self.with_remedy::<C>(error, name),
+            })
     }
 
     /// Returns the resource of the container `name`, after checking the names.

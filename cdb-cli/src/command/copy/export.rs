@@ -115,8 +115,11 @@ impl ExportArgs {
             if documents.is_empty() {
                 break;
             }
+            // Before the next page, because the answer reports the last one.
+            if file.exported.documents > 0 {
+                console.progress(file.exported.to_string())?;
+            }
             file.append(&documents, feed.cursor())?;
-            console.progress(file.exported.to_string())?;
         }
         console.answer(&file.finish()?)?;
         Ok(Exit::Ok)

@@ -119,9 +119,12 @@ impl Import {
             if chunk.is_empty() {
                 return Ok(());
             }
+            // Before the next chunk, because the answer reports the last one.
+            if imported.documents > 0 {
+                console.progress(imported.to_string())?;
+            }
             imported.documents += self.write(&chunk, imported.lines).await?;
             imported.lines += chunk.len();
-            console.progress(imported.to_string())?;
             if let Some(max_rus) = self.max_rus {
                 let due = time_of(self.charge() - before, max_rus);
                 tokio::time::sleep(due.saturating_sub(begun.elapsed())).await;
