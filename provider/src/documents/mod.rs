@@ -6,6 +6,7 @@
 
 mod attribute;
 mod chunk;
+mod document_header;
 mod history;
 mod inbox;
 mod instance;
@@ -22,6 +23,7 @@ use cdb_model::Container;
 
 pub use attribute::AttributeValue;
 pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
+pub(crate) use document_header::DocumentHeader;
 pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
 pub use inbox::{InboxRecord, InboxRecordKey};
 pub use instance::{Instance, InstanceKey, Status};

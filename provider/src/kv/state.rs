@@ -26,12 +26,18 @@ pub(crate) struct KvRows {
 impl KvState {
     /// Unpacks a pack. Returns `None` when a key has no valid id.
     pub(crate) fn unpacked(pack: KeyValuePack, contents: PackedKeyValues) -> Option<Self> {
+        let pack = Some(pack);
+        Self::of(contents).map(|state| Self { pack, ..state })
+    }
+
+    /// Returns the state of documents without ETags. Returns `None` when a key has no valid id.
+    pub(crate) fn of(contents: PackedKeyValues) -> Option<Self> {
         let store = contents.store.into_iter().map(unversioned);
         let delta = contents.delta.into_iter().map(unversioned);
         Some(Self {
             store: store.collect::<Option<_>>()?,
             delta: delta.collect::<Option<_>>()?,
-            pack: Some(pack),
+            pack: None,
         })
     }
 

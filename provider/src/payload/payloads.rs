@@ -45,6 +45,14 @@ impl Payloads {
         }
     }
 
+    /// Fails on payloads that cannot be decoded, for a tool too.
+    pub(crate) fn strict(&self) -> Self {
+        Self {
+            lenient: false,
+            ..self.clone()
+        }
+    }
+
     /// Encodes a payload in place.
     pub(crate) fn encode(&self, payload: &mut String) -> Result<()> {
         let is_marked = payload.starts_with(MARK);
@@ -115,7 +123,7 @@ impl Payloads {
             _ if key == UNENCODED => String::from_utf8(bytes).map_err(|_| damaged("is not UTF-8")),
             Some(codec) => codec.decode(key, &bytes),
             None => Err(PayloadError::Unavailable(format!(
-                "a payload is encoded with key `{key}`, and this provider has no `payload_codec`"
+                "a payload is encoded with key `{key}`, and there is no `payload_codec`"
             ))),
         }
     }

@@ -39,9 +39,11 @@
 //! );
 //! ```
 
+mod assemble;
 mod compare;
 mod decision;
 mod difference;
+mod export;
 mod read;
 mod recording;
 mod run;
@@ -50,6 +52,7 @@ use duroxide::{EventKind, OrchestrationRegistry};
 
 use self::decision::decisions;
 pub use self::difference::{Difference, DifferenceKind};
+pub use self::export::Export;
 pub use self::recording::Recording;
 use self::run::{Execution, Outcome};
 
