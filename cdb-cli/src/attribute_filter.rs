@@ -1,7 +1,14 @@
-//! Conditions on search attributes as text: `customer=ada`, `total>=100`, `paid=true`, `code="7"`.
+//! Conditions on search attributes as text: `customer=ada`, `total>=100`, `paid=true`, `code="7"`; and
+//! sorts by them: `customer,-total`.
 
-use cdb_model::{Criterion, Operator};
+use std::collections::BTreeMap;
+
+use cdb_model::{Criterion, Direction, Operator, SortCriterion, compare_values};
+use cdb_provider::documents::AttributeValue;
 use serde_json::Value;
+
+/// What precedes the name of an attribute in the name of its field.
+const PREFIX: &str = "attributes.";
 
 /// The operators, longer ones before their beginnings.
 const OPERATORS: [(&str, Operator); 6] = [
@@ -20,7 +27,7 @@ pub(crate) fn parse(text: &str) -> Result<Criterion, String> {
     let at = text.find(['=', '!', '<', '>']).ok_or(form)?;
     let (name, rest) = text.split_at(at);
     let name = name.trim();
-    if name.is_empty() || name.contains(['.', '/', '*']) {
+    if !is_name(name) {
         return Err(format!("`{name}` is not the name of an attribute; {form}"));
     }
     let mut operators = OPERATORS.iter();
@@ -36,10 +43,59 @@ pub(crate) fn parse(text: &str) -> Result<Criterion, String> {
         _ => Value::from(value),
     };
     Ok(Criterion {
-        field: format!("attributes.{name}"),
+        field: format!("{PREFIX}{name}"),
         operator: *operator,
         value,
     })
+}
+
+/// Parses one term of a sort: `total`, or `-total` for the largest first.
+pub(crate) fn sort_term(text: &str) -> Result<SortCriterion, String> {
+    let text = text.trim();
+    let (name, direction) = match text.strip_prefix('-') {
+        Some(name) => (name, Direction::Descending),
+        None => (text, Direction::Ascending),
+    };
+    // With the prefix, attributes named `created` and `ru` can be sorted by.
+    let name = name.strip_prefix(PREFIX).unwrap_or(name);
+    if !is_name(name) {
+        return Err(format!(
+            "`{text}` is not the name of an attribute; write total, -total or customer,-total"
+        ));
+    }
+    Ok(SortCriterion {
+        field: format!("{PREFIX}{name}"),
+        direction,
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['.', '/', '*'])
+}
+
+/// Whether search attributes meet a condition of [`parse`], as the service compares values: a missing
+/// attribute meets none, and only values of one type are ordered.
+pub(crate) fn meets(attributes: &BTreeMap<String, AttributeValue>, condition: &Criterion) -> bool {
+    let name = condition.field.strip_prefix(PREFIX);
+    let Some(attribute) = name.and_then(|name| attributes.get(name)) else {
+        return false;
+    };
+    let attribute = match attribute {
+        AttributeValue::Bool(value) => Value::from(*value),
+        AttributeValue::Number(value) => Value::from(*value),
+        AttributeValue::String(value) => Value::from(&**value),
+    };
+    let is_ordered = std::mem::discriminant(&attribute) == std::mem::discriminant(&condition.value);
+    let order = compare_values(Some(&attribute), Some(&condition.value));
+    match condition.operator {
+        Operator::Eq => order.is_eq(),
+        Operator::Ne => order.is_ne(),
+        Operator::Lt => is_ordered && order.is_lt(),
+        Operator::Le => is_ordered && order.is_le(),
+        Operator::Gt => is_ordered && order.is_gt(),
+        Operator::Ge => is_ordered && order.is_ge(),
+        _ => false,
+    }
 }
 
 /// Parses conditions that are separated by spaces. A string with spaces is in quotation marks.
@@ -79,6 +135,38 @@ mod tests {
         }
         for text in ["customer", "=ada", "a.b=1", "a!1", "a=\"x"] {
             parse(text).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn attributes_are_compared_as_the_service_compares_them() {
+        let attributes = BTreeMap::from([
+            ("customer".to_owned(), AttributeValue::String("bob".into())),
+            ("total".to_owned(), AttributeValue::Number(100.0)),
+            ("paid".to_owned(), AttributeValue::Bool(true)),
+        ]);
+        let met = |text| meets(&attributes, &parse(text).unwrap());
+        for text in [
+            "customer=bob",
+            "customer>Zoe",
+            "customer!=ada",
+            "customer!=7",
+            "total>=100",
+            "total<100.5",
+            "paid=true",
+        ] {
+            assert!(met(text), "{text}");
+        }
+        for text in [
+            "customer=ada",
+            "customer>7",
+            "total>100",
+            "total=\"100\"",
+            "paid!=true",
+            "due=1",
+            "due!=1",
+        ] {
+            assert!(!met(text), "{text}");
         }
     }
 

@@ -271,7 +271,7 @@ impl FromStr for PageStart {
             "intents" => Ok(Self::Intents(at)),
             "mail" => Ok(Self::Messages(at)),
             _ => Err(format!(
-                "`{text}` is not the start of a page; use the text that `deadletters list` shows after `--from`"
+                "`{text}` is not the start of a page; use `next` of `deadletters list --json`"
             )),
         }
     }

@@ -38,7 +38,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "instances list",
         &[
             "instances list --status failed --newer-than 24h",
-            "instances list --where customer=ada --where 'total>100'",
+            "instances list --where customer=ada --where 'total>100' --sort -total",
         ],
     ),
     (
@@ -109,8 +109,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "instances replay",
         &[
-            "instances replay",
-            "instances replay --orchestration Order --json",
+            "instances replay --orchestration Order",
+            "instances replay --file production.jsonl",
         ],
     ),
     (

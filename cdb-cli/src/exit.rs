@@ -115,7 +115,10 @@ impl From<cdb_client::Error> for Failure {
 
 impl From<ProviderError> for Failure {
     fn from(error: ProviderError) -> Self {
-        Self::service(error.to_string())
+        Self {
+            remedy: remedy::of_provider(&error),
+            ..Self::service(error.to_string())
+        }
     }
 }
 

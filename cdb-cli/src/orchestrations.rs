@@ -8,6 +8,7 @@ use cdb_model::Query;
 use cdb_provider::documents::{
     Durable, Instance, InstanceKey, NEVER, OrchestratorItem, SCHEMA_PARTITION, SchemaKey, Text,
 };
+use cdb_provider::payload::PayloadCodec;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::Client;
 use duroxide::providers::Provider;
@@ -15,7 +16,8 @@ use duroxide::providers::Provider;
 use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::model::Model;
-use crate::view::work_item::describe;
+use crate::output::counted;
+use crate::view::work_item::{Start, describe};
 
 /// The clients that commands about orchestrations use.
 #[derive(Clone)]
@@ -37,10 +39,7 @@ impl Orchestrations {
             .database()?
             .container::<Durable>(&connection.container);
         let config = CosmosDBProviderConfig {
-            payload_codec: match &model.payload_codec {
-                Some(codec) => Some(codec.clone()),
-                None => connection.payload_codec()?,
-            },
+            payload_codec: payload_codec(connection, model)?,
             ..CosmosDBProviderConfig::default()
         };
         let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await?;
@@ -115,9 +114,14 @@ impl Orchestrations {
             None | Some(0) => {
                 "no runtime has fetched the message; check that a runtime runs".to_owned()
             }
-            Some(attempts) => format!(
-                "the message was fetched {attempts} times and abandoned; check that a runtime has the orchestration registered"
-            ),
+            Some(attempts) => {
+                let wanted = Start::of(first.work_item.header()).map(|start| start.wanted());
+                format!(
+                    "the message was fetched {} and abandoned; it waits for a runtime that knows {}",
+                    counted(u64::from(attempts), "time"),
+                    wanted.unwrap_or_else(|| "the orchestration".to_owned())
+                )
+            }
         };
         Ok(Failure::finding(format!(
             "instance `{id}` does not exist yet: {} is queued, and {state}",
@@ -138,5 +142,16 @@ impl Orchestrations {
             "instance `{id}` has ended: {}",
             instance.status
         )))
+    }
+}
+
+/// Returns the codec of the program, or of the keys that the options name; `None` without either.
+pub(crate) fn payload_codec(
+    connection: &Connection,
+    model: &Model,
+) -> Result<Option<Arc<dyn PayloadCodec>>, Failure> {
+    match &model.payload_codec {
+        Some(codec) => Ok(Some(codec.clone())),
+        None => connection.payload_codec(),
     }
 }

@@ -4,6 +4,7 @@
 //! another program would remove the indexes of that program.
 
 use cdb_client::{Error, ErrorKind};
+use duroxide::providers::ProviderError;
 
 use crate::causes::with_causes;
 
@@ -47,4 +48,13 @@ pub(crate) fn of(error: &Error) -> Option<&'static str> {
         _ => return None,
     };
     Some(remedy)
+}
+
+/// Returns the remedy for an error of the provider, or `None` when none is known.
+pub(crate) fn of_provider(error: &ProviderError) -> Option<&'static str> {
+    // Only the text of the error identifies a missing key.
+    error
+        .message
+        .contains("is encoded with key")
+        .then_some("set COSMOS_PAYLOAD_KEYS to the keys of the container's payloads")
 }

@@ -4,6 +4,12 @@ use std::time::Duration;
 
 use cdb_model::Timestamp;
 
+/// The time of this machine, for commands without a connection. All others take the service's time.
+pub(crate) fn now() -> Timestamp {
+    let millis = jiff::Timestamp::now().as_millisecond();
+    Timestamp::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
 /// Formats a time: `2026-11-21 10:33:01.250Z`. A time after the year 9999 is shown in milliseconds.
 pub(crate) fn utc(time: Timestamp) -> String {
     let millis = time.as_millis();

@@ -35,7 +35,7 @@ enum DeadLettersCommand {
         /// Maximum number of dead letters
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
-        /// Start of the page, as the previous page printed it
+        /// Start of the page: `next` of the previous page's JSON
         #[arg(long, value_name = "TEXT")]
         from: Option<PageStart>,
     },

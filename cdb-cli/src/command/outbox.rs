@@ -12,14 +12,14 @@ use crate::view::outbox;
 
 #[derive(Debug, Args)]
 pub(crate) struct OutboxArgs {
-    #[command(flatten)]
-    connection: Connection,
     /// Maximum number of rows
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Start of the page, as the previous page printed it
+    /// Start of the page: `next` of the previous page's JSON
     #[arg(long, value_name = "TEXT")]
     from: Option<Continuation>,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 pub(crate) async fn run(

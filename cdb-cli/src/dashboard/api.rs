@@ -101,6 +101,7 @@ impl Filters {
             created_before: self.before,
             ended_before: None,
             attributes: attribute_filter::parse_list(attributes).map_err(Failure::usage)?,
+            sort: Vec::new(),
             oldest_first: self.oldest_first,
             unindexed: instances::UnindexedFilter {
                 orchestration: text(&self.orchestration),

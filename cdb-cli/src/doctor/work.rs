@@ -16,8 +16,9 @@ use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::counted;
 use crate::time::span;
-use crate::view::detail::locked_until;
-use crate::view::{members, queues};
+use crate::view::lock::locked_until;
+use crate::view::unstarted::{MAX_BACKOFF, Unstarted};
+use crate::view::{members, queues, unstarted};
 
 /// Work due for longer is unserved: idle runtimes poll once a second.
 const UNSERVED: Duration = Duration::from_secs(60);
@@ -42,6 +43,7 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     let queues = queues::read(container).await?;
     let mut findings = unserved(&queues);
     findings.extend(membership(container).await?);
+    findings.extend(unknown(&unstarted::read(orchestrations).await?));
     let stuck = [
         stuck_instances(container).await?,
         stuck_activities(container).await?,
@@ -95,6 +97,20 @@ fn unserved(queues: &queues::Queues) -> Vec<Finding> {
     findings
 }
 
+/// Reports the orchestrations that instances wait for and that no runtime has registered.
+fn unknown(starts: &[Unstarted]) -> Vec<Finding> {
+    let waiting = unstarted::Waiting::of(starts).unknown.into_iter();
+    let findings = waiting.map(|(wanted, instances)| {
+        let remedy = format!(
+            "start a runtime that has {wanted} registered; duroxide fails the instances after ten attempts"
+        );
+        let named = unstarted::named(&instances);
+        let says = format!("no runtime knows {wanted}, which starts {named}");
+        Finding::problem("runtimes", says, remedy)
+    });
+    findings.collect()
+}
+
 /// Lists the slots with unserved messages, at most 16 of them.
 fn late_slots(slots: &[queues::Slot]) -> String {
     let late: Vec<String> = slots
@@ -145,8 +161,9 @@ async fn membership(container: &ContainerClient<Durable>) -> Result<Option<Findi
 /// due messages.
 async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
     let now = container.now();
+    // Abandoned messages are due again in at most a minute.
     let due = Query::<OrchestratorItem>::across_partitions()
-        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now))
+        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now + MAX_BACKOFF))
         .order_by(OrchestratorItem::BY_DUE)
         .limit(SAMPLE)
         .values(OrchestratorItem::INSTANCE_ID);
@@ -154,13 +171,15 @@ async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Fin
     let mut findings = Vec::new();
     for id in ids.into_iter().take(INSTANCES) {
         let found = container.read(&InstanceKey::new(&*id)).await?;
-        findings.extend(found.and_then(|stored| instance(&stored.document, now)));
+        // Instances that have not started are a finding of their orchestration.
+        let started = found.filter(|stored| stored.document.is_created());
+        findings.extend(started.and_then(|stored| instance(&stored.document, now)));
     }
     Ok(findings)
 }
 
 fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
-    let id = &instance.instance_id;
+    let (id, version) = (&instance.instance_id, &instance.orchestration_version);
     let attempts = instance
         .attempts
         .values()
@@ -173,9 +192,12 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
             "stuck",
             format!("instance `{id}`: a message was fetched {attempts} times and not committed"),
             format!(
-                "its turns fail or crash the runtime: check the runtime's log and that `{}` is registered; run {{cdb}} instances show {id}, then \
+                "its turns fail or crash the runtime: check the runtime's log and that `{}` {}is registered; run {{cdb}} instances show {id}, then \
                  cancel or delete --force",
-                instance.orchestration_name
+                instance.orchestration_name,
+                version
+                    .as_ref()
+                    .map_or_else(String::new, |version| format!("{version} "))
             ),
         ));
     }

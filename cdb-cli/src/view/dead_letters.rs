@@ -169,7 +169,11 @@ impl fmt::Display for DeadLetterList {
             f.write_str(&dead_letter_table(&self.dead_letters, self.now))?;
         }
         match &self.next {
-            Some(next) => writeln!(f, "more: --from {next}"),
+            // The position is long, so only JSON shows it.
+            Some(_) => writeln!(
+                f,
+                "more follow; --limit lists up to 1000, --json shows the next page's --from"
+            ),
             None => Ok(()),
         }
     }

@@ -14,6 +14,7 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::instances::Row;
+use super::lock::locked_until;
 use super::waits::{self, Wait};
 use super::work_item::shown;
 use crate::dead_letter_id::DeadLetterId;
@@ -199,12 +200,6 @@ fn queued(
         .collect();
     queued.sort_by_key(|message| message.due_at);
     queued
-}
-
-/// Returns the end of the dispatcher's lock, or `None` when the instance is not locked.
-pub(crate) fn locked_until(instance: &Instance, now: Timestamp) -> Option<Timestamp> {
-    let until = instance.locked_until.filter(|until| *until > now);
-    until.filter(|_| instance.lock_token.is_some())
 }
 
 fn activity(orchestrations: &Orchestrations, item: WorkerItem, now: Timestamp) -> Activity {

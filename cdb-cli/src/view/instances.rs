@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cdb_client::Continuation;
-use cdb_model::{Criterion, Filter, Query, Timestamp};
-use cdb_provider::documents::{AttributeValue, Instance, Status};
+use cdb_model::{
+    CompositeIndexPath, Container as _, Criterion, Filter, IndexingPolicy, Order, Query,
+    SortCriterion, Timestamp,
+};
+use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
 use serde::Serialize;
 
+use crate::attribute_filter::meets;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{short, table};
 use crate::time::utc;
+use crate::view::unstarted::{Unstarted, Waiting};
 
 /// The number of instances that a filter without an index reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;
@@ -35,6 +40,8 @@ pub(crate) struct ListFilter {
     pub attributes: Vec<Criterion>,
     /// Whether the oldest instance is listed first.
     pub oldest_first: bool,
+    /// The search attributes to sort by. Empty sorts by the time of creation.
+    pub sort: Vec<SortCriterion>,
     pub unindexed: UnindexedFilter,
 }
 
@@ -93,6 +100,9 @@ pub(crate) struct Page {
     /// Whether the text form shows request units.
     #[serde(skip)]
     pub shows_charge: bool,
+    /// The instances whose start is queued, in a list without filters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unstarted: Vec<Unstarted>,
 }
 
 impl Row {
@@ -115,6 +125,32 @@ impl Row {
 }
 
 impl ListFilter {
+    /// Returns the composite index that the sort needs and the policy lacks.
+    pub(crate) fn missing_index(
+        &self,
+        policy: &IndexingPolicy,
+    ) -> Result<Option<Vec<CompositeIndexPath>>, Failure> {
+        let explained = self.query()?.explain(policy, Durable::DISCRIMINATOR);
+        let missing = self.sort.iter().map(|term| CompositeIndexPath {
+            path: format!("/{}", term.field.replace('.', "/")),
+            order: term.direction,
+        });
+        Ok((!explained.refused.is_empty()).then(|| missing.collect()))
+    }
+
+    fn query(&self) -> Result<Query<Instance>, Failure> {
+        let order = if !self.sort.is_empty() {
+            let order = Order::from_criteria(&self.sort);
+            order.map_err(|error| Failure::usage(error.to_string()))?
+        } else if self.oldest_first {
+            Instance::BY_CREATED.into()
+        } else {
+            Instance::BY_CREATED.reversed()
+        };
+        let query = Query::<Instance>::across_partitions();
+        Ok(query.filter(self.filter()?).order_by(order))
+    }
+
     fn filter(&self) -> Result<Filter<Instance>, Failure> {
         // A pending instance is a lock without an orchestration, before the first commit.
         let mut filter = match &*self.statuses {
@@ -141,6 +177,30 @@ impl ListFilter {
         }
         let attributes = Filter::from_criteria(&self.attributes);
         Ok(filter & attributes.map_err(|error| Failure::usage(error.to_string()))?)
+    }
+}
+
+impl ListFilter {
+    /// Whether an instance of an export passes the filter.
+    pub(crate) fn matches(&self, instance: &Instance) -> bool {
+        let mut attributes = self.attributes.iter();
+        (self.statuses.is_empty() || self.statuses.contains(&instance.status))
+            && self
+                .parent
+                .as_ref()
+                .is_none_or(|wanted| instance.parent_instance_id.as_ref() == Some(wanted))
+            && self
+                .created_after
+                .is_none_or(|after| instance.created_at >= after)
+            && self
+                .created_before
+                .is_none_or(|before| instance.created_at <= before)
+            && self
+                .ended_before
+                .is_none_or(|before| instance.completed_at.is_some_and(|ended| ended < before))
+            && (!self.roots || instance.parent_instance_id.is_none())
+            && attributes.all(|condition| meets(&instance.attributes, condition))
+            && self.unindexed.matches(instance)
     }
 }
 
@@ -171,14 +231,7 @@ pub(crate) async fn list(
     rows: usize,
     from: Option<Continuation>,
 ) -> Result<Page, Failure> {
-    let order = if filter.oldest_first {
-        Instance::BY_CREATED.into()
-    } else {
-        Instance::BY_CREATED.reversed()
-    };
-    let query = Query::<Instance>::across_partitions()
-        .filter(filter.filter()?)
-        .order_by(order);
+    let query = filter.query()?;
     let (mut instances, mut examined, mut from) = (Vec::new(), 0, from);
     loop {
         // A page holds the missing rows only, so that the continuation points behind the last
@@ -204,9 +257,26 @@ pub(crate) async fn list(
                 next,
                 examined,
                 shows_charge: false,
+                unstarted: Vec::new(),
             });
         }
     }
+}
+
+/// Reads all instances that match a filter. Calls `progress` with the number read so far.
+pub(crate) async fn list_all(
+    orchestrations: &Orchestrations,
+    filter: &ListFilter,
+    mut progress: impl FnMut(usize) -> Result<(), Failure>,
+) -> Result<Page, Failure> {
+    let mut all = list(orchestrations, filter, LARGE_PAGE, None).await?;
+    while let Some(from) = all.next.take() {
+        progress(all.instances.len())?;
+        let page = list(orchestrations, filter, LARGE_PAGE, Some(from)).await?;
+        all.instances.extend(page.instances);
+        all.next = page.next;
+    }
+    Ok(all)
 }
 
 /// Reads all instances that match a filter, and returns those with the most request units. No index
@@ -231,6 +301,7 @@ pub(crate) async fn most_expensive(
                 next: None,
                 examined: page.examined,
                 shows_charge: true,
+                unstarted: Vec::new(),
             });
         }
     }
@@ -248,8 +319,10 @@ impl fmt::Display for Page {
             let titles: Vec<&str> = titles.into_iter().chain(charge).collect();
             f.write_str(&table(&titles, &rows))?;
         }
+        Waiting::of(&self.unstarted).fmt(f)?;
         match &self.next {
-            Some(next) => writeln!(f, "more: --from {next}"),
+            // The position is long, so only JSON shows it.
+            Some(_) => writeln!(f, "more instances follow; --all lists them"),
             None => Ok(()),
         }
     }

@@ -93,7 +93,11 @@ impl fmt::Display for Outbox {
         let rows: Vec<Vec<String>> = rows.collect();
         f.write_str(&table(&["FROM", "TO", "WHAT", "ATTEMPTS", "AGE"], &rows))?;
         match &self.next {
-            Some(next) => writeln!(f, "more: --from {next}"),
+            // The position is long, so only JSON shows it.
+            Some(_) => writeln!(
+                f,
+                "more follow; --limit lists up to 1000, --json shows the next page's --from"
+            ),
             None => Ok(()),
         }
     }

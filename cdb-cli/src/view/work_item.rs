@@ -36,3 +36,37 @@ pub(crate) fn describe(stored: &str, decode: impl FnOnce(WorkItem) -> WorkItem) 
         WorkItem::QueueMessage { name, .. } => format!("QueueMessage {name}"),
     }
 }
+
+/// A message that starts an instance.
+pub(crate) struct Start {
+    pub instance: String,
+    pub orchestration: String,
+    pub version: Option<String>,
+}
+
+impl Start {
+    /// Reads a message; `None` for any other message.
+    pub(crate) fn of(stored: &str) -> Option<Self> {
+        match serde_json::from_str(stored).ok()? {
+            WorkItem::StartOrchestration {
+                instance,
+                orchestration,
+                version,
+                ..
+            } => Some(Self {
+                instance,
+                orchestration,
+                version,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Returns the name and version that a runtime has to know.
+    pub(crate) fn wanted(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{} {version}", self.orchestration),
+            None => self.orchestration.clone(),
+        }
+    }
+}

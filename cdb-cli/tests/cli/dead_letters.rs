@@ -8,6 +8,7 @@ use cdb_model::{Container, Document, MemberOf};
 use cdb_provider::coordination::{Message, MessageDocument, Messaging, Received};
 use cdb_provider::documents::{Durable, OutboxIntentKey};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::fixture::{at, dead_intent, fill};
@@ -131,18 +132,21 @@ async fn pages_of_both_sources_have_no_gaps_and_no_duplicates() {
         let (mut seen, mut from) = (Vec::new(), None::<String>);
         loop {
             let more = from.iter().flat_map(|from| ["--from", from]);
-            let arguments: Vec<&str> = ["deadletters", "list", "--limit", limit]
+            let arguments: Vec<&str> = ["deadletters", "list", "--json", "--limit", limit]
                 .into_iter()
                 .chain(more)
                 .collect();
             let run = account.cdb(&arguments).await;
             assert_eq!(run.exit, Exit::Ok, "{run:?}");
-            seen.extend(names(&run));
-            let next = run
-                .out
-                .lines()
-                .find_map(|line| line.strip_prefix("more: --from "));
-            let Some(next) = next else { break };
+            let page: Value = serde_json::from_str(&run.out).expect("JSON");
+            let rows = page["deadLetters"].as_array().expect("dead letters");
+            seen.extend(
+                rows.iter()
+                    .filter_map(|row| Some(row["name"].as_str()?.to_owned())),
+            );
+            let Some(next) = page["next"].as_str() else {
+                break;
+            };
             from = Some(next.to_owned());
         }
         assert_eq!(seen, all, "by {limit}");

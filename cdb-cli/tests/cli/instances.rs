@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use cdb_cli::{Cli, Exit};
+use cdb_client::ContainerChange;
+use cdb_model::Container as _;
 use cdb_provider::documents::{Durable, Execution, HistorySegment, Instance, Status};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::{AppErrorKind, Client, ErrorDetails, Event, EventKind};
+use serde_json::Value;
 
 use crate::fixture::{at, fill, instance};
-use crate::harness::Account;
+use crate::harness::{Account, Run};
 use crate::shop::Shop;
 
 #[tokio::test]
@@ -93,31 +96,84 @@ async fn pages_have_no_gaps_and_no_duplicates() {
     let (mut seen, mut from) = (Vec::new(), None::<String>);
     loop {
         let more = from.iter().flat_map(|from| ["--from", from]);
-        let arguments: Vec<&str> = ["instances", "list", "--limit", "7"]
+        let arguments: Vec<&str> = ["instances", "list", "--limit", "7", "--json"]
             .into_iter()
             .chain(more)
             .collect();
         let run = account.cdb(&arguments).await;
         assert_eq!(run.exit, Exit::Ok, "{run:?}");
-        let rows = run.out.lines().filter(|line| line.starts_with("2026-"));
-        seen.extend(
-            rows.filter_map(|row| row.split_whitespace().next_back())
-                .map(str::to_owned),
-        );
-        let next = run
-            .out
-            .lines()
-            .find_map(|line| line.strip_prefix("more: --from "))
-            .map(str::to_owned);
-        if next.is_none() {
+        let page: Value = serde_json::from_str(&run.out).expect("JSON");
+        let rows = page["instances"].as_array().expect("instances");
+        seen.extend(rows.iter().map(|row| row["id"].to_string()));
+        let Some(next) = page["next"].as_str() else {
             break;
-        }
-        from = next;
+        };
+        from = Some(next.to_owned());
     }
     assert_eq!(seen.len(), 24, "{seen:?}");
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 24, "some were listed twice");
+    let page = account.cdb(&["instances", "list", "--limit", "7"]).await;
+    let last = page.out.lines().last();
+    assert_eq!(last, Some("more instances follow; --all lists them"));
+    let all = account.cdb(&["instances", "list", "--all"]).await;
+    assert_eq!(all.out.lines().count(), 25, "{all:?}");
+}
+
+#[tokio::test]
+async fn attributes_sort_a_list_if_an_index_of_the_container_serves_the_sort() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let ids = |run: &Run| -> Vec<String> {
+        let rows = run.out.lines().skip(1);
+        rows.filter_map(|row| row.split_whitespace().next_back())
+            .map(str::to_owned)
+            .collect()
+    };
+    let sorted = |order: &'static str| {
+        let account = &account;
+        async move { account.cdb(&["instances", "list", "--sort", order]).await }
+    };
+    for (order, expected) in [
+        ("total", ["order-1", "order-2", "order-3"]),
+        ("-total", ["order-3", "order-2", "order-1"]),
+    ] {
+        let run = sorted(order).await;
+        assert_eq!(ids(&run), expected, "{run:?}");
+    }
+    let refused = sorted("customer,-total").await;
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let index = r#"[{"path":"/attributes/customer","order":"ascending"},{"path":"/attributes/total","order":"descending"}]"#;
+    assert!(refused.err.contains(index), "{refused:?}");
+
+    let mut definition = Durable::definition();
+    let index = serde_json::from_str(index).expect("an index");
+    definition.indexing_policy.composite_indexes.push(index);
+    let change = ContainerChange::default().with_indexing_policy(definition.indexing_policy);
+    account
+        .database()
+        .change_container("duroxide", &change)
+        .await
+        .expect("the index is added");
+    for (order, expected) in [
+        (
+            "customer,-total",
+            ["order-2::sub::4", "order-1", "order-3", "order-2"],
+        ),
+        (
+            "-customer,total",
+            ["order-2", "order-3", "order-1", "order-2::sub::4"],
+        ),
+    ] {
+        let run = sorted(order).await;
+        assert_eq!(ids(&run), expected, "{run:?}");
+    }
+    let other = sorted("total,customer").await;
+    assert_eq!(other.exit, Exit::Usage, "{other:?}");
+    let unnamed = sorted("total,").await;
+    let text = "is not the name of an attribute";
+    assert!(unnamed.err.contains(text), "{unnamed:?}");
 }
 
 #[tokio::test]
@@ -266,7 +322,7 @@ async fn an_error_is_json_under_json() {
     let run = account
         .cdb(&["instances", "show", "missing", "--json"])
         .await;
-    let error: serde_json::Value = serde_json::from_str(&run.err).expect("JSON");
+    let error: Value = serde_json::from_str(&run.err).expect("JSON");
     assert_eq!(error["error"], "instance `missing` does not exist");
     assert_eq!(error["exitCode"], 1);
 }

@@ -21,6 +21,7 @@ mod model;
 mod orchestration;
 mod policy;
 mod queues;
+mod replay;
 mod rewind;
 mod schema;
 mod selection;

@@ -21,7 +21,7 @@ async fn family(context: OrchestrationContext, name: String) -> Result<String, S
     Ok(format!("{child} {approved}"))
 }
 
-fn orchestrations() -> OrchestrationRegistry {
+pub(crate) fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Family", family)
         .register(
@@ -205,5 +205,37 @@ async fn an_orchestration_is_started_watched_and_awaited() {
     assert!(!ended.out.contains("waits for"), "{ended:?}");
     let missing = account.cdb(&["instances", "wait", "missing"]).await;
     assert_eq!(missing.exit, Exit::Finding, "{missing:?}");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orchestration_that_no_runtime_knows_is_named() {
+    let account = Account::start().await;
+    let config = CosmosDBProviderConfig::default();
+    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
+    let store = Arc::new(store.expect("the container opens"));
+    let runtime = start(store.clone()).await;
+    let client = Client::new(store);
+    for id in ["a", "b"] {
+        let started = client
+            .start_orchestration_versioned(id, "Refund", "2.0.0", "")
+            .await;
+        started.expect("it starts");
+    }
+    let waits = "waiting for a runtime that knows Refund 2.0.0: `a` and 1 more";
+    let mut listed = account.cdb(&["instances", "list"]).await;
+    while !listed.out.contains(waits) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        listed = account.cdb(&["instances", "list"]).await;
+    }
+    let json = account.cdb(&["instances", "list", "--json"]).await;
+    let json: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(json["unstarted"][0]["orchestration"], "Refund", "{json}");
+    let doctor = account.cdb(&["doctor"]).await;
+    let found = "no runtime knows Refund 2.0.0, which starts `a` and 1 more";
+    assert!(doctor.out.contains(found), "{doctor:?}");
+    let shown = account.cdb(&["instances", "show", "a"]).await;
+    let waits = "it waits for a runtime that knows Refund 2.0.0";
+    assert!(shown.err.contains(waits), "{shown:?}");
     runtime.shutdown(None).await;
 }

@@ -86,7 +86,7 @@ enum InstancesCommand {
     /// Delete instances with their sub-orchestrations, histories and queued work
     Delete(Delete),
     /// Replay running instances through the orchestrations of this build, before it is deployed;
-    /// exit code 1 if the code differs
+    /// exit code 1 if the code differs. With --file no connection is needed
     Replay(ReplayInstances),
     /// Delete the histories of earlier executions
     Prune(Prune),
@@ -97,9 +97,19 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
+    if let InstancesCommand::Replay(replay) = &args.command
+        && let Some(file) = &replay.file
+    {
+        return replay
+            .run_on_file(file, &args.connection, model, console)
+            .await;
+    }
     let orchestrations = Orchestrations::open(&args.connection, model).await?;
     match &args.command {
-        InstancesCommand::List(list) => list.run(&orchestrations, console).await,
+        InstancesCommand::List(list) => {
+            list.run(&orchestrations, &args.connection, model, console)
+                .await
+        }
         InstancesCommand::Start(start) => start.run(&orchestrations, console).await,
         InstancesCommand::Wait(wait) => wait.run(&orchestrations, console).await,
         InstancesCommand::Watch(watch) => watch.run(&orchestrations, console).await,

@@ -1,20 +1,27 @@
 //! `cdb instances replay`: replays running instances through the orchestrations of this build.
 
 use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 use cdb_client::Continuation;
+use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
-use cdb_provider::replay::{DifferenceKind, Replay};
+use cdb_provider::replay::{DifferenceKind, Export, Recording, Replay};
 use clap::Args;
+use duroxide::providers::ProviderError;
 use futures::stream::{self, Stream};
 use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
 use serde::Serialize;
 
 use super::select::Filters;
+use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
+use crate::orchestrations::{Orchestrations, payload_codec};
 use crate::output::{Console, counted};
+use crate::time::now;
 use crate::view::instances::{ListFilter, list};
 
 /// The number of instances that are read and replayed at the same time.
@@ -25,6 +32,10 @@ const PAGE: usize = 500;
 
 #[derive(Debug, Args)]
 pub(super) struct ReplayInstances {
+    /// Replay the running instances of this file, which `export` wrote, instead of a container's. No
+    /// connection is needed
+    #[arg(long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
     /// Maximum number of differences to show; all instances are replayed
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     limit: usize,
@@ -63,37 +74,82 @@ impl ReplayInstances {
         model: &Model,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let replay = model.replay.as_ref().ok_or_else(|| {
-            Failure::usage(
-                "this command does not have the code of the orchestrations; call `orchestrations(registry)` of `cdb_cli::Cli` in a command of your own",
-            )
-        })?;
-        if !self.filters.status.is_empty() {
-            return Err(Failure::usage(
-                "only running instances are replayed; leave --status out",
-            ));
-        }
-        let filter = ListFilter {
-            statuses: vec![Status::Running],
-            ..self.filters.at(orchestrations.container.now())
-        };
+        let replay = code(model)?;
+        let filter = self.filter(orchestrations.container.now())?;
         let replayed = ids(orchestrations, filter)
             .map_ok(|id| check(orchestrations, replay, id))
             .try_buffer_unordered(CONCURRENT);
         pin_mut!(replayed);
         let mut answer = Replayed::default();
         while let Some(found) = replayed.next().await {
-            answer.add(found?, self.limit);
-            if answer.instances.is_multiple_of(PAGE as u64) {
-                console.progress(answer.summary())?;
-            }
+            answer.add(found?, self.limit, console)?;
         }
         console.answer(&answer)?;
-        Ok(match answer.different {
-            0 => Exit::Ok,
-            _ => Exit::Finding,
+        Ok(answer.exit())
+    }
+
+    /// Replays the instances of an export, without a connection.
+    pub(super) async fn run_on_file(
+        &self,
+        file: &Path,
+        connection: &Connection,
+        model: &Model,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let replay = code(model)?;
+        let filter = self.filter(now())?;
+        let mut export = open(file)?;
+        if let Some(codec) = payload_codec(connection, model)? {
+            export = export.with_payload_codec(codec);
+        }
+        let ids = export.ids();
+        if ids.is_empty() {
+            return Err(Failure::usage(format!(
+                "{} holds no instances; write it with `{} export`",
+                file.display(),
+                console.program
+            )));
+        }
+        let mut answer = Replayed::default();
+        for id in ids {
+            let recording = match export.instance(&id) {
+                Ok(Some(instance)) if filter.matches(&instance) => export.recording(&id),
+                Ok(_) => continue,
+                Err(error) => Err(error),
+            };
+            answer.add(compare(replay, id, recording).await?, self.limit, console)?;
+        }
+        console.answer(&answer)?;
+        Ok(answer.exit())
+    }
+
+    /// Returns the filter at a time, from which ages count.
+    fn filter(&self, now: Timestamp) -> Result<ListFilter, Failure> {
+        if !self.filters.status.is_empty() {
+            return Err(Failure::usage(
+                "only running instances are replayed; leave --status out",
+            ));
+        }
+        Ok(ListFilter {
+            statuses: vec![Status::Running],
+            ..self.filters.at(now)
         })
     }
+}
+
+/// Returns the orchestrations of this build.
+fn code(model: &Model) -> Result<&Replay, Failure> {
+    model.replay.as_ref().ok_or_else(|| {
+        Failure::usage(
+            "this command does not have the code of the orchestrations; call `orchestrations(registry)` of `cdb_cli::Cli` in a command of your own",
+        )
+    })
+}
+
+/// Opens an export.
+fn open(file: &Path) -> Result<Export<BufReader<File>>, Failure> {
+    let opened = File::open(file).map(BufReader::new).and_then(Export::new);
+    opened.map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))
 }
 
 /// Returns the ids of the instances that match a filter, page by page.
@@ -122,7 +178,17 @@ async fn check(
     replay: &Replay,
     id: String,
 ) -> Result<Option<Result<(), Row>>, Failure> {
-    let recording = match orchestrations.provider.recording(&id).await {
+    let recording = orchestrations.provider.recording(&id).await;
+    compare(replay, id, recording).await
+}
+
+/// Compares the recording of an instance with the code.
+async fn compare(
+    replay: &Replay,
+    id: String,
+    recording: Result<Option<Recording>, ProviderError>,
+) -> Result<Option<Result<(), Row>>, Failure> {
+    let recording = match recording {
         Ok(Some(recording)) => recording,
         Ok(None) => return Ok(None),
         Err(error) if error.is_retryable() => return Err(error.into()),
@@ -158,14 +224,31 @@ fn kind(kind: DifferenceKind) -> &'static str {
 }
 
 impl Replayed {
-    fn add(&mut self, found: Option<Result<(), Row>>, most: usize) {
-        let Some(found) = found else { return };
+    /// Adds the result of an instance, and reports progress.
+    fn add(
+        &mut self,
+        found: Option<Result<(), Row>>,
+        most: usize,
+        console: &mut Console<'_>,
+    ) -> Result<(), Failure> {
+        let Some(found) = found else { return Ok(()) };
         self.instances += 1;
         if let Err(row) = found {
             self.different += 1;
             if self.differences.len() < most {
                 self.differences.push(row);
             }
+        }
+        if self.instances.is_multiple_of(PAGE as u64) {
+            console.progress(self.summary())?;
+        }
+        Ok(())
+    }
+
+    fn exit(&self) -> Exit {
+        match self.different {
+            0 => Exit::Ok,
+            _ => Exit::Finding,
         }
     }
 

@@ -1,40 +1,70 @@
 //! The filters that select instances, and `cdb instances list`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use cdb_client::Continuation;
-use cdb_model::{Criterion, Timestamp};
+use cdb_model::{Criterion, SortCriterion, Timestamp};
 use cdb_provider::documents::Status;
 use clap::{Args, ValueEnum};
 
 use crate::attribute_filter;
+use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
+use crate::model::Model;
 use crate::orchestrations::Orchestrations;
-use crate::output::Console;
+use crate::output::{Console, counted};
 use crate::time::parse_span;
-use crate::view::instances::{ListFilter, UnindexedFilter, list, most_expensive};
+use crate::view::instances::{ListFilter, UnindexedFilter, list, list_all, most_expensive};
+use crate::view::unstarted;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
     /// Maximum number of instances
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Start of the page, as the previous page printed it
+    /// List all instances
+    #[arg(long, conflicts_with_all = ["limit", "from"])]
+    all: bool,
+    /// Start of the page: `next` of the previous page's JSON
     #[arg(long, value_name = "TEXT")]
     from: Option<Continuation>,
-    /// The order: newest first, or by request units, for which all instances are read
-    #[arg(long, value_enum, default_value = "created", conflicts_with = "from")]
-    sort: Order,
+    /// The order: `created` (newest first), `ru` (most request units first, for which all instances
+    /// are read), or search attributes: total, or -total for the largest first, or customer,-total,
+    /// for which the container needs a composite index. A sort by one attribute leaves out the instances
+    /// without it
+    #[arg(
+        long,
+        value_name = "ORDER",
+        default_value = "created",
+        allow_hyphen_values = true
+    )]
+    sort: Sort,
     #[command(flatten, next_help_heading = "Filters")]
     filters: Filters,
 }
 
-// No docs on the variants, as below.
 /// The orders of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Order {
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sort {
     Created,
-    Ru,
+    RequestUnits,
+    Attributes(Vec<SortCriterion>),
+}
+
+impl FromStr for Sort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "created" => Ok(Self::Created),
+            "ru" => Ok(Self::RequestUnits),
+            names => {
+                let terms = names.split(',').map(attribute_filter::sort_term);
+                Ok(Self::Attributes(terms.collect::<Result<_, _>>()?))
+            }
+        }
+    }
 }
 
 /// The filters of instances. All given filters have to match.
@@ -129,15 +159,67 @@ impl List {
     pub(super) async fn run(
         &self,
         orchestrations: &Orchestrations,
+        connection: &Connection,
+        model: &Model,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let filter = self.filters.at(orchestrations.container.now());
-        let rows = usize::from(self.limit);
-        let page = match self.sort {
-            Order::Created => list(orchestrations, &filter, rows, self.from.clone()).await?,
-            Order::Ru => most_expensive(orchestrations, &filter, rows).await?,
+        let mut filter = self.filters.at(orchestrations.container.now());
+        let rows = if self.all {
+            usize::MAX
+        } else {
+            usize::from(self.limit)
         };
+        if let Sort::Attributes(terms) = &self.sort {
+            filter.sort.clone_from(terms);
+            check_index(&filter, connection, model).await?;
+        }
+        let mut page = match (&self.sort, self.all) {
+            (Sort::RequestUnits, _) if self.from.is_some() => {
+                return Err(Failure::usage("--sort ru has no pages; leave --from out"));
+            }
+            (Sort::RequestUnits, _) => most_expensive(orchestrations, &filter, rows).await?,
+            (_, true) => {
+                let progress = |read| {
+                    let text = format!("read {}", counted(read as u64, "instance"));
+                    Ok(console.progress(text)?)
+                };
+                list_all(orchestrations, &filter, progress).await?
+            }
+            (_, false) => list(orchestrations, &filter, rows, self.from.clone()).await?,
+        };
+        if self.filters.is_empty() && self.from.is_none() {
+            page.unstarted = unstarted::read(orchestrations).await?;
+        }
         console.answer(&page)?;
         Ok(Exit::Ok)
     }
+}
+
+/// Checks that an index of the container serves the sort: the service refuses it otherwise, without
+/// naming the index.
+async fn check_index(
+    filter: &ListFilter,
+    connection: &Connection,
+    model: &Model,
+) -> Result<(), Failure> {
+    let live = model
+        .live(&connection.database()?, &connection.container)
+        .await?;
+    let Some(missing) = filter.missing_index(live.indexing_policy())? else {
+        return Ok(());
+    };
+    let container = &connection.container;
+    Err(match &*missing {
+        [one] => Failure {
+            remedy: Some("run {cdb} policy apply"),
+            ..Failure::usage(format!(
+                "no index of container `{container}` covers {}",
+                one.path
+            ))
+        },
+        several => Failure::usage(format!(
+            "no composite index of container `{container}` serves this sort; add this one to `compositeIndexes` of its indexing policy: {}",
+            serde_json::to_string(several).expect("strings")
+        )),
+    })
 }

@@ -1,0 +1,148 @@
+//! Instances whose start is queued: no runtime has begun them, or none has their orchestration
+//! registered.
+//!
+//! duroxide gives the start of an unknown orchestration back, hides it for at most a minute, and
+//! fails the instance after ten attempts (`UnregisteredBackoffConfig`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use cdb_model::Query;
+use cdb_provider::documents::{FIRST_DUE, InstanceKey, OrchestratorItem};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde::Serialize;
+
+use super::lock::locked_until;
+use super::work_item::Start;
+use crate::exit::Failure;
+use crate::orchestrations::Orchestrations;
+use crate::output::short;
+
+/// The longest delay of a message whose orchestration is unknown.
+pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(60);
+
+/// A start that was queued more recently is not worth a remark: idle runtimes poll once a second.
+const RECENT: Duration = Duration::from_secs(5);
+
+/// The number of oldest messages that are read.
+const SAMPLE: u32 = 200;
+
+/// The number of concurrent reads.
+const CONCURRENT: usize = 16;
+
+/// An instance whose start is queued.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Unstarted {
+    pub id: String,
+    pub orchestration: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// How often a runtime has fetched the start.
+    pub attempts: u32,
+    /// The name and version that a runtime has to know.
+    #[serde(skip)]
+    wanted: String,
+    /// Whether a runtime has it at the moment, or can have it soon.
+    #[serde(skip)]
+    is_moving: bool,
+}
+
+/// The instances whose start is queued, by the reason why they wait.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiting {
+    /// By orchestration and version: runtimes have fetched and abandoned them.
+    pub unknown: BTreeMap<String, Vec<Unstarted>>,
+    /// No runtime has fetched them.
+    pub unfetched: Vec<Unstarted>,
+}
+
+/// Reads the instances of the oldest queued starts.
+pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Vec<Unstarted>, Failure> {
+    let container = &orchestrations.container;
+    let now = container.now();
+    let starts = Query::<OrchestratorItem>::across_partitions()
+        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now + MAX_BACKOFF))
+        .order_by(OrchestratorItem::BY_DUE)
+        .limit(SAMPLE);
+    let found = container.query(starts).all().await?.into_iter();
+    let starts = found.filter_map(|stored| {
+        let is_moving = stored.document.visible_at + RECENT > now;
+        let start = Start::of(stored.document.work_item.header())?;
+        Some(Unstarted::of(start, is_moving))
+    });
+    stream::iter(starts)
+        .map(|start| async move {
+            let stored = container.read(&InstanceKey::new(&*start.id)).await?;
+            let Some(instance) = stored.map(|stored| stored.document) else {
+                return Ok(Some(start));
+            };
+            let attempts = instance.attempts.values().copied().max();
+            let attempts = attempts.unwrap_or_default();
+            let is_locked = locked_until(&instance, now).is_some();
+            Ok((!instance.is_created()).then_some(Unstarted {
+                attempts,
+                is_moving: is_locked || (attempts == 0 && start.is_moving),
+                ..start
+            }))
+        })
+        .buffered(CONCURRENT)
+        .try_filter_map(|found| async move { Ok(found) })
+        .try_collect()
+        .await
+}
+
+impl Unstarted {
+    fn of(start: Start, is_moving: bool) -> Self {
+        Self {
+            wanted: start.wanted(),
+            id: start.instance,
+            orchestration: start.orchestration,
+            version: start.version,
+            attempts: 0,
+            is_moving,
+        }
+    }
+}
+
+impl Waiting {
+    pub(crate) fn of(unstarted: &[Unstarted]) -> Self {
+        let mut waiting = Self::default();
+        for start in unstarted.iter().filter(|start| !start.is_moving) {
+            if start.attempts == 0 {
+                waiting.unfetched.push(start.clone());
+            } else {
+                let same = waiting.unknown.entry(start.wanted.clone()).or_default();
+                same.push(start.clone());
+            }
+        }
+        waiting
+    }
+}
+
+/// Names the first of some instances, and counts the others.
+pub(crate) fn named(instances: &[Unstarted]) -> String {
+    match instances {
+        [] => String::new(),
+        [one] => format!("`{}`", short(&one.id, 120)),
+        [first, rest @ ..] => format!("`{}` and {} more", short(&first.id, 120), rest.len()),
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (wanted, instances) in &self.unknown {
+            let wanted = short(wanted, 80);
+            writeln!(
+                f,
+                "waiting for a runtime that knows {wanted}: {}",
+                named(instances)
+            )?;
+        }
+        match &*self.unfetched {
+            [] => Ok(()),
+            some => writeln!(f, "waiting for a runtime: {}", named(some)),
+        }
+    }
+}

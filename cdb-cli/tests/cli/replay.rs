@@ -1,0 +1,161 @@
+//! `cdb instances replay --file`: an export is replayed without a connection.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_cli::{Cli, Exit};
+use cdb_provider::documents::Durable;
+use cdb_provider::payload::{Encryption, PayloadCodec};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
+
+use crate::harness::{Account, Run, run};
+use crate::orchestration::{orchestrations, start};
+
+/// The key of the payloads.
+const KEY: &str = "k1=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+
+/// Two instances that wait for an event, one of them with this input, and an ended one.
+async fn waiting(input: &str, payload_codec: Option<Arc<dyn PayloadCodec>>) -> Account {
+    let account = Account::start().await;
+    let config = CosmosDBProviderConfig {
+        payload_codec,
+        ..CosmosDBProviderConfig::default()
+    };
+    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
+    let store = Arc::new(store.expect("the container opens"));
+    let runtime = start(store.clone()).await;
+    let client = Client::new(store);
+    for (id, name, input) in [
+        ("small", "Family", "ada"),
+        ("other", "Family", input),
+        ("ended", "Child", ""),
+    ] {
+        let started = client.start_orchestration(id, name, input).await;
+        started.expect("it starts");
+    }
+    for (id, waits) in [
+        ("small", "waits for: event Approved"),
+        ("other", "waits for: event Approved"),
+        ("ended", "Completed"),
+    ] {
+        while !account
+            .cdb(&["instances", "show", id])
+            .await
+            .out
+            .contains(waits)
+        {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    runtime.shutdown(None).await;
+    account
+}
+
+/// Replays a file, without a connection.
+async fn replay(orchestrations: OrchestrationRegistry, file: &Path, more: &[&str]) -> Run {
+    let file = file.to_str().expect("UTF-8");
+    let cli = Cli::<Durable>::new().orchestrations(orchestrations);
+    let arguments = [&["instances", "replay", "--file", file], more].concat();
+    run(&cli, &arguments, &[]).await
+}
+
+fn changed() -> OrchestrationRegistry {
+    let welcome = |context: OrchestrationContext, name: String| async move {
+        context.schedule_activity("Welcome", name).await
+    };
+    OrchestrationRegistry::builder()
+        .register("Family", welcome)
+        .build()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_is_replayed_without_a_connection() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("production.jsonl");
+    // Too large for a document, so the history is in chunks.
+    let account = waiting(&"x".repeat(1_500_000), None).await;
+    let path = file.to_str().expect("UTF-8");
+    let exported = account.cdb(&["export", "--out", path]).await;
+    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    let text = std::fs::read_to_string(&file).expect("an export");
+    assert!(text.contains(r#""type":"chunk""#));
+
+    let same = replay(orchestrations(), &file, &[]).await;
+    assert_eq!(same.exit, Exit::Ok, "{same:?}");
+    let text = "replayed 2 instances; the code makes the recorded decisions";
+    assert!(same.out.contains(text), "{same:?}");
+
+    let different = replay(changed(), &file, &[]).await;
+    assert_eq!(different.exit, Exit::Finding, "{different:?}");
+    for text in [
+        "replayed 2 instances; 2 differ",
+        "small, execution 1, event 2: recorded is activity `Greet` with input `ada`, the code decides activity `Welcome`",
+    ] {
+        assert!(different.out.contains(text), "{text}: {different:?}");
+    }
+    let one = replay(changed(), &file, &["--match", "small"]).await;
+    assert!(
+        one.out.contains("replayed 1 instance; 1 differs"),
+        "{one:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn encoded_payloads_are_replayed_with_their_key_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("production.jsonl");
+    let codec = Encryption::parse(KEY).expect("a key");
+    let account = waiting("bob", Some(Arc::new(codec))).await;
+    let path = file.to_str().expect("UTF-8");
+    account.cdb(&["export", "--out", path]).await;
+    let cli = Cli::<Durable>::new().orchestrations(orchestrations());
+    let container = account.run(&cli, &["instances", "replay"]).await;
+    let export = replay(orchestrations(), &file, &[]).await;
+    for refused in [container, export] {
+        assert_eq!(refused.exit, Exit::Service, "{refused:?}");
+        for text in ["is encoded with key `k1`", "set COSMOS_PAYLOAD_KEYS"] {
+            assert!(refused.err.contains(text), "{text}: {refused:?}");
+        }
+    }
+    let keys = format!("--payload-keys={KEY}");
+    let same = replay(orchestrations(), &file, &[&keys]).await;
+    assert_eq!(same.exit, Exit::Ok, "{same:?}");
+    let different = replay(changed(), &file, &[&keys]).await;
+    assert!(different.out.contains("with input `ada`"), "{different:?}");
+}
+
+#[tokio::test]
+async fn an_unusable_export_is_named_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lines");
+    let missing = replay(orchestrations(), &file, &[]).await;
+    for (lines, text) in [
+        ("", "holds no instances; write it with `cdb export`"),
+        ("{\"id\":\"1\"}\n", "holds no instances"),
+        (
+            "{\"id\":\"1\"}\n\n{\"id\":",
+            "line 3 is not a document of an export",
+        ),
+    ] {
+        std::fs::write(&file, lines).expect("a file");
+        let refused = replay(orchestrations(), &file, &[]).await;
+        assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+        assert!(refused.err.contains(text), "{text}: {refused:?}");
+    }
+    assert_eq!(missing.exit, Exit::Usage, "{missing:?}");
+    assert!(missing.err.contains("cannot read "), "{missing:?}");
+}
+
+#[tokio::test]
+async fn an_instance_whose_history_is_not_whole_is_a_finding() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lines");
+    let instance = r#"{"type":"instance","id":"a:instance","instanceId":"a","orchestrationName":"Family","status":"Running","currentExecutionId":1,"historyDocuments":2,"createdAt":0,"updatedAt":0}"#;
+    std::fs::write(&file, instance).expect("a file");
+    let found = replay(orchestrations(), &file, &[]).await;
+    assert_eq!(found.exit, Exit::Finding, "{found:?}");
+    let text = "the export holds 0 of the 2 history documents";
+    assert!(found.out.contains(text), "{found:?}");
+}
