@@ -1,10 +1,12 @@
 //! Starting the orchestration of an ended instance again, as a new instance.
 
+use cdb_client::ContainerClient;
 use duroxide::providers::{ProviderError, WorkItem};
 use duroxide::{Event, EventKind};
 
 use super::{action, check_absent};
 use crate::admin::instances;
+use crate::documents::Durable;
 use crate::enqueue;
 use crate::error::{Error, InOperation as _, Result};
 use crate::history;
@@ -51,7 +53,7 @@ impl CosmosDBProvider {
         check_absent(known.as_ref().map(|known| &known.document))?;
         let input = match restart.input {
             Some(input) => input,
-            None => self.first_input(instance).await?,
+            None => self.first_input(&container, instance).await?,
         };
         let what = format!("restarted from {instance}");
         let origin = action(by, self.container().now(), what);
@@ -68,8 +70,12 @@ impl CosmosDBProvider {
         enqueue::message(&self.services, start, None, Some(origin)).await
     }
 
-    async fn first_input(&self, instance: &str) -> Result<String> {
-        let events = history::read_execution(self.container(), instance, 1).await;
+    async fn first_input(
+        &self,
+        container: &ContainerClient<Durable>,
+        instance: &str,
+    ) -> Result<String> {
+        let events = history::read_execution(container, instance, 1).await;
         let input = self.decoded(events)?.into_iter().find_map(started_with);
         input.ok_or_else(|| {
             Error::Refused(format!(
