@@ -36,7 +36,7 @@ mod third {
         type = "lamp",
         id = "lamp:{number}",
         version = 3,
-        upcast(add_color, add_color)
+        upcast(add_color, add_watts)
     )]
     pub(super) struct Lamp {
         #[document(partition_key)]
@@ -111,6 +111,12 @@ async fn older_documents_are_rewritten_once() {
             .contains("no document type of `Durable` has versions"),
         "{without:?}"
     );
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of an upcast")]
+fn add_watts(fields: &mut Map<String, Value>) -> Result<(), UpcastError> {
+    fields.insert("watts".to_owned(), 5.into());
+    Ok(())
 }
 
 /// Writes a lamp of the first version. A lamp without a number cannot be upgraded.

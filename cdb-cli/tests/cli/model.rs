@@ -77,8 +77,18 @@ async fn safe_changes_since_an_earlier_build_are_listed() {
     }
 }
 
+/// Compares the shop with an earlier build, in whose description `then` stands instead of `now`.
+async fn breaks(name: &str, now: &str, then: &str, line: &str) {
+    let breaking = diff(&earlier(name, &[(now, then)]).await).await;
+    assert_eq!(breaking.exit, Exit::Finding, "{breaking:?}");
+    assert!(
+        breaking.out.contains(&format!("breaks  {line}")),
+        "{breaking:?}"
+    );
+}
+
 #[tokio::test]
-async fn breaking_changes_since_an_earlier_build_fail() {
+async fn removed_indexes_and_changed_keys_since_an_earlier_build_fail() {
     for (name, now, then, line) in [
         (
             "unique",
@@ -98,6 +108,18 @@ async fn breaking_changes_since_an_earlier_build_fail() {
             "\"path\": \"/settledAt\",\n          \"indexing\": \"indexed\",\n          \"optional\": false",
             "`payment`: field /settledAt is optional now",
         ),
+    ] {
+        breaks(name, now, then, line).await;
+    }
+    // The answer of a command that did not describe unique keys.
+    let file = earlier("without", &[("\"uniqueKeys\"", "\"other\"")]).await;
+    let same = diff(&file).await;
+    assert_eq!(same.out, "0 changes, 0 of them breaking\n");
+}
+
+#[tokio::test]
+async fn breaking_changes_since_an_earlier_build_fail() {
+    for (name, now, then, line) in [
         (
             "key",
             "\"/customer\"\n  ]",
@@ -129,12 +151,7 @@ async fn breaking_changes_since_an_earlier_build_fail() {
             "`order`: version 3 is removed or reduced",
         ),
     ] {
-        let breaking = diff(&earlier(name, &[(now, then)]).await).await;
-        assert_eq!(breaking.exit, Exit::Finding, "{breaking:?}");
-        assert!(
-            breaking.out.contains(&format!("breaks  {line}")),
-            "{breaking:?}"
-        );
+        breaks(name, now, then, line).await;
     }
     let file = std::env::temp_dir().join(format!("cdb-model-none-{}", std::process::id()));
     std::fs::write(&file, "{}").expect("a file");
