@@ -62,11 +62,6 @@ fn add_color(fields: &mut Map<String, Value>) -> Result<(), UpcastError> {
     Ok(())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the form of an upcast")]
-fn change_nothing(_: &mut Map<String, Value>) -> Result<(), UpcastError> {
-    Ok(())
-}
-
 #[tokio::test]
 async fn older_documents_are_rewritten_once() {
     let account = Account::start().await;
