@@ -92,10 +92,6 @@ pub(crate) struct Page {
     pub next: Option<Continuation>,
     /// The number of instances that the query returned, before the filters without an index.
     #[serde(skip)]
-    #[cfg_attr(
-        not(feature = "dashboard"),
-        expect(dead_code, reason = "only the dashboard shows it")
-    )]
     pub examined: usize,
     /// Whether the text form shows request units.
     #[serde(skip)]

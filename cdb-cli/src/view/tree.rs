@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(feature = "dashboard")]
 use cdb_client::ContainerClient;
 use cdb_model::Query;
-use cdb_provider::documents::{Durable, Instance};
+#[cfg(feature = "dashboard")]
+use cdb_provider::documents::Durable;
+use cdb_provider::documents::Instance;
 use serde::Serialize;
 
 use super::instances::Row;

@@ -123,7 +123,7 @@ impl Payloads {
             _ if key == UNENCODED => String::from_utf8(bytes).map_err(|_| damaged("is not UTF-8")),
             Some(codec) => codec.decode(key, &bytes),
             None => Err(PayloadError::Unavailable(format!(
-                "a payload is encoded with key `{key}`, and there is no `payload_codec`"
+                "a payload is encoded with key `{key}`, and this reader has no `payload_codec`"
             ))),
         }
     }
