@@ -30,31 +30,20 @@ const TYPES: [&str; 5] = [
 /// Keeps the positions of the documents in memory, and reads the documents of one instance at a
 /// time. Of several lines with the same document, the last one counts.
 ///
-/// ```
-/// use std::io::Cursor;
-///
+/// ```no_run
 /// use cdb_provider::replay::{Export, Replay};
-/// # use duroxide::{OrchestrationContext, OrchestrationRegistry};
-/// # fn orchestrations() -> OrchestrationRegistry {
-/// #     let approval = |ctx: OrchestrationContext, _: String| async move { Ok(ctx.schedule_wait("Approved").await) };
-/// #     OrchestrationRegistry::builder().register("Approval", approval).build()
-/// # }
 ///
-/// // A file that `cdb export --instance order-7 --out tests/order-7.jsonl` wrote.
-/// # const ORDER: &str = concat!(
-/// #     r#"{"type":"instance","id":"order-7:instance","instanceId":"order-7","orchestrationName":"Approval","status":"Running","currentExecutionId":1,"createdAt":0,"updatedAt":0}"#, "\n",
-/// #     r#"{"type":"history","id":"order-7:history:1:1","instanceId":"order-7","executionId":1,"eventId":1,"eventCount":1,"eventData":"{\"event_id\":1,\"instance_id\":\"order-7\",\"execution_id\":1,\"timestamp_ms\":0,\"duroxide_version\":\"0.1.32\",\"type\":\"OrchestrationStarted\",\"name\":\"Approval\",\"version\":\"1.0.0\",\"input\":\"\"}"}"#, "\n",
-/// # );
-/// # /*
-/// const ORDER: &str = include_str!("order-7.jsonl");
-/// # */
-/// let mut export = Export::new(Cursor::new(ORDER))?;
+/// # fn check(orchestrations: duroxide::OrchestrationRegistry) -> Result<(), Box<dyn std::error::Error>> {
+/// // Written by `cdb export --instance order-7 --out tests/order-7.jsonl`.
+/// let file = std::fs::File::open("tests/order-7.jsonl")?;
+/// let mut export = Export::new(std::io::BufReader::new(file))?;
+/// let replay = Replay::new(orchestrations);
 /// for id in export.ids() {
 ///     if let Some(recording) = export.recording(&id)? {
-///         Replay::new(orchestrations()).check(&recording)?;
+///         replay.check(&recording)?;
 ///     }
 /// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok(()) }
 /// ```
 pub struct Export<R> {
     lines: R,
