@@ -108,7 +108,7 @@ impl ConnectionString {
         }
         let missing = |name: &str| {
             Error::configuration(format!(
-                "set the environment variable {name}, or COSMOS_CONNECTION_STRING"
+                "set the environment variable {name}, or COSMOS_CONNECTION_STRING; without an account, `cdb emulator` prints these variables"
             ))
         };
         match (parts.endpoint(), parts.key()) {
