@@ -213,6 +213,10 @@ fn a_search_without_a_fitting_vector_or_words_is_refused() {
             "the value for `/meaning` is invalid: one of its numbers is not finite",
         ),
         (
+            Note::BODY.ranked(["a"]).weighted(f64::NAN),
+            "the value for `/body` is invalid: its weight is not finite",
+        ),
+        (
             Note::BODY.ranked([""; 0]),
             "the value for `/body` is invalid: there are no words to search for",
         ),

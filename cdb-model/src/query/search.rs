@@ -62,6 +62,19 @@ pub(crate) struct RankTerm {
     invalid: Option<ValueError>,
 }
 
+impl RankTerm {
+    /// Returns why the score cannot be computed.
+    fn error(&self) -> Option<ValueError> {
+        let has_weight = self.weight.is_none_or(f64::is_finite);
+        self.invalid.clone().or_else(|| {
+            (!has_weight).then(|| ValueError {
+                path: self.pointer,
+                reason: "its weight is not finite".to_owned(),
+            })
+        })
+    }
+}
+
 /// How a document is scored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Score {
@@ -86,7 +99,7 @@ impl<D> Rank<D> {
         self
     }
 
-    /// Sets the weight of these scores in a fusion; 1 by default.
+    /// Sets the weight of these scores in a fusion; 1 by default. It has to be finite.
     #[must_use]
     pub fn weighted(mut self, weight: f64) -> Self {
         for term in &mut self.terms {
@@ -288,8 +301,8 @@ impl<D: Queryable> SearchQuery<D> {
         D: QueriedIn<C>,
     {
         let terms = &self.rank.terms;
-        if let Some(error) = terms.iter().find_map(|term| term.invalid.as_ref()) {
-            return Err(error.clone());
+        if let Some(error) = terms.iter().find_map(RankTerm::error) {
+            return Err(error);
         }
         let condition = self.query.condition();
         let (sql, parameters) =
