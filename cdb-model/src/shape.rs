@@ -95,6 +95,9 @@ pub enum VectorElement {
     Int8,
     /// Unsigned 8-bit integers.
     Uint8,
+    /// Unknown to this version. Only a live container has it.
+    #[serde(other)]
+    Other,
 }
 
 /// How two vectors are compared.
@@ -108,10 +111,13 @@ pub enum VectorDistance {
     DotProduct,
     /// The Euclidean distance: 0 is equal.
     Euclidean,
+    /// Unknown to this version. Only a live container has it.
+    #[serde(other)]
+    Other,
 }
 
 /// The kind of a vector index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum VectorIndexKind {
     /// Exact. Up to 505 dimensions.
@@ -122,6 +128,10 @@ pub enum VectorIndexKind {
     /// Approximate, at the lowest cost for many vectors. Up to 4096 dimensions.
     #[serde(rename = "diskANN")]
     DiskAnn,
+    /// Unknown to this version. Only a live container has it.
+    #[default]
+    #[serde(other)]
+    Other,
 }
 
 /// A field with text for full-text search.

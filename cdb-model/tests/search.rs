@@ -125,6 +125,19 @@ fn missing_search_indexes_are_a_difference_and_superfluous_ones_are_not() {
     assert_eq!(live.drift_of(&model), []);
 }
 
+#[test]
+fn what_a_later_version_of_the_service_adds_can_be_read() {
+    let mut definition = serde_json::to_value(Notes::definition()).unwrap();
+    definition["vectorEmbeddingPolicy"]["vectorEmbeddings"][0]["dataType"] = "float8".into();
+    definition["vectorEmbeddingPolicy"]["vectorEmbeddings"][0]["distanceFunction"] = "L1".into();
+    definition["indexingPolicy"]["vectorIndexes"] = json!([{ "path": "/meaning", "type": "later", "quantizationByteSize": 8 }, { "path": "/place" }]);
+    let live: cdb_model::ContainerDefinition = serde_json::from_value(definition).unwrap();
+    assert_eq!(
+        IndexingPolicy::of::<Notes>().drift_of(&live.indexing_policy),
+        []
+    );
+}
+
 fn planned(statement: SearchStatement) -> Statement {
     match statement {
         SearchStatement::Planned(statement) => statement,

@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 
 use crate::client::DatabaseClient;
 use crate::container::point::JSON;
-use crate::container::search_definition::{Existing, add_computed, add_full_texts};
+use crate::container::search_definition::{
+    Existing, add_computed, add_full_texts, add_search_indexes,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
 use crate::request::Request;
@@ -28,7 +30,7 @@ const ATTEMPTS: u32 = 5;
 #[non_exhaustive]
 pub struct ContainerChange {
     /// The new indexing policy. It takes effect without interruption; new indexes are built in the
-    /// background.
+    /// background. Vector and full-text indexes that are there stay: they may serve other programs.
     pub indexing_policy: Option<IndexingPolicy>,
     /// The new default time to live, in the form of
     /// [`ContainerDefinition::default_ttl`](cdb_model::ContainerDefinition). Documents older than
@@ -87,10 +89,14 @@ impl ContainerChange {
                 Some(Value::Object(old)) => old,
                 _ => Map::new(),
             };
-            // A serialized policy omits it when it is empty. So it does with indexes of vectors and
-            // words, which stay: they may serve other programs.
+            // The only list of those below that a serialized policy omits when it is empty.
             changed.remove("compositeIndexes");
-            changed.extend(object(policy)?);
+            changed.extend(object(&IndexingPolicy {
+                vector_indexes: Vec::new(),
+                full_text_indexes: Vec::new(),
+                ..policy.clone()
+            })?);
+            add_search_indexes(&mut changed, policy)?;
             live.insert("indexingPolicy".to_owned(), Value::Object(changed));
         }
         match self.default_ttl {

@@ -1,6 +1,6 @@
-//! Adds computed properties and full-text paths to a definition as the service wrote it.
+//! Adds computed properties, full-text paths and indexes for searches to a definition as the service wrote it.
 
-use cdb_model::{ComputedProperty, FullTextPath, FullTextPolicy};
+use cdb_model::{ComputedProperty, FullTextPath, FullTextPolicy, IndexingPolicy};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -49,6 +49,23 @@ pub(super) fn add_full_texts(
         return Err(Error::protocol("`fullTextPolicy` is not an object"));
     };
     put(list(policy, "fullTextPaths")?, "path", paths, existing)
+}
+
+/// Adds the vector and full-text indexes of a policy, by path. Those that are there stay as the
+/// service wrote them.
+pub(super) fn add_search_indexes(
+    live: &mut Map<String, Value>,
+    policy: &IndexingPolicy,
+) -> Result<()> {
+    if !policy.vector_indexes.is_empty() {
+        let there = list(live, "vectorIndexes")?;
+        put(there, "path", &policy.vector_indexes, Existing::Kept)?;
+    }
+    if !policy.full_text_indexes.is_empty() {
+        let there = list(live, "fullTextIndexes")?;
+        put(there, "path", &policy.full_text_indexes, Existing::Kept)?;
+    }
+    Ok(())
 }
 
 /// Adds values to a list of objects. `key` is the member that tells them apart. Returns whether the

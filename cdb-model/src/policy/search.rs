@@ -70,7 +70,7 @@ pub struct VectorIndex {
     /// The path.
     pub path: String,
     /// The kind of index.
-    #[serde(rename = "type")]
+    #[serde(rename = "type", default)]
     pub kind: VectorIndexKind,
 }
 

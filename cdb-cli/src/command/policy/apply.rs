@@ -117,8 +117,7 @@ impl Apply<'_> {
 
     /// Returns the policy that replaces `live`.
     fn target(&self, live: IndexingPolicy) -> IndexingPolicy {
-        let mut policy = self.model.definition.indexing_policy.clone();
-        add_search_indexes(&mut policy, &live);
+        let policy = self.model.definition.indexing_policy.clone();
         if self.options.add_only {
             with_added_indexes(live, policy)
         } else {
@@ -134,22 +133,6 @@ impl Apply<'_> {
             change.with_default_ttl(self.model.definition.default_ttl)
         } else {
             change
-        }
-    }
-}
-
-/// Adds the vector and full-text indexes of a live policy: no change removes them, because they may
-/// serve other programs.
-fn add_search_indexes(policy: &mut IndexingPolicy, live: &IndexingPolicy) {
-    for index in &live.vector_indexes {
-        let mut there = policy.vector_indexes.iter();
-        if !there.any(|own| own.path == index.path) {
-            policy.vector_indexes.push(index.clone());
-        }
-    }
-    for index in &live.full_text_indexes {
-        if !policy.full_text_indexes.contains(index) {
-            policy.full_text_indexes.push(index.clone());
         }
     }
 }
