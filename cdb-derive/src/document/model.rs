@@ -33,6 +33,8 @@ pub(crate) struct DocumentModel {
     pub(super) computed: Vec<ComputedModel>,
     /// The version, and its span.
     pub(super) version: Option<(u32, Span)>,
+    /// Whether the version is invalid and has been reported.
+    pub(super) has_unreadable_version: bool,
     /// The functions that upgrade from one version to the next.
     pub(super) upcasts: Vec<Path>,
     /// The span of `upcast`.
@@ -217,6 +219,8 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
             .collect(),
         composites: raw.settings.composite,
         uniques: raw.settings.unique,
+        has_unreadable_version: raw.settings.version.is_given()
+            && raw.settings.version.get().is_none(),
         version: raw
             .settings
             .version

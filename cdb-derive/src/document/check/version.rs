@@ -38,8 +38,9 @@ pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator
     let Some((_, span)) = model.version else {
         // Without a version, a write would store the discriminator twice: it is among the unknown
         // fields of a document that was read.
+        let is_reported = model.has_unreadable_version || model.upcast_span.is_some();
         let kept = model.fields.iter().filter_map(|field| field.unknown);
-        for span in kept.filter(|_| model.upcast_span.is_none()).take(1) {
+        for span in kept.filter(|_| !is_reported).take(1) {
             errors.push(mistake(
                 span,
                 "unknown fields are those of newer versions; add `version = 1` to the type",
