@@ -5,6 +5,7 @@
 //! escaped.
 
 mod expression;
+mod parts;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -12,41 +13,12 @@ mod writer;
 use std::fmt::Write as _;
 
 pub(crate) use self::expression::computed_query;
+pub(crate) use self::parts::{Projection, QueryParts};
 use self::writer::{Values, Writer};
 use super::filter::{Predicate, ValueError};
-use super::groups::AggregateTerm;
-use super::order::OrderTerm;
-use super::projection::ProjectedField;
-use super::search::{RankTerm, Score};
+use super::rank::{RankTerm, Score};
 use super::statement::Parameter;
 use crate::shape::Direction;
-
-/// What a query returns.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Projection {
-    /// The whole document.
-    Document,
-    /// One path, and the sort keys.
-    Value(String),
-    /// Some paths under the names of a projection, and the sort keys.
-    Fields(&'static [ProjectedField]),
-    /// Partial aggregates of each group of equal keys; without aggregates, the distinct keys.
-    Aggregates {
-        keys: Vec<&'static str>,
-        terms: Vec<AggregateTerm>,
-    },
-}
-
-/// The parts of a query.
-#[derive(Clone, Debug)]
-pub(crate) struct QueryParts<'a> {
-    pub(crate) projection: &'a Projection,
-    pub(crate) predicate: &'a Predicate,
-    pub(crate) order: &'a [OrderTerm],
-    pub(crate) top: Option<u32>,
-    /// The name of the discriminator.
-    pub(crate) discriminator: &'a str,
-}
 
 /// Writes a query.
 ///

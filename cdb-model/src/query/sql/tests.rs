@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::query::filter::Comparison;
-use crate::query::groups::AggregateKind;
-use crate::query::order::SortTarget;
+use crate::query::groups::{AggregateKind, AggregateTerm};
+use crate::query::order::{OrderTerm, SortTarget};
 
 fn parts<'a>(projection: &'a Projection, predicate: &'a Predicate) -> QueryParts<'a> {
     QueryParts {

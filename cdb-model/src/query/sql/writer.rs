@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::expression::{path, property};
-use super::{Projection, QueryParts};
+use super::parts::{Projection, QueryParts};
 use crate::query::filter::{Comparison, Predicate, ValueError};
 use crate::query::groups::{AggregateKind, AggregateTerm};
 use crate::query::order::{OrderTerm, SortTarget};
 use crate::query::projection::ProjectedField;
-use crate::query::search::{RankTerm, Score};
+use crate::query::rank::{RankTerm, Score};
 use crate::query::statement::Parameter;
 
 #[derive(Clone, Copy, PartialEq)]
