@@ -1,14 +1,13 @@
 //! `cdb export` and `cdb import`.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_cli::Exit;
 use cdb_client::ContainerClient;
 use cdb_model::PartitionKey;
+use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::Durable;
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::Client;
 
 use crate::fixture::fill;
@@ -149,8 +148,7 @@ async fn an_exported_instance_continues_on_another_account() {
     let file = folder.path().join("family");
     let account = Account::start().await;
     let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let store = Arc::new(store.expect("the container opens"));
+    let store = account.store(&config).await;
     let runtime = start(store.clone()).await;
     for id in ["family", "stranger"] {
         let started = Client::new(store.clone())
@@ -181,8 +179,7 @@ async fn an_exported_instance_continues_on_another_account() {
 
     let laptop = Account::empty().await;
     import(&laptop, &file, &["--create"]).await;
-    let store = CosmosDBProvider::on(laptop.container::<Durable>().await, &config).await;
-    let store = Arc::new(store.expect("the container opens"));
+    let store = laptop.store(&config).await;
     let runtime = start(store.clone()).await;
     laptop
         .cdb(&["instances", "raise", "family", "Approved", "yes"])

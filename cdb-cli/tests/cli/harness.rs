@@ -1,10 +1,13 @@
 //! Runs the command in this process, on an emulator.
 
+use std::sync::Arc;
+
 use cdb_cli::{Cli, Exit};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::Container;
 use cdb_provider::documents::Durable;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 
 /// The output and exit code of a run.
 #[derive(Debug)]
@@ -117,6 +120,12 @@ impl Account {
             .bootstrap("duroxide", Bootstrap::CreateIfMissing)
             .await;
         container.expect("it opens")
+    }
+
+    /// Opens the provider on this account.
+    pub(crate) async fn store(&self, config: &CosmosDBProviderConfig) -> Arc<CosmosDBProvider> {
+        let store = CosmosDBProvider::on(self.container::<Durable>().await, config).await;
+        Arc::new(store.expect("the container opens"))
     }
 
     /// Runs the command for the provider's container on this account.

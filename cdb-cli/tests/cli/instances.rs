@@ -1,12 +1,10 @@
 //! `cdb instances`, with the orchestrations of the fixture.
 
-use std::sync::Arc;
-
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
 use cdb_model::Container as _;
+use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::{Durable, Execution, HistorySegment, Instance, Status};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::{AppErrorKind, Client, ErrorDetails, Event, EventKind};
 use serde_json::Value;
 
@@ -342,9 +340,8 @@ async fn an_empty_plan_needs_no_confirmation() {
 #[tokio::test]
 async fn an_unfetched_start_is_reported_as_queued() {
     let account = Account::start().await;
-    let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let client = Client::new(Arc::new(store.expect("the container opens")));
+    let store = account.store(&CosmosDBProviderConfig::default()).await;
+    let client = Client::new(store);
     let started = client.start_orchestration("soon", "Order", "").await;
     started.expect("it is queued");
     let run = account.cdb(&["instances", "show", "soon"]).await;

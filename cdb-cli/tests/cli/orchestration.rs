@@ -40,14 +40,16 @@ pub(crate) async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
     Runtime::start_with_store(store, activities, orchestrations()).await
 }
 
+/// Starts a runtime and its client on the account.
+async fn start_on(account: &Account) -> (Arc<Runtime>, Client) {
+    let store = account.store(&CosmosDBProviderConfig::default()).await;
+    (start(store.clone()).await, Client::new(store))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn running_instances_are_replayed_through_the_code_of_the_program() {
     let account = Account::start().await;
-    let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let store = Arc::new(store.expect("the container opens"));
-    let runtime = start(store.clone()).await;
-    let client = Client::new(store);
+    let (runtime, client) = start_on(&account).await;
     for id in ["a", "b"] {
         let started = client.start_orchestration(id, "Family", "ada").await;
         started.expect("it starts");
@@ -95,11 +97,7 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_event() {
     let account = Account::start().await;
-    let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let store = Arc::new(store.expect("the container opens"));
-    let runtime = start(store.clone()).await;
-    let client = Client::new(store);
+    let (runtime, client) = start_on(&account).await;
     client
         .start_orchestration("family", "Family", "ada")
         .await
@@ -147,9 +145,7 @@ async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_even
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_orchestration_is_started_watched_and_awaited() {
     let account = Account::start().await;
-    let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let runtime = start(Arc::new(store.expect("the container opens"))).await;
+    let (runtime, _) = start_on(&account).await;
     let started = account
         .cdb(&["instances", "start", "family", "Family", "ada"])
         .await;
@@ -211,11 +207,7 @@ async fn an_orchestration_is_started_watched_and_awaited() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_orchestration_that_no_runtime_knows_is_named() {
     let account = Account::start().await;
-    let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let store = Arc::new(store.expect("the container opens"));
-    let runtime = start(store.clone()).await;
-    let client = Client::new(store);
+    let (runtime, client) = start_on(&account).await;
     for id in ["a", "b"] {
         let started = client
             .start_orchestration_versioned(id, "Refund", "2.0.0", "")

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_cli::{Cli, Exit};
+use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::Durable;
 use cdb_provider::payload::{Encryption, PayloadCodec};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
 use crate::harness::{Account, Run, run};
@@ -23,8 +23,7 @@ async fn waiting(input: &str, payload_codec: Option<Arc<dyn PayloadCodec>>) -> A
         payload_codec,
         ..CosmosDBProviderConfig::default()
     };
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let store = Arc::new(store.expect("the container opens"));
+    let store = account.store(&config).await;
     let runtime = start(store.clone()).await;
     let client = Client::new(store);
     for (id, name, input) in [

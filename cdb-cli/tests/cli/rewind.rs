@@ -46,9 +46,7 @@ async fn start(store: Arc<CosmosDBProvider>, repaired: Arc<AtomicBool>) -> Arc<R
 /// A container with three failed instances, its client, and the switch that repairs `Charge`.
 async fn failed() -> (Account, Client, Arc<Runtime>, Arc<AtomicBool>) {
     let account = Account::start().await;
-    let config = CosmosDBProviderConfig::default();
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let store = Arc::new(store.expect("the container opens"));
+    let store = account.store(&CosmosDBProviderConfig::default()).await;
     let repaired = Arc::new(AtomicBool::new(false));
     let runtime = start(store.clone(), repaired.clone()).await;
     let client = Client::new(store);
@@ -195,8 +193,7 @@ async fn encoded_payloads_are_shown_with_their_key_only() {
         payload_codec: Some(Arc::new(codec)),
         ..CosmosDBProviderConfig::default()
     };
-    let store = CosmosDBProvider::on(account.container::<Durable>().await, &config).await;
-    let store = Arc::new(store.expect("the container opens"));
+    let store = account.store(&config).await;
     let runtime = start(store.clone(), Arc::new(AtomicBool::new(true))).await;
     let client = Client::new(store);
     let started = client.start_orchestration("a", "Order", "a secret").await;

@@ -1,8 +1,9 @@
 //! Changes the definition of a live container.
 //!
 //! The service takes whole definitions, so members that this client does not know (spatial
-//! indexes, conflict resolution, …) are sent back as they were read. The write is conditional on the version
-//! that was read: a concurrent change by an administrator is read and kept, not overwritten.
+//! indexes, conflict resolution, …) are sent back as they were read. The write is conditional on
+//! the version that was read: a concurrent change by an administrator is read and kept, not
+//! overwritten.
 
 use cdb_model::{ComputedProperty, ContainerDefinition, ETag, FullTextPath, IndexingPolicy};
 use http::Method;

@@ -1,4 +1,5 @@
-//! Adds computed properties, full-text paths and indexes for searches to a definition as the service wrote it.
+//! Adds computed properties, full-text paths and indexes for searches to a definition as the
+//! service wrote it.
 
 use cdb_model::{ComputedProperty, FullTextPath, FullTextPolicy, IndexingPolicy};
 use serde::Serialize;

@@ -16,7 +16,7 @@ use crate::documents::{
 use crate::error::{Error, InOperation as _, Result};
 use crate::payload::{PayloadCodec, Payloads};
 
-/// The document types of which a recording consists.
+/// The document types of a recording.
 const TYPES: [&str; 5] = [
     Instance::SHAPE.discriminator,
     HistorySegment::SHAPE.discriminator,

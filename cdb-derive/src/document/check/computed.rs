@@ -2,8 +2,9 @@
 
 use darling::error::Accumulator;
 
+use super::paths::unknown_placeholder;
 use super::stored::RESERVED;
-use crate::diag::{Mistakes, mistake, suggestion};
+use crate::diag::{Mistakes, mistake};
 use crate::document::computed::Part;
 use crate::document::model::{ComputedModel, DocumentModel};
 
@@ -40,14 +41,6 @@ pub(super) fn has_stored_fields(
             });
             continue;
         }
-        let fields = model.fields.iter();
-        let known = fields.map(|field| format!("{{{}}}", field.name));
-        let written = format!("{{{name}}}");
-        let text = format!(
-            "`{written}` is not a field of `{}`{}",
-            model.ident,
-            suggestion(&written, known)
-        );
-        errors.push(mistake(computed.span, text));
+        errors.push(mistake(computed.span, unknown_placeholder(model, name)));
     }
 }

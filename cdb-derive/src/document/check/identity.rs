@@ -2,7 +2,8 @@
 
 use darling::error::Accumulator;
 
-use crate::diag::{Mistakes, mistake, suggestion};
+use super::paths::unknown_placeholder;
+use crate::diag::{Mistakes, mistake};
 use crate::document::attr::RawDocument;
 use crate::document::model::{DocumentModel, FieldModel, Level};
 use crate::id_pattern::Segment;
@@ -83,16 +84,7 @@ pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumu
             errors.unless(
                 model.field(placeholder).is_some(),
                 model.pattern_span,
-                || {
-                    let fields = model.fields.iter();
-                    let known = fields.map(|field| format!("{{{}}}", field.name));
-                    let written = format!("{{{placeholder}}}");
-                    format!(
-                        "`{written}` is not a field of `{}`{}",
-                        model.ident,
-                        suggestion(&written, known)
-                    )
-                },
+                || unknown_placeholder(model, placeholder),
             );
         }
     }

@@ -94,11 +94,22 @@ pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator
 }
 
 fn unknown_field(model: &DocumentModel, field: &str) -> String {
-    let known = model.fields.iter().map(|field| &field.name);
+    let known = model.fields.iter().map(|field| field.name.clone());
+    unknown(model, field, known)
+}
+
+/// Returns the error text of a placeholder `{field}` without a field.
+pub(super) fn unknown_placeholder(model: &DocumentModel, field: &str) -> String {
+    let fields = model.fields.iter();
+    let known = fields.map(|field| format!("{{{}}}", field.name));
+    unknown(model, &format!("{{{field}}}"), known)
+}
+
+fn unknown(model: &DocumentModel, written: &str, known: impl Iterator<Item = String>) -> String {
     format!(
-        "`{field}` is not a field of `{}`{}",
+        "`{written}` is not a field of `{}`{}",
         model.ident,
-        suggestion(field, known)
+        suggestion(written, known)
     )
 }
 

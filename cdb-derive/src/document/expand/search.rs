@@ -1,7 +1,7 @@
 //! The parts of the shape that are searched: computed properties, vectors and full texts.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::quote;
 
 use super::private;
 use crate::document::computed::Part;
@@ -17,28 +17,6 @@ pub(super) fn members(model: &DocumentModel) -> TokenStream {
         computed: &[#(#computed),*],
         vectors: &[#(#vectors),*],
         full_texts: &[#(#texts),*],
-    }
-}
-
-/// Returns the entry of a computed property in the list of fields.
-pub(super) fn field_shape(computed: &ComputedModel) -> TokenStream {
-    let private = private();
-    let (name, path) = (&computed.name, format!("/{}", computed.stored));
-    let indexing = format_ident!(
-        "{}",
-        if computed.indexed {
-            "Indexed"
-        } else {
-            "NotIndexed"
-        }
-    );
-    quote! {
-        #private::FieldShape {
-            name: #name,
-            path: #path,
-            indexing: #private::FieldIndexing::#indexing,
-            optional: true,
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 
 use super::{private, search};
-use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::model::{ComputedModel, DocumentModel, FieldModel, Indexing};
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
 
@@ -24,8 +24,8 @@ impl ToTokens for Shape<'_> {
         });
         let partition_key = model.partition_key().into_iter().map(stored_path);
         let fields = model.fields.iter().filter(|field| field.skip.is_none());
-        let fields = fields.flat_map(|field| field_shapes(&private, field));
-        let fields = fields.chain(model.computed.iter().map(search::field_shape));
+        let fields = fields.flat_map(field_shapes);
+        let fields = fields.chain(model.computed.iter().map(computed_shape));
         let composites = model.composites.iter();
         let composites = composites.map(|composite| composite_shape(model, composite));
         let uniques = model.uniques.iter().map(|unique| {
@@ -69,44 +69,52 @@ fn stored_path(field: &FieldModel) -> String {
     format!("/{}", field.stored)
 }
 
-fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {
-    let indexing = match field.indexing {
-        Indexing::Indexed => quote!(Indexed),
-        Indexing::NotIndexed => quote!(NotIndexed),
-        Indexing::Excluded => quote!(Excluded),
-    };
+/// Returns the entries of a field and of its nested fields in the list of fields.
+fn field_shapes(field: &FieldModel) -> Vec<TokenStream> {
     let elements = if field.is_array && field.indexing == Indexing::Indexed {
         "/[]"
     } else {
         ""
     };
-    let (name, path) = (&field.name, format!("/{}{elements}", field.stored));
+    let path = format!("/{}{elements}", field.stored);
     let optional = field.is_option || field.may_be_absent || field.skip_serializing_if.is_some();
-    let own = quote! {
+    let own = field_shape(&field.name, &path, field.indexing, optional);
+    let nested = field
+        .nested
+        .iter()
+        .map(|nested| field_shape(&nested.name, &nested.path, indexing(nested.indexed), true));
+    std::iter::once(own).chain(nested).collect()
+}
+
+/// Returns the entry of a computed property in the list of fields.
+fn computed_shape(computed: &ComputedModel) -> TokenStream {
+    let path = format!("/{}", computed.stored);
+    field_shape(&computed.name, &path, indexing(computed.indexed), true)
+}
+
+fn indexing(indexed: bool) -> Indexing {
+    if indexed {
+        Indexing::Indexed
+    } else {
+        Indexing::NotIndexed
+    }
+}
+
+fn field_shape(name: &str, path: &str, indexing: Indexing, optional: bool) -> TokenStream {
+    let private = private();
+    let indexing = match indexing {
+        Indexing::Indexed => quote!(Indexed),
+        Indexing::NotIndexed => quote!(NotIndexed),
+        Indexing::Excluded => quote!(Excluded),
+    };
+    quote! {
         #private::FieldShape {
             name: #name,
             path: #path,
             indexing: #private::FieldIndexing::#indexing,
             optional: #optional,
         }
-    };
-    let nested = field.nested.iter().map(|nested| {
-        let (name, path) = (&nested.name, &nested.path);
-        let indexing = if nested.indexed {
-            quote!(Indexed)
-        } else {
-            quote!(NotIndexed)
-        };
-        quote! {
-            #private::FieldShape {
-                name: #name,
-                path: #path,
-                indexing: #private::FieldIndexing::#indexing,
-                optional: true,
-            }
-        }
-    });
-    std::iter::once(own).chain(nested).collect()
+    }
 }
 
 fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> TokenStream {
