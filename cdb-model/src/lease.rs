@@ -244,4 +244,12 @@ mod tests {
         assert_eq!(json(&taken), stored);
         assert_eq!(serde_json::from_str::<Lease>(stored).unwrap(), taken);
     }
+
+    #[test]
+    fn a_lease_with_a_member_of_a_newer_version_keeps_its_fence() {
+        let newer = r#"{"holder":"ann","token":1,"mark":"a","until":60,"reason":"packing"}"#;
+        let read: Lease = serde_json::from_str(newer).unwrap();
+        assert_eq!(read, Lease::free().taken("ann", "a", at(60)));
+        assert_eq!(read.taken("bob", "b", at(90)).token(), 2);
+    }
 }
