@@ -9,11 +9,12 @@ use std::time::Duration;
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::{Backend, audit};
 use duroxide::providers::{
-    ExecutionMetadata, Provider, ProviderAdmin as _, ProviderError, WorkItem,
+    ExecutionMetadata, Provider, ProviderAdmin as _, ProviderError, TagFilter, WorkItem,
 };
+use duroxide::{Event, EventKind};
 
 use crate::harness::{next_activity, next_turn};
-use crate::network::{BATCH, Network, PATCH};
+use crate::network::{BATCH, CREATE, Network, PATCH, READ};
 use crate::several::{ack, enqueue, start};
 
 /// A short lock.
@@ -175,4 +176,125 @@ async fn a_cached_start_of_a_deleted_instance_leaves_nothing_behind() {
         .expect("the store can be read");
     assert_eq!(problems, [""; 0]);
     backend.stop().await;
+}
+
+/// An input that is stored in chunks.
+const LARGE_INPUT: usize = 2_400_000;
+/// The lock of the items below. Their chunks arrive after `LATE`, which is longer.
+const LOCK: Duration = Duration::from_secs(2);
+
+/// Runs `fetch` while documents are read slowly, and checks in the meantime that the other provider
+/// finds no work.
+async fn while_reads_are_slow<T>(pair: &Pair, fetch: impl Future<Output = T>) -> T {
+    pair.network.slow_down(READ, LATE);
+    let (fetched, ()) = tokio::join!(fetch, async {
+        tokio::time::sleep(LOCK + LOCK / 2).await;
+        let (quick, none) = (&pair.quick, Duration::ZERO);
+        let turn = quick.fetch_orchestration_item(LONG, none, None).await;
+        assert!(turn.expect("a fetch").is_none(), "it is locked");
+        let activity = quick.fetch_work_item(LONG, none, None, &TagFilter::Any);
+        let activity = activity.await.expect("a fetch");
+        assert!(activity.is_none(), "it is locked");
+    });
+    pair.network.repair();
+    fetched
+}
+
+/// Commits the first turn of "shared", with this input and these activities.
+async fn commit(provider: &CosmosDBProvider, token: &str, input: &str, activities: Vec<WorkItem>) {
+    let kind = EventKind::OrchestrationStarted {
+        name: "Wait".to_owned(),
+        version: "1.0.0".to_owned(),
+        input: input.to_owned(),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    };
+    let event = Event::with_event_id(1, "shared", 1, None, kind);
+    let metadata = ExecutionMetadata {
+        orchestration_name: Some("Wait".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    };
+    let committed = provider.ack_orchestration_item(
+        token,
+        1,
+        vec![event],
+        activities,
+        vec![],
+        metadata,
+        vec![],
+    );
+    committed.await.expect("the turn is committed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_keeps_its_lock_while_its_messages_are_read() {
+    let Some(pair) = Pair::start().await else {
+        return;
+    };
+    let (slow, quick) = (&pair.slow, &pair.quick);
+    let mut large = start("shared");
+    if let WorkItem::StartOrchestration { input, .. } = &mut large {
+        *input = "x".repeat(LARGE_INPUT);
+    }
+    enqueue(quick, large.clone()).await;
+    let fetch = next_turn(slow, LOCK);
+    let (item, token, attempt) = while_reads_are_slow(&pair, fetch).await;
+    assert_eq!((attempt, item.messages == [large]), (1, true));
+    // The first renewal of the runtime.
+    tokio::time::sleep(LOCK / 2).await;
+    let renewed = slow.renew_orchestration_item_lock(&token, LOCK).await;
+    renewed.expect("the lock has lasted");
+    ack(slow, &item, &token).await;
+    pair.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_keeps_its_lock_while_its_input_is_read() {
+    let Some(pair) = Pair::start().await else {
+        return;
+    };
+    let (slow, quick) = (&pair.slow, &pair.quick);
+    let mut large = activity();
+    if let WorkItem::ActivityExecute { input, .. } = &mut large {
+        *input = "x".repeat(LARGE_INPUT);
+    }
+    enqueue(quick, start("shared")).await;
+    let (_, token, _) = next_turn(quick, LONG).await;
+    commit(quick, &token, "", vec![large.clone()]).await;
+    let fetch = next_activity(slow, LOCK, None);
+    let (item, token, attempt) = while_reads_are_slow(&pair, fetch).await;
+    assert_eq!((attempt, item == large), (1, true));
+    tokio::time::sleep(LOCK / 2).await;
+    let renewed = slow.renew_work_item_lock(&token, LOCK).await;
+    renewed.expect("the lock has lasted");
+    let ended = slow.ack_work_item(&token, Some(completed("slow"))).await;
+    ended.expect("the lock has lasted");
+    pair.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_with_a_slow_renewal_is_not_taken_over_by_its_own_process() {
+    let Some(pair) = Pair::start().await else {
+        return;
+    };
+    let slow = &pair.slow;
+    enqueue(slow, start("shared")).await;
+    let (_, token, _) = next_turn(slow, LOCK).await;
+    // The chunks are written in three seconds. The lock is renewed meanwhile, but the answer comes
+    // after the renewed lock has expired.
+    pair.network.slow_down(CREATE, Duration::from_secs(3));
+    pair.network.answer_late(PATCH, LATE);
+    let input = "x".repeat(LARGE_INPUT);
+    let ((), other) = tokio::join!(
+        commit(slow, &token, &input, vec![]),
+        slow.fetch_orchestration_item(LONG, LATE, None)
+    );
+    assert!(other.expect("a fetch").is_none(), "the turn is under way");
+    let history = slow.read("shared").await.expect("a history");
+    assert_eq!(history.len(), 1);
+    pair.backend.stop().await;
 }

@@ -40,13 +40,14 @@ enum State {
     Slow(Kind, Duration),
     /// Requests of this kind are not sent and get no answer.
     Swallows(Kind),
-    /// The answer to the next request of this kind arrives only after this time.
-    AnswersLate(Kind, Duration),
 }
+
+/// The answer to the next request of this kind arrives only after this time.
+type LateAnswer = (Kind, Duration);
 
 /// Controls the network of a process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Network(Arc<Mutex<State>>);
+pub(crate) struct Network(Arc<Mutex<State>>, Arc<Mutex<Option<LateAnswer>>>);
 
 impl Network {
     /// Opens a provider on this network. `None` on an account, whose network the test cannot
@@ -72,6 +73,10 @@ impl Network {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn late_answer(&self) -> MutexGuard<'_, Option<LateAnswer>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Stalls as soon as a request of this kind is sent, like a stopped process: this and all later
     /// requests arrive late.
     pub(crate) fn stall_at(&self, kind: Kind, time: Duration) {
@@ -95,24 +100,20 @@ impl Network {
 
     /// Delays the answer to the next request of this kind. The request itself arrives at once.
     pub(crate) fn answer_late(&self, kind: Kind, time: Duration) {
-        *self.state() = State::AnswersLate(kind, time);
+        *self.late_answer() = Some((kind, time));
     }
 
     /// The delay of the answer to this request.
     fn answer_delay(&self, request: &HttpRequest) -> Duration {
-        let mut state = self.state();
-        match *state {
-            State::AnswersLate(kind, time) if kind(request) => {
-                *state = State::Sound;
-                time
-            }
-            _ => Duration::ZERO,
-        }
+        let mut late = self.late_answer();
+        let found = late.take_if(|(kind, _)| kind(request));
+        found.map_or(Duration::ZERO, |(_, time)| time)
     }
 
     /// Lets all requests through again. Swallowed requests stay without an answer.
     pub(crate) fn repair(&self) {
         *self.state() = State::Sound;
+        *self.late_answer() = None;
     }
 
     /// Waits until the network may send a request.

@@ -1,6 +1,7 @@
 //! Runs the command in this process, on an emulator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
@@ -8,6 +9,7 @@ use cdb_emulator::Emulator;
 use cdb_model::Container;
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::runtime::RuntimeOptions;
 
 /// The output and exit code of a run.
 #[derive(Debug)]
@@ -90,6 +92,16 @@ pub(crate) fn snapshot(name: &str, text: &str) {
 /// An emulator with the database `duroxide`.
 pub(crate) struct Account {
     pub(crate) emulator: Emulator,
+}
+
+/// Options of a runtime that loses no lock on a slow machine.
+pub(crate) fn long_locks() -> RuntimeOptions {
+    let hour = Duration::from_secs(3600);
+    RuntimeOptions {
+        orchestrator_lock_timeout: hour,
+        worker_lock_timeout: hour,
+        ..RuntimeOptions::default()
+    }
 }
 
 impl Account {

@@ -10,7 +10,7 @@ use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::Account;
+use crate::harness::{Account, long_locks};
 
 async fn family(context: OrchestrationContext, name: String) -> Result<String, String> {
     let greeting = context.schedule_activity("Greet", name).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
             Ok(format!("hello {name}"))
         })
         .build();
-    Runtime::start_with_store(store, activities, orchestrations()).await
+    Runtime::start_with_options(store, activities, orchestrations(), long_locks()).await
 }
 
 /// Starts a runtime and its client on the account.

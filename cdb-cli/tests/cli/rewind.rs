@@ -14,7 +14,7 @@ use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
 use crate::dashboard::server::change;
 use crate::dashboard::serving::Serving;
-use crate::harness::Account;
+use crate::harness::{Account, long_locks};
 
 /// A runtime with the orchestration `Order`, whose activity `Charge` fails until it is repaired.
 async fn start(store: Arc<CosmosDBProvider>, repaired: Arc<AtomicBool>) -> Arc<Runtime> {
@@ -40,7 +40,7 @@ async fn start(store: Arc<CosmosDBProvider>, repaired: Arc<AtomicBool>) -> Arc<R
             context.schedule_activity("Charge", reserved).await
         },
     );
-    Runtime::start_with_store(store, activities, orchestrations.build()).await
+    Runtime::start_with_options(store, activities, orchestrations.build(), long_locks()).await
 }
 
 /// A container with three failed instances, its client, and the switch that repairs `Charge`.

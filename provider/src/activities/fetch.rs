@@ -1,5 +1,6 @@
 //! Locks a polled activity for a worker.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use cdb_client::Error as ClientError;
@@ -12,15 +13,16 @@ use super::capability::WorkerCapability;
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
 use super::poison::retry_or_fail;
+use super::renew::renew;
 use super::running::WorkLock;
 use super::scope::Scope;
-use crate::documents::{Durable, WorkerItem};
+use crate::documents::{Durable, Text, WorkerItem};
 use crate::error::{Error, Result};
 use crate::local_queue::{FetchRequest, Guard, Taken};
 use crate::poll::{Due, run as poll};
 use crate::services::Services;
 use crate::session::Claim as SessionClaim;
-use crate::spill;
+use crate::spill::{self, ReadStep, ReadUnderLock};
 use crate::store::Store;
 
 /// The backoff of an activity that cannot be locked, although the service answered.
@@ -143,7 +145,7 @@ async fn begin(
     let id = item.id.clone();
     let lock = WorkLock::new(item, request.long_poll.then(|| request.clone()));
     services.activities().hand_out(guard, lock);
-    let reason = match spill::read(services.container(), text).await {
+    let reason = match read_text(services, &token, request.lock_timeout, text).await {
         Ok(text) => match serde_json::from_str(&text) {
             Ok(mut work_item @ WorkItem::ActivityExecute { .. }) => {
                 match services.store.payloads.decode_message(&mut work_item) {
@@ -161,6 +163,7 @@ async fn begin(
             Err(error) => format!("activity `{id}` cannot be decoded: {error}"),
         },
         Err(Error::Damaged(reason)) => format!("activity `{id}` cannot be decoded: {reason}"),
+        Err(Error::LockLost(_)) => return Ok(None),
         Err(error) => {
             abandon(services, &token, None, true).await?;
             return Err(error);
@@ -168,6 +171,27 @@ async fn begin(
     };
     retry_or_fail(services, &token, attempts, reason).await?;
     Ok(None)
+}
+
+/// Reads the text of a locked activity. Renews the lock until it is read.
+async fn read_text(
+    services: &Services,
+    token: &str,
+    lock_timeout: Duration,
+    text: Text,
+) -> Result<String> {
+    let read = pin!(spill::read(services.container(), text));
+    let mut reading = ReadUnderLock::new(lock_timeout, read);
+    loop {
+        match reading.next().await {
+            ReadStep::Done(read) => return read,
+            ReadStep::Renew => match renew(services, token, lock_timeout).await {
+                Err(lost @ Error::LockLost(_)) => return Err(lost),
+                // After an error, the end of the activity detects the state of the lock.
+                Ok(()) | Err(_) => {}
+            },
+        }
+    }
 }
 
 /// The result of an attempt to lock an activity.

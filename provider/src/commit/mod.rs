@@ -36,6 +36,10 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     if let Some(rejected) = turn.rejected.take() {
         rejected.complete(&mut result);
     }
+    // The process is alive: its dispatchers must not take the turn over when a renewal is slow.
+    let until = services.store.now() + send::MAX_TIME;
+    let until = services.store.local_time(until);
+    services.instances().local().extend(token, until);
     let instance_id = turn.instance.document.instance_id.clone();
     let charge = services.ledger.take(&instance_id);
     let send = plan_and_send(services, &mut turn, &mut result, charge);

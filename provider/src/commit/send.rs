@@ -16,7 +16,7 @@ use crate::turn::{release, renew};
 
 /// The time for which a commit renews its lock. duroxide fails an orchestration when a commit
 /// returns an error; after a lost lock it repeats the turn.
-const MAX_TIME: Duration = Duration::from_secs(120);
+pub(super) const MAX_TIME: Duration = Duration::from_secs(120);
 
 /// The pause after a request whose retries in the client failed.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -81,6 +81,15 @@ fn lost(services: &Services, turn: &mut Turn) -> Error {
     Error::LockLost("another runtime took the instance, or it was deleted")
 }
 
+impl Commit<'_> {
+    /// Renews a lock that has expired, if no runtime has taken it. A slow renewal must not fail the
+    /// turn.
+    async fn regain(&mut self) -> bool {
+        let renewed = renew::extend_for_commit(self.services, self.turn).await;
+        renewed.is_ok_and(|held| held)
+    }
+}
+
 /// The fenced write of a commit, which renews the lock of its turn.
 struct Commit<'a> {
     services: &'a Services,
@@ -102,7 +111,7 @@ impl FencedWrite for Commit<'_> {
     /// conditional on, so an earlier send that arrives late is refused.
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
         let now = self.services.store.now();
-        if !self.turn.holds(now) {
+        if self.turn.ended || !self.turn.holds(now) && !self.regain().await {
             return Ok(None);
         }
         let is_short = self.turn.lasts_less_than(now, self.turn.lock_time / 2);

@@ -195,7 +195,7 @@ impl<W: Work> Queue<W> {
         held.map(|held| held.running.clone()).collect()
     }
 
-    /// Extends the lock of this token until `until`.
+    /// Extends the lock of this token until `until`; never shortens it.
     pub(crate) fn extend(&mut self, token: &str, until: Instant, now: Instant) {
         let Some(claim) = self.held.get(token).map(|held| held.claim.clone()) else {
             return;
@@ -203,7 +203,7 @@ impl<W: Work> Queue<W> {
         if let Some(slot) = self.slots.get_mut(&claim.key)
             && let Phase::Running { until: end, .. } = &mut slot.phase
         {
-            *end = until;
+            *end = until.max(*end);
             self.place(&claim.key, now);
         }
     }

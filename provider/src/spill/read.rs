@@ -1,9 +1,11 @@
 //! Reads texts, inline or in chunks.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use futures::stream::{self, StreamExt};
+use tokio::time::Instant;
 
 use crate::documents::{Chunk, ChunkKey, Chunked, Durable, Text};
 use crate::error::{Error, Result};
@@ -15,6 +17,53 @@ const CONCURRENCY: usize = 4;
 /// lagging replica may have answered.
 const STALE_READS: u32 = 6;
 const STALE_DELAY: Duration = Duration::from_millis(10);
+
+/// The longest read after which a lock is not renewed.
+const SHORT_READ: Duration = Duration::from_secs(1);
+
+/// Reads texts of an item whose lock is held. The caller renews the lock in between: the runtime
+/// renews it only after it has the item, and expects its full time.
+pub(crate) struct ReadUnderLock<'a, F: Future> {
+    read: Pin<&'a mut F>,
+    lock_time: Duration,
+    begun: Instant,
+    done: Option<F::Output>,
+}
+
+/// What a caller of [`ReadUnderLock::next`] does.
+pub(crate) enum ReadStep<T> {
+    /// Renew the lock, and go on.
+    Renew,
+    /// Use the result.
+    Done(T),
+}
+
+impl<'a, F: Future> ReadUnderLock<'a, F> {
+    pub(crate) fn new(lock_time: Duration, read: Pin<&'a mut F>) -> Self {
+        Self {
+            read,
+            lock_time,
+            begun: Instant::now(),
+            done: None,
+        }
+    }
+
+    /// Reads on. After a long read, the lock is renewed once more before the result is used.
+    pub(crate) async fn next(&mut self) -> ReadStep<F::Output> {
+        if let Some(done) = self.done.take() {
+            return ReadStep::Done(done);
+        }
+        let read = tokio::time::timeout(self.lock_time / 4, self.read.as_mut()).await;
+        let is_short = self.begun.elapsed() < SHORT_READ.min(self.lock_time / 8);
+        match read {
+            Ok(done) if is_short => ReadStep::Done(done),
+            read => {
+                self.done = read.ok();
+                ReadStep::Renew
+            }
+        }
+    }
+}
 
 /// Reads a text.
 pub(crate) async fn read(container: &ContainerClient<Durable>, text: Text) -> Result<String> {

@@ -6,7 +6,7 @@ use cdb_coordination::Lockable;
 use cdb_model::Timestamp;
 use duroxide::providers::DispatcherCapabilityFilter;
 
-use super::hand_out::{self, Fetched};
+use super::hand_out::{self, Fetched, HELD_BACKOFF};
 use super::load::{self, Loaded};
 use super::lock;
 use super::orphans;
@@ -18,9 +18,6 @@ use crate::poll::{Due, run as poll};
 use crate::services::Services;
 use crate::store::Store;
 
-/// The backoff of an instance that another runtime holds. Short, because the lock may be released
-/// at any time.
-const HELD_BACKOFF: Duration = Duration::from_millis(100);
 /// The backoff of an instance after the service did not answer.
 const UNANSWERED_BACKOFF: Duration = Duration::from_secs(1);
 
@@ -159,7 +156,7 @@ async fn conclude(
 ) -> Result<Option<Fetched>> {
     match verdict {
         AttemptResult::Locked(turn) => {
-            return hand_out::begin(services, guard, *turn).await.map(Some);
+            return hand_out::begin(services, guard, *turn).await;
         }
         AttemptResult::Nothing => guard.release(|slot| slot.attempt_ended(known)),
         AttemptResult::HeldElsewhere { recheck } => guard.back_off(HELD_BACKOFF, |slot| {

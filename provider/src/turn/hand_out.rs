@@ -2,19 +2,24 @@
 //! decoded.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 
-use super::release;
+use super::{release, renew};
 use crate::documents::Instance;
 use crate::error::{Error, Result};
 use crate::instances::{Content, Instances, Message, Turn};
 use crate::local_queue::Guard;
 use crate::services::Services;
-use crate::spill;
+use crate::spill::{self, ReadStep, ReadUnderLock};
 use crate::store::Store;
+
+/// The backoff of an instance that another runtime holds. Short, because the lock may be released
+/// at any time.
+pub(super) const HELD_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The backoff of an instance whose chunks or payload keys are unavailable.
 const BACKOFF: Duration = Duration::from_secs(2);
@@ -22,7 +27,8 @@ const BACKOFF: Duration = Duration::from_secs(2);
 /// The result of a fetch: the item, its lock token, the attempt.
 pub(super) type Fetched = (OrchestrationItem, String, u32);
 
-/// Registers a locked turn, and hands it to a dispatcher.
+/// Registers a locked turn, and hands it to a dispatcher. Returns `None` when the lock was lost while
+/// its messages were read.
 ///
 /// # Errors
 /// Fails when the chunks of its messages cannot be read, or its payloads cannot be decoded at
@@ -31,10 +37,16 @@ pub(super) async fn begin(
     services: &Services,
     guard: Guard<'_, Instances>,
     mut turn: Turn,
-) -> Result<Fetched> {
+) -> Result<Option<Fetched>> {
     services.instances().merge_late(&mut turn);
-    let item = match readable(&services.store, &mut turn).await {
+    let item = match readable(services, &guard, &mut turn).await {
         Ok(item) => item,
+        Err(Error::LockLost(_)) => {
+            guard.back_off(HELD_BACKOFF, |known| {
+                known.search(std::time::Instant::now());
+            });
+            return Ok(None);
+        }
         Err(error) => {
             tracing::warn!(instance = %turn.instance.document.instance_id, %error, "cannot read a turn");
             release::unlock(&services.store, &turn).await;
@@ -47,14 +59,31 @@ pub(super) async fn begin(
     }
     let fetched = (item, turn.token.clone(), turn.attempt_count());
     services.instances().hand_out(guard, turn);
-    Ok(fetched)
+    Ok(Some(fetched))
 }
 
 /// Returns duroxide's item of a turn with decoded payloads. A damaged turn also becomes an item:
 /// the lock is held, so the fetch succeeds; the runtime counts the attempt, and after the last
 /// attempt fails the orchestration (provider guide, "History Deserialization Contract").
-async fn readable(store: &Store, turn: &mut Turn) -> Result<OrchestrationItem> {
-    match read_messages(store, &mut turn.messages).await {
+async fn readable(
+    services: &Services,
+    guard: &Guard<'_, Instances>,
+    turn: &mut Turn,
+) -> Result<OrchestrationItem> {
+    let store = &services.store;
+    let mut messages = std::mem::take(&mut turn.messages);
+    let read = {
+        let read = pin!(read_messages(store, &mut messages));
+        let mut reading = ReadUnderLock::new(turn.lock_time, read);
+        loop {
+            match reading.next().await {
+                ReadStep::Done(read) => break read,
+                ReadStep::Renew => renew(services, guard, turn).await?,
+            }
+        }
+    };
+    turn.messages = messages;
+    match read {
         Err(Error::Damaged(reason)) => turn.damage(reason),
         read => read?,
     }
@@ -66,6 +95,16 @@ async fn readable(store: &Store, turn: &mut Turn) -> Result<OrchestrationItem> {
             Ok(item(turn))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Renews the lock while messages are read.
+async fn renew(services: &Services, guard: &Guard<'_, Instances>, turn: &mut Turn) -> Result<()> {
+    guard.locking(&turn.token, turn.lock_time);
+    match renew::extend(services, turn).await {
+        Ok(false) => Err(Error::LockLost("another runtime took the instance")),
+        // After an error, the commit detects the state of the lock.
+        Ok(true) | Err(_) => Ok(()),
     }
 }
 

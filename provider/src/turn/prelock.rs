@@ -233,7 +233,7 @@ pub(crate) async fn begin(
         guard.release(|known| known.search(std::time::Instant::now()));
         return Ok(None);
     }
-    hand_out::begin(services, guard, turn).await.map(Some)
+    hand_out::begin(services, guard, turn).await
 }
 
 /// The prelock of an instance's next turn, taken by the commit of the current turn.

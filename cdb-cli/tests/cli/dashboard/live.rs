@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use super::browser::Browser;
 use super::layout;
 use super::serving::Serving;
-use crate::harness::Account;
+use crate::harness::{Account, long_locks};
 
 /// Charges, waits in vain for a coupon, packs, sends eleven parcels, and waits for an approval.
 async fn checkout(context: OrchestrationContext, order: String) -> Result<String, String> {
@@ -61,7 +61,8 @@ async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Checkout", checkout)
         .register("Parcel", parcel);
-    Runtime::start_with_store(store, activities.build(), orchestrations.build()).await
+    let orchestrations = orchestrations.build();
+    Runtime::start_with_options(store, activities.build(), orchestrations, long_locks()).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
