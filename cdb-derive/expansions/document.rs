@@ -153,6 +153,8 @@ const _: () = {
             version: __model::None,
             upcasts: &[],
             soft_delete: __model::None,
+            created_at: __model::None,
+            updated_at: __model::None,
             computed: &[],
             vectors: &[],
             full_texts: &[],

@@ -3,12 +3,13 @@
 //! A batch that exceeds a limit is an error. It is never split into two batches, because that would
 //! lose its atomicity.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::codec::{encode, encode_stored};
+use crate::codec::{Encoded, encode, encode_stored};
 use crate::codec_error::EncodeError;
 use crate::container::{Container, Extends, MemberOf};
 use crate::document::{Document, DocumentKey, Stored};
@@ -17,7 +18,9 @@ use crate::id::{IdError, ItemId};
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use crate::partition_key::PartitionKey;
 use crate::patch::{Patch, PatchBody, PatchError};
+use crate::timestamp::Timestamp;
 use crate::unreadable::Location;
+use crate::write_times::{LATER, TimeSlots};
 
 /// Why an operation was not added to a batch. The batch is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +149,8 @@ pub struct Batch<C> {
     partition_key: PartitionKey,
     operations: Vec<BatchOperation>,
     ids: Vec<ItemId>,
+    /// The operations that need the time of the write, by index.
+    times: Vec<(usize, TimeSlots)>,
     bytes: usize,
     marker: PhantomData<fn() -> C>,
 }
@@ -156,6 +161,7 @@ impl<C> Clone for Batch<C> {
             partition_key: self.partition_key.clone(),
             operations: self.operations.clone(),
             ids: self.ids.clone(),
+            times: self.times.clone(),
             bytes: self.bytes,
             marker: PhantomData,
         }
@@ -169,6 +175,7 @@ impl<C: Container> Batch<C> {
             partition_key: partition_key.into(),
             operations: Vec::new(),
             ids: Vec::new(),
+            times: Vec::new(),
             bytes: 2,
             marker: PhantomData,
         }
@@ -179,9 +186,14 @@ impl<C: Container> Batch<C> {
         &self.partition_key
     }
 
-    /// Returns the operations, which are sent as a JSON array.
-    pub fn operations(&self) -> &[BatchOperation] {
-        &self.operations
+    /// Returns the operations, which are sent as a JSON array. `now` is the time of the write, for
+    /// the fields `#[document(created_at)]` and `#[document(updated_at)]`.
+    pub fn operations_at(&self, now: Timestamp) -> Cow<'_, [BatchOperation]> {
+        let mut operations = Cow::Borrowed(&*self.operations);
+        for (index, times) in &self.times {
+            times.set(&mut operations.to_mut()[*index], now);
+        }
+        operations
     }
 
     /// Returns the id of the document of an operation.
@@ -209,8 +221,9 @@ impl<C: Container> Batch<C> {
     /// # Errors
     /// See [`BatchError`].
     pub fn create<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        let (id, resource_body) = self.encode(document)?;
-        self.push(id, BatchOperation::Create { resource_body })
+        self.push_document(document, |resource_body| BatchOperation::Create {
+            resource_body,
+        })
     }
 
     /// Creates or replaces a document, whatever its version.
@@ -218,15 +231,10 @@ impl<C: Container> Batch<C> {
     /// # Errors
     /// See [`BatchError`].
     pub fn upsert<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        let (id, resource_body) = self.encode(document)?;
-        let if_match = None;
-        self.push(
-            id,
-            BatchOperation::Upsert {
-                resource_body,
-                if_match,
-            },
-        )
+        self.push_document(document, |resource_body| BatchOperation::Upsert {
+            resource_body,
+            if_match: None,
+        })
     }
 
     /// Replaces a document, whatever its version.
@@ -234,8 +242,8 @@ impl<C: Container> Batch<C> {
     /// # Errors
     /// See [`BatchError`].
     pub fn replace<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        let (id, resource_body) = self.encode(document)?;
-        self.push_replace(id, resource_body, None)
+        self.check_partition(document.partition_key())?;
+        self.push_replace(encode::<C, D>(document, LATER)?, None)
     }
 
     /// Replaces the version `etag` of a document.
@@ -247,8 +255,8 @@ impl<C: Container> Batch<C> {
         document: &D,
         etag: &ETag,
     ) -> Result<OperationIndex, BatchError> {
-        let (id, resource_body) = self.encode(document)?;
-        self.push_replace(id, resource_body, Some(etag))
+        self.check_partition(document.partition_key())?;
+        self.push_replace(encode::<C, D>(document, LATER)?, Some(etag))
     }
 
     /// Replaces exactly this stored version, by its stored id.
@@ -261,7 +269,7 @@ impl<C: Container> Batch<C> {
     ) -> Result<OperationIndex, BatchError> {
         self.check_partition(stored.document.partition_key())?;
         let encoded = encode_stored::<C, D>(stored.id.clone(), &stored.document)?;
-        self.push_replace(encoded.id, encoded.json, Some(&stored.etag))
+        self.push_replace(encoded, Some(&stored.etag))
     }
 
     /// Patches a document.
@@ -371,7 +379,7 @@ impl<C: Container> Batch<C> {
         K::Document: MemberOf<C>,
     {
         let id = key.to_id()?;
-        self.push(id.clone(), BatchOperation::Read { id })
+        self.push(id.clone(), BatchOperation::Read { id }, TimeSlots::None)
     }
 
     /// Adds the operations of another batch of the same partition, whose container may extend this
@@ -390,6 +398,9 @@ impl<C: Container> Batch<C> {
             return Err(BatchError::TooLarge { bytes });
         }
         self.bytes = bytes;
+        let moved = other.times.iter().cloned();
+        let moved = moved.map(|(index, times)| (self.operations.len() + index, times));
+        self.times.extend(moved);
         self.operations.extend(other.operations.iter().cloned());
         self.ids.extend(other.ids.iter().cloned());
         Ok(())
@@ -405,24 +416,27 @@ impl<C: Container> Batch<C> {
         })
     }
 
-    fn encode<D: MemberOf<C>>(&self, document: &D) -> Result<(ItemId, Box<RawValue>), BatchError> {
+    fn push_document<D: MemberOf<C>>(
+        &mut self,
+        document: &D,
+        operation: impl FnOnce(Box<RawValue>) -> BatchOperation,
+    ) -> Result<OperationIndex, BatchError> {
         self.check_partition(document.partition_key())?;
-        let encoded = encode::<C, D>(document)?;
-        Ok((encoded.id, encoded.json))
+        let encoded = encode::<C, D>(document, LATER)?;
+        self.push(encoded.id, operation(encoded.json), encoded.times)
     }
 
     fn push_replace(
         &mut self,
-        id: ItemId,
-        resource_body: Box<RawValue>,
+        encoded: Encoded,
         etag: Option<&ETag>,
     ) -> Result<OperationIndex, BatchError> {
         let operation = BatchOperation::Replace {
-            id: id.clone(),
-            resource_body,
+            id: encoded.id.clone(),
+            resource_body: encoded.json,
             if_match: etag.cloned(),
         };
-        self.push(id, operation)
+        self.push(encoded.id, operation, encoded.times)
     }
 
     fn push_patch<D: Document>(
@@ -433,10 +447,10 @@ impl<C: Container> Batch<C> {
     ) -> Result<OperationIndex, BatchError> {
         let operation = BatchOperation::Patch {
             id: id.clone(),
-            resource_body: patch.body()?,
+            resource_body: patch.body(LATER)?,
             if_match: etag.cloned(),
         };
-        self.push(id, operation)
+        self.push(id, operation, TimeSlots::of_patch(D::SHAPE))
     }
 
     fn push_delete(
@@ -448,13 +462,14 @@ impl<C: Container> Batch<C> {
             id: id.clone(),
             if_match: etag.cloned(),
         };
-        self.push(id, operation)
+        self.push(id, operation, TimeSlots::None)
     }
 
     fn push(
         &mut self,
         id: ItemId,
         operation: BatchOperation,
+        times: TimeSlots,
     ) -> Result<OperationIndex, BatchError> {
         if self.operations.len() == MAX_BATCH_OPERATIONS {
             return Err(BatchError::Full);
@@ -464,6 +479,9 @@ impl<C: Container> Batch<C> {
             return Err(BatchError::TooLarge { bytes });
         }
         self.bytes = bytes;
+        if !times.is_none() {
+            self.times.push((self.operations.len(), times));
+        }
         self.operations.push(operation);
         self.ids.push(id);
         Ok(OperationIndex(self.operations.len() - 1))

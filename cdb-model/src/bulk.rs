@@ -1,14 +1,17 @@
 //! Bulks: independent operations that are sent together.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use crate::batch::{BatchError, BatchOperation, OperationIndex};
-use crate::codec::encode;
+use crate::codec::{Encoded, encode};
 use crate::container::{Container, MemberOf};
-use crate::document::{LocatedKey, Stored};
+use crate::document::{Document as _, LocatedKey, Stored};
 use crate::etag::ETag;
 use crate::partition_key::PartitionKey;
 use crate::patch::Patch;
+use crate::timestamp::Timestamp;
+use crate::write_times::{LATER, TimeSlots};
 
 /// One operation of a bulk, with its partition key.
 #[derive(Clone, Debug)]
@@ -18,6 +21,7 @@ pub struct BulkOperation {
     pub partition_key: PartitionKey,
     /// The operation.
     pub operation: BatchOperation,
+    times: TimeSlots,
 }
 
 /// Independent operations on any partitions, in any number. Each succeeds or fails alone.
@@ -44,9 +48,20 @@ impl<C: Container> BulkBatch<C> {
         }
     }
 
-    /// Returns the operations.
-    pub fn operations(&self) -> &[BulkOperation] {
-        &self.operations
+    /// Returns the operations. `now` is the time of the write, for the fields
+    /// `#[document(created_at)]` and `#[document(updated_at)]`.
+    pub fn operations_at(&self, now: Timestamp) -> Cow<'_, [BulkOperation]> {
+        if self.operations.iter().all(|known| known.times.is_none()) {
+            return Cow::Borrowed(&self.operations);
+        }
+        let mut operations = self.operations.clone();
+        for BulkOperation {
+            operation, times, ..
+        } in &mut operations
+        {
+            times.set(operation, now);
+        }
+        Cow::Owned(operations)
     }
 
     /// Returns the number of operations.
@@ -64,9 +79,11 @@ impl<C: Container> BulkBatch<C> {
     /// # Errors
     /// When the document cannot be encoded.
     pub fn create<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        let resource_body = encode::<C, D>(document)?.json;
-        let operation = BatchOperation::Create { resource_body };
-        Ok(self.push(document.partition_key(), operation))
+        let Encoded { json, times, .. } = encode::<C, D>(document, LATER)?;
+        let operation = BatchOperation::Create {
+            resource_body: json,
+        };
+        Ok(self.push(document.partition_key(), operation, times))
     }
 
     /// Creates or replaces a document, whatever its version.
@@ -74,11 +91,12 @@ impl<C: Container> BulkBatch<C> {
     /// # Errors
     /// When the document cannot be encoded.
     pub fn upsert<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
+        let Encoded { json, times, .. } = encode::<C, D>(document, LATER)?;
         let operation = BatchOperation::Upsert {
-            resource_body: encode::<C, D>(document)?.json,
+            resource_body: json,
             if_match: None,
         };
-        Ok(self.push(document.partition_key(), operation))
+        Ok(self.push(document.partition_key(), operation, times))
     }
 
     /// Patches the version `etag` of a document.
@@ -96,10 +114,11 @@ impl<C: Container> BulkBatch<C> {
     {
         let operation = BatchOperation::Patch {
             id: key.to_id()?,
-            resource_body: patch.body()?,
+            resource_body: patch.body(LATER)?,
             if_match: Some(etag.clone()),
         };
-        Ok(self.push(key.partition_key(), operation))
+        let times = TimeSlots::of_patch(K::Document::SHAPE);
+        Ok(self.push(key.partition_key(), operation, times))
     }
 
     /// Patches exactly this stored version, by its stored id.
@@ -113,10 +132,11 @@ impl<C: Container> BulkBatch<C> {
     ) -> Result<OperationIndex, BatchError> {
         let operation = BatchOperation::Patch {
             id: stored.id.clone(),
-            resource_body: patch.body()?,
+            resource_body: patch.body(LATER)?,
             if_match: Some(stored.etag.clone()),
         };
-        Ok(self.push(stored.document.partition_key(), operation))
+        let times = TimeSlots::of_patch(D::SHAPE);
+        Ok(self.push(stored.document.partition_key(), operation, times))
     }
 
     /// Deletes a document.
@@ -131,7 +151,7 @@ impl<C: Container> BulkBatch<C> {
             id: key.to_id()?,
             if_match: None,
         };
-        Ok(self.push(key.partition_key(), operation))
+        Ok(self.push(key.partition_key(), operation, TimeSlots::None))
     }
 
     /// Deletes exactly this stored version, by its stored id.
@@ -140,13 +160,19 @@ impl<C: Container> BulkBatch<C> {
             id: stored.id.clone(),
             if_match: Some(stored.etag.clone()),
         };
-        self.push(stored.document.partition_key(), operation)
+        self.push(stored.document.partition_key(), operation, TimeSlots::None)
     }
 
-    fn push(&mut self, partition_key: PartitionKey, operation: BatchOperation) -> OperationIndex {
+    fn push(
+        &mut self,
+        partition_key: PartitionKey,
+        operation: BatchOperation,
+        times: TimeSlots,
+    ) -> OperationIndex {
         self.operations.push(BulkOperation {
             partition_key,
             operation,
+            times,
         });
         OperationIndex::after(self.operations.len() - 1)
     }

@@ -18,6 +18,7 @@ use crate::evolution::{upgraded, with_version};
 use crate::id::ItemId;
 use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::timestamp::Timestamp;
+use crate::write_times::{LATER, TimeSlots, with_times};
 
 /// A document in its stored form.
 #[derive(Clone, Debug)]
@@ -27,38 +28,46 @@ pub struct Encoded {
     pub id: ItemId,
     /// The whole document.
     pub json: Box<RawValue>,
+    /// Where the time of the write is inside `json`.
+    pub(crate) times: TimeSlots,
 }
 
-/// Encodes `document` in the form that container `C` stores.
+/// Encodes `document` in the form that container `C` stores. `now` is the time of the write, for the
+/// fields `#[document(created_at)]` and `#[document(updated_at)]`.
 ///
 /// # Errors
 /// When the document cannot be serialized, or exceeds a limit of the service; see [`EncodeError`].
-pub fn encode<C: Container, D: MemberOf<C>>(document: &D) -> Result<Encoded, EncodeError> {
+pub fn encode<C: Container, D: MemberOf<C>>(
+    document: &D,
+    now: Timestamp,
+) -> Result<Encoded, EncodeError> {
     let id = document.key().to_id()?;
-    encode_as(id, document, C::DISCRIMINATOR, D::SHAPE)
+    encode_as(id, document, C::DISCRIMINATOR, now)
 }
 
-/// Encodes `document` with its stored id.
+/// Encodes `document` with its stored id, for a write at a later time.
 pub(crate) fn encode_stored<C: Container, D: MemberOf<C>>(
     id: ItemId,
     document: &D,
 ) -> Result<Encoded, EncodeError> {
-    encode_as(id, document, C::DISCRIMINATOR, D::SHAPE)
+    encode_as(id, document, C::DISCRIMINATOR, LATER)
 }
 
 fn encode_as<D: Document>(
     id: ItemId,
     document: &D,
     property: &str,
-    shape: &'static crate::shape::DocumentShape,
+    now: Timestamp,
 ) -> Result<Encoded, EncodeError> {
+    let shape = D::SHAPE;
     let failed = |reason: String| EncodeError::Serialize {
         document: shape.name,
         reason,
     };
-    let own = D::field_codec()
+    let (own, times) = D::field_codec()
         .write(document)
         .and_then(|own| with_version(shape, own, property))
+        .and_then(|own| with_times(shape, own, now))
         .map_err(|error| failed(error.to_string()))?;
     let fields = own
         .strip_prefix('{')
@@ -81,7 +90,7 @@ fn encode_as<D: Document>(
         });
     }
     let json = RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
-    Ok(Encoded { id, json })
+    Ok(Encoded { id, json, times })
 }
 
 fn push_property(json: &mut String, name: &str, value: &str) -> serde_json::Result<()> {

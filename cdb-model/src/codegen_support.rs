@@ -131,6 +131,19 @@ impl TimeOfDeletion for Option<Timestamp> {}
 /// Compiles when `T` can be the time of a soft deletion.
 pub const fn is_time_of_deletion<T: TimeOfDeletion>() {}
 
+/// The time of a write.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the time of a write",
+    label = "this field is marked `#[document(created_at)]` or `#[document(updated_at)]`",
+    note = "use `Option<cdb_model::Timestamp>`, which is `None` until the document is written"
+)]
+pub trait TimeOfWrite {}
+
+impl TimeOfWrite for Option<Timestamp> {}
+
+/// Compiles when `T` can be the time of a write.
+pub const fn is_time_of_write<T: TimeOfWrite>() {}
+
 /// A vector.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be searched by distance",

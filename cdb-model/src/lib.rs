@@ -82,6 +82,7 @@ mod soft_delete;
 mod timestamp;
 mod unreadable;
 mod upgrade;
+mod write_times;
 
 pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
 pub use bulk::{BulkBatch, BulkOperation};

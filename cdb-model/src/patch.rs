@@ -13,6 +13,8 @@ use crate::document::Document;
 use crate::limits::MAX_PATCH_OPERATIONS;
 use crate::path::{Patchable, Path};
 use crate::query::{Filter, ValueError, patch_condition};
+use crate::timestamp::Timestamp;
+use crate::write_times::add_time;
 
 /// Changes to a document of type `D`.
 ///
@@ -147,7 +149,7 @@ impl<D: Document> Default for Patch<D> {
 /// The marker of a path that a patch can change.
 #[diagnostic::on_unimplemented(
     message = "a patch cannot change this path of `{D}`",
-    label = "this path is computed, or part of the id or the partition key, which never change",
+    label = "this path is computed, set by every write, or part of the id or the partition key",
     note = "change the fields that a computed property derives from; for another key, delete the document and create another one"
 )]
 pub trait Changeable<D> {}
@@ -322,23 +324,28 @@ impl<D: Document> Patch<D> {
             .all(|operation| matches!(operation, PatchOperation::Set { .. }))
     }
 
-    /// Returns the patch in the service's form.
+    /// Returns the patch in the service's form. `now` is the time of the write, for the field
+    /// `#[document(updated_at)]`, which counts as a change.
     ///
     /// # Errors
     /// When it has no changes or too many, or a value cannot be serialized.
-    pub fn body(&self) -> Result<PatchBody, PatchError> {
+    pub fn body(&self, now: Timestamp) -> Result<PatchBody, PatchError> {
         if let Some(invalid) = &self.invalid {
             return Err(invalid.clone().into());
         }
         let condition = self.condition.as_ref();
         let condition = condition.map(|condition| patch_condition(&condition.predicate));
         let document = D::SHAPE.name;
-        match self.operations.len() {
-            0 => Err(PatchError::Empty { document }),
-            1..=MAX_PATCH_OPERATIONS => Ok(PatchBody {
-                operations: self.operations.clone(),
-                condition: condition.transpose()?,
-            }),
+        if self.operations.is_empty() {
+            return Err(PatchError::Empty { document });
+        }
+        let mut body = PatchBody {
+            operations: self.operations.clone(),
+            condition: condition.transpose()?,
+        };
+        add_time(D::SHAPE, &mut body, now);
+        match body.operations.len() {
+            ..=MAX_PATCH_OPERATIONS => Ok(body),
             count => Err(PatchError::TooMany { document, count }),
         }
     }

@@ -41,6 +41,10 @@ pub struct DocumentShape {
     pub upcasts: &'static [Upcast],
     /// The path of the time of a soft deletion.
     pub soft_delete: Option<&'static str>,
+    /// The path of the time of creation, which a write sets unless the document has one.
+    pub created_at: Option<&'static str>,
+    /// The path of the time of the last write, which every write sets.
+    pub updated_at: Option<&'static str>,
     /// The computed properties. Their paths are in `fields` too.
     pub computed: &'static [ComputedShape],
     /// The fields of vector search.

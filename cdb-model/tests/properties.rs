@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use cdb_model::limits::{MAX_ID_BYTES, MAX_PARTITION_KEY_BYTES};
 use cdb_model::{
-    Container, Document, DocumentKey, FieldIndexing, IndexingPolicy, PartitionKey, Patch, encode,
+    Container, Document, DocumentKey, FieldIndexing, IndexingPolicy, PartitionKey, Patch,
+    Timestamp, encode,
 };
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -149,7 +150,7 @@ proptest! {
         let patch = Patch::<Thing>::new()
             .set(Thing::SIZE, 1)
             .when(Thing::PLACE_CITY.eq(&*value));
-        let condition = patch.body().expect("a patch").condition.expect("a condition");
+        let condition = patch.body(Timestamp::default()).expect("a patch").condition.expect("a condition");
         let literal = condition.strip_prefix(r#"from c where c["place"]["city"] = "#).expect("the path");
         let read: String = serde_json::from_str(literal).expect("a JSON literal");
         prop_assert_eq!(read, value);
@@ -158,7 +159,7 @@ proptest! {
     #[test]
     fn a_document_is_decoded_as_it_was_encoded(owner in "[a-z]{1,9}", name in text(), number in 0..1_u64 << 53) {
         let before = thing(owner, name, number);
-        if let Ok(encoded) = encode::<Forward, _>(&before) {
+        if let Ok(encoded) = encode::<Forward, _>(&before, Timestamp::default()) {
             let stored = encoded.json.get().replacen('{', r#"{"_etag":"e","_ts":1,"#, 1);
             let after = cdb_model::decode::<Forward, Thing>(&stored).expect("it is a thing");
             prop_assert_eq!(after.document, before);
@@ -168,7 +169,11 @@ proptest! {
 
 #[test]
 fn the_stored_document_has_every_path_of_the_policy() {
-    let encoded = encode::<Forward, _>(&thing("o".to_owned(), "n".to_owned(), 1)).expect("it fits");
+    let encoded = encode::<Forward, _>(
+        &thing("o".to_owned(), "n".to_owned(), 1),
+        Timestamp::default(),
+    )
+    .expect("it fits");
     let stored: Value = serde_json::from_str(encoded.json.get()).expect("it is JSON");
     for field in Thing::SHAPE.fields {
         let pointer = field.path.replace("/[]", "/0");

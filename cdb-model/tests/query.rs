@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cdb_model::{
     Container, CriteriaError, Criterion, Document, Drift, Fetch, Filter, IndexingPolicy, Operator,
-    Order, Patch, PatchError, Query, SortCriterion,
+    Order, Patch, PatchError, Query, SortCriterion, Timestamp,
 };
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
@@ -287,13 +287,19 @@ fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
     }
     for filter in invalid() {
         let patch = Patch::new().set(Board::TEXT, "b".to_owned()).when(filter);
-        assert!(matches!(patch.body(), Err(PatchError::Value(_))));
+        assert!(matches!(
+            patch.body(Timestamp::default()),
+            Err(PatchError::Value(_))
+        ));
     }
     let patch = Patch::new().set(Board::GRID, grid());
     let expected =
         "the value for `/grid` is invalid: it cannot be serialized as JSON: key must be a string";
     assert_eq!(
-        patch.body().expect_err("a key is not a string").to_string(),
+        patch
+            .body(Timestamp::default())
+            .expect_err("a key is not a string")
+            .to_string(),
         expected
     );
 }

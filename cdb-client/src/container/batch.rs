@@ -46,8 +46,8 @@ impl<C: Container> ContainerClient<C> {
     }
 
     fn batch_request(&self, batch: &Batch<C>) -> Result<Request> {
-        let operations = batch.operations();
-        let body = serde_json::to_vec(operations).map_err(Error::encode)?;
+        let operations = batch.operations_at(self.now());
+        let body = serde_json::to_vec(&*operations).map_err(Error::encode)?;
         let request = self
             .context
             .items_request(OperationKind::Batch, JSON, body.into())

@@ -69,8 +69,9 @@ impl<C: Container> ContainerClient<C> {
         let started = Instant::now();
         let mut results: BTreeMap<usize, Result<OperationResult>> = BTreeMap::new();
         let mut pending: Vec<usize> = (0..bulk.len()).collect();
+        let operations = bulk.operations_at(self.now());
         while !pending.is_empty() {
-            let round = self.context.bulk_round(bulk.operations(), &pending).await;
+            let round = self.context.bulk_round(&operations, &pending).await;
             let retry_after = round.iter().filter_map(|tried| tried.retry_after).max();
             let is_moving = round.iter().any(|tried| tried.is_moving);
             let retried = round.iter().filter(|tried| tried.retry);

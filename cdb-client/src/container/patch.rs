@@ -41,7 +41,7 @@ impl<C: Container> ContainerClient<C> {
         patch: &Patch<D>,
     ) -> Result<Written> {
         let id = key.to_id().map_err(Error::encode)?;
-        let body = patch.body().map_err(Error::encode)?;
+        let body = patch.body(self.now()).map_err(Error::encode)?;
         let repeat = if is_idempotent(&body) {
             Repeat::Always
         } else {
@@ -81,7 +81,7 @@ impl<C: Container> ContainerClient<C> {
         etag: &ETag,
     ) -> Result<Written> {
         let id = key.to_id().map_err(Error::encode)?;
-        let body = patch.body().map_err(Error::encode)?;
+        let body = patch.body(self.now()).map_err(Error::encode)?;
         let request = self.patch_request(partition, &id, &body)?.if_match(etag)?;
         self.write(id, &request).await
     }
@@ -95,7 +95,7 @@ impl<C: Container> ContainerClient<C> {
         stored: &Stored<D>,
         patch: &Patch<D>,
     ) -> Result<Written> {
-        let body = patch.body().map_err(Error::encode)?;
+        let body = patch.body(self.now()).map_err(Error::encode)?;
         let partition = Document::partition_key(&stored.document);
         let request = self
             .patch_request(&partition, &stored.id, &body)?

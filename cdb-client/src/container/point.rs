@@ -277,7 +277,7 @@ impl<C: Container> ContainerClient<C> {
         kind: OperationKind,
         document: &D,
     ) -> Result<(ItemId, Request)> {
-        let encoded = encode::<C, D>(document).map_err(Error::encode)?;
+        let encoded = encode::<C, D>(document, self.now()).map_err(Error::encode)?;
         let body = Bytes::from(String::from(Box::<str>::from(encoded.json)));
         let request = self
             .context

@@ -25,3 +25,4 @@ mod shop;
 mod soft_delete;
 mod splits;
 mod tls;
+mod write_times;

@@ -1,6 +1,6 @@
 //! Patches, compared with the same changes in Rust.
 
-use cdb_model::{Document, Patch, PatchError};
+use cdb_model::{Document, Patch, PatchError, Timestamp};
 
 use crate::account::Account;
 use crate::catalog::{Numbers, Product, WORDS, product, stocked};
@@ -117,9 +117,9 @@ fn only_patches_that_set_values_are_repeatable_and_ten_changes_are_the_limit() {
             patch.append(Product::ORIGIN_BATCHES, number)
         })
     };
-    assert!(append(10).body().is_ok());
+    assert!(append(10).body(Timestamp::default()).is_ok());
     assert!(matches!(
-        append(11).body(),
+        append(11).body(Timestamp::default()),
         Err(PatchError::TooMany { count: 11, .. })
     ));
 }

@@ -338,6 +338,8 @@ impl<C: Container> Document for MessageDocument<C> {
         version: None,
         upcasts: &[],
         soft_delete: None,
+        created_at: None,
+        updated_at: None,
         computed: &[],
         vectors: &[],
         full_texts: &[],

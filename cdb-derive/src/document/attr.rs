@@ -75,6 +75,8 @@ enum OfField {
     Lease,
     Unknown,
     SoftDelete,
+    CreatedAt,
+    UpdatedAt,
     Vector,
     FullText,
 }
@@ -88,6 +90,8 @@ const OF_FIELD: &[(&str, OfField)] = &[
     ("lease", OfField::Lease),
     ("unknown", OfField::Unknown),
     ("soft_delete", OfField::SoftDelete),
+    ("created_at", OfField::CreatedAt),
+    ("updated_at", OfField::UpdatedAt),
     ("vector", OfField::Vector),
     ("full_text", OfField::FullText),
 ];
@@ -144,6 +148,8 @@ pub(super) struct FieldSettings {
     pub(super) lease: Setting<Mark>,
     pub(super) unknown: Setting<Mark>,
     pub(super) soft_delete: Setting<Mark>,
+    pub(super) created_at: Setting<Mark>,
+    pub(super) updated_at: Setting<Mark>,
     pub(super) vector: Setting<VectorSetting>,
     pub(super) full_text: Setting<FullTextSetting>,
     /// Whether an attribute could not be parsed, so that missing settings are not reported.
@@ -168,6 +174,8 @@ impl FieldSettings {
             OfField::Lease => found.lease.take(word, errors),
             OfField::Unknown => found.unknown.take(word, errors),
             OfField::SoftDelete => found.soft_delete.take(word, errors),
+            OfField::CreatedAt => found.created_at.take(word, errors),
+            OfField::UpdatedAt => found.updated_at.take(word, errors),
             OfField::Vector => found.vector.take(word, errors),
             OfField::FullText => found.full_text.take(word, errors),
         });

@@ -65,6 +65,8 @@ pub(super) struct FieldModel {
     pub(super) unknown: Option<Span>,
     pub(super) flatten: Option<Span>,
     pub(super) soft_delete: Option<Span>,
+    pub(super) created_at: Option<Span>,
+    pub(super) updated_at: Option<Span>,
     pub(super) vector: Option<VectorSetting>,
     /// The setting of full-text search, and its span.
     pub(super) full_text: Option<(FullTextSetting, Span)>,
@@ -167,6 +169,16 @@ impl DocumentModel {
         self.fields.iter().find(|field| field.soft_delete.is_some())
     }
 
+    /// Returns the field with the time of creation.
+    pub(super) fn created_at(&self) -> Option<&FieldModel> {
+        self.fields.iter().find(|field| field.created_at.is_some())
+    }
+
+    /// Returns the field with the time of the last write.
+    pub(super) fn updated_at(&self) -> Option<&FieldModel> {
+        self.fields.iter().find(|field| field.updated_at.is_some())
+    }
+
     pub(super) fn field(&self, name: &str) -> Option<&FieldModel> {
         self.fields.iter().find(|field| field.name == name)
     }
@@ -175,9 +187,9 @@ impl DocumentModel {
         self.computed.iter().find(|computed| computed.name == name)
     }
 
-    /// Whether the field never changes, so that a patch must not set it.
+    /// Whether a patch must not set the field, because it never changes or every write sets it.
     pub(super) fn is_fixed(&self, field: &FieldModel) -> bool {
-        self.fixed_role(field).is_some()
+        self.fixed_role(field).or(field.time_role()).is_some()
     }
 
     /// Returns why the field never changes: `the partition key` or `part of the id`.
@@ -188,6 +200,17 @@ impl DocumentModel {
             Some("the partition key")
         } else {
             self.pattern.iter().any(in_id).then_some("part of the id")
+        }
+    }
+}
+
+impl FieldModel {
+    /// Returns which time of a write the field is.
+    pub(super) fn time_role(&self) -> Option<&'static str> {
+        if self.created_at.is_some() {
+            Some("the time of creation")
+        } else {
+            self.updated_at.map(|_| "the time of the last write")
         }
     }
 }
@@ -294,6 +317,8 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
         unknown: settings.unknown.word(),
         flatten: raw.serde.flatten,
         soft_delete: settings.soft_delete.word(),
+        created_at: settings.created_at.word(),
+        updated_at: settings.updated_at.word(),
         vector: settings.vector.get().cloned(),
         full_text: settings
             .full_text

@@ -314,6 +314,8 @@ mod tests {
         version: None,
         upcasts: &[],
         soft_delete: None,
+        created_at: None,
+        updated_at: None,
         computed: &[],
         vectors: &[],
         full_texts: &[],

@@ -98,7 +98,7 @@ fn the_fence_is_added_to_the_condition_of_the_patch() {
         "condition": condition,
     });
     assert_eq!(
-        serde_json::to_value(patch.body().unwrap()).unwrap(),
+        serde_json::to_value(patch.body(Timestamp::default()).unwrap()).unwrap(),
         expected
     );
 }
@@ -109,7 +109,9 @@ fn a_document_without_a_lease_is_free() {
     let mut order = decode::<Shop, Order>(stored).unwrap().document;
     assert_eq!(order.lease(), &Lease::free());
     order.set_lease(Lease::free().taken("ann", "m1", at(60)));
-    let json = encode::<Shop, _>(&order).unwrap().json;
+    let json = encode::<Shop, _>(&order, Timestamp::default())
+        .unwrap()
+        .json;
     expect![[r#"{"id":"ann:7","type":"order","customer":"ann","number":7,"packed":false,"workLease":{"holder":"ann","token":1,"mark":"m1","until":60}}"#]]
         .assert_eq(json.get());
 }

@@ -8,3 +8,4 @@ mod partition_key;
 mod rename;
 mod shop;
 mod ttl;
+mod write_times;

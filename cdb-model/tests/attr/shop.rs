@@ -2,7 +2,7 @@
 
 use cdb_model::{
     Batch, Container, Document, DocumentKey, FieldIndexing, Filter, LocatedKey, PartitionKey,
-    Patch, Query, decode, decode_any, encode,
+    Patch, Query, Timestamp, decode, decode_any, encode,
 };
 use cdb_model::{Fetch, Scope};
 use expect_test::expect;
@@ -96,7 +96,7 @@ fn order() -> Order {
 
 #[test]
 fn a_document_is_encoded_with_id_and_type_and_decoded() {
-    let encoded = encode::<Shop, _>(&order()).unwrap();
+    let encoded = encode::<Shop, _>(&order(), Timestamp::default()).unwrap();
     expect![[r#"{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}"#]]
     .assert_eq(encoded.json.get());
     let stored = encoded
@@ -259,10 +259,13 @@ fn patches_and_batches_have_the_form_of_the_service() {
     batch.patch(&order().key(), &patch).unwrap();
     batch.delete(&CustomerKey::new()).unwrap();
     expect![[r#"[{"operationType":"Create","resourceBody":{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}},{"operationType":"Patch","id":"c~3A1:order:7","resourceBody":{"operations":[{"op":"set","path":"/state","value":"closed"},{"op":"incr","path":"/totalCents","value":-50},{"op":"remove","path":"/remark"}],"condition":"from c where c[\"state\"] = \"open\""}},{"operationType":"Delete","id":"customer"}]"#]]
-        .assert_eq(&serde_json::to_string(batch.operations()).unwrap());
+        .assert_eq(&serde_json::to_string(&*batch.operations_at(Timestamp::default())).unwrap());
     assert_eq!(
         batch.size_bytes(),
-        serde_json::to_vec(batch.operations()).unwrap().len() + 1
+        serde_json::to_vec(&*batch.operations_at(Timestamp::default()))
+            .unwrap()
+            .len()
+            + 1
     );
     let error = batch
         .create(&Order {
@@ -316,7 +319,7 @@ fn append_adds_all_operations_of_a_batch_or_none() {
     }
     batch.append(&more).unwrap();
     assert_eq!(batch.len(), 100);
-    let sent = serde_json::to_string(batch.operations()).unwrap();
+    let sent = serde_json::to_string(&*batch.operations_at(Timestamp::default())).unwrap();
     assert_eq!(
         batch.size_bytes(),
         sent.len() + 1,

@@ -9,5 +9,6 @@ mod search;
 mod soft_delete;
 mod stored;
 mod version;
+mod write_times;
 
 pub(super) use list::{all, settings};

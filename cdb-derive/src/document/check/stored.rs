@@ -85,6 +85,8 @@ fn stored_role(field: &FieldModel) -> Option<&'static str> {
         Some("the lease")
     } else if field.soft_delete.is_some() {
         Some("the time of the soft deletion")
+    } else if let Some(role) = field.time_role() {
+        Some(role)
     } else if field.vector.is_some() || field.full_text.is_some() {
         Some("searched")
     } else if field.indexing == Indexing::Indexed || field.nested.iter().any(|path| path.indexed) {

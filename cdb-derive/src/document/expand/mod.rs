@@ -8,6 +8,7 @@ mod search;
 mod shape;
 mod soft_delete;
 mod stub_docs;
+mod write_times;
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -28,6 +29,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let document = document_impl::DocumentImpl(model);
     let lease = lease::LeaseImpl(model);
     let soft_delete = SoftDeleteImpl(model);
+    let write_times = write_times::WriteTimeChecks(model);
     let import = import(&model.krate);
     quote! {
         #key
@@ -38,6 +40,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
             #document
             #lease
             #soft_delete
+            #write_times
         };
     }
 }

@@ -41,10 +41,9 @@ impl ToTokens for Shape<'_> {
             |version| quote!(#private::Some(#version)),
         );
         let upcasts = &model.upcasts;
-        let soft_delete = model.soft_delete().map(stored_path).map_or_else(
-            || quote!(#private::None),
-            |path| quote!(#private::Some(#path)),
-        );
+        let soft_delete = optional_path(model.soft_delete());
+        let created_at = optional_path(model.created_at());
+        let updated_at = optional_path(model.updated_at());
         let search = search::members(model);
         tokens.extend(quote! {
             #private::DocumentShape {
@@ -59,10 +58,20 @@ impl ToTokens for Shape<'_> {
                 version: #version,
                 upcasts: &[#(#upcasts),*],
                 soft_delete: #soft_delete,
+                created_at: #created_at,
+                updated_at: #updated_at,
                 #search
             }
         });
     }
+}
+
+fn optional_path(field: Option<&FieldModel>) -> TokenStream {
+    let private = private();
+    field.map(stored_path).map_or_else(
+        || quote!(#private::None),
+        |path| quote!(#private::Some(#path)),
+    )
 }
 
 fn stored_path(field: &FieldModel) -> String {

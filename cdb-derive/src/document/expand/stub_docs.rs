@@ -30,10 +30,11 @@ pub(super) fn path(model: &DocumentModel, field: &FieldModel) -> String {
         (None, Some(_)) => "A text: searches find and rank words.",
         (None, None) => use_of_index,
     };
-    let change = model
-        .fixed_role(field)
-        .map(|role| format!(" Never changes: it is {role}."))
-        .unwrap_or_default();
+    let change = match (model.fixed_role(field), field.time_role()) {
+        (Some(role), _) => format!(" Never changes: it is {role}."),
+        (None, Some(role)) => format!(" Set by writes: it is {role}."),
+        (None, None) => String::new(),
+    };
     format!(
         " The path of {}, stored at `/{}`. {use_of_index}{change}",
         link(model, field),
