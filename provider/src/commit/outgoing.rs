@@ -26,9 +26,10 @@ const ITEM_BYTES: usize = 96;
 /// The approximate bytes of an activity id in an intent.
 const NUMBER_BYTES: usize = 8;
 
-/// The limits of plain intents in a turn that is too large for its batch.
+/// The limits of what a turn that is too large for its batch sends in plain form: its intents, and
+/// the bytes of all its items.
 const SPILLED_INTENTS: usize = 16;
-const SPILLED_INTENTS_BYTES: usize = 512 * 1024;
+const SPILLED_BYTES: usize = 512 * 1024;
 
 /// The items that a turn sends, by route.
 #[derive(Debug, Default)]
@@ -152,13 +153,18 @@ impl Outgoing {
         workers.chain(own).chain(intents).sum()
     }
 
-    /// Moves the items of the own partition into intents if everything does not fit beside `taken`.
-    /// Returns whether it moved them.
-    pub(super) fn fit(&mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> bool {
+    /// Returns the approximate size of all documents.
+    fn size(&self) -> usize {
         let workers = self.workers.iter().map(|item| item_bytes(&item.work_item));
         let own = self.own.iter().map(|item| item_bytes(&item.work_item));
         let intents = self.intents.iter().map(intent_bytes);
-        let size: usize = workers.chain(own).chain(intents).sum();
+        workers.chain(own).chain(intents).sum()
+    }
+
+    /// Moves the items of the own partition into intents if everything does not fit beside `taken`.
+    /// Returns whether it moved them.
+    pub(super) fn fit(&mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> bool {
+        let size = self.size();
         let count = self.workers.len() + self.own.len() + self.intents.len();
         let fits = taken.len() + count <= MAX_BATCH_OPERATIONS
             // Items are text inside JSON: quotation marks are escaped and take two bytes.
@@ -195,8 +201,7 @@ impl Outgoing {
         for text in texts {
             spilling.spill_message(text)?;
         }
-        let size: usize = self.intents.iter().map(intent_bytes).sum();
-        if self.intents.len() <= SPILLED_INTENTS && size <= SPILLED_INTENTS_BYTES {
+        if self.intents.len() <= SPILLED_INTENTS && self.size() <= SPILLED_BYTES {
             return Ok(());
         }
         let mut items = self.take_own();

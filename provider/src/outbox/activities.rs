@@ -4,15 +4,14 @@
 //! delivery. Each batch creates an inbox record: a second delivery conflicts with the record and
 //! changes nothing.
 
-use cdb_model::Batch;
-use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
+use cdb_model::{Batch, BatchError};
 
 use super::deadline::in_time;
 use crate::documents::{Durable, InboxRecord, OutboxIntent, WorkerItem};
 use crate::error::{Error, Result};
 use crate::services::Services;
 
-/// Creates the activities of an intent, a hundred at a time.
+/// Creates the activities of an intent, as many at a time as a batch holds.
 pub(super) async fn deliver(
     services: &Services,
     intent: &OutboxIntent,
@@ -26,12 +25,10 @@ pub(super) async fn deliver(
         batch.create(&InboxRecord::new(target, &intent.idempotency_key, part))?;
         let mut count = 0;
         for activity in rest {
-            let bytes = batch.size_bytes() + activity.work_item.header().len() * 5 / 4;
-            let full = batch.len() == MAX_BATCH_OPERATIONS || bytes > MAX_REQUEST_BYTES;
-            if count > 0 && full {
-                break;
-            }
-            batch.create(activity)?;
+            match batch.create(activity) {
+                Err(BatchError::Full | BatchError::TooLarge { .. }) if count > 0 => break,
+                created => created?,
+            };
             count += 1;
         }
         let sent = async { Ok(services.container().execute(&batch).await?) };

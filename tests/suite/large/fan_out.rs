@@ -3,10 +3,14 @@
 
 use std::time::Instant;
 
+use cdb_provider::documents::WorkerItem;
+use cdb_tests::Backend;
 use duroxide::providers::{Provider, ProviderAdmin};
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use super::{documents, echo, end_of, litter};
+use super::{
+    Left, activity, count, documents, echo, end_of, enqueue, litter, named, start, started, turn,
+};
 use crate::harness::{TestEnv, eventually};
 
 /// Schedules `input` activities at once, and returns the sum of their results.
@@ -69,4 +73,26 @@ async fn a_fan_out_to_hundreds_completes() {
 #[ignore = "takes minutes; docs/testing.md"]
 async fn a_fan_out_to_five_thousand_completes() {
     a_fan_out_ends(5_000).await;
+}
+
+/// Escaped, an input takes twice the bytes of its text, and one batch has no room for all of them.
+#[tokio::test]
+async fn activities_that_fill_the_batches_of_their_delivery_are_all_queued() {
+    const COUNT: u64 = 100;
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    enqueue(&provider, start("large", String::new())).await;
+    // The gate for older runtimes has queue items too.
+    let gate = count::<WorkerItem>(&provider).await;
+    let input = "\"".repeat(24_000);
+    let activities = (1..=COUNT).map(|id| activity("large", id, input.clone()));
+    let left = Left {
+        events: vec![started("large", String::new())],
+        activities: activities.collect(),
+        metadata: named(),
+        ..Left::default()
+    };
+    turn(&provider, left).await;
+    eventually(async || count::<WorkerItem>(&provider).await == gate + COUNT).await;
+    backend.stop().await;
 }
