@@ -105,9 +105,17 @@ impl Message {
         2 * self.stored.document.work_item.header().len() + 512
     }
 
-    fn order(&self) -> (Timestamp, Timestamp, &ItemId) {
+    fn is_start(&self) -> bool {
+        let item = self.content.item();
+        matches!(item, Some(WorkItem::StartOrchestration { .. }))
+    }
+
+    /// Returns the position among the messages of an instance. A start comes first: other messages
+    /// may have overtaken it, more than one turn takes, and wait for it.
+    fn order(&self) -> (bool, Timestamp, Timestamp, &ItemId) {
         let document = &self.stored.document;
-        (document.due_at(), document.enqueued_at, &self.stored.id)
+        let (due_at, enqueued_at) = (document.due_at(), document.enqueued_at);
+        (!self.is_start(), due_at, enqueued_at, &self.stored.id)
     }
 }
 

@@ -275,7 +275,8 @@ struct Read {
 }
 
 /// Reads the documents of a partition. If one page does not hold them, a separate query reads a
-/// limited number of messages, so that a turn does not read thousands of pending ones.
+/// limited number of messages, so that a turn does not read thousands of pending ones. Before the
+/// first turn it reads all of them, because any number may have overtaken the start.
 async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Read> {
     let container = &store.container;
     let (due_at, sent_at) = (container.now(), Instant::now());
@@ -298,15 +299,15 @@ async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Rea
     if !pages.has_more() {
         return Ok(read(first.unwrap_or_default(), true));
     }
-    let messages = Query::<OrchestratorItem>::in_partition(instance_id)
-        .filter(due())
-        .order_by(OrchestratorItem::BY_DUE)
-        .limit(MAX_LOADED_MESSAGES);
     let state = in_partition().filter(state);
-    let state = container.query(state).row_by_row().all();
-    let messages = container.query(messages).row_by_row().all();
-    let (mut rows, messages) = futures::try_join!(state, messages)?;
-    for row in messages {
+    let mut rows = container.query(state).row_by_row().all().await?;
+    let mut messages = Query::<OrchestratorItem>::in_partition(instance_id)
+        .filter(due())
+        .order_by(OrchestratorItem::BY_DUE);
+    if rows.iter().any(is_begun) {
+        messages = messages.limit(MAX_LOADED_MESSAGES);
+    }
+    for row in container.query(messages).row_by_row().all().await? {
         rows.push(match row {
             Ok(stored) => Ok(stored.map(Durable::OrchestratorItem)),
             Err(found) => Err(found),
@@ -317,6 +318,16 @@ async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Rea
 
 /// A document of the partition, decoded or not.
 type Row = Result<Stored<Durable>, Unreadable>;
+
+/// Returns whether a document proves that a turn was committed.
+fn is_begun(row: &Row) -> bool {
+    match row.as_ref().map(|stored| &stored.document) {
+        Ok(Durable::Instance(instance)) => instance.is_created(),
+        Ok(Durable::History(_)) => true,
+        Ok(_) => false,
+        Err(found) => found.is_a::<Instance>() || found.is_a::<HistorySegment>(),
+    }
+}
 
 /// Sorts the documents of the partition. Reserved messages are due too, because the runtime that
 /// reserved them is slower.

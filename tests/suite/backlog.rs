@@ -1,0 +1,74 @@
+//! More messages for one instance than a turn takes. Time is simulated.
+
+use std::time::Duration;
+
+use cdb_provider::CosmosDBProvider;
+use cdb_tests::Backend;
+use duroxide::providers::{OrchestrationItem, WorkItem};
+
+use crate::harness::next_turn;
+use crate::several::{ack, enqueue, start};
+
+const LOCK: Duration = Duration::from_secs(60);
+
+/// More messages than a turn takes, and than a load of several pages reads.
+const MANY: usize = 150;
+
+/// Longer than a runtime takes to find messages of another process.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Event number `number`, with this many more bytes.
+fn event(instance: &str, number: usize, bytes: usize) -> WorkItem {
+    WorkItem::ExternalRaised {
+        instance: instance.to_owned(),
+        name: "Event".to_owned(),
+        data: format!("{number} {}", "x".repeat(bytes)),
+    }
+}
+
+async fn enqueue_events(provider: &CosmosDBProvider, instance: &str, count: usize, bytes: usize) {
+    for number in 0..count {
+        enqueue(provider, event(instance, number, bytes)).await;
+    }
+}
+
+/// The numbers of the events of a turn.
+fn numbers(item: &OrchestrationItem) -> impl Iterator<Item = usize> + '_ {
+    item.messages.iter().filter_map(|message| match message {
+        WorkItem::ExternalRaised { data, .. } => data.split(' ').next()?.parse().ok(),
+        _ => None,
+    })
+}
+
+/// Takes turns of an instance until they have received this many events. Returns the numbers.
+async fn received(runtime: &CosmosDBProvider, instance: &str, count: usize) -> Vec<usize> {
+    let mut received = Vec::new();
+    while received.len() < count {
+        let turn = tokio::time::timeout(SOON, next_turn(runtime, LOCK)).await;
+        let (item, token, _) = turn.expect("a turn is due");
+        assert_eq!(item.instance, instance);
+        received.extend(numbers(&item));
+        ack(runtime, &item, &token).await;
+    }
+    received
+}
+
+async fn a_late_start(bytes: usize) {
+    let backend = Backend::start_simulated().await;
+    let (client, runtime) = (backend.provider().await, backend.provider().await);
+    enqueue_events(&client, "late", MANY, bytes).await;
+    enqueue(&client, start("late")).await;
+    let events = received(&runtime, "late", MANY).await;
+    assert_eq!(events, Vec::from_iter(0..MANY));
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_is_found_behind_more_events_than_a_turn_takes() {
+    a_late_start(0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_is_found_behind_several_pages_of_events() {
+    a_late_start(40_000).await;
+}
