@@ -31,11 +31,13 @@ pub(crate) async fn message(
     admission::check_item(&item)?;
     services.store.payloads.encode_message(&mut item)?;
     let item = &item;
-    let now = services.store.enqueue_time();
+    // The time of the write may be ahead of the clock, and would delay the messages of a burst.
+    let now = services.store.now();
+    let enqueued_at = services.store.enqueue_time();
     let due = now + due_after(item, machine_now()).max(delay.unwrap_or_default());
     // Chosen before the first attempt, so that a repeated send stores one message.
     let cause = uuid::Uuid::new_v4().to_string();
-    let mut document = OrchestratorItem::new(item, cause, due, now)?;
+    let mut document = OrchestratorItem::new(item, cause, due, enqueued_at)?;
     document.origin = origin;
     let limits = services.store.limits;
     limits.check_value("the message", document.work_item.bytes())?;
@@ -157,7 +159,7 @@ async fn start(
 pub(crate) async fn activity(services: &Services, mut item: WorkItem) -> Result<()> {
     admission::check_item(&item)?;
     services.store.payloads.encode_message(&mut item)?;
-    let document = WorkerItem::new(&item, services.store.enqueue_time())?.ok_or_else(|| {
+    let document = WorkerItem::new(&item, services.store.now())?.ok_or_else(|| {
         Error::Refused(
             "the worker queue takes only ActivityExecute; use enqueue_for_orchestrator".to_owned(),
         )

@@ -73,8 +73,9 @@ impl Store {
         tokio::time::Instant::now().into_std() + at.since(self.now())
     }
 
-    /// Returns a time for a new queue item: the service's time, and later than any returned before.
-    /// Items that this process writes within one millisecond keep their order.
+    /// Returns the time of the write of a new message: the service's time, and later than any
+    /// returned before. Messages that this process writes within one millisecond keep their order.
+    /// With more messages than milliseconds, the time runs ahead of the clock.
     pub(crate) fn enqueue_time(&self) -> Timestamp {
         let now = self.now().as_millis();
         let next = |last: u64| Some(now.max(last + 1));

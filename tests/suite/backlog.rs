@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::OrchestratorItem;
+use cdb_provider::model::Query;
 use cdb_tests::Backend;
 use duroxide::providers::{OrchestrationItem, WorkItem};
+use tokio::task::JoinSet;
 
 use crate::harness::next_turn;
 use crate::several::{ack, enqueue, start};
@@ -71,4 +74,21 @@ async fn a_start_is_found_behind_more_events_than_a_turn_takes() {
 #[tokio::test(start_paused = true)]
 async fn a_start_is_found_behind_several_pages_of_events() {
     a_late_start(40_000).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_of_messages_at_one_time_are_due_at_once() {
+    let backend = Backend::start_simulated().await;
+    let client = backend.provider().await;
+    let mut sent = JoinSet::new();
+    for number in 0..2_000 {
+        let client = client.clone();
+        sent.spawn(async move { enqueue(&client, start(&format!("i-{number}"))).await });
+    }
+    sent.join_all().await;
+    let later = OrchestratorItem::VISIBLE_AT.gt(client.container().now());
+    let later = Query::<OrchestratorItem>::across_partitions().filter(later);
+    let later = client.container().query(later.count()).all().await;
+    assert_eq!(later.expect("they are counted"), [0]);
+    backend.stop().await;
 }
