@@ -1,4 +1,5 @@
-//! More messages for one instance than a turn takes. Time is simulated.
+//! More messages for one instance than a turn takes: they are due at once, none is lost, and none
+//! overtakes another. Time is simulated.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use duroxide::providers::{OrchestrationItem, WorkItem};
 use tokio::task::JoinSet;
 
 use crate::harness::next_turn;
-use crate::several::{ack, enqueue, start};
+use crate::several::{ack, ack_and_send, enqueue, start};
 
 const LOCK: Duration = Duration::from_secs(60);
 
@@ -90,5 +91,61 @@ async fn thousands_of_messages_at_one_time_are_due_at_once() {
     let later = Query::<OrchestratorItem>::across_partitions().filter(later);
     let later = client.container().query(later.count()).all().await;
     assert_eq!(later.expect("they are counted"), [0]);
+    backend.stop().await;
+}
+
+/// A runtime that has cached the instance `i`, and whose other dispatcher is working.
+async fn with_cached_instance(backend: &Backend) -> CosmosDBProvider {
+    let runtime = backend.provider().await;
+    enqueue(&runtime, start("i")).await;
+    let (item, token, _) = next_turn(&runtime, LOCK).await;
+    ack(&runtime, &item, &token).await;
+    enqueue(&runtime, start("working")).await;
+    let (working, ..) = next_turn(&runtime, LOCK).await;
+    assert_eq!(working.instance, "working");
+    runtime
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivered_message_does_not_overtake_a_backlog() {
+    let backend = Backend::start_simulated().await;
+    let runtime = with_cached_instance(&backend).await;
+    enqueue(&runtime, start("sender")).await;
+    let (sender, token, _) = next_turn(&runtime, LOCK).await;
+    enqueue_events(&runtime, "i", 70, 0).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    ack_and_send(&runtime, &sender, &token, vec![event("i", 70, 0)]).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let events = received(&runtime, "i", 71).await;
+    assert_eq!(events, Vec::from_iter(0..71));
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_an_instance_to_itself_does_not_overtake_a_backlog() {
+    let backend = Backend::start_simulated().await;
+    let runtime = with_cached_instance(&backend).await;
+    enqueue(&runtime, event("i", 0, 0)).await;
+    let (item, token, _) = next_turn(&runtime, LOCK).await;
+    for number in 1..71 {
+        enqueue(&runtime, event("i", number, 0)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    ack_and_send(&runtime, &item, &token, vec![event("i", 71, 0)]).await;
+    let events = received(&runtime, "i", 71).await;
+    assert_eq!(events, Vec::from_iter(1..72));
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_turn_takes_no_more_messages_of_an_instance_to_itself_than_any_turn() {
+    let backend = Backend::start_simulated().await;
+    let runtime = with_cached_instance(&backend).await;
+    enqueue(&runtime, event("i", 0, 0)).await;
+    let (item, token, _) = next_turn(&runtime, LOCK).await;
+    let own = (1..91).map(|number| event("i", number, 0)).collect();
+    ack_and_send(&runtime, &item, &token, own).await;
+    let (item, ..) = next_turn(&runtime, LOCK).await;
+    assert_eq!(item.messages.len(), 64);
     backend.stop().await;
 }

@@ -80,6 +80,8 @@ pub(crate) struct Attempt {
     pub(crate) cached: Option<Arc<CachedInstance>>,
     /// The due messages, in order.
     pub(crate) messages: Vec<Message>,
+    /// Whether more messages are due than a turn takes.
+    pub(crate) has_backlog: bool,
     /// Whether the partition must be searched for messages.
     pub(crate) search: bool,
     pub(crate) execution: Option<u64>,
@@ -147,19 +149,22 @@ impl KnownInstance {
         }
     }
 
-    /// Returns the messages that are due at `now` and were seen after `read_at`, in order.
+    /// Returns the messages that are due at `now` and were seen after `read_at`, in order, and
+    /// whether there are more than a turn takes.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
         read_at: Option<tokio::time::Instant>,
-    ) -> Vec<Message> {
+    ) -> (Vec<Message>, bool) {
         let due = self
             .pending
             .iter()
             .filter(|pending| pending.due <= now && Some(pending.message.seen_at) >= read_at);
         let mut due: Vec<Message> = due.map(|pending| pending.message.clone()).collect();
+        let count = due.len();
         in_order(&mut due);
-        due
+        let has_backlog = due.len() < count;
+        (due, has_backlog)
     }
 
     /// Returns whether messages are due at `now`, stale ones included.
@@ -255,13 +260,14 @@ impl Work for Instances {
             .cached
             .as_ref()
             .and_then(|cached| cached.history.read_at);
-        let messages = known.due_messages(now, read_at);
+        let (messages, has_backlog) = known.due_messages(now, read_at);
         // Messages that were seen before the history was read may be consumed.
         let is_stale = messages.is_empty() && known.has_due(now);
         Attempt {
             cached: known.cached.clone(),
             search: is_stale || known.search_at.is_some_and(|at| at <= now),
             messages,
+            has_backlog,
             execution: known.execution,
             exists: known.exists,
             is_polled: known.search_at.is_none()

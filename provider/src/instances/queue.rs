@@ -183,7 +183,7 @@ impl InstanceQueue {
     pub(crate) fn merge_late(&self, turn: &mut Turn) {
         let Ok(history) = &turn.history else { return };
         let instance_id = &turn.instance.document.instance_id;
-        for late in self.due_messages(instance_id, history.read_at) {
+        for late in self.due_messages(instance_id, history.read_at).0 {
             let is_new = |message: &Message| message.id() != late.id();
             if turn.messages.len() < MAX_MESSAGES && turn.messages.iter().all(is_new) {
                 turn.messages.push(late);
@@ -295,8 +295,13 @@ impl InstanceQueue {
         at.is_some_and(|at| message.seen_at <= *at)
     }
 
-    /// Returns the due messages that a turn could take besides its own.
-    pub(crate) fn due_messages(&self, instance_id: &str, read_at: Option<Instant>) -> Vec<Message> {
+    /// Returns the due messages that a turn could take besides its own, and whether there are more
+    /// than a turn takes.
+    pub(crate) fn due_messages(
+        &self,
+        instance_id: &str,
+        read_at: Option<Instant>,
+    ) -> (Vec<Message>, bool) {
         let now = Instant::now().into_std();
         let due = self.read(instance_id, |known| Some(known.due_messages(now, read_at)));
         due.unwrap_or_default()

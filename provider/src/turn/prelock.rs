@@ -82,8 +82,11 @@ impl<'a> Prelock<'a> {
         if !is_suitable(&attempt) {
             return None;
         }
-        let mut known = attempt.messages;
-        known.truncate(MAX_MESSAGES - 1);
+        let known = attempt.messages;
+        // The new message must not overtake those that the turn does not take.
+        if attempt.has_backlog || known.len() == MAX_MESSAGES {
+            return None;
+        }
         Some(Self {
             services,
             guard,
@@ -243,6 +246,8 @@ pub(crate) struct NextTurn {
     timeout: Duration,
     /// Due messages that were queued before.
     known: Vec<Message>,
+    /// Whether more of them are due than a turn takes.
+    has_backlog: bool,
 }
 
 impl NextTurn {
@@ -255,7 +260,7 @@ impl NextTurn {
         let timeout = services.instances().prelock_timeout()?;
         let read_at = turn.history.as_ref().ok()?.read_at;
         let instance_id = &turn.instance.document.instance_id;
-        let mut known = services.instances().due_messages(instance_id, read_at);
+        let (mut known, has_backlog) = services.instances().due_messages(instance_id, read_at);
         known.retain(|known| {
             turn.messages
                 .iter()
@@ -265,15 +270,17 @@ impl NextTurn {
             token: services.store.new_lock_token(),
             timeout,
             known,
+            has_backlog,
         })
     }
 
-    /// Limits the messages of the next turn, including those of the commit. Returns `None` when no
-    /// message is due.
-    pub(crate) fn after(mut self, own: &[OrchestratorItem], now: Timestamp) -> Option<Self> {
+    /// Returns `None` when no message is due. Also returns `None` when those of the commit do not
+    /// fit into a turn with all earlier ones, which they must not overtake.
+    pub(crate) fn after(self, own: &[OrchestratorItem], now: Timestamp) -> Option<Self> {
         let own = own.iter().filter(|item| item.due_at() <= now).count();
-        self.known.truncate(MAX_MESSAGES.saturating_sub(own));
-        (own + self.known.len() > 0).then_some(self)
+        let count = own + self.known.len();
+        let fits = !self.has_backlog && count <= MAX_MESSAGES;
+        (count > 0 && (own == 0 || fits)).then_some(self)
     }
 
     /// Returns the instance locked for the next turn.
