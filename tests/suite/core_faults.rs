@@ -316,3 +316,25 @@ async fn an_abandoned_turn_releases_its_lock_although_its_message_is_gone() {
     assert!(next.await.expect("fetch").is_some(), "the lock is released");
     backend.stop().await;
 }
+
+/// The instance is locked, but neither the answer to the lock nor a read tells so.
+#[tokio::test]
+async fn a_lock_whose_outcome_is_unknown_is_released() {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
+        return;
+    };
+    let emulator = backend.emulator().expect("checked before");
+    let provider = hasty(emulator, &provider).await;
+    let (item, token) = first_turn(&provider, LOCK).await;
+    ack(&provider, &item, &token).await;
+    enqueue(&provider, event("i")).await;
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Patch));
+    emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));
+    let fetched = provider.fetch_orchestration_item(LOCK, LOCK / 3, None);
+    assert!(fetched.await.is_err(), "the outcome is unknown");
+    emulator.clear_faults();
+    let fetched = provider.fetch_orchestration_item(LOCK, LOCK / 3, None);
+    let (item, _, attempt) = fetched.await.expect("fetch").expect("the lock is released");
+    assert_eq!((item.messages, attempt), (vec![event("i")], 2));
+    backend.stop().await;
+}

@@ -105,7 +105,7 @@ async fn attempt(
         Ok(verdict) => conclude(services, guard, &known, verdict).await,
         Err(error) if error.is_retryable() => {
             let search = std::time::Instant::now();
-            guard.back_off(UNANSWERED_BACKOFF, |known| known.search(search));
+            guard.unanswered(UNANSWERED_BACKOFF, |known| known.search(search));
             Err(error)
         }
         // One instance must not block its dispatcher.

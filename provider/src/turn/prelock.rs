@@ -229,12 +229,18 @@ pub(crate) async fn begin(
     turn.lock_time = lock_timeout;
     let fresh_until = Some(now + lock_timeout / 4 * 3);
     let is_fresh = |turn: &Turn| turn.instance.document.locked_until > fresh_until;
-    // After an error the load determines the state of the lock.
-    let lasts = is_fresh(&turn)
-        || (extend(services, &mut turn).await.is_ok_and(|held| held) && is_fresh(&turn));
-    if !lasts {
-        guard.release(|known| known.search(std::time::Instant::now()));
-        return Ok(None);
+    if !is_fresh(&turn) {
+        let extended = extend(services, &mut turn).await;
+        let search = std::time::Instant::now();
+        if matches!(extended, Ok(false)) {
+            guard.release(|known| known.search(search));
+            return Ok(None);
+        }
+        if !is_fresh(&turn) {
+            // The lock may still be held, and must not block the instance until it expires.
+            guard.unanswered(Duration::ZERO, |known| known.search(search));
+            return Ok(None);
+        }
     }
     hand_out::begin(services, guard, turn).await
 }
