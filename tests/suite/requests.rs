@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_emulator::OperationKind;
+use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::documents::InstanceKey;
 use cdb_provider::{CosmosDBProvider, SearchAttributes};
 use cdb_tests::Backend;
@@ -14,6 +14,9 @@ use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 use tokio::sync::mpsc;
+
+use crate::harness::next_turn;
+use crate::several::{ack, enqueue, event};
 
 const LOCK: Duration = Duration::from_secs(30);
 
@@ -335,4 +338,37 @@ async fn sub_orchestrations_stay_within_their_requests() {
 #[tokio::test(start_paused = true)]
 async fn continue_as_new_stays_within_its_requests() {
     costs_at_most(23, "Again", "20").await;
+}
+
+/// The number of loads of a partition since the last reset.
+fn loads(emulator: &Emulator) -> u64 {
+    let queries = emulator.requests().queries.into_iter();
+    let loads = queries.filter(|(text, _)| text.contains("executionId"));
+    loads.map(|(_, count)| count).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_another_runtime_holds_is_not_loaded_again_and_again() {
+    let backend = Backend::start_simulated().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator counts");
+        return;
+    };
+    let (holder, other) = (backend.provider().await, backend.provider().await);
+    enqueue(&holder, start("held")).await;
+    let (item, token, _) = next_turn(&holder, LOCK).await;
+    ack(&holder, &item, &token).await;
+    enqueue(&holder, event("held")).await;
+    let (item, token, _) = next_turn(&holder, LOCK).await;
+    enqueue(&other, event("held")).await;
+    emulator.reset_requests();
+    let none = other.fetch_orchestration_item(LOCK, LOCK / 3, None);
+    assert!(none.await.expect("fetch").is_none());
+    assert!(loads(emulator) <= 2, "{} loads", loads(emulator));
+    ack(&holder, &item, &token).await;
+    let soon = Duration::from_secs(1);
+    let next = tokio::time::timeout(soon, next_turn(&other, LOCK)).await;
+    let (item, ..) = next.expect("the instance is free");
+    assert_eq!(item.messages, [event("held")]);
+    backend.stop().await;
 }

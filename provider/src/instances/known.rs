@@ -35,6 +35,8 @@ pub(crate) struct KnownInstance {
     pub(crate) execution: Option<u64>,
     /// Whether the instance exists, although a start message for it was seen.
     pub(crate) exists: bool,
+    /// Whether another runtime held the instance when it was loaded last.
+    pub(crate) is_held: bool,
     cached: Option<Arc<CachedInstance>>,
     /// The history at the begin of its running turn in this process.
     pub(crate) history: Option<Arc<Vec<Event>>>,
@@ -86,6 +88,7 @@ pub(crate) struct Attempt {
     pub(crate) search: bool,
     pub(crate) execution: Option<u64>,
     pub(crate) exists: bool,
+    pub(crate) is_held: bool,
     /// Whether other runtimes know all of it too.
     pub(crate) is_polled: bool,
     at: Instant,
@@ -144,6 +147,7 @@ impl KnownInstance {
     pub(crate) fn attempt_ended(&mut self, attempt: &Attempt) {
         let before = tokio::time::Instant::from_std(attempt.at);
         self.retain(|pending| pending.due > attempt.at || pending.message.seen_at > before);
+        self.is_held = false;
         if self.searches == attempt.searches {
             self.search_at = None;
         }
@@ -270,6 +274,7 @@ impl Work for Instances {
             has_backlog,
             execution: known.execution,
             exists: known.exists,
+            is_held: known.is_held,
             is_polled: known.search_at.is_none()
                 && known.pending.iter().all(|pending| pending.is_polled),
             at: now,

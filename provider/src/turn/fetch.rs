@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cdb_client::ErrorKind;
 use cdb_coordination::Lockable;
 use cdb_model::Timestamp;
 use duroxide::providers::DispatcherCapabilityFilter;
@@ -11,6 +12,7 @@ use super::load::{self, Loaded};
 use super::lock;
 use super::orphans;
 use super::prelock;
+use crate::documents::InstanceKey;
 use crate::error::Result;
 use crate::instances::{Attempt, InstanceQueue, Instances, RejectedCommit, Turn, supports};
 use crate::local_queue::{Guard, Taken};
@@ -163,6 +165,7 @@ async fn conclude(
             slot.attempt_ended(known);
             slot.set_cached(None);
             slot.exists = true;
+            slot.is_held = true;
             if recheck {
                 slot.search(std::time::Instant::now());
             }
@@ -202,6 +205,9 @@ async fn decide(
             return Ok(AttemptResult::HeldElsewhere { recheck: false });
         }
     }
+    if known.is_held && is_still_held(&services.store, instance_id).await? {
+        return Ok(AttemptResult::HeldElsewhere { recheck: true });
+    }
     let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;
     if let Some(verdict) = check_runnable(services, &loaded, request.filter).await? {
         return Ok(verdict);
@@ -220,6 +226,17 @@ async fn decide(
         Some(turn) => AttemptResult::Locked(Box::new(turn)),
         None => AttemptResult::HeldElsewhere { recheck: true },
     })
+}
+
+/// Returns whether a runtime still holds an instance. Costs a point read, while a load reads the
+/// whole history.
+async fn is_still_held(store: &Store, instance_id: &str) -> Result<bool> {
+    match store.container.read(&InstanceKey::new(instance_id)).await {
+        Ok(found) => Ok(found.is_some_and(|stored| !stored.document.is_lockable(store.now()))),
+        // The load handles a corrupt instance.
+        Err(error) if error.kind() == ErrorKind::Decode => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn lock_turn(
