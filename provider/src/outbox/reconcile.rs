@@ -27,11 +27,12 @@ pub(crate) async fn run(services: Services, policy: RetryPolicy, stop: Cancellat
         }
         services.instances().local().tick();
         services.activities().sweep();
-        turn::release_unused(&services).await;
-        activities::release_unused(&services).await;
+        // In the background, because a partition that does not answer must not delay intents.
+        services.spawn(|services| async move { turn::release_unused(&services).await });
+        services.spawn(|services| async move { activities::release_unused(&services).await });
         if Instant::now() >= last_sweep + services.store.orphan_age / 2 {
             last_sweep = Instant::now();
-            spill::sweep(&services.store).await;
+            services.spawn(|services| async move { spill::sweep(&services.store).await });
         }
         if Instant::now() >= next_round {
             let more = reconcile(&services, &policy, &jitter).await;
