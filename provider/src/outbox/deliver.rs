@@ -8,7 +8,7 @@ use duroxide::providers::WorkItem;
 use futures::StreamExt as _;
 use futures::{future, stream};
 
-use super::deadline::in_time;
+use super::deadline::bulk_in_time;
 use super::documents::Documents;
 use super::intent::Intent;
 use super::messages::DeliveryBatch;
@@ -19,6 +19,9 @@ use crate::services::Services;
 
 /// The number of intents that are prepared or deleted at a time.
 const CONCURRENCY: usize = 16;
+
+/// The operations that take as long as the read of a chunk.
+const OPERATIONS_PER_CHUNK: usize = 100;
 
 /// Why an old intent is not delivered.
 const TOO_OLD: &str = "the commit is older than 23 h, so the traces of an earlier delivery may be \
@@ -75,7 +78,8 @@ async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undel
     }
     let prepared: Result<Prepared> = async {
         let now = || services.store.now();
-        let documents = in_time(Documents::of(services.container(), now, document)).await?;
+        let documents = Documents::of(services.container(), now, document);
+        let documents = bulk_in_time(operations_to_read(document), documents).await?;
         activities::deliver(services, document, &documents.activities).await?;
         Ok(Prepared {
             messages: documents.messages,
@@ -84,6 +88,15 @@ async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undel
     }
     .await;
     prepared.map_err(|error| Undelivered::from(&error))
+}
+
+/// Returns the deadline of reading an intent's chunks, in operations. A read that exceeds it starts
+/// over, and a container with little throughput takes a second per chunk.
+fn operations_to_read(intent: &OutboxIntent) -> usize {
+    let chunks = intent.more.as_ref().map_or(0, |more| more.chunks);
+    usize::try_from(chunks)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(OPERATIONS_PER_CHUNK)
 }
 
 /// Creates the documents of intents, and deletes intents that were delivered earlier.

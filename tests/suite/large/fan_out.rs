@@ -1,7 +1,7 @@
 //! Thousands of activities from one turn, through duroxide's runtime, to the last result and the
 //! last document.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cdb_provider::documents::WorkerItem;
 use cdb_tests::Backend;
@@ -12,6 +12,7 @@ use super::{
     Left, activity, count, documents, echo, end_of, enqueue, litter, named, start, started, turn,
 };
 use crate::harness::{TestEnv, eventually};
+use crate::network::{Network, READ};
 
 /// Schedules `input` activities at once, and returns the sum of their results.
 fn fanning_out() -> OrchestrationRegistry {
@@ -94,5 +95,33 @@ async fn activities_that_fill_the_batches_of_their_delivery_are_all_queued() {
     };
     turn(&provider, left).await;
     eventually(async || count::<WorkerItem>(&provider).await == gate + COUNT).await;
+    backend.stop().await;
+}
+
+/// The list of the activities has so many chunks that reading them takes longer than the deadline
+/// of a small request.
+#[tokio::test(start_paused = true)]
+async fn a_long_list_of_activities_is_delivered_by_slow_reads() {
+    const COUNT: u64 = 150;
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(provider) = network.provider(&backend).await else {
+        return;
+    };
+    enqueue(&provider, start("large", String::new())).await;
+    let gate = count::<WorkerItem>(&provider).await;
+    let input = "x".repeat(60_000);
+    let activities = (1..=COUNT).map(|id| activity("large", id, input.clone()));
+    let left = Left {
+        events: vec![started("large", String::new())],
+        activities: activities.collect(),
+        metadata: named(),
+        ..Left::default()
+    };
+    network.slow_down(READ, Duration::from_secs(3));
+    turn(&provider, left).await;
+    let queued = eventually(async || count::<WorkerItem>(&provider).await == gate + COUNT);
+    let queued = tokio::time::timeout(Duration::from_secs(120), queued).await;
+    queued.expect("they are delivered");
     backend.stop().await;
 }
