@@ -17,7 +17,7 @@ use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use crate::partition_key::PartitionKey;
-use crate::patch::{Patch, PatchBody, PatchError};
+use crate::patch::{Patch, PatchBody, PatchError, PatchOperation};
 use crate::timestamp::Timestamp;
 use crate::unreadable::Location;
 use crate::write_times::{LATER, TimeSlots};
@@ -129,6 +129,29 @@ pub enum BatchOperation {
     },
 }
 
+impl BatchOperation {
+    /// Sets the time of the write.
+    pub(crate) fn set_time(&mut self, times: &TimeSlots, now: Timestamp) {
+        match self {
+            Self::Create { resource_body }
+            | Self::Upsert { resource_body, .. }
+            | Self::Replace { resource_body, .. } => {
+                if let Some(json) = times.replaced(resource_body, now) {
+                    *resource_body = json;
+                }
+            }
+            Self::Patch { resource_body, .. } => {
+                if let (TimeSlots::LastChange, Some(PatchOperation::Set { value, .. })) =
+                    (times, resource_body.operations.last_mut())
+                {
+                    *value = now.as_millis().into();
+                }
+            }
+            Self::Delete { .. } | Self::Read { .. } => {}
+        }
+    }
+}
+
 /// Operations on one partition of container `C` that are executed atomically.
 ///
 /// ```
@@ -191,7 +214,7 @@ impl<C: Container> Batch<C> {
     pub fn operations_at(&self, now: Timestamp) -> Cow<'_, [BatchOperation]> {
         let mut operations = Cow::Borrowed(&*self.operations);
         for (index, times) in &self.times {
-            times.set(&mut operations.to_mut()[*index], now);
+            operations.to_mut()[*index].set_time(times, now);
         }
         operations
     }

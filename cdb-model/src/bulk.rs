@@ -59,7 +59,7 @@ impl<C: Container> BulkBatch<C> {
             operation, times, ..
         } in &mut operations
         {
-            times.set(operation, now);
+            operation.set_time(times, now);
         }
         Cow::Owned(operations)
     }

@@ -14,7 +14,6 @@ use crate::limits::MAX_PATCH_OPERATIONS;
 use crate::path::{Patchable, Path};
 use crate::query::{Filter, ValueError, patch_condition};
 use crate::timestamp::Timestamp;
-use crate::write_times::add_time;
 
 /// Changes to a document of type `D`.
 ///
@@ -343,7 +342,12 @@ impl<D: Document> Patch<D> {
             operations: self.operations.clone(),
             condition: condition.transpose()?,
         };
-        add_time(D::SHAPE, &mut body, now);
+        if let Some(path) = D::SHAPE.updated_at {
+            body.operations.push(PatchOperation::Set {
+                path: path.into(),
+                value: now.as_millis().into(),
+            });
+        }
         match body.operations.len() {
             ..=MAX_PATCH_OPERATIONS => Ok(body),
             count => Err(PatchError::TooMany { document, count }),

@@ -7,8 +7,6 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::batch::BatchOperation;
-use crate::patch::{PatchBody, PatchOperation};
 use crate::shape::DocumentShape;
 use crate::timestamp::Timestamp;
 
@@ -40,39 +38,19 @@ impl TimeSlots {
         matches!(self, Self::None)
     }
 
-    /// Sets the time of an operation.
-    pub(crate) fn set(&self, operation: &mut BatchOperation, now: Timestamp) {
-        match (self, operation) {
-            (
-                Self::FromEnd(slots),
-                BatchOperation::Create { resource_body }
-                | BatchOperation::Upsert { resource_body, .. }
-                | BatchOperation::Replace { resource_body, .. },
-            ) => {
-                if let Some(json) = replaced(resource_body, slots, now) {
-                    *resource_body = json;
-                }
-            }
-            (Self::LastChange, BatchOperation::Patch { resource_body, .. }) => {
-                let changes = &mut resource_body.operations;
-                if let Some(PatchOperation::Set { value, .. }) = changes.last_mut() {
-                    *value = now.as_millis().into();
-                }
-            }
-            _ => {}
+    /// Returns the JSON of a document with another time; `None` if the document has no times.
+    pub(crate) fn replaced(&self, json: &RawValue, now: Timestamp) -> Option<Box<RawValue>> {
+        let Self::FromEnd(slots) = self else {
+            return None;
+        };
+        let mut json = json.get().to_owned();
+        let time = fixed_width(now);
+        for distance in slots {
+            let start = json.len().checked_sub(*distance)?;
+            json.replace_range(start..start + WIDTH, &time);
         }
+        RawValue::from_string(json).ok()
     }
-}
-
-/// Returns the JSON with another time. `None` is impossible, because the slots are inside the JSON.
-fn replaced(json: &RawValue, from_end: &[usize], now: Timestamp) -> Option<Box<RawValue>> {
-    let mut json = json.get().to_owned();
-    let time = fixed_width(now);
-    for distance in from_end {
-        let start = json.len().checked_sub(*distance)?;
-        json.replace_range(start..start + WIDTH, &time);
-    }
-    RawValue::from_string(json).ok()
 }
 
 fn fixed_width(time: Timestamp) -> String {
@@ -114,16 +92,6 @@ pub(crate) fn with_times(
     json.push('}');
     let from_end = ends.iter().map(|end| json.len() - end + WIDTH).collect();
     Ok((json, TimeSlots::FromEnd(from_end)))
-}
-
-/// Adds the time of the last write to a patch, as its last operation.
-pub(crate) fn add_time(shape: &DocumentShape, body: &mut PatchBody, now: Timestamp) {
-    if let Some(path) = shape.updated_at {
-        body.operations.push(PatchOperation::Set {
-            path: path.into(),
-            value: now.as_millis().into(),
-        });
-    }
 }
 
 fn property(path: &'static str) -> &'static str {
