@@ -33,14 +33,22 @@ pub(crate) struct KnownInstance {
     searches: u64,
     /// The newest execution, if it is known to be later than the first.
     pub(crate) execution: Option<u64>,
-    /// Whether the instance exists, although a start message for it was seen.
-    pub(crate) exists: bool,
-    /// Whether another runtime held the instance when it was loaded last.
-    pub(crate) is_held: bool,
+    pub(crate) presence: Presence,
     cached: Option<Arc<CachedInstance>>,
     /// The history at the begin of its running turn in this process.
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
+}
+
+/// What is known of the document of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Presence {
+    #[default]
+    Unknown,
+    /// The instance exists, although a start message for it was seen.
+    Exists,
+    /// The instance exists, and another runtime held it when it was read last.
+    Held,
 }
 
 /// A pending message.
@@ -87,8 +95,7 @@ pub(crate) struct Attempt {
     /// Whether the partition must be searched for messages.
     pub(crate) search: bool,
     pub(crate) execution: Option<u64>,
-    pub(crate) exists: bool,
-    pub(crate) is_held: bool,
+    pub(crate) presence: Presence,
     /// Whether other runtimes know all of it too.
     pub(crate) is_polled: bool,
     at: Instant,
@@ -147,9 +154,16 @@ impl KnownInstance {
     pub(crate) fn attempt_ended(&mut self, attempt: &Attempt) {
         let before = tokio::time::Instant::from_std(attempt.at);
         self.retain(|pending| pending.due > attempt.at || pending.message.seen_at > before);
-        self.is_held = false;
+        self.forget_holder();
         if self.searches == attempt.searches {
             self.search_at = None;
+        }
+    }
+
+    /// Notes that no other runtime is known to hold the instance.
+    pub(crate) fn forget_holder(&mut self) {
+        if self.presence == Presence::Held {
+            self.presence = Presence::Exists;
         }
     }
 
@@ -273,8 +287,7 @@ impl Work for Instances {
             messages,
             has_backlog,
             execution: known.execution,
-            exists: known.exists,
-            is_held: known.is_held,
+            presence: known.presence,
             is_polled: known.search_at.is_none()
                 && known.pending.iter().all(|pending| pending.is_polled),
             at: now,
@@ -297,7 +310,7 @@ impl Work for Instances {
         known.pending.is_empty()
             && known.search_at.is_none()
             && known.execution.is_none()
-            && !known.exists
+            && known.presence == Presence::Unknown
             && known.cached.is_none()
             && known.history.is_none()
             && known.unfit.is_none()

@@ -11,7 +11,7 @@ mod turn_result;
 mod version;
 
 pub(crate) use cache::{CachedInstance, History};
-pub(crate) use known::{Attempt, Instances, Readiness};
+pub(crate) use known::{Attempt, Instances, Presence, Readiness};
 pub(crate) use message::{Content, MAX_MESSAGES, Message, in_order};
 pub(crate) use queue::InstanceQueue;
 pub(crate) use rejected_commit::RejectedCommit;

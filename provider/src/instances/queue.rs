@@ -200,7 +200,7 @@ impl InstanceQueue {
         let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
         guard.hand_out(won, long_poll, |known| {
             known.set_cached(None);
-            known.is_held = false;
+            known.forget_holder();
             known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);
             // The first turn has no history; its commit schedules the activities that need one.

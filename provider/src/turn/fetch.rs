@@ -14,7 +14,9 @@ use super::orphans;
 use super::prelock;
 use crate::documents::InstanceKey;
 use crate::error::Result;
-use crate::instances::{Attempt, InstanceQueue, Instances, RejectedCommit, Turn, supports};
+use crate::instances::{
+    Attempt, InstanceQueue, Instances, Presence, RejectedCommit, Turn, supports,
+};
 use crate::local_queue::{Guard, Taken};
 use crate::poll::{Due, run as poll};
 use crate::services::Services;
@@ -164,8 +166,7 @@ async fn conclude(
         AttemptResult::HeldElsewhere { recheck } => guard.back_off(HELD_BACKOFF, |slot| {
             slot.attempt_ended(known);
             slot.set_cached(None);
-            slot.exists = true;
-            slot.is_held = true;
+            slot.presence = Presence::Held;
             if recheck {
                 slot.search(std::time::Instant::now());
             }
@@ -205,7 +206,7 @@ async fn decide(
             return Ok(AttemptResult::HeldElsewhere { recheck: false });
         }
     }
-    if known.is_held && is_still_held(&services.store, instance_id).await? {
+    if known.presence == Presence::Held && is_still_held(&services.store, instance_id).await? {
         return Ok(AttemptResult::HeldElsewhere { recheck: true });
     }
     let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;

@@ -14,7 +14,9 @@ use crate::documents::{
 };
 use crate::error::{Error, Result};
 use crate::history::{self, Segments};
-use crate::instances::{Attempt, CachedInstance, History, MAX_MESSAGES, Message, in_order};
+use crate::instances::{
+    Attempt, CachedInstance, History, MAX_MESSAGES, Message, Presence, in_order,
+};
 use crate::kv::{KvRows, KvState};
 use crate::store::Store;
 
@@ -65,7 +67,7 @@ impl Loaded {
         let messages = known.messages.clone();
         match &known.cached {
             Some(cached) => Some(Self::cached(cached, messages)),
-            None if starts(&messages) && !known.exists => {
+            None if starts(&messages) && known.presence == Presence::Unknown => {
                 Some(Self::new_instance(instance_id, messages))
             }
             None => None,
