@@ -135,3 +135,35 @@ async fn a_prelock_that_no_dispatcher_takes_is_released() {
     ack(&busy, &item, &token).await;
     backend.stop().await;
 }
+
+/// Takes turns until one belongs to `instance`. Every other instance sends itself a message, and so
+/// always has a next turn.
+async fn turns_until(provider: &CosmosDBProvider, instance: &str) {
+    loop {
+        let (item, token) = fetch(provider).await;
+        if item.instance == instance {
+            return ack(provider, &item, &token).await;
+        }
+        let next = event(&item.instance);
+        ack_and_send(provider, &item, &token, vec![next]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn instances_that_always_have_a_next_turn_delay_no_other() {
+    let backend = Backend::start_simulated().await;
+    let (runtime, other) = (backend.provider().await, backend.provider().await);
+    for number in 0..8 {
+        enqueue(&runtime, start(&format!("always-{number}"))).await;
+    }
+    let soon = Duration::from_secs(3);
+    let busy = tokio::time::timeout(soon / 10, turns_until(&runtime, "none"));
+    assert!(busy.await.is_err(), "they always have a next turn");
+    enqueue(&other, start("new")).await;
+    let found = tokio::time::timeout(soon, turns_until(&runtime, "new"));
+    found.await.expect("the start is found");
+    enqueue(&runtime, event("new")).await;
+    let found = tokio::time::timeout(soon, turns_until(&runtime, "new"));
+    found.await.expect("the event is handed out");
+    backend.stop().await;
+}

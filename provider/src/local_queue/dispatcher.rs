@@ -55,6 +55,8 @@ pub(super) struct Dispatchers<W: Work> {
     pub(super) to_wake: Vec<Arc<Notify>>,
     /// The number of dispatchers that are processing an item of a long poll.
     pub(super) working: usize,
+    /// The number of prelocked items handed out since the last other item.
+    pub(super) locked_in_a_row: u32,
     /// The average processing time per item.
     pub(super) average: MovingAverage,
     /// The request of the last long poll. Prelocks are taken for a dispatcher like it.
@@ -69,6 +71,7 @@ impl<W: Work> Default for Dispatchers<W> {
             waiting: BTreeMap::new(),
             to_wake: Vec::new(),
             working: 0,
+            locked_in_a_row: 0,
             average: MovingAverage::default(),
             last_request: None,
             closing: false,

@@ -8,7 +8,10 @@ use tokio::sync::Notify;
 use super::claim::Claim;
 use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
 use super::queue::Queue;
-use super::slot::{Offer, Phase, Slot, Work};
+use super::slot::{Class, Offer, Phase, Slot, Work};
+
+/// The prelocked items that are handed out in a row while others are ready.
+const MAX_LOCKED_IN_A_ROW: u32 = 4;
 
 impl<W: Work> Queue<W> {
     /// Registers a fetch.
@@ -48,11 +51,7 @@ impl<W: Work> Queue<W> {
         waiter.woken = false;
         let request = waiter.request.clone();
         let (must_poll, is_outdated) = (waiter.must_poll, waiter.is_outdated);
-        let accepted = self.ready.values().find(|key| {
-            let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| accepts(&request.capability, slot, now))
-        });
-        if let Some(key) = accepted.cloned() {
+        if let Some(key) = self.first_accepted(&request.capability, now) {
             return self.take(&key, request.lock_timeout, now);
         }
         if must_poll {
@@ -76,6 +75,25 @@ impl<W: Work> Queue<W> {
         }
     }
 
+    /// Returns the first ready item that a dispatcher can take. Prelocked items are first, unless
+    /// several have been taken in a row: instances that are prelocked again and again would delay
+    /// all others.
+    fn first_accepted(&self, capability: &W::Capability, now: Instant) -> Option<W::Key> {
+        let locked = self.ready.range(..(Class::Free, 0));
+        let free = self.ready.range((Class::Free, 0)..);
+        let (first, last) = if self.dispatchers.locked_in_a_row < MAX_LOCKED_IN_A_ROW {
+            (locked, free)
+        } else {
+            (free, locked)
+        };
+        let mut ready = first.chain(last).map(|(_, key)| key);
+        let accepted = ready.find(|key| {
+            let slot = self.slots.get(*key);
+            slot.is_some_and(|slot| accepts(capability, slot, now))
+        });
+        accepted.cloned()
+    }
+
     fn take(&mut self, key: &W::Key, lock_timeout: Duration, now: Instant) -> Next<W> {
         let slot = self.slots.entry(key.clone()).or_default();
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
@@ -85,8 +103,11 @@ impl<W: Work> Queue<W> {
         {
             slot.phase = Phase::Locking { token, until };
             let (key, epoch) = (key.clone(), slot.epoch);
+            let in_a_row = &mut self.dispatchers.locked_in_a_row;
+            *in_a_row = in_a_row.saturating_add(1);
             Next::HandOut(Claim { key, epoch }, lock)
         } else {
+            self.dispatchers.locked_in_a_row = 0;
             let (claim, attempt) = self.start_attempt(key, now, now + lock_timeout);
             Next::Try(claim, attempt)
         };

@@ -35,6 +35,11 @@ impl Pace {
         self.next
     }
 
+    /// Returns whether the next poll is late by the longest interval.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        now >= self.next + self.max
+    }
+
     /// Returns the interval between the last two polls.
     pub(crate) fn interval(&self) -> Duration {
         self.interval

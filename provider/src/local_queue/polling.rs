@@ -34,6 +34,12 @@ impl<W: Work> Queue<W> {
         self.last_poll
     }
 
+    /// Returns whether a poll must start although the dispatchers have ready items: other processes
+    /// may have queued work, and no dispatcher may ever wait.
+    pub(super) fn is_poll_overdue(&self, now: Instant) -> bool {
+        self.pace.is_overdue(now)
+    }
+
     /// Returns whether the dispatchers will soon have no ready item.
     pub(super) fn is_running_low(&self) -> bool {
         let load = self.load();

@@ -220,7 +220,9 @@ impl<'a, W: Work> Fetch<'a, W> {
         loop {
             let (next, poll_number) = self.queue.with(|queue, now| {
                 let next = queue.next(self.id, now);
-                let needs_poll = matches!(next, Next::Wait(_)) || queue.is_running_low();
+                let needs_poll = matches!(next, Next::Wait(_))
+                    || queue.is_running_low()
+                    || queue.is_poll_overdue(now);
                 let starts = (self.long_poll && needs_poll).then(|| queue.start_poll(now));
                 (next, starts.flatten())
             });
