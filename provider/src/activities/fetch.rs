@@ -185,11 +185,12 @@ async fn read_text(
     loop {
         match reading.next().await {
             ReadStep::Done(read) => return read,
-            ReadStep::Renew => match renew(services, token, lock_timeout).await {
-                Err(lost @ Error::LockLost(_)) => return Err(lost),
-                // After an error, the end of the activity detects the state of the lock.
-                Ok(()) | Err(_) => {}
-            },
+            // After another error, the end of the activity detects the state of the lock.
+            ReadStep::Renew => {
+                if let Err(lost @ Error::LockLost(_)) = renew(services, token, lock_timeout).await {
+                    return Err(lost);
+                }
+            }
         }
     }
 }
