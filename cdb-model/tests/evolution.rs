@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use cdb_model::{
-    Container, Document, Stored, UnknownFields, UpcastError, decode, decode_any, encode,
+    Container, Document, Stored, Timestamp, UnknownFields, UpcastError, decode, decode_any, encode,
 };
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ fn a_document_is_written_in_the_version_of_its_type() {
             newer: UnknownFields::default(),
         },
     ] {
-        let written = encode::<newest::Shop, _>(&customer).unwrap();
+        let written = encode::<newest::Shop, _>(&customer, Timestamp::default()).unwrap();
         let written: Value = serde_json::from_str(written.json.get()).unwrap();
         let expected = json!({
             "id": "7", "type": "customer", "number": 7, "schemaVersion": 3,
@@ -157,7 +157,7 @@ fn an_older_program_keeps_the_fields_and_the_version_of_a_newer_document() {
         .document;
     assert_eq!(old.newer.as_map()["city"], "Ockham");
     old.orders = 9;
-    let written = encode::<first::Shop, _>(&old).unwrap();
+    let written = encode::<first::Shop, _>(&old, Timestamp::default()).unwrap();
     let written: Value = serde_json::from_str(written.json.get()).unwrap();
     let mut expected: Value = serde_json::from_str(&stored(newer)).unwrap();
     let fields = expected.as_object_mut().unwrap();
@@ -200,7 +200,7 @@ fn a_field_with_a_flattened_map_keeps_the_newer_fields_inside_it() {
     let address = json!({ "city": "Ockham", "zip": "GU23", "id": 7 });
     let newer = stored(json!({ "schemaVersion": 2, "address": address.clone() }));
     let read = decode::<Town, Resident>(&newer).unwrap().document;
-    let written = encode::<Town, _>(&read).unwrap();
+    let written = encode::<Town, _>(&read, Timestamp::default()).unwrap();
     let written: Value = serde_json::from_str(written.json.get()).unwrap();
     assert_eq!(written["address"], address);
     assert_eq!(written["schemaVersion"], 2);
@@ -226,7 +226,7 @@ proptest! {
         let mut newer = newer.as_object().unwrap().clone();
         newer.extend(extra.into_iter().map(|(name, value)| (name, json!(value))));
         let customer = read(Value::Object(newer.clone()));
-        let written = encode::<newest::Shop, _>(&customer).unwrap();
+        let written = encode::<newest::Shop, _>(&customer, Timestamp::default()).unwrap();
         let again = decode::<newest::Shop, newest::Customer>(written.json.get()).unwrap().document;
         prop_assert_eq!(&again, &customer);
         let written: Value = serde_json::from_str(written.json.get()).unwrap();

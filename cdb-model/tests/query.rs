@@ -313,7 +313,7 @@ struct Comment {
     #[document(index)]
     stars: u32,
     #[document(soft_delete)]
-    deleted_at: Option<cdb_model::Timestamp>,
+    deleted_at: Option<Timestamp>,
 }
 
 #[derive(Container, Clone, Debug)]

@@ -70,9 +70,9 @@ fn plain() -> Plain {
 }
 
 fn sent(batch: &Batch<Shop>, now: Timestamp) -> Vec<Value> {
-    let text = serde_json::to_string(&*batch.operations_at(now)).unwrap();
+    let text = serde_json::to_string(&*batch.operations_at(now)).expect("JSON");
     assert!(text.len() < batch.size_bytes(), "{text}");
-    serde_json::from_str(&text).unwrap()
+    serde_json::from_str(&text).expect("JSON")
 }
 
 #[test]
