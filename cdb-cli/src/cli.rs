@@ -17,6 +17,7 @@ use duroxide::OrchestrationRegistry;
 use crate::args::{Args, Command};
 use crate::color::Terminal;
 use crate::command;
+use crate::complete;
 use crate::examples;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
@@ -99,8 +100,18 @@ impl<C: Container> Cli<C> {
 
     /// Runs with the arguments of this process and writes to its standard streams. Variables that
     /// the environment lacks are read from the file `.env` of the working directory or a parent.
+    ///
+    /// With the variable `COMPLETE` it answers the completion script of a shell instead, which
+    /// `completions` prints.
     pub fn run(self) -> ExitCode {
-        if let Err(error) = dotenvy::dotenv()
+        let shell = complete::asking_shell();
+        let loaded = dotenvy::dotenv();
+        if let Some(shell) = shell {
+            let mut arguments = std::env::args_os();
+            let program = program(arguments.next().as_ref());
+            return complete::run(&shell, self.model, std::env::args_os(), &program).into();
+        }
+        if let Err(error) = loaded
             && !error.not_found()
         {
             // The error of a line shows the line, which can hold a key.
@@ -193,17 +204,8 @@ impl<C: Container> Cli<C> {
                 Ok(()) => Ok(Exit::Ok),
                 Err(error) => Err(Failure::usage(error.to_string())),
             },
-            Command::Completions { shell } => {
-                // `generate` panics when it cannot write, as after `cdb completions bash | head`.
-                let mut completions = Vec::new();
-                clap_complete::generate(
-                    shell,
-                    &mut Args::command(),
-                    console.program,
-                    &mut completions,
-                );
-                console.out.write_all(&completions)?;
-                Ok(Exit::Ok)
+            Command::Completions { shell, is_static } => {
+                command::completions::run(shell, is_static, console)
             }
         }
     }

@@ -184,7 +184,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "emulator",
         &["emulator", "emulator --port 0 --data .cosmos"],
     ),
-    ("completions", &["completions bash", "completions fish"]),
+    (
+        "completions",
+        &["completions bash", "completions zsh --static"],
+    ),
 ];
 
 /// Adds the examples to the help of each command, for a user who calls it `program`.

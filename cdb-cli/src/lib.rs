@@ -41,6 +41,7 @@ mod causes;
 mod cli;
 mod color;
 mod command;
+mod complete;
 mod confirm;
 mod connection;
 #[cfg(feature = "dashboard")]

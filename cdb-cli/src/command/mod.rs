@@ -1,5 +1,6 @@
 //! The subcommands, one per file.
 
+pub(crate) mod completions;
 pub(crate) mod copy;
 #[cfg(feature = "dashboard")]
 pub(crate) mod dashboard;
