@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use cdb_model::{CompositeTarget, Direction, DocumentShape, FieldIndexing, IdSegment};
+use cdb_model::{
+    CompositeTarget, ComputedProperty, Direction, DocumentShape, FieldIndexing, IdSegment,
+};
 use serde::Serialize;
 
 use crate::model::Model;
@@ -15,6 +17,7 @@ pub(super) struct Described {
     pub(super) partition_key: Vec<String>,
     pub(super) discriminator: &'static str,
     pub(super) types: Vec<Type>,
+    computed_properties: Vec<ComputedProperty>,
     queries: Vec<Served>,
 }
 
@@ -89,6 +92,7 @@ impl Described {
             types: types
                 .map(|shape| Type::of(shape, model.discriminator))
                 .collect(),
+            computed_properties: model.definition.computed_properties.clone(),
             queries: queries.collect(),
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
+use cdb_model::ComputedProperty;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,8 @@ struct Build {
     partition_key: Vec<String>,
     discriminator: String,
     types: Vec<DocumentType>,
+    #[serde(default)]
+    computed_properties: Vec<ComputedProperty>,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +53,8 @@ struct Field {
     path: String,
     indexing: String,
     optional: bool,
+    #[serde(skip)]
+    is_computed: bool,
 }
 
 /// The answer of `model diff`.
@@ -78,9 +83,11 @@ pub(super) fn run(
         ))
     };
     let old = fs::read(&args.file)?;
-    let old: Build = serde_json::from_slice(&old).map_err(|error| refuse(&error))?;
+    let mut old: Build = serde_json::from_slice(&old).map_err(|error| refuse(&error))?;
     let new = serde_json::to_value(Described::of(model)).and_then(serde_json::from_value);
-    let new: Build = new.map_err(|error| Failure::usage(error.to_string()))?;
+    let mut new: Build = new.map_err(|error| Failure::usage(error.to_string()))?;
+    old.mark_computed();
+    new.mark_computed();
     let changes = Changes::between(&old, &new);
     console.answer(&changes)?;
     let breaks = changes.changes.iter().any(|change| change.breaks);
@@ -112,6 +119,7 @@ impl Changes {
                 "a container keeps its unique keys; copy the documents to another one",
             );
         }
+        changes.of_computed(old, new);
         for before in &old.types {
             match new.find(&before.discriminator) {
                 Some(after) => changes.of_type(before, after),
@@ -159,10 +167,10 @@ impl Changes {
         }
         self.of_composites(old, new);
         let is_upgraded = new.version.unwrap_or(1) > old.version.unwrap_or(1);
-        for field in &new.fields {
+        for field in new.fields.iter().filter(|field| !field.is_computed) {
             self.of_field(name, old.field(field), field, is_upgraded);
         }
-        for field in &old.fields {
+        for field in old.fields.iter().filter(|field| !field.is_computed) {
             if new.field(field).is_none() {
                 let breaks = !field.optional && !is_upgraded;
                 let change = format!("`{name}`: field {} is removed", field.name());
@@ -172,6 +180,32 @@ impl Changes {
                     unreadable(is_upgraded)
                 };
                 self.add(breaks, change, effect);
+            }
+        }
+    }
+
+    /// Compares computed properties, which no document stores.
+    fn of_computed(&mut self, old: &Build, new: &Build) {
+        for after in &new.computed_properties {
+            let (name, query) = (&after.name, &after.query);
+            match old.computed(name) {
+                None => {
+                    let change = format!("computed property `{name}` is new");
+                    self.add(false, change, "`policy apply` adds it to the container");
+                }
+                Some(before) if before.query != *query => self.compare(
+                    &format!("computed property `{name}`"),
+                    &before.query,
+                    query,
+                    "queries of older programs by it find other documents, once the policy is applied",
+                ),
+                Some(_) => {}
+            }
+        }
+        for before in &old.computed_properties {
+            if new.computed(&before.name).is_none() {
+                let change = format!("computed property `{}` is removed", before.name);
+                self.add(false, change, "the container keeps it for older programs");
             }
         }
     }
@@ -269,6 +303,19 @@ impl Build {
         Some(format!("[{}]", Vec::from_iter(all).join(", ")))
     }
 
+    /// Marks the fields that are computed properties.
+    fn mark_computed(&mut self) {
+        let computed = &self.computed_properties;
+        for field in self.types.iter_mut().flat_map(|known| &mut known.fields) {
+            let name = field.path.strip_prefix('/');
+            field.is_computed = computed.iter().any(|one| Some(&*one.name) == name);
+        }
+    }
+
+    fn computed(&self, name: &str) -> Option<&ComputedProperty> {
+        self.computed_properties.iter().find(|one| one.name == name)
+    }
+
     fn find(&self, discriminator: &str) -> Option<&DocumentType> {
         let mut types = self.types.iter();
         types.find(|known| known.discriminator == discriminator)
@@ -316,5 +363,47 @@ impl fmt::Display for Changes {
             "{}, {breaks} of them breaking",
             counted(self.changes.len() as u64, "change")
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A build whose type has these computed properties.
+    fn build(computed: &[(&str, &str)]) -> Build {
+        let fields = computed.iter().map(
+            |(name, _)| json!({ "path": format!("/{name}"), "indexing": "none", "optional": true }),
+        );
+        let properties = computed
+            .iter()
+            .map(|(name, query)| json!({ "name": name, "query": query }));
+        let described = json!({
+            "partitionKey": ["/customer"],
+            "discriminator": "type",
+            "computedProperties": properties.collect::<Vec<_>>(),
+            "types": [{
+                "discriminator": "order", "id": "order", "composites": [],
+                "fields": fields.collect::<Vec<_>>(),
+            }],
+        });
+        let mut build: Build = serde_json::from_value(described).expect("a build");
+        build.mark_computed();
+        build
+    }
+
+    #[test]
+    fn a_computed_property_is_compared_by_its_expression() {
+        let old = build(&[("email", "lower"), ("name", "same"), ("total", "sum")]);
+        let new = build(&[("email", "upper"), ("name", "same"), ("year", "part")]);
+        let changes = Changes::between(&old, &new).to_string();
+        let expected = "\
+breaks  computed property `email` changes from lower to upper: queries of older programs by it find other documents, once the policy is applied
+ok      computed property `year` is new: `policy apply` adds it to the container
+ok      computed property `total` is removed: the container keeps it for older programs
+3 changes, 1 of them breaking";
+        assert_eq!(changes, expected);
     }
 }
