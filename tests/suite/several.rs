@@ -156,7 +156,7 @@ async fn instances_that_always_have_a_next_turn_delay_no_other() {
     for number in 0..8 {
         enqueue(&runtime, start(&format!("always-{number}"))).await;
     }
-    let soon = Duration::from_secs(3);
+    let soon = Duration::from_secs(4);
     let busy = tokio::time::timeout(soon / 10, turns_until(&runtime, "none"));
     assert!(busy.await.is_err(), "they always have a next turn");
     enqueue(&other, start("new")).await;

@@ -57,6 +57,8 @@ pub(super) struct Dispatchers<W: Work> {
     pub(super) working: usize,
     /// The number of prelocked items handed out since the last other item.
     pub(super) locked_in_a_row: u32,
+    /// The time since when items without a prelock are ready.
+    pub(super) others_ready_since: Option<Instant>,
     /// The average processing time per item.
     pub(super) average: MovingAverage,
     /// The request of the last long poll. Prelocks are taken for a dispatcher like it.
@@ -72,6 +74,7 @@ impl<W: Work> Default for Dispatchers<W> {
             to_wake: Vec::new(),
             working: 0,
             locked_in_a_row: 0,
+            others_ready_since: None,
             average: MovingAverage::default(),
             last_request: None,
             closing: false,

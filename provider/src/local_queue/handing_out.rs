@@ -10,8 +10,12 @@ use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
 use super::queue::Queue;
 use super::slot::{Class, Offer, Phase, Slot, Work};
 
-/// The prelocked items that are handed out in a row while others are ready.
-const MAX_LOCKED_IN_A_ROW: u32 = 4;
+/// The prelocked items that are handed out in a row while others have been ready for
+/// [`LOCKED_FIRST`]. Each of the others costs a request more.
+const MAX_LOCKED_IN_A_ROW: u32 = 16;
+
+/// The time for which ready items without a prelock always wait for prelocked ones.
+const LOCKED_FIRST: Duration = Duration::from_millis(500);
 
 impl<W: Work> Queue<W> {
     /// Registers a fetch.
@@ -75,16 +79,28 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Returns the first ready item that a dispatcher can take. Prelocked items are first, unless
-    /// several have been taken in a row: instances that are prelocked again and again would delay
-    /// all others.
-    fn first_accepted(&self, capability: &W::Capability, now: Instant) -> Option<W::Key> {
+    /// Returns whether an item without a prelock is next. Items that are prelocked again and again
+    /// would delay all others.
+    fn is_turn_of_others(&mut self, now: Instant) -> bool {
+        let dispatchers = &mut self.dispatchers;
+        if self.ready.range((Class::Free, 0)..).next().is_none() {
+            dispatchers.others_ready_since = None;
+            return false;
+        }
+        let since = *dispatchers.others_ready_since.get_or_insert(now);
+        let has_waited = now.saturating_duration_since(since) >= LOCKED_FIRST;
+        has_waited && dispatchers.locked_in_a_row >= MAX_LOCKED_IN_A_ROW
+    }
+
+    /// Returns the first ready item that a dispatcher can take. Prelocked items are usually first.
+    fn first_accepted(&mut self, capability: &W::Capability, now: Instant) -> Option<W::Key> {
+        let is_turn_of_others = self.is_turn_of_others(now);
         let locked = self.ready.range(..(Class::Free, 0));
-        let free = self.ready.range((Class::Free, 0)..);
-        let (first, last) = if self.dispatchers.locked_in_a_row < MAX_LOCKED_IN_A_ROW {
-            (locked, free)
+        let others = self.ready.range((Class::Free, 0)..);
+        let (first, last) = if is_turn_of_others {
+            (others, locked)
         } else {
-            (free, locked)
+            (locked, others)
         };
         let mut ready = first.chain(last).map(|(_, key)| key);
         let accepted = ready.find(|key| {
