@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query, Stored, Timestamp, Unreadable};
 use duroxide::Event;
 use duroxide::providers::WorkItem;
@@ -373,7 +374,7 @@ pub(crate) async fn complete(store: &Store, mut loaded: Loaded) -> Result<Option
         return Ok(Some(loaded));
     };
     if loaded.current_execution() != execution_id {
-        loaded.history = segments(store, &loaded, at).await?;
+        loaded.history = segments(&store.container, &loaded, at).await?;
     }
     for _ in 0..STALE_READS {
         if !loaded.lacks_history() {
@@ -384,7 +385,8 @@ pub(crate) async fn complete(store: &Store, mut loaded: Loaded) -> Result<Option
         if !is_unchanged(store, &loaded).await? {
             return Ok(None);
         }
-        loaded.history = segments(store, &loaded, at).await?;
+        let latest = store.container.latest_committed();
+        loaded.history = segments(&latest, &loaded, at).await?;
     }
     match read_texts(store, &mut loaded).await {
         Ok(()) => {}
@@ -457,10 +459,14 @@ impl Loaded {
     }
 }
 
-async fn segments(store: &Store, loaded: &Loaded, at: Instant) -> Result<LoadedHistory> {
+async fn segments(
+    container: &ContainerClient<Durable>,
+    loaded: &Loaded,
+    at: Instant,
+) -> Result<LoadedHistory> {
     let execution_id = loaded.current_execution();
     let instance_id = &loaded.instance_id;
-    let segments = history::read_segments(&store.container, instance_id, execution_id).await?;
+    let segments = history::read_segments(container, instance_id, execution_id).await?;
     Ok(LoadedHistory::Read {
         execution_id,
         segments,
