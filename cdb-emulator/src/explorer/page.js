@@ -9,11 +9,11 @@ function element(tag, properties = {}, ...children) {
 }
 
 // The current container, the current page, and the tokens of this page and the pages before it.
-const state = { container: null, asked: null, tokens: [], page: 0, run: 0 };
+const state = { container: null, asked: null, tokens: [], page: 0, run: 0, rows: [] };
 
-async function request(path, body) {
+async function request(path, body, method = "POST") {
   const options = body && {
-    method: "POST",
+    method,
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   };
@@ -50,7 +50,8 @@ async function loadTree() {
       : element("p", { textContent: "no containers" }),
   ]);
   byId("tree").replaceChildren(...(nodes.length ? nodes : [element("p", { textContent: "no databases" })]));
-  const wanted = location.hash.slice(1);
+  const [wanted, switches] = location.hash.slice(1).split("?");
+  byId("system").checked = switches === "system";
   const button = [...byId("tree").querySelectorAll("button")].find((found) => found.dataset.place === wanted);
   button?.click();
 }
@@ -64,10 +65,16 @@ function containerItem(database, container) {
       other.removeAttribute("aria-current");
     }
     button.setAttribute("aria-current", "true");
-    history.replaceState(null, "", `#${place}`);
     choose(database.id, container);
+    keepAddress();
   });
   return element("li", {}, button);
+}
+
+/// Writes the container and the switch for system documents into the address.
+function keepAddress() {
+  const place = [state.container.database, state.container.id].map(encodeURIComponent).join("/");
+  history.replaceState(null, "", `#${place}${byId("system").checked ? "?system" : ""}`);
 }
 
 function choose(database, container) {
@@ -84,11 +91,32 @@ function choose(database, container) {
     ...ranges,
     element("option", { value: "key", textContent: `one partition key (${container.partitionKey.join(", ")})` }),
   );
+  const samples = container.samples.map((sample, at) => element("option", { value: at, textContent: sample.title }));
+  byId("samples").replaceChildren(element("option", { value: "", textContent: "choose…" }), ...samples);
   // A single physical partition also answers queries that the gateway rejects.
   byId("scope").value = ranges.length === 1 ? ranges[0].value : "everything";
   showKeyField();
   byId("sql").value = "SELECT * FROM c";
   start();
+}
+
+/// Runs a sample of the container, in the scope that answers it.
+function runSample() {
+  const sample = state.container.samples[byId("samples").value];
+  if (!sample) {
+    return;
+  }
+  byId("sql").value = sample.query;
+  if (sample.scope === "partitionKey") {
+    byId("scope").value = "key";
+    // The key of a document that is shown; the user chooses another.
+    const shown = state.rows.find(isDocument);
+    byId("key").value ||= shown ? JSON.stringify(keyOf(shown)) : "";
+  } else if (sample.scope === "range" && byId("scope").value === "everything") {
+    byId("scope").value = `range:${state.container.ranges[0]}`;
+  }
+  showKeyField();
+  byId("form").requestSubmit();
 }
 
 function showKeyField() {
@@ -123,6 +151,7 @@ function start() {
     query: byId("sql").value,
     scope: scope(),
     pageSize: Number(byId("size").value) || 50,
+    hideSystem: !byId("system").checked,
   };
   state.tokens = [null];
   return show(0);
@@ -159,6 +188,7 @@ function showStatus(found) {
     `${rows}${page} for `,
     element("strong", { textContent: `${found.charge.toFixed(2)} RU` }),
     ` in ${found.milliseconds.toFixed(1)} ms`,
+    found.hidden ? ` – system documents hidden: ${found.hidden}` : "",
   );
 }
 
@@ -185,23 +215,110 @@ function showPlan(found) {
 }
 
 function showRows(rows) {
-  byId("rows").replaceChildren(
-    ...rows.map((row) =>
-      element(
-        "li",
-        {},
-        element(
-          "details",
-          { open: rows.length === 1 },
-          element("summary", { className: "row-title", textContent: title(row) }),
-          element("pre", { tabIndex: 0, textContent: JSON.stringify(row, null, 2) }),
-        ),
-      ),
-    ),
-  );
+  state.rows = rows;
+  byId("rows").replaceChildren(...rows.map((row) => element("li", {}, details(row, rows.length === 1))));
   byId("previous").disabled = state.page === 0;
   byId("next").disabled = !state.tokens[state.page + 1];
   byId("result").hidden = false;
+}
+
+function details(row, open) {
+  const parts = [
+    element("summary", { className: "row-title", textContent: title(row) }),
+    element("pre", { tabIndex: 0, textContent: JSON.stringify(row, null, 2) }),
+  ];
+  // A projection is not the whole document, so it must not replace the document.
+  if (isDocument(row) && /^\s*select\s+\*\s/i.test(state.asked.query)) {
+    parts.push(actions(row));
+  }
+  return element("details", { open }, ...parts);
+}
+
+function isDocument(row) {
+  return row !== null && typeof row === "object" && [row.id, row._rid, row._etag].every((it) => typeof it === "string");
+}
+
+/// Returns the partition key of a document; `{}` stands for a level that it lacks.
+function keyOf(row) {
+  return state.container.partitionKey.map((path) => valueAt(row, path) ?? (valueAt(row, path) === null ? null : {}));
+}
+
+function valueAt(row, path) {
+  return path.slice(1).split("/").reduce((inner, name) => inner?.[name], row);
+}
+
+/// Returns whether a browser rounds an integer of the value.
+function isRounded(value) {
+  if (typeof value === "number") {
+    return Number.isInteger(value) && !Number.isSafeInteger(value);
+  }
+  return value !== null && typeof value === "object" && Object.values(value).some(isRounded);
+}
+
+/// The buttons that change a document.
+function actions(row) {
+  const edit = element("button", { type: "button", textContent: "Edit" });
+  const remove = element("button", { type: "button", textContent: "Delete" });
+  const bar = element("div", { className: "row" }, edit, remove);
+  edit.addEventListener("click", () => openEditor(row, bar));
+  remove.addEventListener("click", () => change(row, "DELETE", undefined, "Delete"));
+  return bar;
+}
+
+function openEditor(row, bar) {
+  forgive();
+  if (isRounded(row)) {
+    fail(new Error("The document has integers beyond 2^53, which a browser rounds. Change it with a client."));
+    return;
+  }
+  const system = ["_rid", "_self", "_etag", "_attachments", "_ts"];
+  const content = Object.fromEntries(Object.entries(row).filter(([name]) => !system.includes(name)));
+  const text = element("textarea", { value: JSON.stringify(content, null, 2), spellcheck: false });
+  text.setAttribute("aria-label", `content of ${row.id}`);
+  const save = element("button", { type: "button", textContent: "Save" });
+  const cancel = element("button", { type: "button", textContent: "Cancel" });
+  const editor = element("div", {}, text, element("div", { className: "row" }, save, cancel));
+  save.addEventListener("click", () => {
+    let document;
+    try {
+      document = JSON.parse(text.value);
+    } catch (error) {
+      fail(new Error(`The text is not JSON: ${error.message}`));
+      return;
+    }
+    change(row, "PUT", document, "Replace");
+  });
+  cancel.addEventListener("click", () => editor.replaceWith(bar));
+  bar.replaceWith(editor);
+  text.focus();
+}
+
+/// Changes a document after a confirmation, if it is still the version that the page shows.
+async function change(row, method, document, verb) {
+  const { database, id: container } = state.container;
+  if (!(await confirmed(`${verb} the document ${title(row)} in ${database} / ${container}?`, verb))) {
+    return;
+  }
+  forgive();
+  try {
+    const about = { database, container, partitionKey: keyOf(row), id: row.id, etag: row._etag };
+    await request("api/document", { ...about, document }, method);
+    await show(state.page);
+  } catch (error) {
+    fail(error);
+  }
+}
+
+/// Asks the user. Escape and Cancel answer `false`.
+function confirmed(question, verb) {
+  const dialog = byId("confirm");
+  byId("confirm-text").textContent = question;
+  byId("confirm-yes").textContent = verb;
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
 }
 
 /// Returns the title of a row: partition key and id of a document, the text of other values.
@@ -212,7 +329,7 @@ function title(row) {
     return short;
   }
   const key = state.container.partitionKey.map((path) => {
-    const value = path.slice(1).split("/").reduce((inner, name) => inner?.[name], row);
+    const value = valueAt(row, path);
     return value === undefined ? "–" : JSON.stringify(value);
   });
   return `${row.id}  ·  ${key.join(", ")}`;
@@ -229,6 +346,13 @@ byId("sql").addEventListener("keydown", (event) => {
   }
 });
 byId("scope").addEventListener("change", showKeyField);
+byId("samples").addEventListener("change", runSample);
+byId("system").addEventListener("change", () => {
+  keepAddress();
+  start();
+});
+byId("confirm-no").addEventListener("click", () => byId("confirm").close(""));
+byId("confirm-yes").addEventListener("click", () => byId("confirm").close("yes"));
 byId("previous").addEventListener("click", () => show(state.page - 1));
 byId("next").addEventListener("click", () => show(state.page + 1));
 byId("reload").addEventListener("click", () => loadTree().catch(fail));

@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::plan::{Plan, Report};
+use super::system::is_system;
 use crate::error::ServiceError;
 use crate::op;
 use crate::request::Request;
@@ -25,8 +26,11 @@ use crate::store::{Container, Lane};
 /// The default page size.
 const PAGE: u32 = 50;
 
+/// The number of pages that a request reads while system documents leave none of their rows.
+const MOST_PAGES: usize = 20;
+
 /// The body of a request.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct QueryRequest {
     database: String,
@@ -36,10 +40,13 @@ pub(super) struct QueryRequest {
     scope: Scope,
     page_size: Option<u32>,
     continuation: Option<String>,
+    /// Whether documents that libraries keep are left out of the rows.
+    #[serde(default)]
+    hide_system: bool,
 }
 
 /// The part of the container that the query reads.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Scope {
     /// The whole container, if the gateway can answer the query.
@@ -57,6 +64,8 @@ enum Scope {
 pub(super) struct QueryResult {
     /// The rows in their stored form.
     rows: Vec<Box<RawValue>>,
+    /// The number of system documents that `rows` leaves out.
+    hidden: usize,
     continuation: Option<String>,
     /// Request units.
     charge: f64,
@@ -72,11 +81,30 @@ struct Page {
     rows: Vec<Box<RawValue>>,
 }
 
-/// Runs a query.
+/// Runs a query until a page has rows to show, or the end.
 pub(super) async fn run(
     service: &Arc<Service>,
-    query: QueryRequest,
+    mut query: QueryRequest,
 ) -> Result<QueryResult, ServiceError> {
+    let mut result = page(service, query.clone()).await?;
+    for _ in 1..MOST_PAGES {
+        if !result.rows.is_empty() || result.hidden == 0 || result.continuation.is_none() {
+            break;
+        }
+        query.continuation = result.continuation.take();
+        let next = page(service, query.clone()).await?;
+        result.continuation = next.continuation;
+        result.rows = next.rows;
+        result.hidden += next.hidden;
+        result.charge += next.charge;
+        result.milliseconds += next.milliseconds;
+    }
+    Ok(result)
+}
+
+/// Reads one page.
+async fn page(service: &Arc<Service>, query: QueryRequest) -> Result<QueryResult, ServiceError> {
+    let hides_system = query.hide_system;
     let resource = Resource::Items(query.database.clone(), query.container.clone());
     let request = Request {
         method: Method::POST,
@@ -93,12 +121,15 @@ pub(super) async fn run(
         let container = Container::find(&connection, &query.database, &query.container)?;
         let select = sql::parse(&query.query)?;
         let plan = Plan::of(&select, container.policy(), &report.unwrap_or_default());
-        Ok((response, plan))
+        Ok((response, plan, container.partition_key_paths()))
     };
-    let (response, plan) = service.store.run(Lane::Scan, work).await?;
-    let page: Page = serde_json::from_slice(&response.body)?;
+    let (response, plan, partition_key) = service.store.run(Lane::Scan, work).await?;
+    let mut rows = serde_json::from_slice::<Page>(&response.body)?.rows;
+    let all = rows.len();
+    rows.retain(|row| !(hides_system && is_system(row, &partition_key)));
     Ok(QueryResult {
-        rows: page.rows,
+        hidden: all - rows.len(),
+        rows,
         continuation: header(&response, "x-ms-continuation").map(str::to_owned),
         charge: response.charge,
         milliseconds: started.elapsed().as_secs_f64() * 1000.0,
@@ -142,7 +173,7 @@ fn headers(query: &QueryRequest) -> Result<HeaderMap, ServiceError> {
 }
 
 /// Returns JSON for a header: characters beyond ASCII are escaped.
-fn ascii(values: &[Value]) -> Result<String, ServiceError> {
+pub(super) fn ascii(values: &[Value]) -> Result<String, ServiceError> {
     let mut escaped = String::new();
     for character in serde_json::to_string(values)?.chars() {
         if character.is_ascii() {

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{query, tree};
+use super::{document, query, tree};
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
@@ -29,6 +29,13 @@ pub(crate) async fn respond(
         ("/_explorer/api/query", &Method::POST) => {
             let body = serde_json::from_slice(&request.body)?;
             Response::typed(&query::run(service, body).await?)
+        }
+        ("/_explorer/api/document", &(Method::PUT | Method::DELETE)) => {
+            let body = serde_json::from_slice(&request.body)?;
+            document::change(service, request, body).await
+        }
+        ("/_explorer/api/document", method) => {
+            Err(ServiceError::method_not_allowed(method, "PUT and DELETE"))
         }
         ("/_explorer/api/query", method) => Err(ServiceError::method_not_allowed(method, "POST")),
         (

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::samples::{self, Sample};
 use crate::error::ServiceError;
 use crate::service::Service;
 use crate::store::{Container, Database, Lane};
@@ -32,6 +33,7 @@ struct ContainerNode {
     ranges: Vec<String>,
     /// The definition in the form that clients read.
     definition: Value,
+    samples: Vec<Sample>,
 }
 
 /// Reads the tree.
@@ -69,5 +71,6 @@ fn node(container: &Container) -> ContainerNode {
             .map(|range| range.id.clone())
             .collect(),
         definition: container.to_json(),
+        samples: samples::of(&container.definition),
     }
 }

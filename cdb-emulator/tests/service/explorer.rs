@@ -218,6 +218,117 @@ async fn invalid_requests_get_the_service_s_errors() {
     );
 }
 
+#[tokio::test]
+async fn system_documents_are_hidden_on_request_and_counted() {
+    let account = account(1).await;
+    for n in 0..60 {
+        let stored =
+            json!({ "id": format!("p:history:{n}"), "pk": "p", "type": "history", "n": n });
+        assert_eq!(account.create(&stored).await.status, 201);
+    }
+    let own = json!({ "id": "history:1", "pk": "p", "type": "history", "n": 99 });
+    assert_eq!(account.create(&own).await.status, 201);
+    let seen = async |sql: &str, hide: bool| {
+        let (mut rows, mut hidden, mut continuation) = (0, 0, Value::Null);
+        loop {
+            let body = json!({ "database": "db", "container": "c", "query": sql, "pageSize": 25,
+                "hideSystem": hide, "continuation": continuation });
+            let (status, found) = ask(&account, "api/query", Some(&body)).await;
+            assert_eq!(status, 200, "{found}");
+            rows += found["rows"].as_array().expect("rows").len();
+            hidden += found["hidden"].as_u64().expect("a number");
+            continuation = found["continuation"].clone();
+            if continuation.is_null() {
+                return (rows, hidden);
+            }
+            assert_ne!(found["rows"], json!([]), "a page has rows to show");
+        }
+    };
+    assert_eq!(seen("SELECT * FROM c", true).await, (61, 60));
+    assert_eq!(seen("SELECT * FROM c", false).await, (121, 0));
+    // Rows that are no documents are not hidden.
+    assert_eq!(seen("SELECT c.id, c.type FROM c", true).await, (121, 0));
+}
+
+#[tokio::test]
+async fn every_sample_of_a_container_is_answered() {
+    let account = account(2).await;
+    let (_, tree) = ask(&account, "api/tree", None).await;
+    let samples = tree["databases"][0]["containers"][0]["samples"].clone();
+    let samples = samples.as_array().expect("samples");
+    assert!(samples.len() >= 6, "{samples:?}");
+    for sample in samples {
+        let scope = match sample["scope"].as_str().expect("a scope") {
+            "range" => json!({ "range": "0" }),
+            "partitionKey" => json!({ "partitionKey": ["p"] }),
+            everything => json!(everything),
+        };
+        let (status, found) = query(&account, sample["query"].as_str().expect("SQL"), scope).await;
+        assert_eq!(status, 200, "{sample}: {found}");
+    }
+}
+
+/// Sends a change of a document.
+async fn change(
+    account: &Account,
+    method: Method,
+    origin: Option<&str>,
+    body: &Value,
+) -> (u16, Value) {
+    let url = format!("{}_explorer/api/document", account.emulator.endpoint());
+    let mut request = http_client().request(method, url).body(body.to_string());
+    if let Some(origin) = origin {
+        request = request.header("origin", origin);
+    }
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.expect("a body");
+    (status, serde_json::from_slice(&body).expect("JSON"))
+}
+
+#[tokio::test]
+async fn a_document_is_changed_only_in_the_version_that_the_page_shows() {
+    let account = account(1).await;
+    let find = "SELECT * FROM c WHERE c.n = 3";
+    let read = async || query(&account, find, json!("everything")).await.1["rows"][0].clone();
+    let first = read().await;
+    let about = |etag: &Value| {
+        json!({ "database": "db", "container": "c", "partitionKey": ["p"],
+        "id": "document-03", "etag": etag })
+    };
+    let mut edit = about(&first["_etag"]);
+    edit["document"] = json!({ "id": "document-03", "pk": "p", "n": 3, "text": "new" });
+    let own = account.emulator.endpoint().trim_end_matches('/').to_owned();
+
+    let foreign = change(&account, Method::PUT, Some("https://evil.example"), &edit).await;
+    assert_eq!(foreign.0, 403, "{foreign:?}");
+    let (status, changed) = change(&account, Method::PUT, Some(&own), &edit).await;
+    assert_eq!(status, 200, "{changed}");
+    assert!(changed["charge"].as_f64() > Some(0.0), "{changed}");
+    assert_eq!(read().await["text"], "new");
+
+    for (method, body) in [
+        (Method::PUT, &edit),
+        (Method::DELETE, &about(&first["_etag"])),
+    ] {
+        let (status, refused) = change(&account, method, None, body).await;
+        let message = refused["message"].as_str().unwrap_or_default();
+        assert_eq!(
+            (status, &refused["code"]),
+            (412, &json!("PreconditionFailed"))
+        );
+        assert!(message.contains("Run the query again"), "{message}");
+    }
+    // A replacement needs content, and a deletion takes none.
+    let newest = about(&read().await["_etag"]);
+    assert_eq!(change(&account, Method::PUT, None, &newest).await.0, 400);
+    assert_eq!(change(&account, Method::DELETE, None, &edit).await.0, 400);
+    assert_eq!(change(&account, Method::POST, None, &newest).await.0, 405);
+    assert_eq!(change(&account, Method::DELETE, None, &newest).await.0, 200);
+    assert_eq!(read().await, Value::Null);
+    assert_eq!(change(&account, Method::DELETE, None, &newest).await.0, 404);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_browser_shows_documents_as_text_and_supports_the_keyboard() {
     let account = account(1).await;
