@@ -3,6 +3,9 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
+use cdb_model::Container as _;
+use cdb_provider::documents::Durable;
+
 #[cfg(unix)]
 #[test]
 fn the_emulator_runs_until_sigterm() {
@@ -46,4 +49,17 @@ fn an_invalid_option_is_a_usage_error() {
         error.starts_with("cdb: ") && error.contains("1 to 1000 physical partitions"),
         "{error}"
     );
+}
+
+#[test]
+fn the_explorer_knows_every_type_of_the_provider() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../cdb-emulator/src/explorer/system.rs"
+    );
+    let known = std::fs::read_to_string(path).expect("the list");
+    for document in Durable::DOCUMENTS {
+        let line = format!("    \"{}\",\n", document.discriminator);
+        assert!(known.contains(&line), "{path} lacks {line}");
+    }
 }
