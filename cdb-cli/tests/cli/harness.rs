@@ -94,12 +94,10 @@ pub(crate) struct Account {
     pub(crate) emulator: Emulator,
 }
 
-/// Options of a runtime that loses no lock on a slow machine.
+/// Options of a runtime that loses the lock of no turn on a slow machine.
 pub(crate) fn long_locks() -> RuntimeOptions {
-    let hour = Duration::from_secs(3600);
     RuntimeOptions {
-        orchestrator_lock_timeout: hour,
-        worker_lock_timeout: hour,
+        orchestrator_lock_timeout: Duration::from_secs(3600),
         ..RuntimeOptions::default()
     }
 }
