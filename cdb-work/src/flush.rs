@@ -192,6 +192,10 @@ impl Inner {
             {
                 owned.until = until;
             }
+            for report in flight.entries.iter().filter_map(Pending::report) {
+                let (claim, status) = (&report.claim, report.message.status);
+                owned.streams.stored(&claim.key, claim.sequence, status);
+            }
             for (key, done) in &plan.done {
                 owned.streams.learn_done(key, *done);
             }

@@ -106,6 +106,13 @@ impl Inner {
         let held = {
             let mut state = self.state();
             if state.held_to_claim() >= self.config.most_held {
+                // Messages that cannot be claimed must not keep others out.
+                let soon = self.container.now() + self.config.sweep * 2;
+                for (_, owned) in state.owned() {
+                    owned.streams.shed(soon);
+                }
+            }
+            if state.held_to_claim() >= self.config.most_held {
                 return Ok(false);
             }
             let held = state.owned().filter(|(_, owned)| !owned.draining);
@@ -133,7 +140,14 @@ impl Inner {
         } else {
             false
         };
-        Ok(!is_last || resolved || self.state().held_to_claim() > before)
+        let mut state = self.state();
+        let freed = state
+            .owned()
+            .filter_map(|(_, owned)| owned.streams.takes_sweep().then_some(()));
+        if freed.count() > 0 {
+            self.sweep_wanted.store(true, Ordering::Release);
+        }
+        Ok(!is_last || resolved || state.held_to_claim() > before)
     }
 
     async fn read_waiting(

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::delivery::Delivery;
 use super::documents::{Lane, WorkMessage};
+use super::status::WorkStatus;
 
 /// The failure of an attempt whose process has ended or lost the partition. Stored: it marks
 /// suspects.
@@ -106,6 +107,8 @@ pub(super) struct Stream {
     pub(super) reported: u64,
     /// The known messages after `done`.
     pub(super) waiting: BTreeMap<u64, Arc<WorkMessage>>,
+    /// The stored stages of messages that have passed others since, by their number.
+    pub(super) stored: BTreeMap<u64, WorkStatus>,
     /// The claimed message.
     pub(super) out: Option<Out>,
     /// The last message that was handed out here.
@@ -120,6 +123,8 @@ pub(super) struct Stream {
     pub(super) epoch: u64,
     pub(super) available_at: Option<Timestamp>,
     pub(super) is_suspect: bool,
+    /// Whether messages behind the first known one were left out of memory.
+    pub(super) is_shed: bool,
 }
 
 /// A claimed message.
@@ -156,10 +161,59 @@ impl Stream {
         is_first && message.sequence <= self.former_to && taken_over_at.is_some_and(was_due)
     }
 
+    /// Returns a message before its stages change. Its stored stages are kept until the change is
+    /// stored.
+    pub(super) fn before_change(&mut self, sequence: u64) -> Option<&mut WorkMessage> {
+        let message = self.waiting.get_mut(&sequence)?;
+        self.stored.entry(sequence).or_insert(message.status);
+        Some(Arc::make_mut(message))
+    }
+
+    /// Notes the stored stages of a message.
+    pub(super) fn note_stored(&mut self, sequence: u64, status: WorkStatus) {
+        match self.waiting.get(&sequence) {
+            Some(message) if message.status != status => self.stored.insert(sequence, status),
+            _ => self.stored.remove(&sequence),
+        };
+    }
+
+    /// Returns the messages from this one on to their stored stages: their reports are discarded.
+    pub(super) fn restore(&mut self, from: u64) {
+        for (sequence, status) in self.stored.split_off(&from) {
+            if let Some(message) = self.waiting.get_mut(&sequence) {
+                Arc::make_mut(message).status = status;
+            }
+        }
+    }
+
     /// Sets the first known progress.
     pub(super) fn start_at(&mut self, done: u64) {
         self.done = Some(done);
         self.former_to = done + MOST_UNWRITTEN;
+    }
+
+    /// Whether the next message is set aside or unknown, and no report is under way.
+    pub(super) fn is_blocked(&self) -> bool {
+        let next = self.waiting.get(&(self.reported + 1));
+        self.out.is_none()
+            && self.done == Some(self.reported)
+            && next.is_none_or(|next| next.dead_since.is_some())
+    }
+
+    /// The first message that can leave the memory, because it cannot be claimed before `time`. A
+    /// sweep finds it again. The first known message of a blocked stream stays, and so do messages
+    /// with unwritten failures.
+    pub(super) fn first_to_shed(&self, time: Timestamp) -> Option<u64> {
+        if self.is_blocked() {
+            return self.waiting.keys().nth(1).copied();
+        }
+        let next = self.reported + 1;
+        let is_late = self.next_at().is_some_and(|at| at > time);
+        let has_failed = self
+            .waiting
+            .get(&next)
+            .is_some_and(|next| next.attempts > 0);
+        (is_late && !has_failed).then_some(next)
     }
 
     /// Whether the stream can continue only with news from the store.

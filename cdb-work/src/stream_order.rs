@@ -37,6 +37,8 @@ pub(super) struct Streams {
     taken_over_at: Option<Timestamp>,
     /// No claim ends earlier.
     first_timeout: Option<Instant>,
+    /// Whether messages that were left out can be claimed now.
+    wants_sweep: bool,
 }
 
 impl Streams {
@@ -71,7 +73,11 @@ impl Streams {
         }
         // The known message is newer, unless an operator has redriven it, which changes the time
         // since which it waits.
+        let is_later = message.sequence > stream.reported + 1;
         let known = stream.waiting.get(&message.sequence);
+        if stream.is_shed && stream.is_blocked() && is_later && known.is_none() {
+            return;
+        }
         let is_redriven = |known: &Arc<WorkMessage>| {
             known.dead_since.is_some() && message.waiting_since != stream.waited_since
         };
@@ -103,6 +109,7 @@ impl Streams {
             self.unknown -= 1;
         }
         stream.done = Some(done);
+        stream.stored = stream.stored.split_off(&(done + 1));
         let rest = stream.waiting.split_off(&(done + 1));
         *self.held.entry(key.lane).or_default() -= stream.waiting.len();
         stream.waiting = rest;
@@ -121,6 +128,27 @@ impl Streams {
         if self.known.get(key).is_some_and(at_rest) {
             self.known.remove(key);
         }
+    }
+
+    /// Leaves messages out of memory that cannot be claimed before `time`: those behind a message
+    /// that is set aside, and those that are not due. Otherwise they would keep other messages out.
+    pub(super) fn shed(&mut self, time: Timestamp) {
+        let late = self.known.iter();
+        let late =
+            late.filter_map(|(key, stream)| Some((key.clone(), stream.first_to_shed(time)?)));
+        for (key, first) in late.collect::<Vec<_>>() {
+            if let Some(stream) = self.known.get_mut(&key) {
+                stream.is_shed = stream.is_blocked();
+                let left_out = stream.waiting.split_off(&first).len();
+                *self.held.entry(key.lane).or_default() -= left_out;
+            }
+            self.refresh(&key);
+        }
+    }
+
+    /// Returns `true` once after a stream has become free, of which messages were left out.
+    pub(super) fn takes_sweep(&mut self) -> bool {
+        std::mem::take(&mut self.wants_sweep)
     }
 
     /// Whether the progress of a stream is unknown.
@@ -286,8 +314,7 @@ impl Streams {
         stages: Option<WorkStatus>,
     ) -> Option<(Change, Arc<WorkMessage>)> {
         let stream = self.claimed(key, sequence, epoch)?;
-        let shared = stream.waiting.get_mut(&sequence)?;
-        let message = Arc::make_mut(shared);
+        let message = stream.before_change(sequence)?;
         message.status |= stages.unwrap_or(message.needs);
         let change = if message.status.contains(message.needs) {
             stream.out = None;
@@ -296,7 +323,7 @@ impl Streams {
         } else {
             Change::Progress
         };
-        let message = shared.clone();
+        let message = stream.waiting.get(&sequence)?.clone();
         self.refresh(key);
         Some((change, message))
     }
@@ -333,6 +360,7 @@ impl Streams {
     ) -> Option<(Change, Arc<WorkMessage>)> {
         let stream = self.known.get_mut(key)?;
         stream.reported = sequence - 1;
+        stream.restore(sequence);
         self.fail(key, sequence, reason, judge)
     }
 
@@ -346,8 +374,7 @@ impl Streams {
         let stream = self.known.get_mut(key)?;
         stream.out = None;
         stream.epoch += 1;
-        let shared = stream.waiting.get_mut(&sequence)?;
-        let message = Arc::make_mut(shared);
+        let message = stream.before_change(sequence)?;
         message.attempts += 1;
         message.started_under = None;
         message.last_failure = Some(reason);
@@ -358,7 +385,8 @@ impl Streams {
             }
             Verdict::SetAside { now } => {
                 message.dead_since = Some(now);
-                stream.waited_since = message.waiting_since.take();
+                let waited_since = message.waiting_since.take();
+                stream.waited_since = waited_since;
                 Change::SetAside
             }
             Verdict::Skip => {
@@ -367,9 +395,16 @@ impl Streams {
                 Change::End
             }
         };
-        let message = shared.clone();
+        let message = stream.waiting.get(&sequence)?.clone();
         self.refresh(key);
         Some((change, message))
+    }
+
+    /// Notes that a report is stored, with these stages of its message.
+    pub(super) fn stored(&mut self, key: &StreamKey, sequence: u64, status: WorkStatus) {
+        if let Some(stream) = self.known.get_mut(key) {
+            stream.note_stored(sequence, status);
+        }
     }
 
     /// Discards the reports that are not stored: the stream continues from what is stored.
@@ -378,6 +413,7 @@ impl Streams {
             stream.out = None;
             stream.epoch += 1;
             stream.reported = stream.done.unwrap_or_default();
+            stream.restore(0);
             stream.waited_since = None;
         }
         self.refresh(key);
@@ -405,6 +441,10 @@ impl Streams {
         let Some(stream) = self.known.get_mut(key) else {
             return;
         };
+        if stream.is_shed && !stream.is_blocked() {
+            stream.is_shed = false;
+            self.wants_sweep = true;
+        }
         let at = stream.next_at();
         let head = stream.waiting.get(&(stream.reported + 1));
         let is_suspect = head.is_some_and(|head| is_suspect(head));

@@ -361,3 +361,48 @@ fn one_suspect_is_handed_out_at_a_time_until_its_result_is_stored() {
     assert!(!streams.has_suspect_in_hand());
     assert!(take_at(&mut streams, at(1000)).unwrap().is_suspect);
 }
+
+#[test]
+fn a_discarded_report_leaves_the_stored_stages() {
+    let mut streams = Streams::default();
+    streams.learn(message("s", 1), true);
+    streams.learn(message("s", 2), false);
+    assert_eq!(take(&mut streams), Some(1));
+    let reach = |streams: &mut Streams, sequence, stage| {
+        let epoch = streams.known[&key("s")].epoch;
+        let noted = streams.reached((&key("s"), sequence, epoch), Some(stage));
+        noted.map(|(change, message)| (change, message.status))
+    };
+    let first = WorkStatus::STORED | WorkStatus::RECEIVER_DONE;
+    let all = first | WorkStatus::PROJECTION_DONE;
+    assert_eq!(
+        reach(&mut streams, 1, WorkStatus::RECEIVER_DONE),
+        Some((Change::Progress, first))
+    );
+    streams.stored(&key("s"), 1, first);
+    assert_eq!(
+        reach(&mut streams, 1, WorkStatus::PROJECTION_DONE),
+        Some((Change::End, all))
+    );
+    assert_eq!(take(&mut streams), Some(2));
+    let _unwritten = reach(&mut streams, 2, WorkStatus::RECEIVER_DONE);
+    // The reports cannot be written: the messages continue from what is stored.
+    streams.roll_back(&key("s"));
+    let status = |streams: &Streams, sequence| streams.known[&key("s")].waiting[&sequence].status;
+    assert_eq!(status(&streams, 1), first);
+    assert_eq!(status(&streams, 2), WorkStatus::STORED);
+
+    assert_eq!(take(&mut streams), Some(1));
+    assert_eq!(
+        reach(&mut streams, 1, WorkStatus::PROJECTION_DONE),
+        Some((Change::End, all))
+    );
+    // The store refuses the report for good: the attempt failed, and the retry stores no stage.
+    let retry = Verdict::Retry { due_at: at(0) };
+    let refused = streams.refused(&key("s"), 1, "no".to_owned(), |_| retry);
+    let (change, retried) = refused.expect("the message is known");
+    assert_eq!((change, retried.status), (Change::Retry, first));
+    streams.stored(&key("s"), 1, first);
+    streams.learn_done(&key("s"), 1);
+    assert!(streams.known[&key("s")].stored.is_empty());
+}

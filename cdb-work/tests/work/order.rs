@@ -217,7 +217,9 @@ async fn a_refused_effect_refuses_its_report_and_the_later_ones() {
     let second = second.settled().await.unwrap_err();
     assert!(matches!(second, WorkError::AfterFailure { .. }), "{second}");
     assert!(env.applied().await.is_empty());
-    assert_eq!(next(&work).await.message().message_id, "1");
+    let again = next(&work).await;
+    assert_eq!(again.message().message_id, "1");
+    assert_eq!(again.left(), WorkStatus::RECEIVER_DONE, "nothing is stored");
 }
 
 #[tokio::test(start_paused = true)]
