@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::document::Document;
 use crate::limits::MAX_PATCH_OPERATIONS;
 use crate::path::{Patchable, Path};
-use crate::query::{Filter, ValueError, patch_condition};
+use crate::query::{Filter, Operand, ValueError, patch_condition};
 use crate::timestamp::Timestamp;
 
 /// Changes to a document of type `D`.
@@ -314,6 +314,13 @@ impl<D: Document> Patch<D> {
             None => condition,
         });
         self
+    }
+
+    /// Adds the condition that a field has this value. The service checks it on the document, so the
+    /// field needs no index.
+    #[must_use]
+    pub fn and_when_eq<V, I, M>(self, path: Path<D, V, I, M>, value: impl Operand<V>) -> Self {
+        self.and_when(path.equal_without_index(value))
     }
 
     /// Whether a second execution leaves the same document as the first.

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use super::claim::Claim;
 use super::entry::ClaimedWork;
-use super::inner::Inner;
+use super::inner::{Inner, Unwritten};
 use super::queue::{NotedReport, Pending, PendingKind, extract};
 use super::settlement::Receipt;
-use super::state::State;
+use super::state::{State, later};
 use super::stream::{Change, StreamKey};
 use super::telemetry;
 
@@ -90,7 +90,7 @@ impl Inner {
 
     /// Lets a claim last for another time-out. Returns `false` when it is no longer held.
     pub(super) fn renew(&self, claim: &Claim) -> bool {
-        let until = Instant::now() + self.config.claim_timeout;
+        let until = later(self.config.claim_timeout);
         let place = (&claim.key, claim.sequence, claim.epoch);
         self.with_streams(claim, |streams| streams.renew(place, until))
     }
@@ -199,13 +199,15 @@ impl Inner {
     /// later.
     pub(super) async fn write_own_entries(&self) {
         let places = std::mem::take(&mut self.state().own_entries);
-        if places.is_empty() {
-            return;
-        }
-        let all: Vec<(u16, u64)> = places.iter().copied().collect();
-        if let Err(error) = self.write_or_keep(&all).await {
-            tracing::warn!(%error, "failed attempts were not stored; they are stored later");
-            self.state().own_entries.extend(places);
+        let mut unwritten = Unwritten {
+            inner: self,
+            places: places.into_iter().collect(),
+        };
+        match self.write_or_keep(&unwritten.places).await {
+            Ok(()) => unwritten.places.clear(),
+            Err(error) => {
+                tracing::warn!(%error, "entries were not written; they are written later");
+            }
         }
     }
 }

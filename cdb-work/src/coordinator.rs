@@ -14,6 +14,7 @@ use super::error::WorkError;
 use super::exchange::Accepted;
 use super::inner::Inner;
 use super::settlement::Settlement;
+use super::state::later;
 use super::{EventStore, Immediate, Interval, IntervalConfig, Scoped, ownership};
 use cdb_coordination::LeaseProvider;
 
@@ -167,7 +168,7 @@ impl WorkCoordinator {
     ) -> Vec<ClaimedWork> {
         let lane = lane.into();
         let inner = &self.inner;
-        let deadline = Instant::now() + wait;
+        let deadline = later(wait);
         loop {
             let news = inner.news.notified();
             tokio::pin!(news);

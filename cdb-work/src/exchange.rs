@@ -12,7 +12,7 @@ use super::inner::Inner;
 use super::new_work::NewWork;
 use super::queue::{NotedReport, PendingKind};
 use super::settlement::Receipt;
-use super::state::State;
+use super::state::{State, later};
 use super::stream::{Next, OWNER_LOST, Selection, Taken};
 use super::telemetry;
 
@@ -177,8 +177,7 @@ impl Inner {
         if owned.draining || owned.until <= now {
             return None;
         }
-        let since = Instant::now();
-        let times = (since, since + self.config.claim_timeout);
+        let times = (Instant::now(), later(self.config.claim_timeout));
         let most = self.config.retry.max_attempts;
         let taken = owned.streams.take(selection, now, times, most)?;
         let place = (u16::try_from(index).unwrap_or(u16::MAX), owned.fence);

@@ -1,28 +1,29 @@
-//! Writes the queued entries of a virtual partition: plans a batch, sends it, handles refusals,
-//! settles receipts.
+//! Writes the queued entries of a virtual partition: plans a batch, sends it (`send.rs`), handles
+//! refusals, settles receipts.
 //!
-//! One flush per partition runs at a time. After a lost answer the token of the batch is looked up
-//! before the batch is sent again or counts as failed. So nothing is written twice or reported as
-//! lost by mistake.
+//! One flush per partition runs at a time. A batch whose outcome is unknown, also because its flush
+//! was cancelled, is sent again as it is before another one is planned. So nothing is written twice
+//! or reported as lost by mistake.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error, ErrorKind};
+use cdb_client::{Error, ErrorKind};
 use cdb_model::{BatchError, Query, Stored, Unreadable};
 use tokio::time::Instant;
 
-use super::documents::{EventHeadKey, Lane, Work, WorkMessage, WorkPartitionKey, WorkStreamKey};
+use super::documents::{EventHeadKey, Lane, WorkMessage, WorkStreamKey};
 use super::error::WorkError;
 use super::inner::Inner;
-use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
-use super::queue::{Pending, put_back, take_batch};
+use super::plan::{Fence, Heads, Misfit, Origin, Plan, PlanContext, stream_key};
+use super::queue::{Pending, extract, put_back, take_batch};
+use super::send::Sent;
 use super::settlement::Settlement;
 use super::stream::{Change, StreamKey};
 use super::telemetry;
 use super::unreadable::{message_of, stream_of};
-use cdb_coordination::{execute_once, is_lost_race};
+use cdb_coordination::is_lost_race;
 
 /// How often a flush plans its batch. Every refusal settles an entry or updates the known streams,
 /// so the limit only ends a race that other writers always win.
@@ -40,11 +41,16 @@ struct Flight<'a> {
     inner: &'a Inner,
     partition: u16,
     entries: Vec<Pending>,
+    /// Whether their batch was sent and its outcome is unknown.
+    is_sent: bool,
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        let entries = std::mem::take(&mut self.entries);
+        let mut entries = std::mem::take(&mut self.entries);
+        for pending in &mut entries {
+            pending.is_sent = self.is_sent;
+        }
         let mut state = self.inner.state();
         put_back(&mut state.partition(self.partition).queue, entries);
     }
@@ -63,16 +69,37 @@ impl Inner {
         let newest = self.state().newest_entry();
         let mut most = usize::MAX;
         loop {
-            let mut flight = Flight {
-                inner: self,
-                partition,
-                entries: take_batch(&mut self.state().partition(partition).queue, newest, most),
-            };
+            let mut flight = self.take_flight(partition, &mut heads, (newest, most));
             if flight.entries.is_empty() {
                 return Ok(());
             }
             most = self.write(&mut flight, &mut heads).await?;
             heads.limit(KNOWN_HEADS);
+        }
+    }
+
+    /// Takes the entries of the unproven batch, or else the next ones, up to the entry `newest`.
+    fn take_flight(
+        &self,
+        partition: u16,
+        heads: &mut Heads,
+        (newest, most): (u64, usize),
+    ) -> Flight<'_> {
+        let mut state = self.state();
+        let queue = &mut state.partition(partition).queue;
+        let mut entries = extract(queue, |pending| pending.is_sent);
+        let numbers = entries.iter().map(|pending| pending.number);
+        let is_whole = |plan: &Plan| plan.entries.iter().copied().eq(numbers);
+        // After the loss of the partition its reports are refused, and the fence refuses the batch.
+        heads.unproven = heads.unproven.take().filter(is_whole);
+        if entries.is_empty() {
+            entries = take_batch(queue, newest, most);
+        }
+        Flight {
+            inner: self,
+            partition,
+            entries,
+            is_sent: heads.unproven.is_some(),
         }
     }
 
@@ -82,27 +109,38 @@ impl Inner {
             if flight.entries.is_empty() {
                 return Ok(usize::MAX);
             }
-            let plan = match self.plan(flight, heads) {
-                Ok(plan) => plan,
-                Err(misfit) => {
-                    if let Some(fewer) = self.split_or_refuse(flight, misfit) {
-                        return Ok(fewer);
+            let plan = match heads.unproven.take() {
+                Some(plan) => plan,
+                None => match self.plan(flight, heads) {
+                    Ok(plan) => plan,
+                    Err(misfit) => {
+                        if let Some(fewer) = self.split_or_refuse(flight, misfit) {
+                            return Ok(fewer);
+                        }
+                        continue;
                     }
-                    continue;
-                }
+                },
             };
             let started = Instant::now();
-            match self.send(&plan).await {
-                Ok(()) => {
-                    telemetry::flushed(flight.entries.len(), started.elapsed());
-                    self.apply(flight, plan, heads);
-                    return Ok(usize::MAX);
-                }
-                Err(error) => {
-                    if let Some(fewer) = self.handle_refusal(flight, &plan, heads, error).await? {
-                        return Ok(fewer);
-                    }
-                }
+            let was_sent = std::mem::replace(&mut flight.is_sent, true);
+            // The plan outlives a cancelled flush.
+            let plan = heads.unproven.insert(plan);
+            let refusal = match self.send(plan, was_sent).await {
+                Sent::Written => None,
+                Sent::Refused(error) => Some(error),
+                Sent::Unknown(error) => return Err(error.into()),
+            };
+            flight.is_sent = false;
+            let Some(plan) = heads.unproven.take() else {
+                return Ok(usize::MAX);
+            };
+            let Some(error) = refusal else {
+                telemetry::flushed(flight.entries.len(), started.elapsed());
+                self.apply(flight, plan, heads);
+                return Ok(usize::MAX);
+            };
+            if let Some(fewer) = self.handle_refusal(flight, &plan, heads, error).await? {
+                return Ok(fewer);
             }
         }
         tracing::warn!(
@@ -115,13 +153,17 @@ impl Inner {
 
     fn plan(&self, flight: &mut Flight<'_>, heads: &Heads) -> Result<Plan, Misfit> {
         let now = self.container.now();
-        let lease = self.state().fence_of(flight.partition);
-        Self::refuse_foreign(flight, lease);
+        let held = self.state().fence_and_token(flight.partition);
+        Self::refuse_foreign(flight, held.as_ref().map(|(fence, _)| *fence));
         let context = PlanContext {
             partition: &self.config.partitions.name(flight.partition),
             now,
             token: uuid::Uuid::new_v4().to_string(),
-            lease: lease.map(|fence| (fence, now + self.config.lease)),
+            lease: held.as_ref().map(|(fence, last_token)| Fence {
+                number: *fence,
+                last_token,
+                until: now + self.config.lease,
+            }),
             remember: self.config.remember_seconds(),
         };
         Plan::new(&flight.entries, heads, &context)
@@ -154,27 +196,6 @@ impl Inner {
         None
     }
 
-    /// Sends a batch until its outcome is known.
-    async fn send(&self, plan: &Plan) -> Result<(), Error> {
-        let took_place = |latest| Self::took_place(latest, plan);
-        execute_once(&self.container, &plan.batch, took_place).await
-    }
-
-    /// Returns `true` if the store has the token of the batch.
-    async fn took_place(latest: ContainerClient<Work>, plan: &Plan) -> Result<bool, Error> {
-        if plan.lease.is_some()
-            && let Some(partition) = partition_of(plan)
-        {
-            let read = latest.read(&partition).await?;
-            return Ok(read.is_some_and(|stored| stored.document.token == plan.token));
-        }
-        let Some((_, message)) = plan.stored.first() else {
-            return Ok(false);
-        };
-        let read = latest.read(&message_key(message)).await?;
-        Ok(read.is_some_and(|stored| stored.document.token == plan.token))
-    }
-
     /// Takes over the results of a plan that was written.
     fn apply(&self, flight: &mut Flight<'_>, plan: Plan, heads: &mut Heads) {
         heads.apply(&plan);
@@ -183,7 +204,7 @@ impl Inner {
         let most = self.config.most_held;
         let full: Vec<Lane> = Lane::BOTH
             .into_iter()
-            .filter(|lane| !state.may_hold(*lane, most))
+            .filter(|lane| state.held(*lane) >= most)
             .collect();
         let held = state.partition(flight.partition);
         if let Some(owned) = &mut held.owned {
@@ -191,6 +212,7 @@ impl Inner {
                 && owned.fence == fence
             {
                 owned.until = until;
+                owned.token.clone_from(&plan.token);
             }
             for report in flight.entries.iter().filter_map(Pending::report) {
                 let (claim, status) = (&report.claim, report.message.status);
@@ -234,8 +256,10 @@ impl Inner {
         let refused = error.operation_index().and_then(|index| plan.origin(index));
         match refused {
             Some(Origin::Fence) if is_lost_race(&error) => {
-                self.lose(flight.partition);
-                Self::refuse_foreign(flight, None);
+                // Also when an earlier batch arrived late: the next owner reads what is stored.
+                let fence = plan.lease.map(|(fence, _)| fence);
+                self.lose(flight.partition, fence.unwrap_or_default());
+                Self::refuse_foreign(flight, self.state().fence_of(flight.partition));
             }
             Some(Origin::Next(_)) if is_lost_race(&error) => {
                 self.learn_heads(flight, plan, heads).await?;
@@ -448,14 +472,6 @@ fn failure_of(reason: &WorkError) -> Option<String> {
 fn is_final(error: &Error) -> bool {
     let of_one = error.operation_index().is_some() && is_lost_race(error);
     of_one || matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::TooLarge)
-}
-
-fn partition_of(plan: &Plan) -> Option<WorkPartitionKey> {
-    use cdb_model::PartitionKeyValue;
-    match plan.batch.partition_key().values() {
-        [PartitionKeyValue::String(name)] => Some(WorkPartitionKey::new(name.clone())),
-        _ => None,
-    }
 }
 
 fn take_if(entries: &mut Vec<Pending>, wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::documents::{Work, WorkPartition, WorkPartitionKey, WorkStream};
 use super::error::WorkError;
 use super::inner::Inner;
+use super::state::later;
 use super::stream::StreamKey;
 use super::unreadable::report;
 use cdb_coordination::Rows;
@@ -57,12 +58,6 @@ fn most_forgotten() -> usize {
     usize::try_from(MOST_FORGOTTEN).unwrap_or(usize::MAX)
 }
 
-/// Limits an unrepresentable time to one year.
-fn later(after: Duration) -> Instant {
-    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-    Instant::now() + after.min(YEAR)
-}
-
 impl Inner {
     /// Only the holder of a partition may delete streams, because it has their progress in memory.
     /// So the batch checks the fence, and each stream must have the version that was read as idle.
@@ -71,29 +66,21 @@ impl Inner {
         partition: u16,
         before: Timestamp,
     ) -> Result<usize, WorkError> {
+        let rows = self.find_idle(partition, before).await?;
         let gate = self.gates.get(usize::from(partition));
-        let Some(gate) = gate else { return Ok(0) };
+        let Some(gate) = gate.filter(|_| !rows.is_empty()) else {
+            return Ok(0);
+        };
         let mut heads = gate.lock().await;
-        let Some(fence) = self.state().fence_of(partition) else {
+        let Some((fence, token)) = self.state().fence_and_token(partition) else {
             return Ok(0);
         };
         let name = self.config.partitions.name(partition);
-        let query = Query::<WorkStream>::in_partition(name.as_str())
-            .filter(WorkStream::TOUCHED.lt(before))
-            .order_by(WorkStream::TOUCHED.asc())
-            .limit(MOST_FORGOTTEN);
-        let found = self.container.query(query).row_by_row().all().await?;
-        let found = Rows::apart(found);
-        found.unreadable.iter().for_each(report);
-        let mut rows: Vec<Stored<WorkStream>> = found.rows;
-        rows.retain(|row| row.document.next == row.document.done + 1);
-        if rows.is_empty() {
-            return Ok(0);
-        }
         let mut batch = Batch::<Work>::new(name.as_str());
         let held = Patch::<WorkPartition>::new()
-            .set(WorkPartition::TOKEN, String::new())
-            .when(WorkPartition::FENCE.eq(fence));
+            .set(WorkPartition::TOKEN, token.clone())
+            .when(WorkPartition::FENCE.eq(fence))
+            .and_when_eq(WorkPartition::TOKEN, token);
         batch.patch(&WorkPartitionKey::new(name), &held)?;
         for row in &rows {
             batch.delete_stored(row)?;
@@ -115,5 +102,31 @@ impl Inner {
             Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(0),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns streams without waiting messages that were last written before a time, as many as
+    /// fit into one batch.
+    async fn find_idle(
+        &self,
+        partition: u16,
+        before: Timestamp,
+    ) -> Result<Vec<Stored<WorkStream>>, WorkError> {
+        let name = self.config.partitions.name(partition);
+        let query = Query::<WorkStream>::in_partition(name)
+            .filter(WorkStream::TOUCHED.lt(before))
+            .order_by(WorkStream::TOUCHED.asc());
+        let mut pages = self.container.query(query).row_by_row().pages();
+        let mut idle = Vec::new();
+        while idle.len() < most_forgotten()
+            && let Some(page) = pages.next_page().await?
+        {
+            let found = Rows::apart(page);
+            found.unreadable.iter().for_each(report);
+            // Old streams may wait behind messages that are set aside.
+            let is_idle = |row: &Stored<WorkStream>| row.document.next == row.document.done + 1;
+            idle.extend(found.rows.into_iter().filter(is_idle));
+        }
+        idle.truncate(most_forgotten());
+        Ok(idle)
     }
 }

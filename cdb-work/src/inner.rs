@@ -1,6 +1,6 @@
 //! The shared state of a coordinator's handles, and its queue of entries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -42,6 +42,8 @@ pub(super) struct Inner {
     /// One lock per partition, held while writing, with the known heads of its streams.
     pub(super) gates: Vec<Gate<Heads>>,
     pub(super) poller: Gate<Poller>,
+    /// Held while partitions are taken or released.
+    pub(super) upkeep: Gate<()>,
     /// Set after partitions were taken over: all their messages must be found.
     pub(super) sweep_wanted: AtomicBool,
     /// Notifies that another message can be claimed.
@@ -67,6 +69,7 @@ impl Inner {
             share: Mutex::default(),
             gates: (0..count).map(|_| Gate::default()).collect(),
             poller: Gate::default(),
+            upkeep: Gate::default(),
             sweep_wanted: AtomicBool::new(false),
             news: Notify::new(),
             stop: CancellationToken::new(),
@@ -84,16 +87,28 @@ impl Inner {
     }
 
     /// Writes the entries at these places. Entries that cannot be written now are withdrawn with
-    /// the error, which is returned.
+    /// the error, which is returned. When cancelled, the coordinator writes them later.
     pub(super) async fn write_now(&self, places: Vec<(u16, u64)>) -> Option<WorkError> {
+        let mut unwritten = Unwritten {
+            inner: self,
+            places,
+        };
+        let error = self.write_or_withdraw(&unwritten.places).await;
+        unwritten.places.clear();
+        error
+    }
+
+    async fn write_or_withdraw(&self, places: &[(u16, u64)]) -> Option<WorkError> {
         let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
         let written = partitions.into_iter().map(|partition| {
-            let places = &places;
             async move {
                 let error = self.flush_partition(partition).await.err()?;
                 let own = places.iter().filter(|(at, _)| *at == partition);
-                self.withdraw(partition, own.map(|(_, number)| *number).collect(), &error)
-                    .await;
+                let numbers = own.map(|(_, number)| *number).collect();
+                let gate = self.gates.get(usize::from(partition))?;
+                // No batch is in flight while the lock is held.
+                let _held = gate.lock().await;
+                self.withdraw(partition, &numbers, &error);
                 Some(error)
             }
         });
@@ -119,43 +134,49 @@ impl Inner {
     /// Removes entries that no strategy will write any more, and logs them.
     pub(super) fn abandon(&self, places: &[(u16, u64)]) {
         let mut lost = Vec::new();
-        for &(partition, number) in places {
-            let mut state = self.state();
-            let queue = &mut state.partition(partition).queue;
-            let found = extract(queue, |pending| pending.number == number);
-            lost.extend(found.into_iter().map(|pending| (partition, pending)));
+        let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
+        for partition in partitions {
+            let own = places.iter().filter(|(at, _)| *at == partition);
+            let numbers = own.map(|(_, number)| *number).collect();
+            lost.extend(self.withdraw(partition, &numbers, &WorkError::Unflushed));
         }
-        let ids: Vec<String> = lost
-            .iter()
-            .map(|(_, pending)| pending.message_id().to_owned())
-            .collect();
-        report_lost(&ids);
-        self.settle_void(lost, &WorkError::Unflushed);
+        report_lost(&lost);
     }
 
-    /// Removes entries from the queue, and the later reports of their streams.
-    pub(super) async fn withdraw(
-        &self,
-        partition: u16,
-        numbers: BTreeSet<u64>,
-        reason: &WorkError,
-    ) {
-        let gate = self.gates.get(usize::from(partition));
-        let Some(gate) = gate else { return };
-        // No batch is in flight while the lock is held.
-        let _held = gate.lock().await;
-        let taken = extract(&mut self.state().partition(partition).queue, |pending| {
-            numbers.contains(&pending.number)
+    /// Removes entries from the queue, and the later reports of their streams. Returns the removed
+    /// messages. An entry whose batch may be written is not removed: the coordinator finds out.
+    fn withdraw(&self, partition: u16, numbers: &BTreeSet<u64>, reason: &WorkError) -> Vec<String> {
+        let mut state = self.state();
+        let queue = &mut state.partition(partition).queue;
+        let sent = queue.iter().filter(|pending| pending.is_sent);
+        let unknown: HashSet<StreamKey> = sent
+            .filter_map(|pending| pending.report().map(|report| report.claim.key.clone()))
+            .collect();
+        let may_leave = |pending: &Pending| {
+            let key = pending.report().map(|report| &report.claim.key);
+            !pending.is_sent && key.is_none_or(|key| !unknown.contains(key))
+        };
+        let taken = extract(queue, |pending| {
+            numbers.contains(&pending.number) && may_leave(pending)
         });
-        self.settle_void(
-            taken.into_iter().map(|pending| (partition, pending)),
-            reason,
-        );
+        let kept = queue.iter_mut();
+        for pending in kept.filter(|pending| numbers.contains(&pending.number)) {
+            pending.answer(Err(reason.clone()));
+        }
+        let removed: BTreeSet<u64> = taken.iter().map(|pending| pending.number).collect();
+        let kept = numbers.difference(&removed);
+        let kept: Vec<(u16, u64)> = kept.map(|number| (partition, *number)).collect();
+        state.own_entries.extend(kept);
+        drop(state);
+        let ids = taken.iter().map(|pending| pending.message_id().to_owned());
+        let ids = ids.collect();
+        self.settle_void(partition, taken, reason);
+        ids
     }
 
     /// Settles entries with an error. The streams of reports continue from what is stored.
-    fn settle_void(&self, entries: impl IntoIterator<Item = (u16, Pending)>, reason: &WorkError) {
-        for (partition, pending) in entries {
+    fn settle_void(&self, partition: u16, entries: Vec<Pending>, reason: &WorkError) {
+        for pending in entries {
             // The claim of an attempt that was not started returns itself.
             let results = pending
                 .report()
@@ -247,6 +268,19 @@ impl Inner {
                 numbers.map(move |number| (index, number))
             })
             .collect()
+    }
+}
+
+/// Entries that are being written. The coordinator writes those that are left on drop.
+pub(super) struct Unwritten<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) places: Vec<(u16, u64)>,
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        let places = std::mem::take(&mut self.places);
+        self.inner.state().own_entries.extend(places);
     }
 }
 

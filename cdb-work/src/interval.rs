@@ -13,6 +13,7 @@ use super::entry::WorkEntry;
 use super::error::WorkError;
 use super::inner::Inner;
 use super::settlement::Receipt;
+use super::state::later;
 use super::strategy::{FlushStrategy, OpenEntries};
 
 /// The configuration of [`Interval`].
@@ -141,10 +142,14 @@ impl Shared {
                 tracing::warn!(%error, "entries were not written; they are retried");
             }
         }
-        let deadline = Instant::now() + self.config.last_flush;
+        let deadline = later(self.config.last_flush);
         while let Ok(Err(error)) = tokio::time::timeout_at(deadline, self.flush()).await {
             tracing::warn!(%error, "the last entries were not written yet");
             tokio::time::sleep(self.config.every.min(Duration::from_secs(1))).await;
+            // A flush that is cancelled at once would leave an unknown outcome.
+            if Instant::now() >= deadline {
+                break;
+            }
         }
         let lost = std::mem::take(&mut self.open.take().places);
         self.open.inner.abandon(&lost);

@@ -50,6 +50,7 @@ mod poll;
 mod poller;
 mod processor;
 mod queue;
+mod send;
 mod settlement;
 mod share;
 mod state;

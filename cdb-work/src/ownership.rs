@@ -92,6 +92,7 @@ impl Inner {
     /// Releases unwanted partitions, renews leases that expire soon, and takes free partitions.
     /// Sends nothing if there is nothing to do.
     pub(super) async fn upkeep(&self) -> Result<(), WorkError> {
+        let _alone = self.upkeep.lock().await;
         let wanted = self.wanted().await;
         let mut unwanted = Vec::new();
         let mut missing = wanted.clone();
@@ -105,6 +106,8 @@ impl Inner {
                 unwanted.push(index);
             }
         }
+        // First, because the other requests may take long.
+        self.renew_leases().await;
         self.fail_timed_out();
         self.write_own_entries().await;
         telemetry::partitions(self.state().owned().count(), wanted.len());
@@ -112,7 +115,6 @@ impl Inner {
         released
             .for_each_concurrent(AT_A_TIME, |index| self.release(index, false))
             .await;
-        self.renew_leases().await;
         let missing: Vec<u16> = missing.into_iter().collect();
         let mut free = Vec::new();
         if !missing.is_empty() {
@@ -207,6 +209,9 @@ impl Inner {
     }
 
     async fn take(&self, free: Free) {
+        if self.stop.is_cancelled() {
+            return;
+        }
         let now = self.container.now();
         let until = now + self.config.lease;
         let (index, fence, taken_over_at) = match free {
@@ -305,7 +310,7 @@ impl Inner {
                     }
                 }
                 Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-                    self.lose(index);
+                    self.lose(index, fence);
                 }
                 Err(error) => {
                     tracing::warn!(index, %error, "the lease of a partition was not renewed");
@@ -318,25 +323,34 @@ impl Inner {
     }
 
     /// Another coordinator holds the partition. Refuses claimed and reported messages here.
-    pub(super) fn lose(&self, index: u16) {
+    pub(super) fn lose(&self, index: u16, fence: u64) {
+        if self.give_up(index, fence) {
+            telemetry::lease("lost");
+            tracing::warn!(index, "another coordinator has taken a partition");
+        }
+    }
+
+    /// Forgets a partition and refuses its reports, if it is held under this fence.
+    fn give_up(&self, index: u16, fence: u64) -> bool {
         let mut state = self.state();
         let held = state.partition(index);
-        if held.owned.take().is_none() {
-            return;
+        if held.owned.take_if(|owned| owned.fence == fence).is_none() {
+            return false;
         }
         let void = extract(&mut held.queue, |pending| pending.report().is_some());
         drop(state);
-        telemetry::lease("lost");
-        tracing::warn!(index, "another coordinator has taken a partition");
         for pending in void {
             let reason = pending.report().map(|report| report.claim.not_owner());
             pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
         }
         self.news.notify_waiters();
+        true
     }
 
-    /// Releases every partition. Later reports are refused.
+    /// Releases every partition after the stop. Later reports are refused.
     pub(super) async fn release_all(&self) {
+        // Partitions that are being taken are released too.
+        let _alone = self.upkeep.lock().await;
         let held: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
         stream::iter(held)
             .for_each_concurrent(AT_A_TIME, |index| self.release(index, true))
@@ -368,10 +382,10 @@ impl Inner {
         match self.container.patch(&self.lease_key(index), &patch).await {
             Ok(_) => {
                 telemetry::lease("released");
-                self.state().partition(index).owned = None;
+                self.give_up(index, fence);
             }
             Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-                self.lose(index);
+                self.lose(index, fence);
             }
             // The lease stays until it expires.
             Err(error) => {

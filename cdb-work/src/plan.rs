@@ -26,13 +26,16 @@ pub(super) struct Heads {
     pub(super) streams: HashMap<StreamKey, u64>,
     /// The version of each stream of events.
     pub(super) events: HashMap<String, u64>,
+    /// The batch whose outcome is unknown. It is sent again as it is before another one is planned.
+    pub(super) unproven: Option<Plan>,
 }
 
 impl Heads {
-    /// Forgets everything when more than `most` streams are known.
+    /// Forgets the streams when more than `most` are known.
     pub(super) fn limit(&mut self, most: usize) {
         if self.streams.len() + self.events.len() > most {
-            *self = Self::default();
+            self.streams.clear();
+            self.events.clear();
         }
     }
 
@@ -54,10 +57,19 @@ pub(super) struct PlanContext<'a> {
     pub(super) now: Timestamp,
     /// The token of the batch.
     pub(super) token: String,
-    /// The held fence, and the time to which this batch extends the lease.
-    pub(super) lease: Option<(u64, Timestamp)>,
+    pub(super) lease: Option<Fence<'a>>,
     /// The time to live of completed messages in seconds.
     pub(super) remember: u32,
+}
+
+/// The condition of a batch with reports, and what it does to the lease.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fence<'a> {
+    pub(super) number: u64,
+    /// The token of the last batch: a batch that arrives late finds another one.
+    pub(super) last_token: &'a str,
+    /// The time to which the batch extends the lease.
+    pub(super) until: Timestamp,
 }
 
 /// A batch with the effects of its success.
@@ -65,6 +77,8 @@ pub(super) struct PlanContext<'a> {
 pub(super) struct Plan {
     pub(super) batch: Batch<Work>,
     pub(super) token: String,
+    /// The numbers of the entries.
+    pub(super) entries: Vec<u64>,
     /// The required fence and the end of the extended lease; `None` without reports.
     pub(super) lease: Option<(u64, Timestamp)>,
     /// The new messages, with the numbers of their entries.
@@ -115,6 +129,7 @@ impl Plan {
         let mut plan = Self {
             batch: Batch::new(context.partition),
             token: context.token.clone(),
+            entries: entries.iter().map(|pending| pending.number).collect(),
             lease: None,
             stored: Vec::new(),
             heads: BTreeMap::new(),
@@ -123,10 +138,10 @@ impl Plan {
             origins: Vec::new(),
         };
         let own = |error| Misfit { entry: None, error };
-        if let Some((fence, until)) = context.lease
+        if let Some(fence) = context.lease
             && entries.iter().any(|pending| pending.report().is_some())
         {
-            plan.fence(context, fence, until).map_err(own)?;
+            plan.fence(context, fence).map_err(own)?;
         }
         plan.streams(entries, heads, context)
             .map_err(|(key, error)| Misfit {
@@ -171,18 +186,14 @@ impl Plan {
         added.map(|_| self.origins.push(origin))
     }
 
-    fn fence(
-        &mut self,
-        context: &PlanContext<'_>,
-        fence: u64,
-        until: Timestamp,
-    ) -> Result<(), BatchError> {
+    fn fence(&mut self, context: &PlanContext<'_>, fence: Fence<'_>) -> Result<(), BatchError> {
         let patch = Patch::<WorkPartition>::new()
             .set(WorkPartition::TOKEN, context.token.clone())
-            .set(WorkPartition::UNTIL, until)
-            .when(WorkPartition::FENCE.eq(fence));
+            .set(WorkPartition::UNTIL, fence.until)
+            .when(WorkPartition::FENCE.eq(fence.number))
+            .and_when_eq(WorkPartition::TOKEN, fence.last_token);
         let key = WorkPartitionKey::new(context.partition);
-        self.lease = Some((fence, until));
+        self.lease = Some((fence.number, fence.until));
         let added = self.batch.patch(&key, &patch);
         self.push(Origin::Fence, added)
     }

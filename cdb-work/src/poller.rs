@@ -11,9 +11,6 @@ use cdb_coordination::Rows;
 /// Messages per search.
 const PAGE: u32 = 250;
 
-/// The largest page, when more messages than a page have the same time.
-const LARGEST_PAGE: u32 = 16_000;
-
 /// The first wait after a search without messages.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
@@ -58,7 +55,8 @@ impl Poller {
             return true;
         }
         if last == from {
-            self.page = self.page.saturating_mul(2).min(LARGEST_PAGE);
+            // More messages than a page have the same time.
+            self.page = self.page.saturating_mul(2);
         }
         // A full page makes the search a sweep: all later messages have to be read.
         self.sweeping = Some(last);

@@ -27,7 +27,10 @@ pub(super) struct Pending {
     /// Grows in order of arrival.
     pub(super) number: u64,
     pub(super) kind: PendingKind,
-    reply: oneshot::Sender<Result<Settlement, WorkError>>,
+    /// Whether it is part of a batch whose outcome is unknown.
+    pub(super) is_sent: bool,
+    /// `None` after the answer.
+    reply: Option<oneshot::Sender<Result<Settlement, WorkError>>>,
 }
 
 #[derive(Debug)]
@@ -55,13 +58,21 @@ impl Pending {
         Self {
             number,
             kind,
-            reply,
+            is_sent: false,
+            reply: Some(reply),
         }
     }
 
-    pub(super) fn settle(self, outcome: Result<Settlement, WorkError>) {
-        // The holder may have dropped the receipt.
-        let _unheard = self.reply.send(outcome);
+    pub(super) fn settle(mut self, outcome: Result<Settlement, WorkError>) {
+        self.answer(outcome);
+    }
+
+    /// Tells the holder of the receipt the outcome as far as it is known. The first answer counts.
+    pub(super) fn answer(&mut self, outcome: Result<Settlement, WorkError>) {
+        if let Some(reply) = self.reply.take() {
+            // The holder may have dropped the receipt.
+            let _unheard = reply.send(outcome);
+        }
     }
 
     pub(super) fn report(&self) -> Option<&NotedReport> {

@@ -13,6 +13,12 @@ use super::settlement::Receipt;
 use super::stream::Selection;
 use super::stream_order::Streams;
 
+/// The time after a duration. Limits an unrepresentable time to one year.
+pub(super) fn later(after: Duration) -> Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    Instant::now() + after.min(YEAR)
+}
+
 /// The synchronous state of a coordinator.
 #[derive(Debug)]
 pub(super) struct State {
@@ -37,6 +43,8 @@ pub(super) struct PartitionState {
 #[derive(Debug, Default)]
 pub(super) struct Owned {
     pub(super) fence: u64,
+    /// The token of the last batch that was written under the fence.
+    pub(super) token: String,
     pub(super) until: Timestamp,
     /// No more messages are claimed, and the partition is released when all claims have ended.
     pub(super) draining: bool,
@@ -89,6 +97,11 @@ impl State {
         owned.map(|owned| owned.fence)
     }
 
+    pub(super) fn fence_and_token(&mut self, index: u16) -> Option<(u64, String)> {
+        let owned = self.partition(index).owned.as_ref();
+        owned.map(|owned| (owned.fence, owned.token.clone()))
+    }
+
     pub(super) fn newest_entry(&self) -> u64 {
         self.newest_entry
     }
@@ -124,7 +137,8 @@ impl State {
         self.claimed_lanes.contains(&lane) || self.held(lane) < most
     }
 
-    fn held(&self, lane: Lane) -> usize {
+    /// How many messages of a lane are in memory.
+    pub(super) fn held(&self, lane: Lane) -> usize {
         let owned = self
             .partitions
             .iter()

@@ -64,7 +64,8 @@ impl Immediate {
     /// Stores a message.
     ///
     /// # Errors
-    /// When it was not stored, or may not have been.
+    /// When it was not stored, or may not have been: then the coordinator finds out, and stores it
+    /// once.
     pub async fn store(&self, new: NewWork) -> Result<Settlement, WorkError> {
         self.submit(new.into()).await.settled().await
     }
@@ -72,7 +73,8 @@ impl Immediate {
     /// Writes a report.
     ///
     /// # Errors
-    /// When it was not written, or may not have been.
+    /// When it was not written, or may not have been: then the coordinator finds out, and writes it
+    /// once. The claim is held until then.
     pub async fn report(&self, report: WorkReport) -> Result<Settlement, WorkError> {
         self.submit(report.into()).await.settled().await
     }

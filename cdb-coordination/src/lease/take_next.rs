@@ -10,7 +10,7 @@ use cdb_client::{Error, OperationResult, RangeId};
 use cdb_model::{
     BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Queryable, Scope, Stored,
 };
-use futures::future::try_join_all;
+use futures::future::join_all;
 use uuid::Uuid;
 
 use super::error::LeaseError;
@@ -206,7 +206,10 @@ where
                 let guard = self.guard_of(attempt, result).await?;
                 Ok::<_, LeaseError>(guard.map(|guard| (at, guard)))
             });
-        Ok(try_join_all(guards).await?.into_iter().flatten().collect())
+        // All outcomes are awaited: a lease that is won is released when another outcome is an error.
+        let guards = join_all(guards).await.into_iter();
+        let guards: Vec<_> = guards.collect::<Result<_, _>>()?;
+        Ok(guards.into_iter().flatten().collect())
     }
 
     async fn guard_of(

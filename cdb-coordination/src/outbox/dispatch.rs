@@ -175,6 +175,15 @@ impl<P> Default for Dispatcher<P> {
     }
 }
 
+/// The task that delivers. When it panics or is cancelled, the next hand-over starts another one.
+struct AtWork<'a, P: Send + Sync>(&'a Dispatcher<P>);
+
+impl<P: Send + Sync> Drop for AtWork<'_, P> {
+    fn drop(&mut self) {
+        self.0.state().at_work = false;
+    }
+}
+
 impl<P: Send + Sync> Dispatcher<P> {
     fn state(&self) -> MutexGuard<'_, State<P>> {
         // The state is valid between any two statements, so a panic elsewhere does not spoil it.
@@ -202,6 +211,7 @@ impl<P: Send + Sync> Dispatcher<P> {
 
     /// Delivers in rounds until no message waits. [`reconcile`] retries failed messages.
     pub async fn work<K: Relay<Message = P>>(&self, relay: &K) {
+        let at_work = AtWork(self);
         loop {
             let (waiting, delivered) = {
                 let mut state = self.state();
@@ -213,6 +223,7 @@ impl<P: Send + Sync> Dispatcher<P> {
                 let mut state = self.state();
                 if state.waiting.is_empty() {
                     state.at_work = false;
+                    std::mem::forget(at_work);
                     return;
                 }
                 continue;
@@ -298,5 +309,64 @@ async fn retry_or_dead_letter<K: Relay>(
         let delay = policy.delay(failed.saturating_add(1), jitter);
         tracing::warn!(message = name, %failure, ?delay, "message not delivered; it is postponed");
         relay.postpone(message, failure, delay).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Panics at the first delivery.
+    #[derive(Default)]
+    struct Fragile {
+        has_panicked: AtomicBool,
+        delivered: Mutex<Vec<u64>>,
+    }
+
+    #[async_trait]
+    impl Relay for Fragile {
+        type Message = u64;
+
+        async fn deliver(&self, numbers: &[u64], _: &[u64]) -> Vec<Result<(), Undelivered>> {
+            let first = !self.has_panicked.swap(true, Ordering::Relaxed);
+            assert!(!first, "the first delivery panics");
+            let mut delivered = self.delivered.lock().expect("no other holder panics");
+            delivered.extend(numbers);
+            numbers.iter().map(|_| Ok(())).collect()
+        }
+
+        async fn find_due(&self, _: usize) -> Result<Vec<u64>, Error> {
+            Ok(Vec::new())
+        }
+
+        fn attempts(&self, _: &u64) -> (u32, u32) {
+            (0, 0)
+        }
+
+        async fn postpone(&self, _: &u64, _: &Undelivered, _: Duration) {}
+
+        async fn dead_letter(&self, _: &u64, _: &Undelivered) {}
+
+        fn describe(&self, number: &u64) -> String {
+            number.to_string()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_panic_the_next_hand_over_delivers() {
+        let shared = std::sync::Arc::new((Dispatcher::default(), Fragile::default()));
+        let lost = shared.0.hand_over(vec![1]);
+        assert!(lost.must_work);
+        let working = shared.clone();
+        let task = tokio::spawn(async move { working.0.work(&working.1).await });
+        assert!(task.await.is_err_and(|error| error.is_panic()));
+        lost.done().await;
+        let (dispatcher, relay) = &*shared;
+        let next = dispatcher.hand_over(vec![2]);
+        assert!(next.must_work, "no task delivers");
+        dispatcher.work(relay).await;
+        assert_eq!(*relay.delivered.lock().expect("it has ended"), [2]);
     }
 }

@@ -302,6 +302,11 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         })
     }
 
+    /// The condition of a patch, which the service checks on one document.
+    pub(crate) fn equal_without_index(self, value: impl Operand<V>) -> Filter<D> {
+        self.compare(Comparison::Equal, value)
+    }
+
     /// The value equals `value`.
     pub fn eq(self, value: impl Operand<V>) -> Filter<D>
     where

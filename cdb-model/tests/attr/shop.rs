@@ -248,6 +248,17 @@ fn queries_filter_by_their_type() {
 }
 
 #[test]
+fn a_condition_needs_no_index() {
+    let patch = Patch::<Order>::new()
+        .remove(Order::REMARK)
+        .when(Order::STATE.eq(State::Open))
+        .and_when_eq(Order::NUMBER, 7);
+    let body = patch.body(Timestamp::default()).unwrap();
+    let condition = r#"from c where (c["state"] = "open" AND c["number"] = 7)"#;
+    assert_eq!(body.condition.as_deref(), Some(condition));
+}
+
+#[test]
 fn patches_and_batches_have_the_form_of_the_service() {
     let patch = Patch::<Order>::new()
         .set(Order::STATE, State::Closed)

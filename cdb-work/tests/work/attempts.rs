@@ -277,7 +277,7 @@ async fn a_hung_handler_holds_its_stream_until_the_claim_times_out() {
 }
 
 /// Slots that a test changes.
-struct Slots(Mutex<SlotSet>);
+pub(crate) struct Slots(pub(crate) Mutex<SlotSet>);
 
 #[async_trait]
 impl LeaseProvider for Slots {

@@ -10,6 +10,7 @@ mod faults;
 mod handover;
 mod metrics;
 mod order;
+mod outcomes;
 mod processor;
 mod rebalancing;
 #[path = "../../../cdb-coordination/tests/recorded/mod.rs"]

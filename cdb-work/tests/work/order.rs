@@ -301,6 +301,32 @@ async fn idle_streams_are_deleted_and_can_start_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_idle_stream_is_found_behind_many_that_wait() {
+    let env = TestEnv::start().await;
+    let mut settings = crate::test_env::one_partition();
+    settings.remember = std::time::Duration::ZERO;
+    let work = env.open(settings).await;
+    let scope = work.scoped();
+    for stream in 0..120 {
+        scope.store(message(&stream.to_string(), 1)).await;
+    }
+    scope.commit().await.unwrap();
+    let now = work.immediate();
+    now.store(message("idle", 1)).await.unwrap();
+    let mut claimed = work.claim(200, std::time::Duration::MAX).await;
+    assert_eq!(claimed.len(), 121);
+    let idle = claimed
+        .iter()
+        .position(|one| one.message().stream == "idle");
+    now.report(claimed.swap_remove(idle.unwrap()).done())
+        .await
+        .unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let forgotten = work.forget_streams(std::time::Duration::ZERO).await;
+    assert_eq!(forgotten.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_coordinator_deletes_idle_streams_by_itself() {
     let env = TestEnv::start().await;
     let mut settings = config();

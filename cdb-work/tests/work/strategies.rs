@@ -102,12 +102,8 @@ async fn an_entry_that_cannot_be_written_is_reported_as_lost_and_its_message_cla
     let mut short = IntervalConfig::every(Duration::from_secs(3600));
     short.last_flush = Duration::from_millis(100);
     let interval = work.interval(short);
-    let unreachable = cdb_emulator::Effect::Status {
-        status: 503,
-        substatus: 0,
-        retry_after_ms: None,
-    };
-    emulator.inject(cdb_emulator::Fault::always(unreachable));
+    let refused = cdb_emulator::Effect::error(403, 1014);
+    emulator.inject(cdb_emulator::Fault::always(refused));
     let stored = interval.store(message("a", 2)).await;
     let ended = interval.report(claimed.done()).await;
     assert!(matches!(interval.close().await, Err(WorkError::Unflushed)));
@@ -136,21 +132,29 @@ fn a_scope_that_outlives_its_runtime_reports_lost_entries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_coordinator_dropped_with_unwritten_entries_reports_them() {
+async fn a_failed_call_leaves_its_entry_only_when_its_outcome_is_unknown() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
         return;
     };
     let work = env.open(config()).await;
-    let unreachable = cdb_emulator::Effect::DropRequest;
-    emulator.inject(cdb_emulator::Fault::always(unreachable));
-    let settled = work.immediate().store(message("a", 1)).await.unwrap_err();
-    assert!(settled.is_transient(), "{settled}");
-    emulator.clear_faults();
-    let stored = work.immediate().store(message("a", 1)).await.unwrap();
-    assert_eq!(
-        stored,
-        Settlement::Stored { sequence: 1 },
-        "all entries were reported"
-    );
+    for (stream, effect, again) in [
+        // The first call may have stored the message, and has.
+        (
+            "a",
+            cdb_emulator::Effect::DropRequest,
+            Settlement::Duplicate,
+        ),
+        (
+            "b",
+            cdb_emulator::Effect::error(403, 1014),
+            Settlement::Stored { sequence: 1 },
+        ),
+    ] {
+        emulator.inject(cdb_emulator::Fault::always(effect));
+        let store = || async { work.immediate().store(message(stream, 1)).await };
+        store().await.unwrap_err();
+        emulator.clear_faults();
+        assert_eq!(store().await.unwrap(), again, "{stream}");
+    }
 }
