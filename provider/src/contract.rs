@@ -22,6 +22,12 @@ use crate::{activities, custom_status, enqueue, history, kv, stats};
 /// The result of a call of the runtime.
 type Result<T> = std::result::Result<T, ProviderError>;
 
+/// Limits a timeout to one year, so that its end is a time.
+fn bounded(timeout: Duration) -> Duration {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    timeout.min(YEAR)
+}
+
 #[async_trait]
 impl Provider for CosmosDBProvider {
     fn name(&self) -> &'static str {
@@ -38,8 +44,8 @@ impl Provider for CosmosDBProvider {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>> {
-        let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
-        let fetched = turn::fetch(&self.services, lock_timeout, poll_timeout, filter);
+        let poll_timeout = self.services.queues.poll_timeout(bounded(poll_timeout));
+        let fetched = turn::fetch(&self.services, bounded(lock_timeout), poll_timeout, filter);
         let fetched = fetched.await.in_operation("fetch_orchestration_item")?;
         if let Some((item, token, attempt)) = &fetched {
             self.telemetry.turn_began(item, token, *attempt);
@@ -89,7 +95,7 @@ impl Provider for CosmosDBProvider {
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
-        let answer = turn::renew::renew(&self.services, token, extend_for);
+        let answer = turn::renew::renew(&self.services, token, bounded(extend_for));
         answer.await.in_operation("renew_orchestration_item_lock")
     }
 
@@ -134,8 +140,9 @@ impl Provider for CosmosDBProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>> {
-        let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
+        let poll_timeout = self.services.queues.poll_timeout(bounded(poll_timeout));
         let services = &self.services;
+        let lock_timeout = bounded(lock_timeout);
         let fetched = activities::fetch(services, lock_timeout, poll_timeout, session, tag_filter);
         let fetched = fetched.await.in_operation("fetch_work_item")?;
         if let Some((item, token, attempt)) = &fetched {
@@ -154,7 +161,7 @@ impl Provider for CosmosDBProvider {
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
-        let answer = activities::renew(&self.services, token, extend_for);
+        let answer = activities::renew(&self.services, token, bounded(extend_for));
         answer.await.in_operation("renew_work_item_lock")
     }
 

@@ -83,17 +83,19 @@ async fn create(
     after: Duration,
 ) -> Result<()> {
     let sent_at = Instant::now();
-    if let Some(written) = services.container().ensure(&document).await? {
+    let written = services.container().ensure(&document).await;
+    if let Ok(Some(written)) = written {
         let message = Message::written(document, item.clone(), written.etag, sent_at);
         if let Some(message) = message {
             services.instances().note_message(message);
         }
-    } else {
-        // An earlier attempt stored the message.
-        services
-            .instances()
-            .recheck(target_instance(item), document.execution_id, after);
+        return Ok(());
     }
+    // An earlier attempt stored the message, or it may be stored.
+    services
+        .instances()
+        .recheck(target_instance(item), document.execution_id, after);
+    written?;
     Ok(())
 }
 

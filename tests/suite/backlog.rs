@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::OrchestratorItem;
 use cdb_provider::model::Query;
 use cdb_tests::Backend;
-use duroxide::providers::{OrchestrationItem, WorkItem};
+use duroxide::providers::{OrchestrationItem, Provider, TagFilter, WorkItem};
 use tokio::task::JoinSet;
 
 use crate::harness::next_turn;
+use crate::locks::activity;
 use crate::several::{ack, ack_and_send, enqueue, start};
 
 const LOCK: Duration = Duration::from_secs(60);
@@ -147,5 +149,43 @@ async fn the_next_turn_takes_no_more_messages_of_an_instance_to_itself_than_any_
     ack_and_send(&runtime, &item, &token, own).await;
     let (item, ..) = next_turn(&runtime, LOCK).await;
     assert_eq!(item.messages.len(), 64);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_does_not_overtake_one_whose_outcome_is_unknown() {
+    let backend = Backend::start_simulated().await;
+    let Some(emulator) = backend.emulator() else {
+        return;
+    };
+    let runtime = with_cached_instance(&backend).await;
+    for lost in [OperationKind::Batch, OperationKind::Create] {
+        emulator.inject(Fault::always(Effect::DropAnswer).on(lost));
+    }
+    emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));
+    let unknown = runtime
+        .enqueue_for_orchestrator(event("i", 0, 0), None)
+        .await;
+    assert!(unknown.is_err(), "its outcome is unknown");
+    emulator.clear_faults();
+    enqueue(&runtime, event("i", 1, 0)).await;
+    let events = received(&runtime, "i", 2).await;
+    assert_eq!(events, [0, 1]);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fetch_accepts_any_timeout() {
+    let backend = Backend::start_simulated().await;
+    let provider = backend.provider().await;
+    enqueue(&provider, start("i")).await;
+    let fetched = provider.fetch_orchestration_item(Duration::MAX, Duration::MAX, None);
+    assert!(fetched.await.expect("fetch").is_some());
+    let enqueued = provider.enqueue_for_worker(activity()).await;
+    enqueued.expect("the activity is stored");
+    let fetched = provider.fetch_work_item(Duration::MAX, Duration::MAX, None, &TagFilter::Any);
+    let (_, token, _) = fetched.await.expect("fetch").expect("an activity");
+    let renewed = provider.renew_work_item_lock(&token, Duration::MAX).await;
+    renewed.expect("it is renewed");
     backend.stop().await;
 }

@@ -15,7 +15,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::ambiguity::each_write::hasty;
-use crate::harness::{TestEnv, eventually, next_turn};
+use crate::harness::{TestEnv, eventually, next_activity, next_turn};
 use crate::locks::{activity, completed};
 use crate::network::{BATCH, CREATE, Network};
 use crate::several::{ack, ack_and_send, enqueue, event, start};
@@ -336,5 +336,34 @@ async fn a_lock_whose_outcome_is_unknown_is_released() {
     let fetched = provider.fetch_orchestration_item(LOCK, LOCK / 3, None);
     let (item, _, attempt) = fetched.await.expect("fetch").expect("the lock is released");
     assert_eq!((item.messages, attempt), (vec![event("i")], 2));
+    backend.stop().await;
+}
+
+/// The activity has ended and its instance is prelocked, but neither the answer nor a read tells so.
+#[tokio::test]
+async fn the_end_of_an_activity_with_an_unknown_outcome_leaves_no_lock() {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
+        return;
+    };
+    let emulator = backend.emulator().expect("checked before");
+    let provider = hasty(emulator, &provider).await;
+    enqueue(&provider, start("shared")).await;
+    let (item, token, _) = next_turn(&provider, LOCK).await;
+    ack(&provider, &item, &token).await;
+    enqueue(&provider, start("working")).await;
+    next_turn(&provider, LOCK).await;
+    let enqueued = provider.enqueue_for_worker(activity()).await;
+    enqueued.expect("the activity is stored");
+    let (_, token, _) = next_activity(&provider, SHORT, None).await;
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
+    emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));
+    let ended = provider
+        .ack_work_item(&token, Some(completed("done")))
+        .await;
+    assert!(ended.is_err(), "the outcome is unknown");
+    emulator.clear_faults();
+    let fetched = provider.fetch_orchestration_item(LOCK, LOCK / 3, None);
+    let (item, ..) = fetched.await.expect("fetch").expect("the lock is released");
+    assert_eq!((&*item.instance, item.messages.len()), ("shared", 1));
     backend.stop().await;
 }

@@ -83,6 +83,13 @@ pub(crate) async fn end(
             plan.release(services);
             return Ok(Ended::Refused { operation, error });
         }
+        Ok(Sent::Unknown(error)) => {
+            plan.outcome_unknown(services);
+            if effects.is_none() && !error.is_retryable() {
+                services.activities().finish(&mut lock);
+            }
+            return Err(error);
+        }
         Err(error) => {
             plan.release(services);
             let is_final = effects.is_none() && !error.is_retryable();
@@ -291,6 +298,17 @@ impl<'a> AckPlan<'a> {
         }
     }
 
+    /// Releases chunks and prelocks after a batch that may have taken place.
+    fn outcome_unknown(self, services: &Services) {
+        self.content.spilling.release(services);
+        if let Some(message) = self.message {
+            message.outcome_unknown();
+        }
+        if let Some(next) = self.next {
+            next.committed(None);
+        }
+    }
+
     /// Hands on the prelocks after a committed batch, and returns the intent to deliver, if any.
     /// `outcome` is `None` when the answer was lost.
     fn finish(
@@ -317,6 +335,8 @@ enum Sent {
         operation: usize,
         error: cdb_client::Error,
     },
+    /// The batch may have taken place, or may still take place.
+    Unknown(Error),
 }
 
 /// Sends the batch until it is known to be committed, or until the lock is lost.
@@ -330,13 +350,19 @@ async fn send<'a>(
         lock,
         plan,
         batch: Batch::new(""),
+        is_sent: false,
     };
     loop {
-        match execute_fenced(&mut ack).await? {
+        let fenced = match execute_fenced(&mut ack).await {
+            Err(error) if ack.is_sent => return Ok(Sent::Unknown(error)),
+            fenced => fenced?,
+        };
+        match fenced {
             Fenced::Committed(outcome) => return Ok(Sent::Committed(outcome)),
             Fenced::Earlier | Fenced::Lost => return Err(Error::LockLost(LOST)),
             Fenced::Unknown(_) => {
-                return Err(Error::Retryable("the service did not answer".to_owned()));
+                let reason = "the service did not answer".to_owned();
+                return Ok(Sent::Unknown(Error::Retryable(reason)));
             }
             Fenced::Refused(error) if ack.plan.drops_failed_lock(&error) => {}
             Fenced::Refused(error)
@@ -359,6 +385,7 @@ struct Ack<'p, 'a> {
     lock: &'p mut WorkLock,
     plan: &'p mut AckPlan<'a>,
     batch: Batch<Durable>,
+    is_sent: bool,
 }
 
 impl FencedWrite for Ack<'_, '_> {
@@ -372,6 +399,7 @@ impl FencedWrite for Ack<'_, '_> {
 
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
         self.batch = self.plan.batch(self.lock)?;
+        self.is_sent = sends < MAX_SENDS;
         // The client bounds the request. A send that arrives after the lock has expired is refused,
         // which is an answer.
         Ok((sends < MAX_SENDS).then_some(Duration::MAX))

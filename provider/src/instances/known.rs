@@ -90,7 +90,7 @@ pub(crate) struct Attempt {
     pub(crate) cached: Option<Arc<CachedInstance>>,
     /// The due messages, in order.
     pub(crate) messages: Vec<Message>,
-    /// Whether more messages are due than a turn takes.
+    /// Whether more messages are due than a turn takes, or unknown ones.
     pub(crate) has_backlog: bool,
     /// Whether the partition must be searched for messages.
     pub(crate) search: bool,
@@ -168,7 +168,7 @@ impl KnownInstance {
     }
 
     /// Returns the messages that are due at `now` and were seen after `read_at`, in order, and
-    /// whether there are more than a turn takes.
+    /// whether there are more than a turn takes, or unknown ones.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
@@ -181,7 +181,8 @@ impl KnownInstance {
         let mut due: Vec<Message> = due.map(|pending| pending.message.clone()).collect();
         let count = due.len();
         in_order(&mut due);
-        let has_backlog = due.len() < count;
+        let is_searched = self.search_at.is_some_and(|at| at <= now);
+        let has_backlog = due.len() < count || is_searched;
         (due, has_backlog)
     }
 

@@ -297,7 +297,7 @@ impl InstanceQueue {
     }
 
     /// Returns the due messages that a turn could take besides its own, and whether there are more
-    /// than a turn takes.
+    /// than a turn takes, or unknown ones.
     pub(crate) fn due_messages(
         &self,
         instance_id: &str,

@@ -33,9 +33,10 @@ pub(super) async fn deliver(
         }
         let sent = async { Ok(services.container().execute(&batch).await?) };
         match in_time(sent).await {
-            // The batches are the same at every attempt, so an existing record proves that the
-            // whole batch arrived.
-            Err(Error::Request(error)) if error.is_conflict() => {}
+            // The batches are the same at every attempt, so an existing record, the first operation,
+            // proves that the whole batch arrived.
+            Err(Error::Request(error))
+                if error.is_conflict() && error.operation_index() == Some(0) => {}
             sent => drop(sent?),
         }
         rest = &rest[count..];

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use cdb_model::{Batch, BulkBatch, Document, Query};
 
-use super::deadline::in_time;
+use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;
 use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
@@ -56,7 +56,7 @@ pub(super) async fn confirm_missing(
     intent: &OutboxIntent,
     missing: &BTreeSet<WorkerItemKey>,
 ) -> Result<()> {
-    if are_undelivered(&services.store, intent, missing).await? {
+    if in_time(are_undelivered(&services.store, intent, missing)).await? {
         return Err(Error::Retryable(
             "a cancelled activity is not delivered yet".to_owned(),
         ));
@@ -73,7 +73,8 @@ pub(super) async fn confirm_missing(
             remove_large(services, &key).await?;
         }
     }
-    for result in services.container().execute_bulk(&bulk).await {
+    let sent = async { Ok(services.container().execute_bulk(&bulk).await) };
+    for result in bulk_in_time(bulk.len(), sent).await? {
         match result {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}

@@ -10,10 +10,12 @@ use cdb_client::measure_charge;
 use cdb_coordination::{Relay, Undelivered};
 use cdb_model::{Patch, Timestamp};
 
+use super::deadline::in_time;
 use super::deliver::deliver;
 use super::find;
 use super::intent::Intent;
 use crate::documents::{NEVER, OutboxIntent};
+use crate::error::Error;
 use crate::services::Services;
 
 #[async_trait]
@@ -94,11 +96,14 @@ impl Services {
                 Some(stored.document.commit_time()),
             )
             .set(OutboxIntent::CREATED_AT, found_at);
-        match self.store.container.patch_stored(stored, &patch).await {
-            Err(error) if !error.is_precondition_failed() && !error.is_not_found() => {
+        let noted = async { Ok(self.store.container.patch_stored(stored, &patch).await?) };
+        match in_time(noted).await {
+            Err(Error::Request(error))
+                if error.is_precondition_failed() || error.is_not_found() => {}
+            Err(error) => {
                 tracing::debug!(%error, "cannot note a failed delivery; retrying in the next round");
             }
-            _ => {}
+            Ok(_) => {}
         }
     }
 }

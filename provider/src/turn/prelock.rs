@@ -208,6 +208,9 @@ impl<'a> Prelock<'a> {
         let before = self.before.as_ref();
         let before = before.map(|before| before.instance.document.attempts.clone());
         let claim = self.guard.release_later();
+        let instances = self.services.instances();
+        // Before a later message is noted, which must not overtake the one of this batch.
+        instances.recheck(&claim.key, None, Duration::ZERO);
         self.services.spawn(|services| async move {
             // The lock may have counted a message that was consumed before, whose count would stay
             // forever.
@@ -252,7 +255,7 @@ pub(crate) struct NextTurn {
     timeout: Duration,
     /// Due messages that were queued before.
     known: Vec<Message>,
-    /// Whether more of them are due than a turn takes.
+    /// Whether more of them are due than a turn takes, or unknown ones.
     has_backlog: bool,
 }
 
@@ -423,7 +426,7 @@ impl<'a> NewMessage<'a> {
         let instance_id = self.document.instance_id.clone();
         let execution = self.document.execution_id;
         let after = self.document.due_at().since(self.services.store.now());
-        let is_written = matches!(message, Written::Done(_));
+        let may_be_written = !matches!(message, Written::NotDone);
         let message = match message {
             Written::Done(Some(etag)) => {
                 Message::written(self.document, self.item, etag, self.planned_at)
@@ -449,7 +452,7 @@ impl<'a> NewMessage<'a> {
         };
         match message {
             Some(message) => instances.note_message(message),
-            None if is_written && !is_searched => {
+            None if may_be_written && !is_searched => {
                 instances.recheck(&instance_id, execution, after);
             }
             None => {}
