@@ -249,7 +249,8 @@ pub struct WorkMessage {
     pub message_id: String,
     /// The position in the stream, from 1 without gaps.
     pub sequence: u64,
-    /// Since when the message waits; `None` after it was completed or set aside.
+    /// Since when the message waits, or from when it is due if that is later; `None` after it was
+    /// completed or set aside.
     #[document(index)]
     pub waiting_since: Option<Timestamp>,
     /// The earliest time of the next attempt.

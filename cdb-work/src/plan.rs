@@ -161,7 +161,7 @@ impl Plan {
                     });
                     *version += u64::from(new.is_event);
                     let event = new.is_event.then_some(*version);
-                    plan.store(number, message(new, *at - 1, context), event)
+                    plan.store(number, message(new, *at - 1, context), event, context.now)
                 }
                 PendingKind::Report(report) => plan.report(number, report, context),
             };
@@ -309,11 +309,12 @@ impl Plan {
         number: usize,
         mut message: WorkMessage,
         event: Option<u64>,
+        now: Timestamp,
     ) -> Result<(), BatchError> {
         if event.is_some() {
             message.status |= WorkStatus::EVENT_STORED;
         }
-        let event = event.map(|version| event_of(&message, version));
+        let event = event.map(|version| event_of(&message, version, now));
         let added = self.batch.create(&message);
         self.stored.push((number, message));
         self.push(Origin::Message(number), added)?;
@@ -355,7 +356,8 @@ fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessa
         stream: new.stream.clone(),
         message_id: new.message_id.clone(),
         sequence,
-        waiting_since: Some(context.now),
+        // From when it is due, so that searches leave it out until then.
+        waiting_since: Some(context.now.max(new.due_at.unwrap_or_default())),
         due_at: new.due_at.unwrap_or(context.now),
         dead_since: None,
         status: WorkStatus::STORED,
@@ -372,7 +374,7 @@ fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessa
 }
 
 /// The event of a message that is one.
-fn event_of(message: &WorkMessage, version: u64) -> StreamEvent {
+fn event_of(message: &WorkMessage, version: u64, now: Timestamp) -> StreamEvent {
     StreamEvent {
         partition: message.partition.clone(),
         stream: message.stream.clone(),
@@ -380,7 +382,7 @@ fn event_of(message: &WorkMessage, version: u64) -> StreamEvent {
         kind: message.kind.clone(),
         context: message.context.clone(),
         body: message.body.clone(),
-        recorded_at: message.waiting_since.unwrap_or_default(),
+        recorded_at: now,
         message_id: Some(message.message_id.clone()),
         token: message.token.clone(),
     }

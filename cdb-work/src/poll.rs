@@ -126,9 +126,17 @@ impl Inner {
             poller.sweeping = Some(Timestamp::default());
         }
         let from = poller.sweeping.unwrap_or(poller.newest - OVERLAP);
-        let waiting = self.read_waiting(&held, from, poller).await?;
         let was_sweep = poller.sweeping.is_some();
-        let is_last = poller.advance(from, &waiting);
+        let service_now = self.container.now();
+        // A sweep finds messages before they are due.
+        let ahead = if was_sweep {
+            self.config.sweep.saturating_mul(2)
+        } else {
+            OVERLAP
+        };
+        let times = (from, service_now + ahead);
+        let waiting = self.read_waiting(&held, times, poller).await?;
+        let is_last = poller.advance(from, service_now, &waiting);
         if was_sweep && is_last {
             poller.next_sweep = Some(now + self.config.sweep);
         }
@@ -153,11 +161,11 @@ impl Inner {
     async fn read_waiting(
         &self,
         held: &Held,
-        from: Timestamp,
+        (from, to): (Timestamp, Timestamp),
         poller: &Poller,
     ) -> Result<Rows<Stored<WorkMessage>>, WorkError> {
-        let mut query =
-            Query::<WorkMessage>::across_partitions().filter(WorkMessage::WAITING_SINCE.ge(from));
+        let times = WorkMessage::WAITING_SINCE.between(from, to);
+        let mut query = Query::<WorkMessage>::across_partitions().filter(times);
         if held.0.len() < usize::from(self.config.partitions.count()) {
             query = query.filter(WorkMessage::PARTITION.is_in(held.names(self)));
         }

@@ -42,13 +42,19 @@ impl Default for Poller {
 
 impl Poller {
     /// Takes over a page that was read from `from` on. Returns `true` if it was the last one.
-    pub(super) fn advance(&mut self, from: Timestamp, waiting: &Rows<Stored<WorkMessage>>) -> bool {
+    pub(super) fn advance(
+        &mut self,
+        from: Timestamp,
+        now: Timestamp,
+        waiting: &Rows<Stored<WorkMessage>>,
+    ) -> bool {
         let found = waiting.rows.len() + waiting.unreadable.len();
         let full = u32::try_from(found).unwrap_or(u32::MAX) >= self.page;
         let last = waiting.rows.last();
         let last = last.and_then(|row| row.document.waiting_since);
         let last = last.unwrap_or(from);
-        self.newest = self.newest.max(last);
+        // A message that is due later is found again: others may arrive before it.
+        self.newest = self.newest.max(last.min(now));
         if !full {
             self.sweeping = None;
             self.page = PAGE;

@@ -1,5 +1,7 @@
 //! Streams: messages are handled one after the other, each once, also with failures.
 
+use std::time::Duration;
+
 use cdb_model::Query;
 use cdb_work::{Exhausted, FlushStrategy, NewWork, Settlement, WorkBatch, WorkError, WorkStatus};
 
@@ -265,7 +267,7 @@ async fn a_message_is_not_claimed_before_its_time_and_its_stream_waits() {
     let env = TestEnv::start().await;
     let work = env.open(config()).await;
     let now = work.immediate();
-    let later = env.shop.now() + std::time::Duration::from_millis(400);
+    let later = env.shop.now() + Duration::from_millis(400);
     now.store(message("a", 1).not_before(later)).await.unwrap();
     now.store(message("a", 2)).await.unwrap();
     nothing(&work).await;
@@ -278,19 +280,14 @@ async fn a_message_is_not_claimed_before_its_time_and_its_stream_waits() {
 async fn idle_streams_are_deleted_and_can_start_again() {
     let env = TestEnv::start().await;
     let mut settings = config();
-    settings.remember = std::time::Duration::ZERO;
+    settings.remember = Duration::ZERO;
     let work = env.open(settings).await;
     let now = work.immediate();
     now.store(message("a", 1)).await.unwrap();
     now.report(next(&work).await.done()).await.unwrap();
     now.store(message("b", 1)).await.unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    assert_eq!(
-        work.forget_streams(std::time::Duration::ZERO)
-            .await
-            .unwrap(),
-        1
-    );
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(work.forget_streams(Duration::ZERO).await.unwrap(), 1);
     let streams = env.shop.view::<cdb_work::Work>();
     let left = streams.query(Query::<cdb_work::WorkStream>::across_partitions().count());
     assert_eq!(left.first().await.unwrap(), Some(1));
@@ -304,7 +301,7 @@ async fn idle_streams_are_deleted_and_can_start_again() {
 async fn an_idle_stream_is_found_behind_many_that_wait() {
     let env = TestEnv::start().await;
     let mut settings = crate::test_env::one_partition();
-    settings.remember = std::time::Duration::ZERO;
+    settings.remember = Duration::ZERO;
     let work = env.open(settings).await;
     let scope = work.scoped();
     for stream in 0..120 {
@@ -313,7 +310,7 @@ async fn an_idle_stream_is_found_behind_many_that_wait() {
     scope.commit().await.unwrap();
     let now = work.immediate();
     now.store(message("idle", 1)).await.unwrap();
-    let mut claimed = work.claim(200, std::time::Duration::MAX).await;
+    let mut claimed = work.claim(200, Duration::MAX).await;
     assert_eq!(claimed.len(), 121);
     let idle = claimed
         .iter()
@@ -321,8 +318,8 @@ async fn an_idle_stream_is_found_behind_many_that_wait() {
     now.report(claimed.swap_remove(idle.unwrap()).done())
         .await
         .unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    let forgotten = work.forget_streams(std::time::Duration::ZERO).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let forgotten = work.forget_streams(Duration::ZERO).await;
     assert_eq!(forgotten.unwrap(), 1);
 }
 
@@ -330,8 +327,8 @@ async fn an_idle_stream_is_found_behind_many_that_wait() {
 async fn a_coordinator_deletes_idle_streams_by_itself() {
     let env = TestEnv::start().await;
     let mut settings = config();
-    settings.remember = std::time::Duration::ZERO;
-    settings.forget = std::time::Duration::from_millis(50);
+    settings.remember = Duration::ZERO;
+    settings.forget = Duration::from_millis(50);
     let work = env.open(settings).await;
     let now = work.immediate();
     now.store(message("open", 1)).await.unwrap();
@@ -343,7 +340,7 @@ async fn a_coordinator_deletes_idle_streams_by_itself() {
     let streams = env.shop.view::<cdb_work::Work>();
     let mut left = Vec::new();
     for _ in 0..300 {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         let query = Query::<cdb_work::WorkStream>::across_partitions();
         left = streams.query(query).all().await.unwrap();
         if left.len() == 1 {
@@ -381,4 +378,33 @@ async fn no_query_of_the_coordinator_scans() {
             "{explained}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delayed_messages_cost_nothing_until_they_are_due() {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
+        return;
+    };
+    let settings = config();
+    let sender = env.open_share(settings.clone(), 255, 256).await;
+    let (body, due_at) = ("x".repeat(1000), env.shop.now() + Duration::from_secs(60));
+    let scope = sender.scoped();
+    for stream in 0..200 {
+        let delayed = NewWork::inbox(stream.to_string(), "1").with_body("count", &body);
+        scope.store(delayed.not_before(due_at)).await;
+    }
+    scope.commit().await.unwrap();
+    let work = env.open(settings).await;
+    emulator.reset_requests();
+    assert!(work.claim(200, Duration::from_secs(30)).await.is_empty());
+    let read = emulator.requests().bytes_out;
+    assert!(
+        read < 200_000,
+        "{read} bytes were read before the messages are due"
+    );
+    let mut claimed = work.claim(200, Duration::from_secs(60)).await;
+    assert!(env.shop.now() >= due_at);
+    claimed.extend(work.claim(200, Duration::from_secs(1)).await);
+    assert_eq!(claimed.len(), 200);
 }

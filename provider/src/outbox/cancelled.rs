@@ -56,7 +56,8 @@ pub(super) async fn confirm_missing(
     intent: &OutboxIntent,
     missing: &BTreeSet<WorkerItemKey>,
 ) -> Result<()> {
-    if in_time(are_undelivered(&services.store, intent, missing)).await? {
+    let undelivered = Box::pin(are_undelivered(&services.store, intent, missing));
+    if in_time(undelivered).await? {
         return Err(Error::Retryable(
             "a cancelled activity is not delivered yet".to_owned(),
         ));
