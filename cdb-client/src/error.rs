@@ -234,6 +234,11 @@ impl Error {
         self.0.call.as_ref().is_some_and(|call| call.ambiguous)
     }
 
+    /// Whether a deletion found nothing after an attempt with an unknown outcome, which deleted it.
+    pub(crate) fn is_missing_after_doubt(&self) -> bool {
+        self.status() == Some(Status::ITEM_NOT_FOUND) && self.is_ambiguous()
+    }
+
     /// Whether the service or the credential denied the identity: 401, 403 other than 403/1014, or no
     /// authorization. A wrong key stays wrong. The rights of a working program can return: after the
     /// rotation of a key, or when a role has reached all nodes of the service.

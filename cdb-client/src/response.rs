@@ -89,7 +89,9 @@ impl Response {
             return failed_operation.retry_after;
         }
         let millis: f64 = self.header(&header::RETRY_AFTER_MS)?.parse().ok()?;
-        Duration::try_from_secs_f64(millis / 1000.0).ok()
+        let delay = Duration::try_from_secs_f64(millis / 1000.0).ok();
+        // Zero asks for nothing: the client's own delays grow.
+        delay.filter(|delay| !delay.is_zero())
     }
 
     /// Returns the new version of the written resource.

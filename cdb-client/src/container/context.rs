@@ -59,9 +59,14 @@ impl ContainerContext {
         let resource = self.resource.clone();
         let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource)
             .repeat(Repeat::Always);
+        // Also before, because the call may be cancelled.
+        self.forget();
         let result = self.send(&request).await;
         self.forget();
-        result.map(drop)
+        match result {
+            Err(error) if error.is_missing_after_doubt() => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     /// Sends a request to this container.

@@ -110,8 +110,9 @@ impl Merge {
         let mut rows = if self.groups.is_some() {
             self.aggregates(context).await?
         } else {
-            self.fill(context).await?;
-            self.take_ready(most.min(self.left.unwrap_or(usize::MAX)))
+            let most = most.min(self.left.unwrap_or(usize::MAX));
+            self.fill(context, most).await?;
+            self.take_ready(most)
         };
         if let Some(left) = &mut self.left {
             rows.truncate(*left);
@@ -122,10 +123,13 @@ impl Merge {
     }
 
     /// Requests a page from every source that needs one, concurrently. With `one_at_a_time` and
-    /// without an order, only from the first source that has rows.
-    async fn fill(&mut self, context: &ContainerContext) -> Result<()> {
+    /// without an order, only from the first source that has rows, and at most `most` rows: a
+    /// position then continues a page of the service, and does not count rows, which may be deleted
+    /// since.
+    async fn fill(&mut self, context: &ContainerContext, most: usize) -> Result<()> {
         let (request, reader) = (&self.request, &self.reader);
         if self.one_at_a_time && reader.order.is_empty() {
+            let request = &request.clone().at_most(most);
             while let Some(source) = self.sources.first_mut() {
                 source.fill(context, request, reader).await?;
                 if !source.is_drained() {
@@ -169,7 +173,7 @@ impl Merge {
     /// Returns the aggregates, merged from the rows of all sources and pages.
     async fn aggregates(&mut self, context: &ContainerContext) -> Result<Vec<Box<RawValue>>> {
         while !self.sources.is_empty() {
-            self.fill(context).await?;
+            self.fill(context, usize::MAX).await?;
             let sources = self.sources.iter_mut();
             let rows = sources.flat_map(|source| std::iter::from_fn(|| source.take()));
             for row in rows {

@@ -41,7 +41,10 @@ impl DatabaseClient {
         let request = Request::new(OperationKind::DeleteDatabase, Method::DELETE, resource);
         let accepted = self.send(&request.repeat(Repeat::Always)).await;
         self.client().forget(self.name(), None);
-        accepted.map(drop)
+        match accepted {
+            Err(error) if error.is_missing_after_doubt() => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     /// Returns the progress of the index of the container `name`, in percent. Below 100 after a

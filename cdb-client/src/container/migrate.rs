@@ -80,26 +80,23 @@ impl<C: Container> Migration<C> {
     /// When the service cannot be reached, or a document cannot be upgraded. The position does not
     /// move then, and documents that are already rewritten stay so.
     pub async fn next_step(&mut self) -> Result<Option<MigrationStep>> {
-        let before = self.feed.cursor().clone();
-        let (step, charge) = measure_charge(self.read_and_write()).await;
-        match step {
-            Ok(MigrationStep { read: 0, .. }) => Ok(None),
-            Ok(step) => Ok(Some(MigrationStep { charge, ..step })),
-            Err(error) => {
-                let feed = self.feed.container().resume_change_feed(before);
-                self.feed = feed.page_size(PAGE);
-                Err(error)
-            }
-        }
+        // A copy, so that a cancelled step does not move the position either.
+        let position = self.feed.cursor().clone();
+        let mut feed = self.feed.container().resume_change_feed(position);
+        feed = feed.page_size(PAGE);
+        let (step, charge) = measure_charge(Self::read_and_write(&mut feed)).await;
+        let step = step?;
+        self.feed = feed;
+        Ok((step.read > 0).then_some(MigrationStep { charge, ..step }))
     }
 
-    async fn read_and_write(&mut self) -> Result<MigrationStep> {
-        let documents = self.feed.next_documents().await?;
+    async fn read_and_write(feed: &mut ChangeFeed<C>) -> Result<MigrationStep> {
+        let documents = feed.next_documents().await?;
         let older = documents
             .iter()
             .filter_map(|json| upgrade::<C>(json.get()).transpose());
         let older: Vec<Upgraded> = older.collect::<Result<_, _>>().map_err(Error::decode)?;
-        let (container, count) = (self.feed.container(), older.len());
+        let (container, count) = (feed.container(), older.len());
         let written = stream::iter(older)
             .map(|upgraded| async move { container.replace_upgraded(&upgraded).await })
             .buffer_unordered(CONCURRENT)

@@ -55,6 +55,8 @@ impl<C: Container> ContainerClient<C> {
         let (id, request) = self.write_request::<D>(OperationKind::Create, document)?;
         match self.write(id, &request.repeat(Repeat::Always)).await {
             Ok(written) => Ok(Some(written)),
+            // Another document has the unique key: this one is not stored.
+            Err(error) if error.status() == Some(Status::UNIQUE_KEY_TAKEN) => Err(error),
             Err(error) if error.is_conflict() => Ok(None),
             Err(error) => Err(error),
         }
@@ -152,14 +154,19 @@ impl<C: Container> ContainerClient<C> {
     {
         let id = key.to_id().map_err(Error::encode)?;
         let request = self.item_request(OperationKind::Delete, Method::DELETE, partition, &id)?;
-        self.delete_item(request.repeat(Repeat::Always)).await
+        match self.context.send(&request.repeat(Repeat::Always)).await {
+            // An attempt with an unknown outcome deleted it.
+            Err(error) if error.is_missing_after_doubt() => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     /// Deletes the version `etag` of the document with this key.
     ///
     /// # Errors
     /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version,
-    /// [`is_not_found`](Error::is_not_found) when it does not exist.
+    /// [`is_not_found`](Error::is_not_found) when it does not exist: another writer has deleted it,
+    /// or also [`is_ambiguous`](Error::is_ambiguous), perhaps an earlier attempt of this call.
     pub async fn delete_if_match<K>(&self, key: &K, etag: &ETag) -> Result<()>
     where
         K: LocatedKey,
@@ -185,7 +192,8 @@ impl<C: Container> ContainerClient<C> {
     {
         let id = key.to_id().map_err(Error::encode)?;
         let request = self.item_request(OperationKind::Delete, Method::DELETE, partition, &id)?;
-        self.delete_item(request.if_match(etag)?).await
+        let accepted = self.context.send(&request.if_match(etag)?).await;
+        accepted.map(drop)
     }
 
     /// Deletes exactly this stored version.
@@ -200,7 +208,8 @@ impl<C: Container> ContainerClient<C> {
             &partition,
             &stored.id,
         )?;
-        self.delete_item(request.if_match(&stored.etag)?).await
+        let accepted = self.context.send(&request.if_match(&stored.etag)?).await;
+        accepted.map(drop)
     }
 
     /// Reads the document with this key; `None` when it does not exist.
@@ -317,19 +326,6 @@ impl<C: Container> ContainerClient<C> {
 
     pub(super) async fn write(&self, id: ItemId, request: &Request) -> Result<Written> {
         written(id, &self.context.send(request).await?)
-    }
-
-    /// Deletes an item. If it is missing after an attempt with an unknown outcome, that attempt
-    /// deleted it.
-    async fn delete_item(&self, request: Request) -> Result<()> {
-        match self.context.send(&request).await {
-            Err(error)
-                if error.status() == Some(Status::ITEM_NOT_FOUND) && error.is_ambiguous() =>
-            {
-                Ok(())
-            }
-            other => other.map(drop),
-        }
     }
 }
 

@@ -168,8 +168,10 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// page shows the container at its own time, so a row whose sort key changes between two pages
     /// may appear twice or not at all.
     ///
-    /// Across several physical partitions, a sorted page reads `rows` rows of each. Aggregates,
-    /// groups and distinct values are one page, with all rows.
+    /// Across several physical partitions, a sorted page reads `rows` rows of each, and the next
+    /// page counts the rows that were returned: when returned rows are deleted between two pages,
+    /// others may not appear. A query without an order has no such limit. Aggregates, groups and
+    /// distinct values are one page, with all rows.
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
@@ -385,13 +387,12 @@ impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
     /// that does not match its type; [`row_by_row`](QueryRun::row_by_row) returns the other rows of
     /// such a page.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Q::Row>>> {
-        let mut reading = match self.reading.take() {
+        // Kept after an error and in a cancelled call, so that the next call requests the same page.
+        let reading = match &mut self.reading {
             Some(reading) => reading,
-            None => self.run.merge().await?,
+            none => none.insert(self.run.merge().await?),
         };
         let page = reading.rows(&self.run, ALL).await;
-        // Kept after an error, so that the next call requests the failed page again.
-        self.reading = Some(reading);
         self.run.refresh_stale(page).await
     }
 }

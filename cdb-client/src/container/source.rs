@@ -63,6 +63,13 @@ impl QueryRequest {
 }
 
 impl QueryRequest {
+    /// Limits the rows of a page.
+    pub(super) fn at_most(self, rows: usize) -> Self {
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        let page_size = self.page_size.map(|size| size.min(rows));
+        Self { page_size, ..self }
+    }
+
     /// Returns the JSON of the statement.
     pub(super) fn into_body(self) -> Bytes {
         self.body

@@ -255,3 +255,69 @@ async fn requests_beyond_the_connection_limit_wait_until_their_deadline() {
     assert!(!error.is_ambiguous() && hung.unwrap_err().is_ambiguous());
     assert!(error.to_string().contains("max_connections"), "{error}");
 }
+
+/// Answers with the account document after two seconds, and with 200.
+#[derive(Debug, Default)]
+struct SlowAccount(std::sync::Mutex<u32>);
+
+#[async_trait::async_trait]
+impl Transport for SlowAccount {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let is_account = request.url.ends_with(".com/");
+        if is_account {
+            *self.0.lock().unwrap() += 1;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        let step = if is_account {
+            account(&[EAST])
+        } else {
+            Step::status(200)
+        };
+        Script::new([step]).send(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_requests_share_a_slow_account_document() {
+    let transport = Arc::new(SlowAccount::default());
+    let pipeline = Pipeline::new(PipelineParts {
+        transport: transport.clone(),
+        preferred_regions: vec!["West US".to_owned()],
+        connections: 10,
+        ..parts(&Script::default())
+    });
+    let started = Instant::now();
+    let request = read();
+    let sent = (0..10).map(|_| pipeline.send(&request, None));
+    futures::future::try_join_all(sent).await.unwrap();
+    assert_eq!(*transport.0.lock().unwrap(), 1);
+    assert_eq!(started.elapsed(), Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_document_that_may_not_be_read_costs_no_connections() {
+    let script = Script::new([Step::refusal(403, 5301)]);
+    script.extend((0..5).map(|_| Step::status(200)));
+    let pipeline = preferring(&script, &["West US"]);
+    for _ in 0..5 {
+        pipeline.send(&read(), None).await.unwrap();
+        tokio::time::advance(Duration::from_secs(2)).await;
+    }
+    assert_eq!(script.reconnects(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_without_a_token_for_the_account_reads_the_configured_endpoint() {
+    let tokens = crate::credentials::ResourceTokens::default();
+    tokens
+        .insert("dbs/db/colls/c", "type=resource&ver=1&sig=s")
+        .unwrap();
+    let script = Script::new([Step::status(200)]);
+    let pipeline = Pipeline::new(PipelineParts {
+        credential: Arc::new(tokens),
+        preferred_regions: vec!["West US".to_owned()],
+        ..parts(&script)
+    });
+    pipeline.send(&read(), None).await.unwrap();
+    assert_eq!(sent(&script), [format!("GET {GLOBAL}")]);
+}

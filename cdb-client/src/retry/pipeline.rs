@@ -18,7 +18,9 @@ use crate::operation::OperationKind;
 use crate::regions::Regions;
 use crate::request::Request;
 use crate::response::Response;
-use crate::retry::{Accepted, Backoff, Jitter, Outcome, RetryConfig, Tries, Verdict, verdict};
+use crate::retry::{
+    Accepted, Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, verdict,
+};
 use crate::session_token::SessionTokens;
 use crate::status::Status;
 use crate::telemetry::{self, Attempt};
@@ -169,8 +171,8 @@ impl Pipeline {
             call.attempts += 1;
             call.tries.granted = self.has_granted(call.request.kind);
             self.choose_endpoint(call).await;
-            let Ok(connection) = timeout(self.remaining(call), self.connections.acquire()).await
-            else {
+            let limit = self.remaining(call).saturating_sub(self.least_time(call));
+            let Ok(connection) = timeout(limit, self.connections.acquire()).await else {
                 return Err(call.refused(Err(no_connection())));
             };
             let attempt = self.attempt(call).await;
@@ -203,7 +205,8 @@ impl Pipeline {
             if matches!(outcome, Outcome::Answered { status, .. } if status.code == 401) {
                 self.parts.credential.refused(&authorization);
             }
-            if call.started.elapsed().saturating_add(delay) >= self.parts.retry.deadline {
+            let needed = delay.saturating_add(self.least_time(call));
+            if call.started.elapsed().saturating_add(needed) >= self.parts.retry.deadline {
                 call.forget_unsatisfiable_session(outcome);
                 return Err(call.refused(answer));
             }
@@ -261,7 +264,7 @@ impl Pipeline {
             ),
         };
         // An earlier attempt may have taken effect.
-        match call.attempts - 1 {
+        match call.attempts.saturating_sub(1) {
             0 => Err(failed),
             attempts => Err(failed.with_call(CallDetails {
                 attempts,
@@ -297,6 +300,16 @@ impl Pipeline {
         };
         let mut granted = self.granted.write().unwrap_or_else(PoisonError::into_inner);
         granted.insert(right);
+    }
+
+    /// The shortest time in which an attempt is worth sending. A write that must not be repeated
+    /// would otherwise end with an unknown outcome for lack of time.
+    fn least_time(&self, call: &Call<'_>) -> Duration {
+        const LEAST: Duration = Duration::from_secs(1);
+        match call.request.repeat {
+            Repeat::IfNotExecuted => LEAST.min(self.parts.retry.deadline / 30),
+            Repeat::Always => Duration::ZERO,
+        }
     }
 
     /// Returns the time until the deadline of a call.

@@ -17,6 +17,8 @@ use crate::transport::Delivery;
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// The same, after a region could not be reached: a failover takes minutes.
 const OUTAGE_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+/// The same, while no account document could be read: perhaps the identity may not read it.
+const MISSING_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 /// How long one endpoint may take to answer with the account document.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -25,7 +27,8 @@ impl Pipeline {
     pub(super) async fn choose_endpoint(&self, call: &mut Call<'_>) {
         let route = call.request.route();
         if route != Route::Account && self.regions.is_needed() {
-            self.refresh_regions(call, REFRESH_INTERVAL).await;
+            self.refresh_regions(call, MISSING_REFRESH_INTERVAL, false)
+                .await;
         }
         if self.regions.endpoint(route, &call.skipped).is_none() {
             // Every endpoint failed once, so all get another chance.
@@ -54,7 +57,8 @@ impl Pipeline {
         if self.regions.endpoint(route, &call.skipped).is_some() {
             return true;
         }
-        self.refresh_regions(call, OUTAGE_REFRESH_INTERVAL).await;
+        self.refresh_regions(call, OUTAGE_REFRESH_INTERVAL, true)
+            .await;
         false
     }
 
@@ -66,22 +70,28 @@ impl Pipeline {
         {
             self.regions.mark_unreachable(&refused);
         }
-        self.refresh_regions(call, REFRESH_INTERVAL).await;
+        self.refresh_regions(call, REFRESH_INTERVAL, true).await;
         call.skipped.clear();
         let next = self.regions.endpoint(call.request.route(), &[]);
         next.is_some_and(|next| next != refused)
     }
 
-    /// Reads the account document, unless it was requested less than `interval` ago. Concurrent
-    /// calls share one request. Without an answer, the known regions stay.
-    async fn refresh_regions(&self, call: &Call<'_>, interval: Duration) {
+    /// Reads the account document, unless a request for it has ended less than `interval` ago.
+    /// Concurrent calls share one request. Without an answer, the known regions stay. `reconnects`
+    /// drops the connections before, because a region has moved or is down.
+    async fn refresh_regions(&self, call: &Call<'_>, interval: Duration, reconnects: bool) {
         let limit = self.remaining(call);
         // Boxed, so that this rare request does not enlarge every call.
         let refresh = Box::pin(async {
             let _reading = self.regions.reading.lock().await;
             if !self.regions.requested_within(interval) {
+                // Also before the request, which may be cancelled.
                 self.regions.note_request();
+                if reconnects {
+                    self.parts.transport.reconnect();
+                }
                 self.read_regions().await;
+                self.regions.note_request();
             }
         });
         if timeout(limit, refresh).await.is_err() {
@@ -89,9 +99,8 @@ impl Pipeline {
         }
     }
 
-    /// Reads the account document from the first endpoint that has it, over new connections.
+    /// Reads the account document from the first endpoint that has it.
     async fn read_regions(&self) {
-        self.parts.transport.reconnect();
         let request = Request::for_account();
         for endpoint in self.regions.candidates(request.route()) {
             let mut call = self.call(&request, None);

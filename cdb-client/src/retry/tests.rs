@@ -124,7 +124,7 @@ async fn a_throttled_request_waits_as_requested_until_the_deadline() {
     assert!(error.is_throttled() && !error.is_ambiguous(), "{error}");
     assert_eq!(error.retry_after(), Some(Duration::from_millis(750)));
     assert!(error.call().unwrap().elapsed <= RetryConfig::default().deadline);
-    assert_eq!(error.call().unwrap().attempts, 40);
+    assert_eq!(error.call().unwrap().attempts, 39);
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,4 +309,27 @@ async fn a_credential_that_never_answers_fails_at_the_deadline_of_the_call() {
     assert!(error.call().is_none(), "nothing was sent");
     assert_eq!(started.elapsed(), RetryConfig::default().deadline);
     assert!(script.requests().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_of_a_create_has_time_to_be_answered() {
+    let late = Step::refusal(429, 3200).header("x-ms-retry-after-ms", "29500");
+    let script = Script::new([late, Step::Hang]);
+    let patient =
+        RetryConfig::default().with_delays(Duration::from_millis(10), Duration::from_secs(60));
+    let pipeline = Pipeline::new(PipelineParts {
+        retry: patient,
+        ..parts(&script)
+    });
+    let error = pipeline.send(&create(), None).await.unwrap_err();
+    assert!(error.is_throttled() && !error.is_ambiguous(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_requested_delay_of_zero_is_no_request() {
+    let throttled = || Step::refusal(429, 3200).header("x-ms-retry-after-ms", "0");
+    let script = Script::new((0..1000).map(|_| throttled()));
+    pipeline(&script).send(&create(), None).await.unwrap_err();
+    let sent = script.requests().len();
+    assert!(sent < 50, "{sent} requests in 30 s");
 }

@@ -294,3 +294,33 @@ async fn a_deeply_nested_document_is_an_error_and_not_a_stack_overflow() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn ensure_does_not_hide_that_another_document_has_the_unique_key() {
+    let script = Script::new([Step::refusal(409, 3301), Step::refusal(409, 0)]);
+    let container = shop(&script);
+    let refused = container.ensure(&order(7)).await.unwrap_err();
+    assert!(refused.is_conflict(), "{refused}");
+    assert!(container.ensure(&order(7)).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conditional_delete_succeeds_for_one_writer_only() {
+    let script = Script::new([Step::refusal(503, 0), Step::refusal(404, 0)]);
+    let key = profile().key();
+    let missing = shop(&script).delete_if_match(&key, &etag()).await;
+    let missing = missing.unwrap_err();
+    assert!(
+        missing.is_not_found() && missing.is_ambiguous(),
+        "{missing}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_of_a_container_whose_answer_is_lost_succeeds() {
+    let script = Script::new([lost(), Step::refusal(404, 0), Step::refusal(404, 0)]);
+    let container = shop(&script);
+    container.delete_container().await.unwrap();
+    let missing = container.delete_container().await.unwrap_err();
+    assert!(missing.is_not_found(), "{missing}");
+}

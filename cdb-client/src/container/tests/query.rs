@@ -359,3 +359,43 @@ async fn row_by_row_returns_the_other_rows_beside_an_unreadable_one() {
         "item `i` in partition [\"a\"] cannot be read: expected a `number`, but item `` is a ``"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_repeats_no_page() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        continued(numbers(&[1])),
+        Step::Hang,
+        numbers(&[2]),
+    ]);
+    let container = fixture(&script);
+    let mut pages = container.query(ordered(None)).pages();
+    assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [1]);
+    let cancelled = tokio::time::timeout(std::time::Duration::from_secs(1), pages.next_page());
+    cancelled.await.unwrap_err();
+    assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_without_an_order_ends_at_a_page_of_the_service() {
+    let script = Script::new([
+        two_ranges(),
+        numbers(&[1, 2]),
+        continued(numbers(&[3])),
+        numbers(&[4]),
+    ]);
+    let container = fixture(&script);
+    let mut unordered = ordered(None);
+    unordered.0.order.clear();
+    let first = container.query(unordered.clone()).page(3, None).await;
+    let first = first.unwrap();
+    assert_eq!(n_of(&first.rows), [1, 2, 3]);
+    let second = container.query(unordered).page(3, first.next.as_ref());
+    assert_eq!(n_of(&second.await.unwrap().rows), [4]);
+    let sizes = script.sent_header("x-ms-max-item-count");
+    let sizes: Vec<String> = sizes.into_iter().flatten().collect();
+    // The first request lists the ranges.
+    assert_eq!(sizes, ["-1", "3", "1", "3"]);
+    let last = script.sent_header("x-ms-continuation").pop().flatten();
+    assert_eq!(last.as_deref(), Some("more"));
+}
