@@ -197,8 +197,11 @@ impl Action {
                 OperationKind::Upsert => Self::Write("items/upsert"),
                 OperationKind::Delete => Self::Write("items/delete"),
                 OperationKind::Replace | OperationKind::Patch => Self::Write("items/replace"),
-                OperationKind::Batch | OperationKind::Bulk => Self::Write("items/*"),
+                OperationKind::Batch | OperationKind::Bulk | OperationKind::Execute => {
+                    Self::Write("items/*")
+                }
             },
+            (_, OperationKind::Execute) => Self::Write("executeStoredProcedure"),
             (Resource::Offers | Resource::Offer(_), _) => Self::Administer,
             _ if method == Method::GET => Self::ReadMetadata,
             _ => Self::Administer,

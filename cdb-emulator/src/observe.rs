@@ -43,6 +43,8 @@ pub enum OperationKind {
     Query,
     /// A page of the change feed or of a list.
     Feed,
+    /// Execution of a stored procedure.
+    Execute,
     /// Operations on the account, databases, containers and physical partitions, and plans of
     /// queries.
     Metadata,
@@ -50,7 +52,7 @@ pub enum OperationKind {
 
 impl OperationKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Read,
         Self::Create,
         Self::Replace,
@@ -61,6 +63,7 @@ impl OperationKind {
         Self::Bulk,
         Self::Query,
         Self::Feed,
+        Self::Execute,
         Self::Metadata,
     ];
 }
@@ -78,6 +81,7 @@ impl fmt::Display for OperationKind {
             Self::Bulk => "bulk",
             Self::Query => "query",
             Self::Feed => "feed",
+            Self::Execute => "execute",
             Self::Metadata => "metadata",
         })
     }

@@ -128,13 +128,16 @@ impl Grant {
         }
     }
 
-    /// Fails if a request of items names another partition key, or none.
+    /// Fails if a request of items, or an execution, names another partition key, or none.
     fn check_key(&self, resource: &Resource, headers: &HeaderMap) -> Result<(), ServiceError> {
         let Some(key) = &self.key else {
             return Ok(());
         };
-        if !matches!(resource, Resource::Items(..) | Resource::Item(..)) || is_plan_request(headers)
-        {
+        let is_bound = matches!(
+            resource,
+            Resource::Items(..) | Resource::Item(..) | Resource::Script(..)
+        );
+        if !is_bound || is_plan_request(headers) {
             return Ok(());
         }
         let named = header(headers, "x-ms-documentdb-partitionkey").unwrap_or("[]");

@@ -19,6 +19,8 @@ pub(crate) enum Resource {
     Item(String, String, String),
     /// The stored procedures, triggers, functions or conflicts of a container.
     Scripts(String, String, Scripts),
+    /// A stored procedure, a trigger or a function.
+    Script(String, String, Scripts, String),
     /// All items of a partition key, to delete them.
     PartitionKeyDelete(String, String),
     Users(String),
@@ -69,6 +71,12 @@ impl Resource {
                 Some(kind) => Self::Scripts(own(db), own(coll), kind),
                 None => return Err(unknown(path)),
             },
+            ["dbs", db, "colls", coll, kind, id] => match Scripts::named(kind) {
+                Some(kind) if kind != Scripts::Conflicts => {
+                    Self::Script(own(db), own(coll), kind, own(id))
+                }
+                _ => return Err(unknown(path)),
+            },
             _ => return Err(unknown(path)),
         })
     }
@@ -80,6 +88,7 @@ impl Resource {
             | Self::Ranges(db, coll)
             | Self::Items(db, coll)
             | Self::Scripts(db, coll, _)
+            | Self::Script(db, coll, ..)
             | Self::PartitionKeyDelete(db, coll)
             | Self::Item(db, coll, _) => Some((db, coll)),
             _ => None,
@@ -100,6 +109,10 @@ impl Resource {
             Self::Items(db, coll) => ("docs", format!("dbs/{db}/colls/{coll}")),
             Self::Item(db, coll, id) => ("docs", format!("dbs/{db}/colls/{coll}/docs/{id}")),
             Self::Scripts(db, coll, kind) => (kind.segment(), format!("dbs/{db}/colls/{coll}")),
+            Self::Script(db, coll, kind, id) => {
+                let kind = kind.segment();
+                (kind, format!("dbs/{db}/colls/{coll}/{kind}/{id}"))
+            }
             Self::Users(db) => ("users", format!("dbs/{db}")),
             Self::User(db, id) => ("users", format!("dbs/{db}/users/{id}")),
             Self::Permissions(db, user) => ("permissions", format!("dbs/{db}/users/{user}")),
@@ -119,7 +132,7 @@ fn unknown(path: &str) -> ServiceError {
     ))
 }
 
-/// The lists of a container that are always empty in the emulator.
+/// The kinds of scripts of a container, and its conflicts, which are always empty in the emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scripts {
     Procedures,
@@ -140,7 +153,7 @@ impl Scripts {
     }
 
     /// Returns the segment of a path, which is also the resource type.
-    fn segment(self) -> &'static str {
+    pub(crate) fn segment(self) -> &'static str {
         match self {
             Self::Procedures => "sprocs",
             Self::Triggers => "triggers",
@@ -214,6 +227,7 @@ pub(crate) fn kind(method: &Method, resource: &Resource, headers: &HeaderMap) ->
         (Resource::Item(..), &Method::PATCH) => OperationKind::Patch,
         (Resource::Item(..), &Method::DELETE) => OperationKind::Delete,
         (Resource::Item(..), _) => OperationKind::Read,
+        (Resource::Script(_, _, Scripts::Procedures, _), &Method::POST) => OperationKind::Execute,
         _ => OperationKind::Metadata,
     }
 }

@@ -3,12 +3,12 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{listing, offers, users};
+use super::{listing, offers, scripts, users};
 use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::route::{self, Resource, Scripts, flag, header};
+use crate::route::{self, Resource, flag, header};
 use crate::service::Service;
 use crate::store::offers::{Offer, Origin};
 use crate::store::{Connection, Container, Database};
@@ -41,7 +41,9 @@ pub(super) fn dispatch(
             | Resource::Permission(..),
             _,
         ) => users::dispatch(service, &connection, request, resource)?,
-        (Resource::Scripts(db, id, kind), _) => scripts(&connection, request, (db, id), *kind)?,
+        (Resource::Scripts(..) | Resource::Script(..), _) => {
+            scripts::dispatch(&connection, request, resource)?
+        }
         (Resource::Database(_), method) => {
             return Err(ServiceError::method_not_allowed(method, "GET or DELETE"));
         }
@@ -131,22 +133,6 @@ fn containers(
             "GET or POST",
         )),
     }
-}
-
-/// Lists the stored procedures, triggers, functions or conflicts of a container: it has none.
-fn scripts(
-    connection: &Connection,
-    request: &Request,
-    (database, id): (&str, &str),
-    kind: Scripts,
-) -> Result<Response, ServiceError> {
-    let rid = Container::find(connection, database, id)?.rid();
-    if request.method == Method::GET || route::is_query(&request.headers) {
-        return Ok(Response::list(kind.list(), &rid, Vec::new()));
-    }
-    Err(ServiceError::bad_request(
-        "This emulator does not support stored procedures, triggers and user-defined functions.",
-    ))
 }
 
 /// Sets the progress of the index transformation of a container.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::access::Access;
 use super::patch::Patch;
 use super::target::container;
+use super::triggers::Triggers;
 use super::write::{Condition, Operation, OperationContext, Outcome};
 use crate::binary_json;
 use crate::clock::now_secs;
@@ -82,18 +83,19 @@ fn execute(
         &container,
         range_of_key(&container, &partition_key),
     )?;
-    let lsn = version::next_lsn(&savepoint)?;
-    let context = OperationContext {
+    let triggers = Triggers::of(request, (&savepoint, &container), &operation, (db, coll))?;
+    let mut context = OperationContext {
         connection: &savepoint,
         container: &container,
         replicas: &service.replicas,
         partition_key,
-        lsn,
+        lsn: version::next_lsn(&savepoint)?,
         at: 0,
         now: now_secs(),
     };
-    match context.apply(operation) {
+    match triggers.apply(service, &mut context, operation) {
         Ok(outcome) => {
+            let lsn = context.lsn;
             savepoint.commit()?;
             Ok(access.end(response(request, outcome, false), lsn))
         }

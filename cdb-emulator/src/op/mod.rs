@@ -5,7 +5,9 @@ mod batch;
 mod catalog;
 mod continuation;
 mod cost_inputs;
+mod execute;
 mod feed;
+mod functions;
 mod index_choice;
 mod item;
 mod listing;
@@ -18,7 +20,10 @@ mod query_plan;
 pub(crate) mod ranges;
 mod run;
 mod scope;
+mod script_host;
+mod scripts;
 mod target;
+mod triggers;
 mod users;
 mod write;
 
@@ -35,7 +40,7 @@ use crate::error::ServiceError;
 use crate::observe::OperationKind;
 use crate::request::Request;
 use crate::response::Response;
-use crate::route::{self, Resource};
+use crate::route::{self, Resource, Scripts};
 use crate::service::Service;
 
 /// Executes an authorized request.
@@ -70,6 +75,9 @@ pub(crate) fn dispatch(
         }
         Resource::PartitionKeyDelete(db, coll) if request.method == Method::POST => {
             partition_key_delete::delete(service, request, (db, coll))
+        }
+        Resource::Script(db, coll, Scripts::Procedures, id) if request.method == Method::POST => {
+            execute::execute(service, request, (db, coll), id)
         }
         Resource::Offers | Resource::Offer(_) => offers::dispatch(service, request, resource),
         _ => catalog::dispatch(service, request, resource),

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::access::Access;
 use super::continuation::Binding;
 use super::cost_inputs::{Times, with_cost};
+use super::functions;
 use super::query_body::QueryBody;
 use super::query_plan;
 use super::run::{Page, Run};
@@ -22,7 +23,7 @@ use crate::route::flag;
 use crate::service::Service;
 use crate::sql;
 use crate::sql::ast::Select;
-use crate::store::Container;
+use crate::store::{Connection, Container};
 
 /// The default page size.
 const PAGE: usize = 1000;
@@ -35,46 +36,89 @@ pub(super) fn query(
 ) -> Result<Response, ServiceError> {
     let body: QueryBody = serde_json::from_slice(&request.body)?;
     service.note_query(&body.query);
-    let begun = Instant::now();
-    let mut select = service.parsed.parse(&body.query)?;
-    let times = Times {
-        begun,
-        compiled: begun.elapsed(),
-    };
-    let context = body.context();
+    let query = Query::parse(service, body)?;
     let connection = service.store.read()?;
     let container = container(&connection, request, (db, coll))?;
     let scope = Scope::of(&request.headers, &container)?;
-    check_cross_partition(request, (&select, &body), &scope, &container)?;
-    let index = IndexUse::of(&select, container.policy());
-    if sql::needs_binding(&body.query, &container.definition) {
-        sql::bind(Arc::make_mut(&mut select), &container.definition)?;
-    }
-    let binding = Binding::of(request, &scope, &select);
-    let position = binding.position(request)?;
-    let ranges = scope.ranges.len();
-    let access = Access::read(service, &connection, request, &container, scope.ranges)?;
+    check_cross_partition(request, (&query.select, &query.body), &scope, &container)?;
+    let ranges = scope.ranges.clone();
+    let access = Access::read(service, &connection, request, &container, ranges)?;
     let view = access.view(&container);
-    let run = Run {
-        connection: &connection,
-        container: &view,
-        context: &context,
-        scope: scope.rows,
-        joined: index.joined,
-        former: service.index_builds.former(container.number),
-        limit: request.page_size()?.unwrap_or(PAGE),
-    };
-    let page = run.page(&select, position)?;
-    let (inputs, rows) = (page.cost_inputs, page.rows.len());
-    let response = with_cost(
-        request,
-        response(page, &container, &binding)?,
-        (inputs, &index),
-        (ranges, rows),
-        times,
-    );
+    let response = query.page(service, (&connection, &view), request, scope)?;
     let lsn = access.lsn();
     Ok(access.end(response, lsn))
+}
+
+/// Executes a query of a script in one partition key, on the connection of its transaction.
+pub(super) fn query_in_script(
+    service: &Service,
+    store: (&Connection, &Container),
+    request: &Request,
+) -> Result<Response, ServiceError> {
+    let query = Query::parse(service, serde_json::from_slice(&request.body)?)?;
+    let scope = Scope::of(&request.headers, store.1)?;
+    query.page(service, store, request, scope)
+}
+
+/// A parsed query.
+struct Query {
+    body: QueryBody,
+    select: Arc<Select>,
+    times: Times,
+}
+
+impl Query {
+    fn parse(service: &Service, body: QueryBody) -> Result<Self, ServiceError> {
+        let begun = Instant::now();
+        let select = service.parsed.parse(&body.query)?;
+        let times = Times {
+            begun,
+            compiled: begun.elapsed(),
+        };
+        Ok(Self {
+            body,
+            select,
+            times,
+        })
+    }
+
+    /// Returns the requested page of a scope.
+    fn page(
+        mut self,
+        service: &Service,
+        (connection, container): (&Connection, &Container),
+        request: &Request,
+        scope: Scope<'_>,
+    ) -> Result<Response, ServiceError> {
+        let select = &mut self.select;
+        let index = IndexUse::of(select, container.policy());
+        if sql::needs_binding(&self.body.query, &container.definition) {
+            sql::bind(Arc::make_mut(select), &container.definition)?;
+        }
+        let mut context = self.body.context();
+        functions::add(&mut context, select, (connection, container))?;
+        let binding = Binding::of(request, &scope, select);
+        let position = binding.position(request)?;
+        let ranges = scope.ranges.len();
+        let run = Run {
+            connection,
+            container,
+            context: &context,
+            scope: scope.rows,
+            joined: index.joined,
+            former: service.index_builds.former(container.number),
+            limit: request.page_size()?.unwrap_or(PAGE),
+        };
+        let page = run.page(select, position)?;
+        let (inputs, rows) = (page.cost_inputs, page.rows.len());
+        Ok(with_cost(
+            request,
+            response(page, container, &binding)?,
+            (inputs, &index),
+            (ranges, rows),
+            self.times,
+        ))
+    }
 }
 
 fn response(

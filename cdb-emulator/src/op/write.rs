@@ -59,6 +59,10 @@ pub(super) struct Outcome {
 /// Resource id numbers per LSN: more than the operations of a batch.
 const ORDINALS: u64 = 128;
 
+/// Maximum number of operations of a script per LSN, as in a batch: a page of the change feed
+/// contains all changes of an LSN.
+const SCRIPT_OPERATIONS: u64 = 100;
+
 /// The partition key and the time of an operation.
 #[derive(Debug)]
 pub(super) struct OperationContext<'a> {
@@ -67,7 +71,8 @@ pub(super) struct OperationContext<'a> {
     pub(super) replicas: &'a Replicas,
     /// One value per level of the partition key.
     pub(super) partition_key: Vec<Option<Value>>,
-    /// The log sequence number; the operations of a batch share it.
+    /// The log sequence number; the operations of a batch share it, and those of a script have
+    /// several.
     pub(super) lsn: i64,
     /// The index of the operation in its batch.
     pub(super) at: u64,
@@ -84,12 +89,22 @@ impl OperationContext<'_> {
         Value::Array(values.collect()).to_string()
     }
 
+    /// Prepares the next operation of a script or after one.
+    pub(super) fn advance(&mut self) -> Result<(), ServiceError> {
+        self.at += 1;
+        if self.at == SCRIPT_OPERATIONS {
+            self.lsn = version::next_lsn(self.connection)?;
+            self.at = 0;
+        }
+        Ok(())
+    }
+
     fn find(&self, id: &str) -> Result<Option<StoredDocument>, ServiceError> {
         self.container
             .read(self.connection, &self.pk(), id, self.now)
     }
 
-    fn existing(&self, id: &str) -> Result<StoredDocument, ServiceError> {
+    pub(super) fn existing(&self, id: &str) -> Result<StoredDocument, ServiceError> {
         self.find(id)?.ok_or_else(ServiceError::not_found)
     }
 

@@ -3,11 +3,13 @@
 //! The service ends a query after five seconds. Here the work on each row is counted, so that an
 //! expensive query is rejected in the same way on every machine, before it fills the memory.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::pattern::Patterns;
 use crate::error::ServiceError;
@@ -18,6 +20,16 @@ pub(super) type Ticks = i64;
 /// The work budget of a row: one unit per evaluated expression and per 32 bytes of its result.
 const ROW: usize = 4_000_000;
 
+/// The user-defined functions that a query can call.
+pub(crate) trait UserFunctions: fmt::Debug {
+    /// Calls a function. An argument or a result of `None` is undefined.
+    fn call(
+        &self,
+        name: &str,
+        arguments: &[Option<Cow<'_, Value>>],
+    ) -> Result<Option<Value>, ServiceError>;
+}
+
 /// The context of a query.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -26,6 +38,8 @@ pub(crate) struct Context {
     left: Cell<usize>,
     nested: Cell<usize>,
     failure: RefCell<Option<ServiceError>>,
+    /// The functions of the container; `None` for queries of other resources.
+    functions: Option<Box<dyn UserFunctions>>,
     pub(super) patterns: Patterns,
 }
 
@@ -39,7 +53,25 @@ impl Context {
             left: Cell::new(ROW),
             nested: Cell::new(0),
             failure: RefCell::new(None),
+            functions: None,
             patterns: Patterns::default(),
+        }
+    }
+
+    /// Adds the user-defined functions of a container.
+    pub(crate) fn set_functions(&mut self, functions: Box<dyn UserFunctions>) {
+        self.functions = Some(functions);
+    }
+
+    /// Calls a user-defined function.
+    pub(super) fn call_user_function(
+        &self,
+        name: &str,
+        arguments: &[Option<Cow<'_, Value>>],
+    ) -> Result<Option<Value>, ServiceError> {
+        match &self.functions {
+            Some(functions) => functions.call(name, arguments),
+            None => Err(unknown_function(name)),
         }
     }
 
@@ -107,4 +139,10 @@ impl Context {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         }
     }
+}
+
+/// Returns the error for a user-defined function that does not exist.
+pub(crate) fn unknown_function(name: &str) -> ServiceError {
+    let cause = format!("'udf.{name}' is not a user-defined function of the container.");
+    ServiceError::bad_request(format!("Message: {}", json!({ "Errors": [cause] })))
 }

@@ -110,7 +110,9 @@ impl<'a> Search<'a> {
                     open.push(a);
                     open.extend(&**list);
                 }
-                Expr::Call(_, items) | Expr::Array(items) => open.extend(items),
+                Expr::Call(_, items) | Expr::UserCall(_, items) | Expr::Array(items) => {
+                    open.extend(items);
+                }
                 Expr::Object(fields) => open.extend(fields.iter().map(|(_, value)| value)),
                 Expr::Exists(inner) | Expr::Collect(inner) | Expr::Scalar(inner) => {
                     self.query(inner)?;

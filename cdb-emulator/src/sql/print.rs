@@ -183,11 +183,8 @@ impl Display for Expr {
             Self::Conditional(condition, yes, no) => {
                 write!(f, "{} ? {yes} : {no}", Operand(condition))
             }
-            Self::Call(function, arguments) => {
-                write!(f, "{}(", function.name)?;
-                list(f, arguments)?;
-                f.write_char(')')
-            }
+            Self::Call(function, arguments) => print_call(f, ("", function.name), arguments),
+            Self::UserCall(name, arguments) => print_call(f, ("udf.", name), arguments),
             Self::Aggregate(aggregate, argument) => write!(f, "{}({argument})", aggregate.name()),
             Self::Object(fields) => {
                 f.write_char('{')?;
@@ -207,6 +204,16 @@ impl Display for Expr {
             Self::Scalar(select) => write!(f, "({select})"),
         }
     }
+}
+
+fn print_call(
+    f: &mut Formatter<'_>,
+    (start, name): (&str, &str),
+    arguments: &[Expr],
+) -> fmt::Result {
+    write!(f, "{start}{name}(")?;
+    list(f, arguments)?;
+    f.write_char(')')
 }
 
 fn print_member(f: &mut Formatter<'_>, expr: &Expr) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Users and permissions: named resources of a database, each below the path of its parent.
+//! Users, permissions and scripts: named resources, each below the path of its parent.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;

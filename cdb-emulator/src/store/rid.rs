@@ -13,6 +13,9 @@ use base64::engine::general_purpose::STANDARD;
 pub(crate) enum Inside {
     Document(u64),
     Range(u64),
+    Procedure(u64),
+    Trigger(u64),
+    Function(u64),
 }
 
 /// Returns the resource id of a database.
@@ -41,10 +44,14 @@ pub(crate) fn of_permission((database, user): (i64, i64), permission: i64) -> St
 
 /// Returns the resource id of a child of a container.
 pub(crate) fn inside((database, container): (i64, i64), what: Inside) -> String {
-    let segment = match what {
-        Inside::Document(at) => at & (u64::MAX >> 4),
-        Inside::Range(at) => (at & (u64::MAX >> 4)) | 0x5 << 60,
+    let (at, kind) = match what {
+        Inside::Document(at) => (at, 0x0),
+        Inside::Range(at) => (at, 0x5),
+        Inside::Function(at) => (at, 0x6),
+        Inside::Trigger(at) => (at, 0x7),
+        Inside::Procedure(at) => (at, 0x8),
     };
+    let segment = (at & (u64::MAX >> 4)) | kind << 60;
     let mut bytes = prefix(database, container).to_vec();
     bytes.extend(segment.to_le_bytes());
     encode(&bytes)

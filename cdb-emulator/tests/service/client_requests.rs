@@ -187,6 +187,52 @@ async fn a_container_has_no_scripts_and_no_conflicts() {
     }
 }
 
+#[cfg(not(feature = "scripts"))]
+#[tokio::test]
+async fn scripts_need_their_feature() {
+    let account = filled(0).await;
+    let body =
+        json!({ "id": "s", "body": "() => {}", "triggerType": "Pre", "triggerOperation": "All" });
+    let needs = |refused: Answer| {
+        let text = refused.body["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(text.contains("the feature `scripts`"), "{text}");
+        refused.status
+    };
+    for kind in ["sprocs", "triggers", "udfs"] {
+        let request = Request {
+            method: Method::POST,
+            resource: (kind, "dbs/db/colls/c"),
+            path: &format!("dbs/db/colls/c/{kind}"),
+            headers: &[],
+            body: Some(&body),
+        };
+        assert_eq!(needs(account.send(&request).await), 400, "{kind}");
+    }
+    let execution = Request {
+        method: Method::POST,
+        resource: ("sprocs", "dbs/db/colls/c/sprocs/s"),
+        path: "dbs/db/colls/c/sprocs/s",
+        headers: &[],
+        body: Some(&json!([])),
+    };
+    assert_eq!(needs(account.send(&execution).await), 400);
+    let triggered: Headers<'_> = &[
+        ("x-ms-documentdb-partitionkey", r#"["p"]"#),
+        ("x-ms-documentdb-pre-trigger-include", "t"),
+    ];
+    let document = json!({ "id": "new", "pk": "p" });
+    assert_eq!(needs(account.post(triggered, &document).await), 400);
+    let query = "SELECT VALUE udf.f(c) FROM c";
+    let everywhere: Headers<'_> = &[("x-ms-documentdb-query-enablecrosspartition", "True")];
+    assert_eq!(
+        needs(account.query(everywhere, query, json!([])).await),
+        400
+    );
+}
+
 #[tokio::test]
 async fn a_container_reports_its_quota_and_statistics() {
     let builder = Emulator::builder().physical_partitions(2);

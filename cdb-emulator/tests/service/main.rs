@@ -25,6 +25,8 @@ mod queries;
 mod ranges;
 mod regions;
 mod replicas;
+#[cfg(feature = "scripts")]
+mod scripts;
 mod search;
 mod start;
 mod throughput;
