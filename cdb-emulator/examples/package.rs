@@ -62,6 +62,8 @@ fn static_program(root: &Path) -> Result<PathBuf, Failure> {
             "cdb-emulator",
             "--bin",
             "cdb-emulator",
+            "--features",
+            "scripts",
         ])
         .args(["--target", TARGET, "--target-dir"])
         .arg(&folder)
