@@ -249,6 +249,7 @@ impl Action {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::route::Scripts;
 
     const ENDPOINT: &str = "http://127.0.0.1:8081/";
 
@@ -328,6 +329,8 @@ mod tests {
         let names = || ("d".to_owned(), "c".to_owned());
         let ((db, coll), (d2, c2)) = (names(), names());
         let (items, container) = (Resource::Items(db, coll), Resource::Container(d2, c2));
+        let (db, coll) = names();
+        let procedure = Resource::Script(db, coll, Scripts::Procedures, "s".to_owned());
         let databases = Resource::Databases;
         let cases = [
             (&Method::POST, &items, OperationKind::Query, Ok(()), Ok(())),
@@ -351,6 +354,20 @@ mod tests {
                 OperationKind::Metadata,
                 Ok(()),
                 Ok(()),
+            ),
+            (
+                &Method::POST,
+                &procedure,
+                OperationKind::Execute,
+                Err(5302),
+                Ok(()),
+            ),
+            (
+                &Method::PUT,
+                &procedure,
+                OperationKind::Metadata,
+                Err(5300),
+                Err(5300),
             ),
             (
                 &Method::DELETE,

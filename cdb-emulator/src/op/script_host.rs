@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::patch::Patch;
 use super::query::query_in_script;
 use super::write::{Condition, Operation, OperationContext};
+use crate::charge;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
@@ -36,18 +37,24 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         }
     }
 
-    /// Executes an operation on one document.
+    /// Executes an operation on one document, in a savepoint: a script can go on after a failure,
+    /// which must leave nothing behind.
     fn apply(&mut self, operation: Operation) -> Result<Reply, ServiceError> {
+        let connection = self.context.connection;
+        let execute = |sql: &str| -> Result<(), ServiceError> {
+            connection.prepare_cached(sql)?.execute([])?;
+            Ok(())
+        };
+        execute("SAVEPOINT script_operation")?;
         let outcome = self.context.apply(operation);
+        if outcome.is_err() {
+            execute("ROLLBACK TO script_operation")?;
+        }
+        execute("RELEASE script_operation")?;
         self.context.advance()?;
-        let outcome = outcome.map_err(|error| match error.substatus {
-            1001 => ServiceError::bad_request(
-                "Requests originating from scripts cannot reference partition keys other than the one for which \
-                 client request was submitted.",
-            ),
-            _ => error,
-        })?;
-        self.charge += outcome.charge;
+        let charge = outcome.as_ref().map(|outcome| outcome.charge);
+        self.charge += charge.unwrap_or(charge::REFUSED);
+        let outcome = outcome.map_err(in_script)?;
         let resource: Value = match &outcome.body {
             Some(body) => serde_json::from_str(body)?,
             None => Value::Null,
@@ -170,6 +177,17 @@ fn ascii(json: &str) -> String {
 fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
     let found = response.headers.iter().find(|(known, _)| *known == name);
     found.map(|(_, value)| &**value)
+}
+
+/// Returns the error in the words that the service uses in scripts.
+fn in_script(error: ServiceError) -> ServiceError {
+    if error.substatus != 1001 {
+        return error;
+    }
+    ServiceError::bad_request(
+        "Requests originating from scripts cannot reference partition keys other than the one for which client request \
+         was submitted.",
+    )
 }
 
 fn parsed(document: &str) -> Result<Map<String, Value>, ServiceError> {

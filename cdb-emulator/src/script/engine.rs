@@ -40,7 +40,7 @@ const MOST_OPERATIONS: u32 = 10_000;
 const MEMORY: usize = 64 * 1024 * 1024;
 
 /// Maximum stack of an engine in bytes: a part of the stack of the smallest thread.
-const STACK: usize = 512 * 1024;
+const STACK: usize = 256 * 1024;
 
 /// Runs a stored procedure or a trigger.
 pub(crate) fn run(

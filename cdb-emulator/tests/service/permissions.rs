@@ -264,3 +264,17 @@ async fn a_changed_or_foreign_token_is_refused() {
     let other = Account::with(other, json!({})).await;
     assert_eq!(as_token(&other, &issued, item, (IN_P, None)).await, 401);
 }
+
+#[tokio::test]
+async fn a_token_of_a_partition_key_executes_procedures_there_only() {
+    let account = filled().await;
+    let permission = json!({ "permissionMode": "All", "resource": "dbs/db/colls/c", "resourcePartitionKey": ["p"] });
+    let token = token(&account, permission).await;
+    let call = (Method::POST, "dbs/db/colls/c/sprocs/none");
+    let parameters = json!([]);
+    let elsewhere: Headers<'_> = &[("x-ms-documentdb-partitionkey", r#"["q"]"#)];
+    for (headers, is_allowed) in [(IN_P, true), (elsewhere, false)] {
+        let status = as_token(&account, &token, call.clone(), (headers, Some(&parameters))).await;
+        assert_eq!(status != 403, is_allowed, "{headers:?}: {status}");
+    }
+}

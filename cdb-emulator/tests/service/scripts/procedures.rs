@@ -1,6 +1,7 @@
 //! Tests of stored procedures after Microsoft's documentation and the samples of
 //! azure-cosmosdb-js-server.
 
+use cdb_emulator::Emulator;
 use reqwest::Method;
 use serde_json::json;
 
@@ -465,4 +466,21 @@ async fn the_log_is_in_a_header_on_request() {
             .replace("%20", " ");
         assert_eq!((answer.status, &*log), (status, "a 2%2C %C3%BC"));
     }
+}
+
+#[tokio::test]
+async fn a_caught_failure_leaves_nothing_behind() {
+    let unique = json!({ "uniqueKeyPolicy": { "uniqueKeys": [{ "paths": ["/u"] }] } });
+    let account = Account::with(Emulator::start().await.expect("it starts"), unique).await;
+    fill(&account, &[json!({ "u": 1 }), json!({ "u": 2 })]).await;
+    let script = r"function f() {
+        var renamed = { id: 'new', pk: 'p', u: 2 };
+        __.replaceDocument(__.getAltLink() + '/docs/0', renamed, function (err) {
+            __.response.setBody(err && err.number);
+        });
+    }";
+    let answer = run(&account, script, json!([])).await;
+    assert_eq!((answer.status, &answer.body), (200, &json!(409)));
+    let ids = rows(&account, "SELECT VALUE c.id FROM c ORDER BY c.id").await;
+    assert_eq!(ids, ["0", "1"]);
 }
