@@ -298,7 +298,9 @@
     describe(error) {
       const isObject = typeof error === "object" && error !== null;
       const stack = isObject && typeof error.stack === "string" ? error.stack : "";
-      const frames = stack.split("\n").filter((line) => line !== "" && !line.includes("server_side_api.js"));
+      // The frames of this file, and of the `Reflect.construct` that makes an error.
+      const isOwn = (line) => line.includes("server_side_api.js") || line.trim() === "at construct (native)";
+      const frames = stack.split("\n").filter((line) => line !== "" && !isOwn(line));
       const number = isObject && Number.isInteger(error.number) ? error.number : 0;
       return JSON.stringify({ text: String(error), frames, number });
     },

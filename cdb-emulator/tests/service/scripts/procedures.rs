@@ -93,6 +93,7 @@ async fn an_exception_rolls_back_every_write() {
     let start = r#"Message: {"Errors":["Encountered exception while executing function. Exception = Error: "#;
     assert!(message.starts_with(start), "{message}");
     assert!(message.contains(r"\r\nStack trace: Error: "), "{message}");
+    assert!(!message.contains("(native)"), "{message}");
     let answer = run(&account, CREATE_ITEMS, json!([])).await;
     assert_failed(
         &answer,
