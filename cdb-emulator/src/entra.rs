@@ -329,8 +329,6 @@ mod tests {
         let names = || ("d".to_owned(), "c".to_owned());
         let ((db, coll), (d2, c2)) = (names(), names());
         let (items, container) = (Resource::Items(db, coll), Resource::Container(d2, c2));
-        let (db, coll) = names();
-        let procedure = Resource::Script(db, coll, Scripts::Procedures, "s".to_owned());
         let databases = Resource::Databases;
         let cases = [
             (&Method::POST, &items, OperationKind::Query, Ok(()), Ok(())),
@@ -356,20 +354,6 @@ mod tests {
                 Ok(()),
             ),
             (
-                &Method::POST,
-                &procedure,
-                OperationKind::Execute,
-                Err(5302),
-                Ok(()),
-            ),
-            (
-                &Method::PUT,
-                &procedure,
-                OperationKind::Metadata,
-                Err(5300),
-                Err(5300),
-            ),
-            (
                 &Method::DELETE,
                 &container,
                 OperationKind::Metadata,
@@ -392,6 +376,23 @@ mod tests {
                 let found = verified.map_err(|error| error.substatus);
                 assert_eq!(found, expected, "{who} {method} {resource:?} {kind:?}");
             }
+        }
+    }
+
+    #[test]
+    fn contributors_execute_procedures_and_cannot_change_them() {
+        let (db, coll) = ("d".to_owned(), "c".to_owned());
+        let procedure = Resource::Script(db, coll, Scripts::Procedures, "s".to_owned());
+        for (principal, method, kind, expected) in [
+            ("reader", &Method::POST, OperationKind::Execute, Err(5302)),
+            ("writer", &Method::POST, OperationKind::Execute, Ok(())),
+            ("writer", &Method::PUT, OperationKind::Metadata, Err(5300)),
+        ] {
+            let token = issue(principal, Duration::from_secs(60), noon());
+            let verified =
+                identities().verify(&token, (method, &procedure, kind), (ENDPOINT, noon()));
+            let found = verified.map_err(|error| error.substatus);
+            assert_eq!(found, expected, "{principal} {method} {kind:?}");
         }
     }
 
