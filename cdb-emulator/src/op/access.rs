@@ -58,7 +58,8 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Admits a write. Only the form of its session token is checked.
+    /// Admits a write. Only the form of its session token is checked. Fails for a global secondary
+    /// index, which clients only read.
     pub(super) fn write(
         service: &'a Service,
         connection: &Connection,
@@ -67,6 +68,14 @@ impl<'a> Access<'a> {
         ranges: Vec<&'a PhysicalRange>,
     ) -> Result<Self, ServiceError> {
         session::check_form(&request.headers)?;
+        if container.is_secondary_index() {
+            return Err(ServiceError::new(
+                403,
+                0,
+                "Forbidden",
+                "A global secondary index is read-only: write to its source container.",
+            ));
+        }
         Self::begin(service, connection, container, ranges)
     }
 

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{listing, offers, scripts, users};
+use super::{listing, offers, scripts, secondary_index, users};
 use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
@@ -111,12 +111,28 @@ fn containers(
             Ok(Response::list("DocumentCollections", &rid, found))
         }
         Method::POST => {
-            let definition = rules::definition(serde_json::from_slice(&request.body)?, None)?;
+            let mut definition = rules::definition(serde_json::from_slice(&request.body)?, None)?;
+            let index = rules::index_definition(&mut definition)?;
             let ranges = service.settings.physical_partitions;
             let throughput = offers::requested(&request.headers)?;
             let parent = Database::find(connection, database)?;
             let shared = Offer::of(connection, &parent.self_link())?.is_some();
+            let source = match &index {
+                Some(index) => {
+                    offers::check_of_index(throughput.as_ref())?;
+                    Some(secondary_index::source(
+                        connection,
+                        database,
+                        &mut definition,
+                        index,
+                    )?)
+                }
+                None => None,
+            };
             let created = Container::create(connection, database, &definition, ranges, now_secs())?;
+            if let (Some(index), Some(source)) = (index, source) {
+                secondary_index::create(connection, (&created, index), &source)?;
+            }
             let by_default = || offers::default_content(service.settings.throughput);
             let offer = match throughput {
                 Some(content) => Some((content, Origin::Creation)),
@@ -182,6 +198,9 @@ fn container(
             let definition = rules::definition(definition, Some(&container.definition))?;
             container.replace(connection, &definition)?;
             let replaced = Container::find(connection, database, id)?;
+            if replaced.default_ttl() != container.default_ttl() {
+                secondary_index::rebuild(connection, &replaced)?;
+            }
             if replaced.policy() != container.policy() {
                 let builds = &service.index_builds;
                 builds.begin(container.number, container.indexed_policy());
@@ -189,6 +208,11 @@ fn container(
             Ok(Response::json(200, &replaced.to_json()).with("etag", replaced.etag))
         }
         Method::DELETE => {
+            if container.has_secondary_indexes() {
+                return Err(ServiceError::bad_request(
+                    "The container has global secondary indexes. Delete them first.",
+                ));
+            }
             container.delete(connection)?;
             Ok(Response::empty(204))
         }

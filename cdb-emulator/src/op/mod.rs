@@ -22,6 +22,7 @@ mod run;
 mod scope;
 mod script_host;
 mod scripts;
+mod secondary_index;
 mod target;
 mod triggers;
 mod users;

@@ -156,7 +156,7 @@ impl Run<'_> {
             &range.parameters,
         ];
         let mut parameters: Vec<SqlValue> = parts.into_iter().flatten().cloned().collect();
-        if self.container.default_ttl().is_some() {
+        if self.container.has_expiry() {
             condition.push_str(" AND (expires IS NULL OR expires > ?)");
             parameters.push(SqlValue::Integer(now_secs()));
         }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::patch;
+use super::{patch, secondary_index};
 use crate::error::ServiceError;
 use crate::replicas::Replicas;
 use crate::sql::value;
@@ -80,13 +80,9 @@ pub(super) struct OperationContext<'a> {
 }
 
 impl OperationContext<'_> {
-    /// Returns the partition key as text. Equal texts are the same partition key.
+    /// Returns the partition key as text.
     pub(super) fn pk(&self) -> String {
-        let values = self.partition_key.iter().map(|value| match value {
-            Some(value) => value.clone(),
-            None => Value::Object(Map::new()),
-        });
-        Value::Array(values.collect()).to_string()
+        rules::key_text(&self.partition_key)
     }
 
     /// Prepares the next operation of a script or after one.
@@ -197,6 +193,12 @@ impl OperationContext<'_> {
     /// Deletes a document.
     pub(super) fn remove(&self, found: &StoredDocument) -> Result<(), ServiceError> {
         self.record(&found.pk, &found.id, &found.epk)?;
+        secondary_index::follow(
+            self.connection,
+            self.container,
+            (&found.pk, &found.id),
+            None,
+        )?;
         self.container
             .remove(self.connection, &found.pk, &found.id)?;
         self.container.keep(
@@ -299,6 +301,8 @@ impl OperationContext<'_> {
         };
         self.container.check_unique(self.connection, &stored)?;
         self.record(&stored.pk, &stored.id, &stored.epk)?;
+        let key = (&*stored.pk, &*stored.id);
+        secondary_index::follow(self.connection, self.container, key, Some(&stored))?;
         self.container.write(self.connection, &stored)?;
         self.container.keep(
             self.connection,

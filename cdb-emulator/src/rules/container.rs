@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::name::name;
-use super::policy;
+use super::{policy, secondary_index};
 use crate::epk::Version;
 use crate::error::ServiceError;
 use crate::sql;
@@ -49,6 +49,7 @@ pub(crate) fn definition(
             definition["partitionKey"]["version"] = version.clone();
         }
         unchanged(&definition, former)?;
+        secondary_index::unchanged(&mut definition, former)?;
     }
     Ok(definition)
 }

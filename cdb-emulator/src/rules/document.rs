@@ -80,6 +80,15 @@ pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> 
         .collect()
 }
 
+/// Returns a partition key as text. Equal texts are the same partition key.
+pub(crate) fn key_text(key: &[Option<Value>]) -> String {
+    let values = key.iter().map(|value| match value {
+        Some(value) => value.clone(),
+        None => Value::Object(Map::new()),
+    });
+    Value::Array(values.collect()).to_string()
+}
+
 /// Normalizes a component, so that `1` and `1.0` are the same partition key.
 pub(crate) fn component(value: &Value) -> Value {
     value.as_f64().map_or_else(|| value.clone(), value::number)

@@ -7,7 +7,7 @@ use super::container::Container;
 use super::named::NamedResource;
 use super::offers::{self, Offer};
 use super::version::new_etag;
-use super::{history, indexes, named, ranges, rid, subtree, transformation};
+use super::{history, indexes, named, ranges, rid, secondary_index, subtree, transformation};
 use crate::epk::Version;
 use crate::error::ServiceError;
 
@@ -31,6 +31,7 @@ pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
     )?;
     transformation::create_table(connection)?;
     subtree::create_table(connection)?;
+    secondary_index::create_table(connection)?;
     history::create_table(connection)?;
     named::create_table(connection)?;
     offers::create_table(connection)
@@ -171,6 +172,7 @@ impl Container {
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
         transformation::cancel(connection, self.number)?;
         self.forget(connection)?;
+        self.unlink(connection)?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
         connection.execute(

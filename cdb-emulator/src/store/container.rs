@@ -31,6 +31,8 @@ pub(crate) struct Container {
     generation: i64,
     /// The indexes inside subtrees: their numbers by path; null if there are none.
     pub(super) subtree_indexes: Value,
+    /// The global secondary indexes of this container: their numbers by name.
+    pub(super) secondary_indexes: Value,
     /// The LSN of the state that reads see; `None` for the newest state.
     pub(super) snapshot: Option<i64>,
 }
@@ -116,6 +118,12 @@ impl Container {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    pub(super) fn by_number(connection: &Connection, number: i64) -> Result<Self, ServiceError> {
+        let sql = format!("SELECT {COLUMNS} FROM container WHERE number = ?");
+        let mut statement = connection.prepare_cached(&sql)?;
+        Ok(statement.query_row([number], Self::from_row)?)
+    }
+
     fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             number: row.get(0)?,
@@ -132,6 +140,10 @@ impl Container {
                 .get::<_, Option<String>>(8)?
                 .and_then(|indexes| serde_json::from_str(&indexes).ok())
                 .unwrap_or_default(),
+            secondary_indexes: row
+                .get::<_, Option<String>>(9)?
+                .and_then(|indexes| serde_json::from_str(&indexes).ok())
+                .unwrap_or_default(),
             snapshot: None,
         })
     }
@@ -146,7 +158,7 @@ impl Container {
         rid::inside(self.numbers(), what)
     }
 
-    fn numbers(&self) -> (i64, i64) {
+    pub(super) fn numbers(&self) -> (i64, i64) {
         (self.database, self.number)
     }
 
@@ -171,6 +183,7 @@ impl Container {
                 body[name] = default;
             }
         }
+        self.describe_indexes(&mut body);
         body["_rid"] = self.rid().into();
         body["_self"] = self.self_link().into();
         body["_etag"] = self.etag.clone().into();
@@ -256,4 +269,6 @@ fn strings(value: &Value) -> Vec<String> {
 const COLUMNS: &str = "number, definition, etag, created, ranges,
     (SELECT rowid FROM database WHERE database.id = container.database),
     (SELECT former FROM transformation WHERE transformation.container = container.number), generation,
-    (SELECT json_group_object(path, number) FROM subtree_index WHERE subtree_index.container = container.number HAVING count(*) > 0)";
+    (SELECT json_group_object(path, number) FROM subtree_index WHERE subtree_index.container = container.number HAVING count(*) > 0),
+    (SELECT json_group_object(member.id, member.number) FROM secondary_index JOIN container AS member ON member.number = secondary_index.number
+        WHERE secondary_index.source = container.number HAVING count(*) > 0)";

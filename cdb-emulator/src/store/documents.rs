@@ -27,7 +27,7 @@ pub(crate) struct StoredDocument {
 
 impl StoredDocument {
     /// Reads the columns `pk, id, epk, body, etag, lsn, ts, expires`.
-    fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             pk: row.get(0)?,
             id: row.get(1)?,

@@ -6,6 +6,12 @@ use super::container::Container;
 use crate::error::ServiceError;
 
 impl Container {
+    /// Returns whether documents can expire. Those of a global secondary index expire with those of
+    /// its source.
+    pub(crate) fn has_expiry(&self) -> bool {
+        self.default_ttl().is_some() || self.is_secondary_index()
+    }
+
     /// Updates the expiry of all documents after a change of the default. Documents without a `ttl`
     /// expire by the default, counted from their last change (time-to-live).
     pub(crate) fn update_expiry(

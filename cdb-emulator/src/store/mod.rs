@@ -18,6 +18,7 @@ pub(crate) mod offers;
 pub(crate) mod ranges;
 mod readers;
 pub(crate) mod rid;
+mod secondary_index;
 mod sqlite;
 mod statistics;
 mod subtree;
@@ -43,6 +44,7 @@ pub(crate) use history::Change;
 pub(crate) use named::NamedResource;
 pub(crate) use rusqlite::Connection;
 pub(crate) use rusqlite::types::Value as SqlValue;
+pub(crate) use secondary_index::{NEW_NAME, STORED_NAME, SecondaryIndex};
 pub(crate) use versions::{remove_versions, reset_versions};
 
 /// The kind of access that a piece of work needs.

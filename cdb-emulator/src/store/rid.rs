@@ -57,6 +57,16 @@ pub(crate) fn inside((database, container): (i64, i64), what: Inside) -> String 
     encode(&bytes)
 }
 
+/// Returns the resource id that a document with this one has in another container.
+pub(crate) fn moved((database, container): (i64, i64), document: &str) -> String {
+    let own = STANDARD
+        .decode(document.replace('-', "/"))
+        .unwrap_or_default();
+    let mut bytes = prefix(database, container).to_vec();
+    bytes.extend(own.iter().skip(bytes.len()));
+    encode(&bytes)
+}
+
 fn prefix(database: i64, container: i64) -> [u8; 8] {
     let both = u64::from(number(database)) << 32 | u64::from(number(container) | 0x8000_0000);
     both.to_be_bytes()
@@ -87,5 +97,11 @@ mod tests {
             "AAAAAYAAAAECAAAAAAAAAA=="
         );
         assert_eq!(inside((1, 1), Inside::Range(0)), "AAAAAYAAAAEAAAAAAAAAUA==");
+        let document = inside((1, 2), Inside::Document(259));
+        assert_eq!(moved((1, 2), &document), document);
+        assert_eq!(
+            moved((1, 3), &document),
+            inside((1, 3), Inside::Document(259))
+        );
     }
 }

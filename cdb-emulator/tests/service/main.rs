@@ -28,6 +28,7 @@ mod replicas;
 #[cfg(feature = "scripts")]
 mod scripts;
 mod search;
+mod secondary_indexes;
 mod start;
 mod throughput;
 #[cfg(feature = "tls")]
