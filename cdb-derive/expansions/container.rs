@@ -49,6 +49,8 @@ const _: () = {
         }
     }
     #[automatically_derived]
+    impl __model::StoredIn<LargerShop> for Refund {}
+    #[automatically_derived]
     impl __model::MemberOf<LargerShop> for Refund {}
     #[automatically_derived]
     impl __model::Extends<Shop> for LargerShop {}
@@ -57,7 +59,7 @@ const _: () = {
     #[automatically_derived]
     impl __model::Queryable for LargerShop {
         const SHAPES: &'static [&'static __model::DocumentShape] = <LargerShop as __model::Container>::DOCUMENTS;
-        const SINGLE_TYPE: __model::bool = false;
+        const IS_PARTIAL: __model::bool = false;
     }
     #[automatically_derived]
     impl __model::QueriedIn<LargerShop> for LargerShop {

@@ -182,12 +182,12 @@ const _: () = {
         const SHAPES: &'static [&'static __model::DocumentShape] = &[
             <Order as __model::Document>::SHAPE,
         ];
-        const SINGLE_TYPE: __model::bool = true;
+        const IS_PARTIAL: __model::bool = true;
     }
     #[automatically_derived]
     impl<__C: __model::Container> __model::QueriedIn<__C> for Order
     where
-        Order: __model::MemberOf<__C>,
+        Order: __model::StoredIn<__C>,
     {
         fn read_stored(
             json: &__model::str,

@@ -13,7 +13,7 @@ use crate::diag::mistake;
 use crate::private::{import, private};
 use crate::respan::located_at;
 use crate::serde_attr::{SerdeField, SerdeStruct};
-use crate::settings::{CratePath, Setting, Vocabulary, ungrouped};
+use crate::settings::{self, CratePath, Setting, Vocabulary};
 
 /// A projection.
 #[derive(Debug)]
@@ -52,13 +52,7 @@ struct PathSetting(Path);
 impl FromMeta for PathSetting {
     fn from_meta(meta: &Meta) -> darling::Result<Self> {
         const FORM: &str = "write a name, for example `of = Order` or `path = ADDRESS_CITY`";
-        match meta {
-            Meta::NameValue(setting) => match ungrouped(&setting.value) {
-                syn::Expr::Path(path) => Ok(Self(path.path.clone())),
-                other => Err(mistake(other.span(), FORM)),
-            },
-            other => Err(mistake(other.path().span(), FORM)),
-        }
+        settings::path(meta, FORM).map(Self)
     }
 }
 
@@ -85,7 +79,7 @@ impl Derived for ProjectionModel {
             ));
             return None;
         }
-        let (document, krate) = settings(input, errors);
+        let (document, krate) = struct_settings(input, errors);
         let serde = SerdeStruct::read(&input.attrs, errors);
         let fields = named.iter();
         let fields = fields.filter_map(|field| ProjectedField::read(field, &serde, errors));
@@ -130,7 +124,7 @@ impl Derived for ProjectionModel {
 }
 
 /// Reads `#[projection(…)]` of the struct: the document and the path of `cdb_model`.
-fn settings(input: &syn::DeriveInput, errors: &mut Accumulator) -> (Option<Path>, Path) {
+fn struct_settings(input: &syn::DeriveInput, errors: &mut Accumulator) -> (Option<Path>, Path) {
     let vocabulary = Vocabulary {
         attribute: "projection",
         settings: OF_STRUCT,

@@ -197,6 +197,17 @@ impl FromMeta for Mark {
     }
 }
 
+/// Reads the path of `word = Path`. The error shows `form`.
+pub(crate) fn path(meta: &Meta, form: &str) -> darling::Result<syn::Path> {
+    match meta {
+        Meta::NameValue(setting) => match ungrouped(&setting.value) {
+            syn::Expr::Path(path) => Ok(path.path.clone()),
+            other => Err(mistake(other.span(), form)),
+        },
+        other => Err(mistake(other.path().span(), form)),
+    }
+}
+
 /// `crate = path`: the path of `cdb_model`.
 #[derive(Clone, Debug)]
 pub(crate) struct CratePath(syn::Path);
@@ -230,13 +241,7 @@ fn dependency_path() -> syn::Path {
 
 impl FromMeta for CratePath {
     fn from_meta(meta: &Meta) -> darling::Result<Self> {
-        match meta {
-            Meta::NameValue(setting) => match ungrouped(&setting.value) {
-                syn::Expr::Path(path) => Ok(Self(path.path.clone())),
-                other => Err(mistake(other.span(), CRATE_FORM)),
-            },
-            other => Err(mistake(other.path().span(), CRATE_FORM)),
-        }
+        path(meta, CRATE_FORM).map(Self)
     }
 }
 

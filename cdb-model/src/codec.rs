@@ -11,7 +11,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::codec_error::{DecodeError, EncodeError};
-use crate::container::{Container, MemberOf};
+use crate::container::{Container, MemberOf, StoredIn};
 use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;
 use crate::evolution::{upgraded, with_version};
@@ -105,8 +105,8 @@ fn push_property(json: &mut String, name: &str, value: &str) -> serde_json::Resu
 /// # Errors
 /// [`DecodeError::WrongType`] for another type, [`DecodeError::Malformed`] when the JSON does not
 /// match the type.
-pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
-    let system = SystemProperties::read(json, C::DISCRIMINATOR, D::SHAPE.name)?;
+pub fn decode<C: Container, D: StoredIn<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
+    let system = SystemProperties::read::<C>(json, D::SHAPE.name)?;
     if system.discriminator != D::SHAPE.discriminator {
         return Err(DecodeError::WrongType {
             expected: D::SHAPE.discriminator,
@@ -124,7 +124,7 @@ pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, Dec
 /// [`DecodeError::UnknownType`] for a foreign document, [`DecodeError::Malformed`] when the JSON
 /// does not match the type.
 pub fn decode_any<C: Container>(json: &str) -> Result<Stored<C>, DecodeError> {
-    let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME)?;
+    let system = SystemProperties::read::<C>(json, C::NAME)?;
     let document = C::decode(&system.discriminator, json)?;
     Ok(system.around(document))
 }
@@ -163,14 +163,19 @@ pub(crate) struct SystemProperties {
 }
 
 impl SystemProperties {
-    pub(crate) fn read(
+    /// Reads them of a document of container `C`. In a global secondary index the id is that of the
+    /// source's document, which is stored as `_id`; `id` is a value of the service there.
+    pub(crate) fn read<C: Container>(
         json: &str,
-        property: &str,
         document: &'static str,
     ) -> Result<Self, DecodeError> {
         let mut deserializer = serde_json::Deserializer::from_str(json);
+        let visitor = SystemVisitor {
+            property: C::DISCRIMINATOR,
+            id: if C::INDEX_OF.is_some() { "_id" } else { "id" },
+        };
         deserializer
-            .deserialize_map(SystemVisitor { property })
+            .deserialize_map(visitor)
             .map_err(|source| DecodeError::Malformed {
                 document,
                 id: String::new(),
@@ -188,11 +193,12 @@ impl SystemProperties {
     }
 }
 
-struct SystemVisitor<'a> {
-    property: &'a str,
+struct SystemVisitor {
+    property: &'static str,
+    id: &'static str,
 }
 
-impl<'de> Visitor<'de> for SystemVisitor<'_> {
+impl<'de> Visitor<'de> for SystemVisitor {
     type Value = SystemProperties;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,9 +214,9 @@ impl<'de> Visitor<'de> for SystemVisitor<'_> {
         };
         while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             match &*name {
-                "id" => found.id = map.next_value()?,
                 "_etag" => found.etag = map.next_value()?,
                 "_ts" => found.timestamp = map.next_value()?,
+                name if name == self.id => found.id = map.next_value()?,
                 name if name == self.property => found.discriminator = map.next_value()?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;

@@ -12,6 +12,7 @@ pub use core::cmp::{Eq, Ord, PartialEq, PartialOrd};
 pub use core::convert::{From, Into};
 pub use core::fmt::Debug;
 pub use core::hash::Hash;
+pub use core::option::Option;
 pub use core::option::Option::{None, Some};
 pub use core::primitive::{bool, str};
 pub use core::result::Result;
@@ -20,10 +21,10 @@ pub use std::vec;
 pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
-    Place, check_computed, check_discriminator, check_ids, check_indexing, check_limits,
-    check_partition_key, check_ttl, check_type,
+    Place, check_computed, check_discriminator, check_ids, check_index, check_indexing,
+    check_limits, check_partition_key, check_ttl, check_type,
 };
-pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
+pub use crate::container::{Container, DefaultTtl, Extends, MemberOf, StoredIn};
 pub use crate::document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
@@ -32,6 +33,7 @@ pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, 
 pub use crate::query::{
     Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
 };
+pub use crate::secondary_index::{IndexOf, IndexSource};
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,

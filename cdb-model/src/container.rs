@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec_error::DecodeError;
 use crate::document::Document;
 use crate::policy::{ComputedProperty, FullTextPolicy, IndexingPolicy, VectorEmbeddingPolicy};
+use crate::secondary_index::{IndexDefinition, IndexSource};
 use crate::shape::DocumentShape;
 
 /// The document types of one container, as an enum. Implemented by
@@ -24,6 +25,8 @@ pub trait Container: Sized + Send + Sync + 'static {
     const DOCUMENTS: &'static [&'static DocumentShape];
     /// The default time to live.
     const DEFAULT_TTL: DefaultTtl;
+    /// The source, if this is a global secondary index; `None` for other containers.
+    const INDEX_OF: Option<IndexSource> = None;
 
     /// Decodes a document with this discriminator.
     ///
@@ -40,12 +43,20 @@ pub trait Container: Sized + Send + Sync + 'static {
     }
 }
 
-/// A document type of container `C`.
+/// A document type whose documents container `C` contains. Programs can query and decode them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a document type of container `{C}`",
     note = "add a variant for it to the container's enum"
 )]
-pub trait MemberOf<C: Container>: Document {}
+pub trait StoredIn<C: Container>: Document {}
+
+/// A document type that programs write to container `C`, and read from it by key. The service writes
+/// the documents of a global secondary index, so they are [`StoredIn`] it only.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a document type that programs write to container `{C}`",
+    note = "add a variant for it to the container's enum; if the container has `index_of`, write to its source"
+)]
+pub trait MemberOf<C: Container>: StoredIn<C> {}
 
 /// A container that contains all document types of `Base`, in the same stored form.
 #[diagnostic::on_unimplemented(
@@ -89,6 +100,14 @@ pub struct ContainerDefinition {
     /// The full-text paths.
     #[serde(default, skip_serializing_if = "FullTextPolicy::is_empty")]
     pub full_text_policy: FullTextPolicy,
+    /// The source and the query of a global secondary index, under their former name. They cannot be
+    /// changed after creation.
+    #[serde(
+        default,
+        rename = "materializedViewDefinition",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub index_of: Option<IndexDefinition>,
 }
 
 impl ContainerDefinition {
@@ -105,6 +124,7 @@ impl ContainerDefinition {
             computed_properties: ComputedProperty::of(C::DOCUMENTS),
             vector_embedding_policy: VectorEmbeddingPolicy::of(C::DOCUMENTS),
             full_text_policy: FullTextPolicy::of(C::DOCUMENTS),
+            index_of: IndexDefinition::of::<C>(),
         }
     }
 

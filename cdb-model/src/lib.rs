@@ -77,6 +77,7 @@ mod patch;
 mod path;
 mod policy;
 mod query;
+mod secondary_index;
 mod shape;
 mod soft_delete;
 mod timestamp;
@@ -92,7 +93,7 @@ pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, MemberOf, PartitionKeyDefinition,
-    PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
+    PartitionKeyKind, StoredIn, UniqueKey, UniqueKeyPolicy,
 };
 pub use document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use etag::ETag;
@@ -115,6 +116,7 @@ pub use query::{
     SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Statement, Summand, Text,
     ValueError, ValueQuery, WithVectors, WithWords, compare_values,
 };
+pub use secondary_index::{IndexDefinition, IndexOf, IndexSource};
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast, UpcastError,

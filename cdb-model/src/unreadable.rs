@@ -132,7 +132,7 @@ pub fn partition_key_of<C: Container>(json: &str) -> Option<PartitionKey> {
 
 impl Location {
     pub(crate) fn read<C: Container>(json: &str) -> Option<Self> {
-        let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME).ok()?;
+        let system = SystemProperties::read::<C>(json, C::NAME).ok()?;
         let partition_key = partition_key_of::<C>(json)?;
         let is_stored = !system.id.is_empty() && !system.etag.is_empty();
         is_stored.then(|| Self {

@@ -28,7 +28,7 @@ pub struct Upgraded {
 /// [`DecodeError::Malformed`] when an upcast fails, when it changes the id or the partition key, or
 /// when its result does not match the type.
 pub fn upgrade<C: Container>(json: &str) -> Result<Option<Upgraded>, DecodeError> {
-    let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME)?;
+    let system = SystemProperties::read::<C>(json, C::NAME)?;
     let mut types = C::DOCUMENTS.iter();
     let Some(shape) = types.find(|shape| shape.discriminator == system.discriminator) else {
         return Ok(None);

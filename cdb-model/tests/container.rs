@@ -136,7 +136,7 @@ fn membership_and_extension_are_traits() {
 
 #[test]
 fn a_query_of_a_container_has_all_its_types_and_one_of_a_document_its_own() {
-    const { assert!(Order::SINGLE_TYPE && !Shop::SINGLE_TYPE) };
+    const { assert!(Order::IS_PARTIAL && !Shop::IS_PARTIAL) };
     assert_eq!(Order::SHAPES.len(), 1);
     assert_eq!(WithReturns::SHAPES.len(), 3);
 }

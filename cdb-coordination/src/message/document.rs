@@ -360,7 +360,7 @@ impl<C: Container> Document for MessageDocument<C> {
 
 impl<C: Container> Queryable for MessageDocument<C> {
     const SHAPES: &'static [&'static DocumentShape] = &[<Self as Document>::SHAPE];
-    const SINGLE_TYPE: bool = true;
+    const IS_PARTIAL: bool = true;
 }
 
 impl<C: Container> QueriedIn<C> for MessageDocument<C>

@@ -55,13 +55,13 @@ fn document_stub(model: &DocumentModel, private: &TokenStream) -> TokenStream {
         #[automatically_derived]
         impl #private::Queryable for #name {
             const SHAPES: &'static [&'static #private::DocumentShape] = &[];
-            const SINGLE_TYPE: #private::bool = true;
+            const IS_PARTIAL: #private::bool = true;
         }
 
         #[automatically_derived]
         impl<__C: #private::Container> #private::QueriedIn<__C> for #name
         where
-            #name: #private::MemberOf<__C>,
+            #name: #private::StoredIn<__C>,
         {
             fn read_stored(
                 _: &#private::str,

@@ -6,9 +6,11 @@
 //! whose derive has failed, and is not checked.
 
 mod ids;
+mod index;
 mod limits;
 mod text;
 
+pub use index::check_index;
 pub use limits::check_limits;
 
 use crate::container::{Container, DefaultTtl};

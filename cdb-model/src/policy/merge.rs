@@ -14,15 +14,17 @@ use crate::shape::{CompositeTarget, Direction, DocumentShape, FieldIndexing};
 impl IndexingPolicy {
     /// Returns the policy of container `C`.
     pub fn of<C: Container>() -> Self {
-        Self::merged(C::DOCUMENTS, C::DISCRIMINATOR)
+        // An index contains the documents of all types of its source.
+        let contained = C::INDEX_OF.map_or(C::DOCUMENTS, |source| source.documents);
+        Self::merged(C::DOCUMENTS, C::DISCRIMINATOR, contained.len() > 1)
     }
 
     /// Returns the policy of these document types. Their order and repetitions do not matter.
-    pub(crate) fn merged(documents: &[&DocumentShape], discriminator: &str) -> Self {
+    /// `needs_type` is whether queries filter by the discriminator.
+    fn merged(documents: &[&DocumentShape], discriminator: &str, mut needs_type: bool) -> Self {
         let mut included = BTreeSet::new();
         let mut excluded = BTreeSet::from(["/*".to_owned()]);
         let mut composites: BTreeSet<Vec<CompositePathKey>> = BTreeSet::new();
-        let mut needs_type = documents.len() > 1;
         for field in documents.iter().flat_map(|shape| shape.fields) {
             match field.indexing {
                 FieldIndexing::Indexed => {

@@ -7,9 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Queryable;
-use crate::container::{Container, MemberOf};
+use crate::container::{Container, StoredIn};
 use crate::document::Document;
 use crate::path::{FullText, Indexed, Path};
+use crate::shape::DocumentShape;
 
 /// A condition on documents of `T`: a document type or a container.
 ///
@@ -197,7 +198,7 @@ impl<D: Document> Filter<D> {
     /// condition.
     pub fn within<C: Container>(self) -> Filter<C>
     where
-        D: MemberOf<C>,
+        D: StoredIn<C>,
     {
         let is_type = Filter::from_predicate(Predicate::IsType(D::SHAPE.discriminator));
         is_type.and(Filter::from_predicate(self.predicate))
@@ -206,7 +207,7 @@ impl<D: Document> Filter<D> {
 
 impl<C: Container> Filter<C> {
     /// Accepts every document of type `D`.
-    pub fn of_type<D: MemberOf<C>>() -> Self {
+    pub fn of_type<D: StoredIn<C>>() -> Self {
         Self::from_predicate(Predicate::IsType(D::SHAPE.discriminator))
     }
 }
@@ -396,11 +397,13 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 }
 
-/// Returns the condition that a document is a `T`; none for a container.
+/// Returns the condition that a document is a `T`; none for a container with these types only.
 pub(crate) fn type_condition<T: Queryable>() -> Predicate {
-    match (T::SINGLE_TYPE, T::SHAPES) {
-        (true, [shape]) => Predicate::IsType(shape.discriminator),
-        _ => Predicate::All,
+    let is_type = |shape: &&DocumentShape| Predicate::IsType(shape.discriminator);
+    match (T::IS_PARTIAL, T::SHAPES) {
+        (false, _) => Predicate::All,
+        (true, [shape]) => is_type(shape),
+        (true, shapes) => Predicate::Or(shapes.iter().map(is_type).collect()),
     }
 }
 
@@ -410,7 +413,7 @@ pub(crate) fn live_condition<T: Queryable>() -> Predicate {
         let path = shape.soft_delete?.to_owned();
         let is_missing = Predicate::Not(Box::new(Predicate::IsDefined(path.clone())));
         let mut allowed = vec![Predicate::IsNull(path), is_missing];
-        if !T::SINGLE_TYPE {
+        if T::SHAPES.len() > 1 || !T::IS_PARTIAL {
             let is_type = Predicate::IsType(shape.discriminator);
             allowed.push(Predicate::Not(Box::new(is_type)));
         }

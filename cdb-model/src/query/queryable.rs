@@ -2,7 +2,7 @@
 
 use crate::codec::{decode, decode_any};
 use crate::codec_error::DecodeError;
-use crate::container::{Container, MemberOf};
+use crate::container::{Container, StoredIn};
 use crate::document::Stored;
 use crate::shape::DocumentShape;
 
@@ -11,9 +11,10 @@ pub trait Queryable: Sized + Send + Sync + 'static {
     /// The types of the rows.
     #[doc(hidden)]
     const SHAPES: &'static [&'static DocumentShape];
-    /// Whether this is one document type, so that a query must filter by its discriminator.
+    /// Whether a container has documents of other types too, so that a query must filter by the
+    /// discriminators of these types.
     #[doc(hidden)]
-    const SINGLE_TYPE: bool;
+    const IS_PARTIAL: bool;
 }
 
 /// A document type or container whose rows can be read from container `C`. Implemented by the
@@ -33,7 +34,7 @@ pub trait QueriedIn<C: Container>: Queryable {
 
 /// For generated code: reads a row of one document type.
 #[doc(hidden)]
-pub fn read_document<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
+pub fn read_document<C: Container, D: StoredIn<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
     decode::<C, D>(json)
 }
 

@@ -39,7 +39,7 @@ use crate::mutex::lock;
 /// }
 ///
 /// fn stage(tx: &cdb_provider::Effects<Shop>) {
-///     tx.upsert(&WorkerItem::default()); // `WorkerItem` is not a document type of container `Shop`
+///     tx.upsert(&WorkerItem::default()); // `WorkerItem` is not a document type that programs write to container `Shop`
 /// }
 /// ```
 /// Messages need [`transactional_with`](crate::CosmosDBProvider::transactional_with):

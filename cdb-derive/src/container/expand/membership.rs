@@ -1,12 +1,12 @@
 //! The traits of the container's document types, and the conversions into its enum.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
 use super::private;
 use crate::container::model::ContainerModel;
 
-/// `MemberOf`, `Extends`, `Queryable`, `From`.
+/// `StoredIn`, `MemberOf`, `IndexOf`, `Extends`, `Queryable`, `From`.
 pub(in crate::container) struct Membership<'a>(pub(in crate::container) &'a ContainerModel);
 
 impl ToTokens for Membership<'_> {
@@ -16,7 +16,14 @@ impl ToTokens for Membership<'_> {
         let name = &model.ident;
         let idents = model.variants().map(|variant| &variant.ident);
         let types = model.variants().map(|variant| &variant.ty);
-        let documents = model.documents.iter().map(|variant| &variant.ty);
+        let documents: Vec<_> = model.documents.iter().map(|variant| &variant.ty).collect();
+        // Programs do not write the documents of an index.
+        let written: &[_] = if model.index_of.is_some() {
+            &[]
+        } else {
+            &documents
+        };
+        let source = model.index_of.iter();
         let base = model.base.iter().map(|variant| &variant.ty);
         tokens.extend(quote! {
             #(
@@ -29,19 +36,29 @@ impl ToTokens for Membership<'_> {
             )*
             #(
                 #[automatically_derived]
-                impl #private::MemberOf<#name> for #documents {}
+                impl #private::StoredIn<#name> for #documents {}
+            )*
+            #(
+                #[automatically_derived]
+                impl #private::MemberOf<#name> for #written {}
+            )*
+            #(
+                #[automatically_derived]
+                impl #private::IndexOf<#source> for #name {}
             )*
             #(
                 #[automatically_derived]
                 impl #private::Extends<#base> for #name {}
             )*
         });
-        tokens.extend(queryable(name));
+        tokens.extend(queryable(model));
     }
 }
 
-fn queryable(name: &Ident) -> TokenStream {
-    let private = private();
+fn queryable(model: &ContainerModel) -> TokenStream {
+    let (private, name) = (private(), &model.ident);
+    // An index contains the documents of all types of its source.
+    let is_partial = model.index_of.is_some();
     quote! {
         #[automatically_derived]
         impl #private::Extends<#name> for #name {}
@@ -50,7 +67,7 @@ fn queryable(name: &Ident) -> TokenStream {
         impl #private::Queryable for #name {
             const SHAPES: &'static [&'static #private::DocumentShape] =
                 <#name as #private::Container>::DOCUMENTS;
-            const SINGLE_TYPE: #private::bool = false;
+            const IS_PARTIAL: #private::bool = #is_partial;
         }
 
         #[automatically_derived]

@@ -95,13 +95,13 @@ fn queryable(name: &Ident) -> TokenStream {
         impl #private::Queryable for #name {
             const SHAPES: &'static [&'static #private::DocumentShape] =
                 &[<#name as #private::Document>::SHAPE];
-            const SINGLE_TYPE: #private::bool = true;
+            const IS_PARTIAL: #private::bool = true;
         }
 
         #[automatically_derived]
         impl<__C: #private::Container> #private::QueriedIn<__C> for #name
         where
-            #name: #private::MemberOf<__C>,
+            #name: #private::StoredIn<__C>,
         {
             fn read_stored(
                 json: &#private::str,

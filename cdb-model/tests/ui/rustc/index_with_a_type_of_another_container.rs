@@ -1,0 +1,45 @@
+//! An index contains types of its source only.
+
+use cdb_model::{Container, Document, Projection};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "order:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    status: String,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Shop {
+    Order(Order),
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "refund", id = "refund:{number}")]
+struct Refund {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    status: String,
+}
+
+#[derive(Document, Projection, Serialize, Deserialize)]
+#[projection(of = Refund)]
+#[document(type = "refund", id = "refund:{number}")]
+struct ByStatus {
+    #[document(partition_key)]
+    status: String,
+    number: u64,
+}
+
+#[derive(Container)]
+#[container(index_of = Shop, partition_key = "/status")]
+enum Index {
+    Order(ByStatus),
+}
+
+fn main() {}
