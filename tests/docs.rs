@@ -36,5 +36,6 @@ chapters! {
     Rewind: "../docs/rewind.md",
     Queries: "../docs/queries.md",
     Search: "../docs/search.md",
+    GlobalSecondaryIndexes: "../docs/global-secondary-indexes.md",
     PayloadCodecs: "../docs/payload-codecs.md",
 }

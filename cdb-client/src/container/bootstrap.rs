@@ -12,6 +12,7 @@ use crate::client::DatabaseClient;
 use crate::container::difference::Difference;
 use crate::container::handle::ContainerClient;
 use crate::container::live::LiveContainer;
+use crate::container::secondary_index::check_source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::resource::check_name;
 use crate::status::Status;
@@ -150,7 +151,8 @@ impl DatabaseClient {
     ///
     /// # Errors
     /// When the container or a right is missing; the message names it.
-    /// [`ErrorKind::Configuration`] when the account has several write regions.
+    /// [`ErrorKind::Configuration`] when the account has several write regions, or when a global
+    /// secondary index is missing: [`bootstrap_index`](Self::bootstrap_index) creates it.
     /// [`ErrorKind::ContainerMismatch`] when the container has another partition key, or other
     /// differences that `config` does not allow.
     pub async fn bootstrap<C: Container>(
@@ -158,16 +160,28 @@ impl DatabaseClient {
         name: &str,
         config: impl Into<BootstrapConfig> + Send,
     ) -> Result<ContainerClient<C>> {
+        let config = config.into();
+        self.open::<C>(name, &C::definition(), &config).await
+    }
+
+    /// Creates or checks the container `name` with the definition `model`.
+    pub(super) async fn open<C: Container>(
+        &self,
+        name: &str,
+        model: &ContainerDefinition,
+        config: &BootstrapConfig,
+    ) -> Result<ContainerClient<C>> {
         check_name("database", self.name())?;
         check_name("container", name)?;
-        let config = config.into();
         if config.mode == Bootstrap::Skip {
             return Ok(self.container(name));
         }
-        let account = self.check_account::<C>(name, &config).await?;
+        let account = self.check_account::<C>(name, config).await?;
         match config.mode {
-            Bootstrap::CreateIfMissing => self.create_or_verify::<C>(name, &config).await?,
-            Bootstrap::VerifyOnly | Bootstrap::Skip => self.verify::<C>(name, &config).await?,
+            Bootstrap::CreateIfMissing => self.create_or_verify::<C>(name, model, config).await?,
+            Bootstrap::VerifyOnly | Bootstrap::Skip => {
+                self.verify::<C>(name, model, config).await?;
+            }
         }
         let container = self.container(name);
         self.probe_latest_committed(&container, account.as_ref())
@@ -185,31 +199,39 @@ impl DatabaseClient {
         Ok(Difference::between(&C::definition(), &live))
     }
 
-    async fn verify<C: Container>(&self, name: &str, config: &BootstrapConfig) -> Result<()> {
+    async fn verify<C: Container>(
+        &self,
+        name: &str,
+        model: &ContainerDefinition,
+        config: &BootstrapConfig,
+    ) -> Result<()> {
         let live = self
             .read_container(name)
             .await
             .map_err(|error| self.with_remedy::<C>(error, name))?;
-        self.check::<C>(name, &live, config).await
+        self.check::<C>(name, (model, &live), config).await
     }
 
     /// Reads first: a read is cheaper than a refused creation, and usually the container exists.
     async fn create_or_verify<C: Container>(
         &self,
         name: &str,
+        model: &ContainerDefinition,
         config: &BootstrapConfig,
     ) -> Result<()> {
         match self.read_container(name).await {
-            Ok(live) => return self.check::<C>(name, &live, config).await,
+            Ok(live) => return self.check::<C>(name, (model, &live), config).await,
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(self.with_remedy::<C>(error, name)),
         }
-        let created = match self.create_container::<C>(name, config.throughput).await {
+        check_source::<C>(name, model)?;
+        let throughput = config.throughput;
+        let created = match self.create_container(name, model, throughput).await {
             Err(error) if error.is_not_found() => {
                 self.create_database()
                     .await
                     .map_err(|error| self.with_remedy::<C>(error, name))?;
-                self.create_container::<C>(name, config.throughput).await
+                self.create_container(name, model, throughput).await
             }
             other => other,
         };
@@ -225,7 +247,7 @@ impl DatabaseClient {
         if is_new {
             return Ok(());
         }
-        self.verify::<C>(name, config).await
+        self.verify::<C>(name, model, config).await
     }
 
     /// Lists the ranges until that works. Some replicas may not know a new container for a moment,
@@ -247,11 +269,10 @@ impl DatabaseClient {
     async fn check<C: Container>(
         &self,
         name: &str,
-        live: &LiveContainer,
+        (model, live): (&ContainerDefinition, &LiveContainer),
         config: &BootstrapConfig,
     ) -> Result<()> {
-        let model = C::definition();
-        let differences = Difference::between(&model, &live.definition);
+        let differences = Difference::between(model, &live.definition);
         if let Some(fatal) = differences.iter().find(|difference| difference.is_fatal()) {
             return Err(mismatch(format!(
                 "container `{name}` cannot store the documents of `{}`: {fatal}",
@@ -288,7 +309,7 @@ impl DatabaseClient {
         }
         let extended = match config.mode {
             Bootstrap::CreateIfMissing => {
-                self.extend_container(name, &model, config.index_timeout)
+                self.extend_container(name, model, config.index_timeout)
                     .await
             }
             Bootstrap::VerifyOnly | Bootstrap::Skip => {

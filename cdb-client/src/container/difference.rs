@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use cdb_model::{
-    ComputedProperty, ContainerDefinition, Drift, FullTextPath, UniqueKey, VectorEmbedding,
+    ComputedProperty, ContainerDefinition, Drift, FullTextPath, IndexDefinition, UniqueKey,
+    VectorEmbedding,
 };
 
 /// One difference between a live container and its model.
@@ -20,6 +21,14 @@ pub enum Difference {
         expected: Vec<String>,
         /// Paths of the container.
         found: Vec<String>,
+    },
+    /// The container is another global secondary index, or only one of the two is an index. Source
+    /// and definition cannot be changed after creation.
+    SecondaryIndex {
+        /// Source and query of the model; `None` if it is not an index.
+        expected: Option<IndexDefinition>,
+        /// Source and query of the container; `None` if it is not an index.
+        found: Option<IndexDefinition>,
     },
     /// The hash of the partition key has another version. Version 1 allows 101 bytes per value,
     /// version 2 allows 2048. A version cannot be changed.
@@ -80,8 +89,10 @@ impl Difference {
                 found: live.partition_key.paths.clone(),
             });
         }
+        differences.extend(compare_index(model, live));
         let (expected, found) = (model.partition_key.version, live.partition_key.version);
-        if differences.is_empty() && live.partition_key.paths.len() == 1 && expected != found {
+        let is_same_key = model.partition_key.paths == live.partition_key.paths;
+        if is_same_key && live.partition_key.paths.len() == 1 && expected != found {
             differences.push(Self::PartitionKeyVersion { expected, found });
         }
         if model.default_ttl != live.default_ttl {
@@ -99,14 +110,25 @@ impl Difference {
 
     /// Whether the container cannot store the model's documents.
     pub fn is_fatal(&self) -> bool {
-        matches!(self, Self::PartitionKey { .. })
+        match self {
+            Self::PartitionKey { .. } => true,
+            // An index with another query contains other properties.
+            Self::SecondaryIndex { expected, found } => match (expected, found) {
+                (Some(expected), Some(found)) => expected.definition == found.definition,
+                _ => true,
+            },
+            _ => false,
+        }
     }
 
     /// Whether queries of the model fail, scan or have wrong results because of the difference.
     pub fn breaks_queries(&self) -> bool {
         match self {
             Self::Indexing(drift) => drift.breaks_queries(),
-            Self::ComputedProperty { .. } | Self::Vector { .. } | Self::FullText { .. } => true,
+            Self::ComputedProperty { .. }
+            | Self::Vector { .. }
+            | Self::FullText { .. }
+            | Self::SecondaryIndex { .. } => true,
             Self::PartitionKey { .. }
             | Self::PartitionKeyVersion { .. }
             | Self::TimeToLive { .. }
@@ -123,6 +145,12 @@ impl fmt::Display for Difference {
                 "its partition key is {}, the model's is {}; a partition key cannot be changed, use another container",
                 found.join(", "),
                 expected.join(", ")
+            ),
+            Self::SecondaryIndex { expected, found } => write!(
+                f,
+                "it is {}, the model is {}; neither can be changed, use another container",
+                index(found.as_ref()),
+                index(expected.as_ref())
             ),
             Self::PartitionKeyVersion { expected, found } => write!(
                 f,
@@ -171,6 +199,37 @@ impl fmt::Display for Difference {
             Self::Indexing(drift) => drift.fmt(f),
         }
     }
+}
+
+fn index(of: Option<&IndexDefinition>) -> String {
+    match of {
+        None => "not a global secondary index".to_owned(),
+        Some(of) => match &of.source_collection_id {
+            None => format!("a global secondary index with `{}`", of.definition),
+            Some(source) => format!(
+                "a global secondary index of `{source}` with `{}`",
+                of.definition
+            ),
+        },
+    }
+}
+
+/// Compares source and query. A model without the name of a source fits all sources.
+fn compare_index(model: &ContainerDefinition, live: &ContainerDefinition) -> Option<Difference> {
+    let (expected, found) = (&model.index_of, &live.index_of);
+    let same = match (expected, found) {
+        (None, None) => true,
+        (Some(expected), Some(found)) => {
+            let source = &expected.source_collection_id;
+            expected.definition == found.definition
+                && (source.is_none() || *source == found.source_collection_id)
+        }
+        _ => false,
+    };
+    (!same).then(|| Difference::SecondaryIndex {
+        expected: expected.clone(),
+        found: found.clone(),
+    })
 }
 
 fn vector(of: &VectorEmbedding) -> String {

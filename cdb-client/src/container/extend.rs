@@ -28,6 +28,7 @@ impl Difference {
             Self::ComputedProperty { found, .. } => found.is_none(),
             Self::FullText { found, .. } => found.is_none(),
             Self::PartitionKey { .. }
+            | Self::SecondaryIndex { .. }
             | Self::PartitionKeyVersion { .. }
             | Self::Vector { .. }
             | Self::UniqueKeys { .. } => false,

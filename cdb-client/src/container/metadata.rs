@@ -3,7 +3,7 @@
 //! These share a small budget of the account (protocol.md 3), so data operations must not depend on
 //! them.
 
-use cdb_model::{Container, ContainerDefinition};
+use cdb_model::{Container, ContainerDefinition, IndexDefinition};
 use http::Method;
 use serde::Serialize;
 
@@ -24,8 +24,12 @@ struct NewDatabase<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct NewContainer<'a> {
     id: &'a str,
+    /// The newer name of the definition's `materializedViewDefinition`. The Java SDK sends both too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    global_secondary_index_definition: Option<&'a IndexDefinition>,
     #[serde(flatten)]
     definition: &'a ContainerDefinition,
 }
@@ -110,14 +114,16 @@ impl DatabaseClient {
         }
     }
 
-    pub(super) async fn create_container<C: Container>(
+    pub(super) async fn create_container(
         &self,
         name: &str,
+        definition: &ContainerDefinition,
         throughput: Throughput,
     ) -> Result<Accepted> {
         let body = NewContainer {
             id: name,
-            definition: &C::definition(),
+            global_secondary_index_definition: definition.index_of.as_ref(),
+            definition,
         };
         let resource = Resource::containers(self.name());
         let request = Request::new(OperationKind::CreateContainer, Method::POST, resource)
