@@ -4,7 +4,20 @@ use cdb_model::ContainerDefinition;
 use serde::Serialize;
 
 /// The API version in ARM and Bicep.
-pub(super) const API_VERSION: &str = "2025-04-15";
+const API_VERSION: &str = "2025-04-15";
+/// The API version of global secondary indexes, which stable versions cannot declare.
+const INDEX_API_VERSION: &str = "2025-11-01-preview";
+/// The smallest maximum of autoscale throughput, which a global secondary index needs.
+const INDEX_THROUGHPUT: u32 = 1_000;
+
+/// Returns the API version that a definition needs.
+pub(super) fn api_version(definition: &ContainerDefinition) -> &'static str {
+    if definition.index_of.is_some() {
+        INDEX_API_VERSION
+    } else {
+        API_VERSION
+    }
+}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,17 +49,45 @@ struct Resource<'a> {
     properties: Properties<'a>,
 }
 
+/// The properties of the container resource of ARM, Bicep and azapi.
 #[derive(Serialize)]
-struct Properties<'a> {
+pub(super) struct Properties<'a> {
     resource: Container<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<Options>,
 }
 
-/// The container resource of ARM and Bicep.
 #[derive(Serialize)]
-pub(super) struct Container<'a> {
-    pub(super) id: &'a str,
+struct Container<'a> {
+    id: &'a str,
     #[serde(flatten)]
-    pub(super) definition: &'a ContainerDefinition,
+    definition: &'a ContainerDefinition,
+}
+
+/// The throughput.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Options {
+    autoscale_settings: Autoscale,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Autoscale {
+    max_throughput: u32,
+}
+
+impl<'a> Properties<'a> {
+    pub(super) fn new(id: &'a str, definition: &'a ContainerDefinition) -> Self {
+        let autoscale_settings = Autoscale {
+            max_throughput: INDEX_THROUGHPUT,
+        };
+        let is_index = definition.index_of.is_some();
+        Self {
+            resource: Container { id, definition },
+            options: is_index.then_some(Options { autoscale_settings }),
+        }
+    }
 }
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
@@ -62,16 +103,11 @@ pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
         },
         resources: [Resource {
             r#type: "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers",
-            api_version: API_VERSION,
+            api_version: api_version(definition),
             name: format!(
                 "[format('{{0}}/{{1}}/{{2}}', parameters('account'), parameters('database'), '{quoted}')]"
             ),
-            properties: Properties {
-                resource: Container {
-                    id: name,
-                    definition,
-                },
-            },
+            properties: Properties::new(name, definition),
         }],
     };
     // The template holds strings and numbers, which always serialize.

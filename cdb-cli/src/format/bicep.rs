@@ -6,25 +6,22 @@
 use cdb_model::ContainerDefinition;
 use serde_json::Value;
 
-use super::arm::{API_VERSION, Container};
+use super::arm::{Properties, api_version};
 use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
-    let container = Container {
-        id: name,
-        definition,
-    };
     // The definition holds strings and numbers, which always serialize.
-    let resource = serde_json::to_value(&container).unwrap_or_default();
+    let properties = serde_json::to_value(Properties::new(name, definition)).unwrap_or_default();
     let mut text = format!(
         "param account string\nparam database string\n\nresource {} \
-         'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@{API_VERSION}' = {{\n  \
-         name: '${{account}}/${{database}}/{}'\n  properties: {{\n    resource: ",
+         'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@{}' = {{\n  \
+         name: '${{account}}/${{database}}/{}'\n  properties: ",
         symbol(name),
+        api_version(definition),
         escaped(name),
     );
-    value(&resource, 2, &mut text);
-    text.push_str("\n  }\n}");
+    value(&properties, 1, &mut text);
+    text.push_str("\n}");
     text
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cdb_model::{ContainerDefinition, Direction, IndexingMode, PartitionKeyKind};
 
-use super::arm::{API_VERSION, Container};
+use super::arm::{Properties, api_version};
 use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
@@ -51,9 +51,11 @@ pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
     text
 }
 
-/// Whether azurerm cannot declare the container: computed properties, vectors and full texts.
+/// Whether azurerm cannot declare the container: computed properties, vectors, full texts, and global
+/// secondary indexes.
 fn needs_azapi(definition: &ContainerDefinition) -> bool {
-    !definition.computed_properties.is_empty()
+    definition.index_of.is_some()
+        || !definition.computed_properties.is_empty()
         || !definition
             .vector_embedding_policy
             .vector_embeddings
@@ -63,22 +65,19 @@ fn needs_azapi(definition: &ContainerDefinition) -> bool {
 
 /// Writes the ARM resource.
 fn azapi(name: &str, definition: &ContainerDefinition) -> String {
-    let container = Container {
-        id: name,
-        definition,
-    };
     // The definition holds strings and numbers, which always serialize.
-    let json = serde_json::to_string_pretty(&container).unwrap_or_default();
+    let json = serde_json::to_string_pretty(&Properties::new(name, definition)).unwrap_or_default();
     let json = json.replace("${", "$${").replace("%{", "%%{");
     let json: Vec<String> = json.lines().map(|line| format!("        {line}")).collect();
     format!(
-        "# azurerm cannot declare computed properties, vectors and full texts.\n\
+        "# azurerm cannot declare computed properties, vectors, full texts and global secondary indexes.\n\
          resource \"azapi_resource\" {} {{\n  \
-         type      = \"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@{API_VERSION}\"\n  \
+         type      = \"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@{}\"\n  \
          name      = {}\n  \
          parent_id = var.database_id\n  \
-         body = {{\n    properties = {{\n      resource = jsondecode(<<-JSON\n{}\n      JSON\n      )\n    }}\n  }}\n}}",
+         body = {{\n    properties = jsondecode(<<-JSON\n{}\n      JSON\n    )\n  }}\n}}",
         string(&symbol(name)),
+        api_version(definition),
         string(name),
         json.join("\n"),
     )
@@ -174,8 +173,9 @@ mod tests {
             .and_then(|rest| rest.split("\n      JSON").next());
         let json = json.unwrap().replace("$${", "${");
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(json["id"], "shop");
-        let read: ContainerDefinition = serde_json::from_value(json).unwrap();
+        let resource = json["resource"].clone();
+        assert_eq!(resource["id"], "shop");
+        let read: ContainerDefinition = serde_json::from_value(resource).unwrap();
         assert_eq!(read, definition);
     }
 

@@ -16,6 +16,9 @@ pub(super) struct Described {
     pub(super) container: &'static str,
     pub(super) partition_key: Vec<String>,
     pub(super) discriminator: &'static str,
+    /// The query of a global secondary index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index_definition: Option<String>,
     pub(super) types: Vec<Type>,
     computed_properties: Vec<ComputedProperty>,
     queries: Vec<Served>,
@@ -89,6 +92,11 @@ impl Described {
             container: model.name,
             partition_key: model.definition.partition_key.paths.clone(),
             discriminator: model.discriminator,
+            index_definition: model
+                .definition
+                .index_of
+                .as_ref()
+                .map(|index| index.definition.clone()),
             types: types
                 .map(|shape| Type::of(shape, model.discriminator))
                 .collect(),
@@ -203,6 +211,9 @@ impl fmt::Display for Described {
             self.partition_key.join(", "),
             self.discriminator
         )?;
+        if let Some(definition) = &self.index_definition {
+            writeln!(f, "global secondary index: {definition}")?;
+        }
         for document in &self.types {
             write!(f, "\n{document}")?;
         }

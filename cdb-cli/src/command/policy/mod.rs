@@ -7,6 +7,7 @@ mod removal;
 
 use std::path::PathBuf;
 
+use cdb_model::ContainerDefinition;
 use clap::{Args, Subcommand};
 
 use self::apply::{Apply, ApplyOptions};
@@ -39,6 +40,9 @@ enum PolicyCommand {
             default_value = "duroxide"
         )]
         container: String,
+        /// The name of the source container, if the model is a global secondary index
+        #[arg(long, value_name = "NAME")]
+        source: Option<String>,
     },
     /// Show the differences to the live container and the cost of each change; exit code 1 if there
     /// are any
@@ -86,13 +90,18 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     match &args.command {
-        PolicyCommand::Print { format, container } => {
+        PolicyCommand::Print {
+            format,
+            container,
+            source,
+        } => {
             if console.json && !format.is_json() {
                 return Err(Failure::usage(
                     "--json requires --format json or --format arm; the other formats are not JSON",
                 ));
             }
-            console.text(&format.write(container, &model.definition))?;
+            let definition = with_source(model, *format, source.as_deref())?;
+            console.text(&format.write(container, &definition))?;
             Ok(Exit::Ok)
         }
         PolicyCommand::Diff { compared } => {
@@ -116,6 +125,33 @@ pub(crate) async fn run(
             apply.run(console).await
         }
     }
+}
+
+/// Returns the definition of a model, with the source of a global secondary index. The policy alone
+/// needs no source.
+fn with_source(
+    model: &Model,
+    format: Format,
+    source: Option<&str>,
+) -> Result<ContainerDefinition, Failure> {
+    let mut definition = model.definition.clone();
+    match (&mut definition.index_of, source) {
+        (Some(index), Some(source)) => index.source_collection_id = Some(source.to_owned()),
+        (Some(_), None) if format != Format::Json => {
+            return Err(Failure::usage(format!(
+                "`{}` is a global secondary index; name its source container with --source",
+                model.name
+            )));
+        }
+        (None, Some(_)) => {
+            return Err(Failure::usage(format!(
+                "`{}` is not a global secondary index, so it has no source; omit --source",
+                model.name
+            )));
+        }
+        _ => {}
+    }
+    Ok(definition)
 }
 
 fn check(
