@@ -57,6 +57,7 @@ pub struct EmulatorBuilder {
     identities: Identities,
     physical_partitions: u32,
     throughput: Option<u32>,
+    version_minutes: Option<u32>,
     faults: FaultPlan,
     index_build: IndexBuild,
     replica_lag: Option<ReplicaLag>,
@@ -88,6 +89,7 @@ impl EmulatorBuilder {
             identities: Identities::default(),
             physical_partitions: 1,
             throughput: None,
+            version_minutes: None,
             faults: FaultPlan::default(),
             index_build: IndexBuild::Immediate,
             replica_lag: None,
@@ -146,6 +148,14 @@ impl EmulatorBuilder {
     #[must_use]
     pub fn physical_partitions(mut self, count: u32) -> Self {
         self.physical_partitions = count;
+        self
+    }
+
+    /// Keeps all versions and deletes of new containers for this time in minutes, for their change
+    /// feed. Without it, only those with a `changeFeedPolicy` do.
+    #[must_use]
+    pub fn keep_versions(mut self, minutes: u32) -> Self {
+        self.version_minutes = Some(minutes);
         self
     }
 
@@ -305,6 +315,7 @@ impl EmulatorBuilder {
             identities: self.identities,
             physical_partitions: self.physical_partitions,
             throughput: self.throughput,
+            version_minutes: self.version_minutes,
             endpoint: endpoint.clone(),
             regions: self.regions.into_iter().zip(addresses).collect(),
         };

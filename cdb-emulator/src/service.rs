@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     /// Request units per second of a container that was created without an offer; unlimited when
     /// `None`.
     pub(crate) throughput: Option<u32>,
+    /// How long new containers keep all versions and deletes, in minutes; not at all when `None`.
+    pub(crate) version_minutes: Option<u32>,
     /// The address of the account.
     pub(crate) endpoint: String,
     /// The names and addresses of its regions; empty for a single region at the address of the

@@ -110,45 +110,47 @@ fn containers(
             let found = listing::query(request, all_containers(connection, database)?)?;
             Ok(Response::list("DocumentCollections", &rid, found))
         }
-        Method::POST => {
-            let mut definition = rules::definition(serde_json::from_slice(&request.body)?, None)?;
-            let index = rules::index_definition(&mut definition)?;
-            let ranges = service.settings.physical_partitions;
-            let throughput = offers::requested(&request.headers)?;
-            let parent = Database::find(connection, database)?;
-            let shared = Offer::of(connection, &parent.self_link())?.is_some();
-            let source = match &index {
-                Some(index) => {
-                    offers::check_of_index(throughput.as_ref())?;
-                    Some(secondary_index::source(
-                        connection,
-                        database,
-                        &mut definition,
-                        index,
-                    )?)
-                }
-                None => None,
-            };
-            let created = Container::create(connection, database, &definition, ranges, now_secs())?;
-            if let (Some(index), Some(source)) = (index, source) {
-                secondary_index::create(connection, (&created, index), &source)?;
-            }
-            let by_default = || offers::default_content(service.settings.throughput);
-            let offer = match throughput {
-                Some(content) => Some((content, Origin::Creation)),
-                None => (!shared).then(|| (by_default(), Origin::Default)),
-            };
-            if let Some((content, origin)) = offer {
-                let resource = (&*created.self_link(), &*created.rid());
-                Offer::create(connection, resource, (&content, origin), now_secs())?;
-            }
-            Ok(Response::json(201, &created.to_json()).with("etag", created.etag))
-        }
+        Method::POST => create_container(service, connection, request, database),
         _ => Err(ServiceError::method_not_allowed(
             &request.method,
             "GET or POST",
         )),
     }
+}
+
+fn create_container(
+    service: &Service,
+    connection: &Connection,
+    request: &Request,
+    database: &str,
+) -> Result<Response, ServiceError> {
+    let mut definition = rules::definition(serde_json::from_slice(&request.body)?, None)?;
+    let index = rules::index_definition(&mut definition)?;
+    if let Some(minutes) = service.settings.version_minutes
+        && definition["changeFeedPolicy"].is_null()
+    {
+        definition["changeFeedPolicy"] = json!({ "retentionDuration": minutes });
+    }
+    let ranges = service.settings.physical_partitions;
+    let throughput = offers::requested(&request.headers)?;
+    let parent = Database::find(connection, database)?;
+    let shared = Offer::of(connection, &parent.self_link())?.is_some();
+    let created = if let Some(index) = index {
+        offers::check_of_index(throughput.as_ref())?;
+        secondary_index::create(connection, (database, ranges), definition, index)?
+    } else {
+        Container::create(connection, database, &definition, ranges, now_secs())?
+    };
+    let by_default = || offers::default_content(service.settings.throughput);
+    let offer = match throughput {
+        Some(content) => Some((content, Origin::Creation)),
+        None => (!shared).then(|| (by_default(), Origin::Default)),
+    };
+    if let Some((content, origin)) = offer {
+        let resource = (&*created.self_link(), &*created.rid());
+        Offer::create(connection, resource, (&content, origin), now_secs())?;
+    }
+    Ok(Response::json(201, &created.to_json()).with("etag", created.etag))
 }
 
 /// Sets the progress of the index transformation of a container.

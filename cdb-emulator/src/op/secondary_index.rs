@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::rules::{self, IndexDefinition};
 use crate::store::version::new_etag;
@@ -32,11 +33,10 @@ pub(super) fn follow(
     Ok(())
 }
 
-/// Returns the source of a new index, and completes the definition of the index with it.
-pub(super) fn source(
+/// Returns the source of a new index.
+fn source(
     connection: &Connection,
     database: &str,
-    definition: &mut Value,
     index: &IndexDefinition,
 ) -> Result<Container, ServiceError> {
     let is_source = |container: &Container| match &index.source_rid {
@@ -56,27 +56,29 @@ pub(super) fn source(
                 selected.is_none_or(|selected| selected.iter().any(|name| name == property))
             })
     });
-    let source = source.ok_or_else(|| {
+    source.ok_or_else(|| {
         ServiceError::bad_request(
             "Unable to fetch source collection provided in the Materialized View definition.",
         )
-    })?;
-    rules::set_source(definition, &source.definition["id"], &source.rid());
-    Ok(source)
+    })
 }
 
-/// Makes a new container an index of its source, with the documents that the source has.
+/// Creates an index, with the documents that its source has.
 pub(super) fn create(
     connection: &Connection,
-    (container, definition): (&Container, IndexDefinition),
-    source: &Container,
-) -> Result<(), ServiceError> {
+    (database, ranges): (&str, u32),
+    mut definition: Value,
+    index: IndexDefinition,
+) -> Result<Container, ServiceError> {
+    let source = source(connection, database, &index)?;
+    rules::set_source(&mut definition, &source.definition["id"], &source.rid());
     let index = SecondaryIndex {
-        container: container.clone(),
-        properties: definition.properties,
+        container: Container::create(connection, database, &definition, ranges, now_secs())?,
+        properties: index.properties,
     };
-    index.link(connection, source)?;
-    build(connection, source, &index)
+    index.link(connection, &source)?;
+    build(connection, &source, &index)?;
+    Ok(index.container)
 }
 
 /// Derives all documents of the indexes of a container anew.
