@@ -29,6 +29,8 @@ headers! {
     CONTINUATION = "x-ms-continuation";
     CROSS_PARTITION = "x-ms-documentdb-query-enablecrosspartition";
     DATE = "x-ms-date";
+    /// The form of the rows of a change feed of all versions.
+    FEED_FORM = "x-ms-cosmos-changefeed-wire-format-version";
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
     IS_BATCH = "x-ms-cosmos-is-batch-request";
     IS_QUERY = "x-ms-documentdb-isquery";

@@ -113,9 +113,9 @@ pub use clock::machine_now;
 pub use config::CosmosClientBuilder;
 pub use connection_string::{ConnectionString, ConnectionStringParts};
 pub use container::{
-    BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerChange, ContainerClient,
-    Continuation, Difference, FeedCursor, FeedPage, FeedRow, FeedStart, Migration, MigrationStep,
-    OnDifference, Page, Pages, QueryRun, RangeRows, Throughput, Written,
+    BatchOutcome, Bootstrap, BootstrapConfig, Change, ChangeFeed, ChangeRow, ContainerChange,
+    ContainerClient, Continuation, Difference, FeedCursor, FeedPage, FeedRow, FeedStart, Migration,
+    MigrationStep, OnDifference, Page, Pages, QueryRun, RangeRows, Throughput, VersionRow, Written,
 };
 pub use credential::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]

@@ -18,7 +18,7 @@ mod telemetry;
 pub use change_feed::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder,
     ChangeProcessorConfig, FeedMember, PartDocument, PartProgress, ProcessorDocument,
-    feed_progress, reset_feed,
+    feed_progress, reset_feed, versions_progress,
 };
 pub use inbox::{Failed, Handled, Received};
 pub use lease::{

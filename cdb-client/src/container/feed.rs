@@ -1,9 +1,11 @@
-//! The change feed: every created or changed document, in order within each physical partition.
-//!
-//! Latest-version mode: without deletions and intermediate versions, at least once. The client
-//! reads by physical partition, because the feed of a partition key costs a scan.
+//! The change feed: every created or changed document, in order within each physical partition, at
+//! least once; in the mode of all versions also intermediate versions and deletions. The client reads
+//! by physical partition, because the feed of a partition key costs a scan.
 
-use cdb_model::{Container, DecodeError, Stored, Timestamp, Unreadable, decode_any};
+use std::fmt;
+use std::marker::PhantomData;
+
+use cdb_model::{Container, Stored};
 use futures::future::try_join_all;
 use http::Method;
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};
@@ -13,6 +15,7 @@ use serde_json::value::RawValue;
 use crate::clock::http_date_of;
 use crate::container::context::ContainerContext;
 use crate::container::feed_cursor::{FeedCursor, FeedStart, RangeCursor};
+use crate::container::feed_row::{ChangeRow, FeedRow, VersionRow};
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, Result};
 use crate::header;
@@ -20,7 +23,8 @@ use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::session_token::SessionScope;
 
-/// A reader of the change feed.
+/// A reader of the change feed, whose rows `R` tell the mode: [`FeedRow`] for the latest versions of
+/// documents, [`VersionRow`] for all versions and deletions.
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
@@ -42,50 +46,32 @@ use crate::session_token::SessionScope;
 ///     }
 /// }
 /// ```
-#[derive(Debug)]
-pub struct ChangeFeed<C> {
+pub struct ChangeFeed<C, R = FeedRow<C>> {
     container: ContainerClient<C>,
     cursor: FeedCursor,
     page_size: Option<u32>,
+    rows: PhantomData<fn() -> R>,
 }
 
-/// A row of the change feed.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct FeedRow<C> {
-    /// The log sequence number (`_lsn`) of the transaction that wrote the document; 0 if the service
-    /// sends none. Ascends within a physical partition, also over splits. The documents of one
-    /// batch have the same number.
-    pub lsn: u64,
-    /// The document, or the document that does not match its type.
-    pub row: Result<Stored<C>, Unreadable>,
-}
-
-impl<C> FeedRow<C> {
-    /// The service's time of the write, in whole seconds.
-    pub fn timestamp(&self) -> Timestamp {
-        match &self.row {
-            Ok(stored) => stored.timestamp,
-            Err(unreadable) => unreadable.timestamp(),
-        }
+impl<C, R> fmt::Debug for ChangeFeed<C, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeFeed")
+            .field("container", &self.container)
+            .field("cursor", &self.cursor)
+            .field("page_size", &self.page_size)
+            .finish_non_exhaustive()
     }
 }
 
 /// One page of each physical partition.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct FeedPage<C> {
-    /// The changes, without documents of types that `C` does not know.
-    pub rows: Vec<FeedRow<C>>,
+pub struct FeedPage<R> {
+    /// The changes, without documents of types that the container type does not know.
+    pub rows: Vec<R>,
     /// Whether there were no new changes, of any type. A page without rows may be followed by changes
     /// if this is `false`.
     pub is_end: bool,
-}
-
-#[derive(Deserialize)]
-struct Lsn {
-    #[serde(rename = "_lsn", default)]
-    lsn: u64,
 }
 
 #[derive(Deserialize)]
@@ -102,15 +88,49 @@ impl<C: Container> ContainerClient<C> {
 
     /// Continues the change feed at `cursor`.
     pub fn resume_change_feed(&self, cursor: FeedCursor) -> ChangeFeed<C> {
+        self.resume_feed(cursor)
+    }
+
+    /// Reads all versions and deletions from the next change on. Older changes are read with
+    /// [`resume_feed`](Self::resume_feed) at the position of an earlier reader, as long as the account
+    /// keeps its continuous backups. The account needs these backups and the feature "All versions and
+    /// deletes".
+    ///
+    /// ```
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// use cdb_client::{Change, ChangeFeed, VersionRow};
+    /// use cdb_model::DocumentKey;
+    /// use shop::{OrderKey, Shop};
+    ///
+    /// async fn print(feed: &mut ChangeFeed<Shop, VersionRow<Shop>>) -> cdb_client::Result<()> {
+    ///     for row in feed.next_rows().await? {
+    ///         match row.change {
+    ///             Change::Deleted { id, expired, .. } => match OrderKey::parse(&id) {
+    ///                 Ok(order) => println!("order {} was deleted, expired: {expired}", order.number),
+    ///                 Err(_) => println!("{id} was deleted"),
+    ///             },
+    ///             other => println!("{other:?}"),
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn versions_feed(&self) -> ChangeFeed<C, VersionRow<C>> {
+        self.resume_feed(FeedCursor::new(FeedStart::Now))
+    }
+
+    /// Continues a change feed of either mode at `cursor`, which a feed of the same mode has returned.
+    pub fn resume_feed<R: ChangeRow<C>>(&self, cursor: FeedCursor) -> ChangeFeed<C, R> {
         ChangeFeed {
             container: self.clone(),
             cursor,
             page_size: None,
+            rows: PhantomData,
         }
     }
 }
 
-impl<C: Container> ChangeFeed<C> {
+impl<C: Container, R: ChangeRow<C>> ChangeFeed<C, R> {
     /// Limits the documents per physical partition and call.
     pub fn page_size(mut self, documents: u32) -> Self {
         self.page_size = Some(documents.max(1));
@@ -122,39 +142,19 @@ impl<C: Container> ChangeFeed<C> {
         &self.container
     }
 
-    /// Returns the read position: after the documents that the last
-    /// [`next_changes`](Self::next_changes) returned.
+    /// Returns the read position: after the rows that the last [`next_rows`](Self::next_rows)
+    /// returned.
     pub fn cursor(&self) -> &FeedCursor {
         &self.cursor
     }
 
     /// Returns the next changes, of one page of each physical partition; empty when there are no new
-    /// changes. Omits documents of types that `C` does not know.
-    ///
-    /// # Errors
-    /// When the feed cannot be read, or a document does not match its type. The cursor does not
-    /// move past a change then.
-    pub async fn next_changes(&mut self) -> Result<Vec<Stored<C>>> {
-        let before = self.cursor.clone();
-        let mut changes = Vec::new();
-        for row in self.next_rows().await? {
-            match row.row {
-                Ok(change) => changes.push(change),
-                Err(unreadable) => {
-                    self.cursor = before;
-                    return Err(Error::decode(unreadable.reason));
-                }
-            }
-        }
-        Ok(changes)
-    }
-
-    /// As [`next_changes`](Self::next_changes), but returns a document that does not match its type
-    /// as an `Unreadable` row, and moves the cursor past it.
+    /// changes. Omits documents of types that `C` does not know. A document that does not match its
+    /// type is an `Unreadable` row.
     ///
     /// # Errors
     /// When the feed cannot be read. The cursor does not move past a change then.
-    pub async fn next_rows(&mut self) -> Result<Vec<FeedRow<C>>> {
+    pub async fn next_rows(&mut self) -> Result<Vec<R>> {
         loop {
             let page = self.next_page().await?;
             if page.is_end || !page.rows.is_empty() {
@@ -168,15 +168,24 @@ impl<C: Container> ChangeFeed<C> {
     ///
     /// # Errors
     /// When the feed cannot be read. The cursor does not move then.
-    pub async fn next_page(&mut self) -> Result<FeedPage<C>> {
+    pub async fn next_page(&mut self) -> Result<FeedPage<R>> {
+        let before = self.cursor.clone();
         let (documents, is_end) = self.read_page().await?;
-        Ok(FeedPage {
-            rows: known::<C>(&documents),
-            is_end,
-        })
+        let rows = documents.iter().map(|json| R::read(json.get()));
+        let rows: Result<Vec<Option<R>>> = rows.collect();
+        match rows {
+            Ok(rows) => Ok(FeedPage {
+                rows: rows.into_iter().flatten().collect(),
+                is_end,
+            }),
+            Err(error) => {
+                self.cursor = before;
+                Err(error)
+            }
+        }
     }
 
-    /// As [`next_changes`](Self::next_changes), but returns every document as JSON with the
+    /// As [`next_rows`](Self::next_rows), but returns every row as JSON with the
     /// properties of the service, whatever its type. For tools that copy documents.
     ///
     /// # Errors
@@ -200,7 +209,7 @@ impl<C: Container> ChangeFeed<C> {
             range.etag = page.etag.or(range.etag.take());
             if let Some(part) = self.cursor.part.as_ref().filter(|part| part.cuts(range)) {
                 page.documents
-                    .retain(|json| part.may_contain::<C>(json.get()));
+                    .retain(|json| part.may_contain(R::partition_key(json.get()).as_ref()));
             }
             documents.extend(page.documents);
         }
@@ -217,7 +226,7 @@ impl<C: Container> ChangeFeed<C> {
                 .cursor
                 .ranges
                 .iter()
-                .map(|range| range.next_page(&context, start, page_size));
+                .map(|range| range.next_page(&context, (R::ALL_VERSIONS, start), page_size));
             match try_join_all(requests).await {
                 Err(error) if error.is_partition_split() => {
                     map = context.ranges_after(&map).await?;
@@ -226,6 +235,29 @@ impl<C: Container> ChangeFeed<C> {
                 result => return result,
             }
         }
+    }
+}
+
+impl<C: Container> ChangeFeed<C> {
+    /// Returns the next changes, of one page of each physical partition; empty when there are no new
+    /// changes. Omits documents of types that `C` does not know.
+    ///
+    /// # Errors
+    /// When the feed cannot be read, or a document does not match its type. The cursor does not
+    /// move past a change then.
+    pub async fn next_changes(&mut self) -> Result<Vec<Stored<C>>> {
+        let before = self.cursor.clone();
+        let mut changes = Vec::new();
+        for row in self.next_rows().await? {
+            match row.row {
+                Ok(change) => changes.push(change),
+                Err(unreadable) => {
+                    self.cursor = before;
+                    return Err(Error::decode(unreadable.reason));
+                }
+            }
+        }
+        Ok(changes)
     }
 }
 
@@ -240,12 +272,13 @@ impl RangeCursor {
     async fn next_page(
         &self,
         context: &ContainerContext,
-        start: FeedStart,
+        (all_versions, start): (bool, FeedStart),
         page_size: Option<u32>,
     ) -> Result<RangePage> {
         let mut etag = self.etag.clone();
         loop {
-            let request = self.request(context, start, etag.as_deref(), page_size)?;
+            let request =
+                self.request(context, (all_versions, start), etag.as_deref(), page_size)?;
             let response = context.send(&request).await?;
             let next = response.header(&ETAG).map(str::to_owned);
             if response.status.code == 304 {
@@ -273,7 +306,7 @@ impl RangeCursor {
     fn request(
         &self,
         context: &ContainerContext,
-        start: FeedStart,
+        (all_versions, start): (bool, FeedStart),
         etag: Option<&str>,
         page_size: Option<u32>,
     ) -> Result<Request> {
@@ -282,9 +315,15 @@ impl RangeCursor {
             Method::GET,
             context.resource.items(),
         )
-        .header(header::A_IM, "Incremental Feed")
         .session(SessionScope::Range(self.id.to_string()))
         .in_range(self.id.as_str())?;
+        request = if all_versions {
+            request
+                .header(header::A_IM, "Full-Fidelity Feed")
+                .header(header::FEED_FORM, "2021-09-15")
+        } else {
+            request.header(header::A_IM, "Incremental Feed")
+        };
         request = match page_size {
             Some(size) => request.header_value(header::MAX_ITEMS, &size.to_string())?,
             None => request.header(header::MAX_ITEMS, "-1"),
@@ -300,16 +339,4 @@ impl RangeCursor {
             (None, _) => Ok(request),
         }
     }
-}
-
-fn known<C: Container>(documents: &[Box<RawValue>]) -> Vec<FeedRow<C>> {
-    let decoded = documents.iter().filter_map(|json| {
-        let row = match decode_any::<C>(json.get()) {
-            Err(DecodeError::UnknownType { .. }) => return None,
-            decoded => decoded.map_err(|reason| Unreadable::new::<C>(json.get(), reason)),
-        };
-        let lsn = serde_json::from_str(json.get()).map_or(0, |Lsn { lsn }| lsn);
-        Some(FeedRow { lsn, row })
-    });
-    decoded.collect()
 }

@@ -3,7 +3,7 @@
 //! The position of a physical partition is the `ETag` of the last answer, which may be a 304. After a
 //! split, each child continues at the position of its parent.
 
-use cdb_model::{Container, Timestamp, partition_key_of};
+use cdb_model::{PartitionKey, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::epk::{Epk, HashVersion};
@@ -150,14 +150,14 @@ impl FeedPart {
             || Epk::from_service(&self.max) < Epk::from_service(&range.max)
     }
 
-    /// Returns whether a document is in the part. A document whose key this client cannot hash may
-    /// be in every part.
-    pub(super) fn may_contain<C: Container>(&self, json: &str) -> bool {
+    /// Returns whether a document with this partition key is in the part. A document whose key this
+    /// client does not know or cannot hash may be in every part.
+    pub(super) fn may_contain(&self, key: Option<&PartitionKey>) -> bool {
         let (min, max) = (Epk::from_service(&self.min), Epk::from_service(&self.max));
         let ends = [Epk::from_service(""), Epk::from_service("FF")];
         let borders = [&min, &max].into_iter();
         let version = HashVersion::of_boundaries(borders.filter(|border| !ends.contains(border)));
-        let epk = partition_key_of::<C>(json).and_then(|key| Epk::of(&key, version));
+        let epk = key.and_then(|key| Epk::of(key, version));
         epk.is_none_or(|epk| min <= epk && epk < max)
     }
 }

@@ -1,11 +1,13 @@
 //! The change feed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_client::{ChangeFeed, FeedStart};
+use cdb_client::{Change, ChangeFeed, FeedCursor, FeedStart, VersionRow};
+use cdb_model::{Document, DocumentKey, Query};
 
 use crate::account::Account;
-use crate::shop::{Shop, order};
+use crate::catalog::Numbers;
+use crate::shop::{Order, OrderKey, Shop, order};
 
 async fn drain(feed: &mut ChangeFeed<Shop>) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
@@ -41,5 +43,111 @@ async fn the_feed_returns_all_changes_once_and_later_ones_after() {
     let mut resumed = shop.resume_change_feed(feed.cursor().clone());
     assert_eq!(drain(&mut resumed).await, BTreeSet::from([5, 99]));
     assert_eq!(drain(&mut from_now).await, BTreeSet::from([5, 99]));
+    account.end().await;
+}
+
+/// The orders that a reader of all versions knows, each with the number of its last transaction.
+#[derive(Default)]
+struct Replica(BTreeMap<u64, (Order, u64)>);
+
+impl Replica {
+    fn apply(&mut self, row: VersionRow<Shop>) {
+        let order = |document| match document {
+            Shop::Order(order) => order,
+            other @ Shop::Profile(_) => panic!("{other:?}"),
+        };
+        match row.change {
+            Change::Created(stored) => {
+                let order = order(stored.unwrap().document);
+                let before = self.0.insert(order.number, (order, row.lsn));
+                assert_eq!((before, row.previous_lsn), (None, None));
+            }
+            Change::Replaced { current, .. } => {
+                let order = order(current.unwrap().document);
+                let before = self.0.insert(order.number, (order, row.lsn));
+                assert_eq!(before.map(|(_, lsn)| lsn), row.previous_lsn);
+            }
+            Change::Deleted {
+                id,
+                partition_key,
+                expired,
+                ..
+            } => {
+                let number = OrderKey::parse(&id).unwrap().number;
+                let (order, lsn) = self.0.remove(&number).unwrap();
+                assert_eq!(Some(lsn), row.previous_lsn);
+                assert_eq!(
+                    (partition_key, expired),
+                    (Some(order.partition_key()), false)
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_feed_of_all_versions_rebuilds_the_container_across_restarts_and_splits() {
+    let account = Account::new().await;
+    let Some(emulator) = account.emulator() else {
+        return; // the account may lack the feature
+    };
+    let shop = account.shop().await;
+    shop.create(&order("before", 500)).await.unwrap();
+    let mut feed = shop.versions_feed().page_size(3);
+    assert!(feed.next_rows().await.unwrap().is_empty());
+    shop.delete_in(&"before".into(), &OrderKey::new(500_u64))
+        .await
+        .unwrap();
+    let rows = feed.next_rows().await.unwrap();
+    assert!(matches!(rows[0].change, Change::Deleted { .. }), "{rows:?}");
+
+    let mut random = Numbers(5);
+    let mut replica = Replica::default();
+    let (mut rows_read, mut writes) = (0, 0);
+    for step in 0..300 {
+        let number = random.below(20);
+        let mut order = order(&format!("customer-{number}"), number);
+        order.placed_at = random.below(9);
+        if random.below(3) == 0 {
+            let partition = order.partition_key();
+            writes += usize::from(shop.delete_in(&partition, &order.key()).await.is_ok());
+        } else {
+            shop.upsert(&order).await.unwrap();
+            writes += 1;
+        }
+        if step == 150 {
+            let name = account.database.name();
+            let first = shop.ranges().await.unwrap()[0].to_string();
+            emulator.split((name, "shop"), &first).unwrap();
+        }
+        if step % 20 == 0 {
+            for row in feed.next_rows().await.unwrap() {
+                rows_read += 1;
+                replica.apply(row);
+            }
+            // A restart at the stored position.
+            let stored = serde_json::to_string(feed.cursor()).unwrap();
+            let cursor: FeedCursor = serde_json::from_str(&stored).unwrap();
+            feed = shop.resume_feed(cursor).page_size(3);
+        }
+    }
+    loop {
+        let rows = feed.next_rows().await.unwrap();
+        if rows.is_empty() {
+            break;
+        }
+        rows_read += rows.len();
+        for row in rows {
+            replica.apply(row);
+        }
+    }
+    assert_eq!(rows_read, writes);
+    let stored = shop.query(Query::<Order>::across_partitions()).all().await;
+    let stored = stored.unwrap().into_iter().map(|stored| stored.document);
+    let stored: BTreeMap<u64, Order> = stored.map(|order| (order.number, order)).collect();
+    let known = replica.0.into_iter();
+    let known: BTreeMap<u64, Order> = known.map(|(number, (order, _))| (number, order)).collect();
+    assert_eq!(known, stored);
     account.end().await;
 }

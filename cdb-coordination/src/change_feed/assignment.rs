@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
+use cdb_client::{ChangeRow, ContainerClient};
 use cdb_model::{Container, Document as _, ItemId, Stored};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
@@ -23,8 +23,8 @@ const CALM: Duration = Duration::from_secs(10);
 const BUSY: Duration = Duration::from_secs(1);
 
 /// The parts that this process reads.
-pub(super) struct Assignment<C> {
-    settings: Arc<Settings<C>>,
+pub(super) struct Assignment<C, R> {
+    settings: Arc<Settings<C, R>>,
     state: ContainerClient<ChangeFeedState>,
     readers: HashMap<ItemId, Running>,
     tasks: JoinSet<Result<(), LeaseError>>,
@@ -43,7 +43,7 @@ struct Member {
 }
 
 impl Member {
-    fn join<C>(settings: &Settings<C>, state: &ContainerClient<ChangeFeedState>) -> Self {
+    fn join<C, R>(settings: &Settings<C, R>, state: &ContainerClient<ChangeFeedState>) -> Self {
         let config = MembershipConfig {
             group: settings.name.clone(),
             member: settings.config.member.clone(),
@@ -62,8 +62,11 @@ fn holder_of(member: &str, incarnation: &str) -> String {
     format!("{member} ({incarnation})")
 }
 
-impl<C: Container> Assignment<C> {
-    pub(super) fn new(settings: Arc<Settings<C>>, state: ContainerClient<ChangeFeedState>) -> Self {
+impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
+    pub(super) fn new(
+        settings: Arc<Settings<C, R>>,
+        state: ContainerClient<ChangeFeedState>,
+    ) -> Self {
         Self {
             settings,
             state,

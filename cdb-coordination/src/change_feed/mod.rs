@@ -14,5 +14,5 @@ mod telemetry;
 
 pub use documents::{ChangeFeedState, FeedMember, PartDocument, ProcessorDocument};
 pub use processor::{ChangeProcessor, ChangeProcessorBuilder};
-pub use progress::{PartProgress, feed_progress, reset_feed};
+pub use progress::{PartProgress, feed_progress, reset_feed, versions_progress};
 pub use settings::{ChangeHandlerError, ChangeProcessorConfig};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cdb_client::{ContainerClient, FeedRow};
+use cdb_client::{ChangeRow, ContainerClient, FeedRow, FeedStart, VersionRow};
 use cdb_model::Container;
 use futures::FutureExt as _;
 use tokio::task::JoinHandle;
@@ -26,7 +26,8 @@ pub struct ChangeProcessorBuilder<C> {
 ///
 /// Each change is handled at least once, in the order of its physical partition, and so in the order
 /// of its partition key. A document that changes again before it is read is handled once, in its
-/// newest form; deletions are not in the feed. A handler that fails or panics receives the changes
+/// newest form; deletions are in the feed of [`start_versions`](ChangeProcessorBuilder::start_versions)
+/// only. A handler that fails or panics receives the changes
 /// again, with all later ones of its part waiting.
 ///
 /// ```
@@ -106,6 +107,34 @@ impl<C: Container> ChangeProcessorBuilder<C> {
     pub fn start<F, Fut>(self, handler: F) -> ChangeProcessor
     where
         F: Fn(Vec<FeedRow<C>>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ChangeHandlerError>> + Send + 'static,
+    {
+        self.run(handler)
+    }
+
+    /// As [`start`](Self::start), with all versions and deletions, each in a row of its own. Begins at
+    /// the next change when the processor runs for the first time, whatever the settings say.
+    /// A processor keeps its mode: use another name for the other mode, because the positions differ.
+    ///
+    /// The account needs continuous backups and the feature "All versions and deletes". The service
+    /// keeps changes as long as these backups, so a processor that rests longer has to be
+    /// [reset](super::reset_feed) to [`FeedStart::Now`].
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn start_versions<F, Fut>(mut self, handler: F) -> ChangeProcessor
+    where
+        F: Fn(Vec<VersionRow<C>>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ChangeHandlerError>> + Send + 'static,
+    {
+        self.config.start = FeedStart::Now;
+        self.run(handler)
+    }
+
+    fn run<R, F, Fut>(self, handler: F) -> ChangeProcessor
+    where
+        R: ChangeRow<C>,
+        F: Fn(Vec<R>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), ChangeHandlerError>> + Send + 'static,
     {
         let settings = Settings {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, FeedStart};
+use cdb_client::{ChangeRow, ContainerClient, FeedRow, FeedStart, VersionRow};
 use cdb_model::{Batch, Container, Query, Stored};
 use futures::future::try_join_all;
 
@@ -35,10 +35,30 @@ pub async fn feed_progress<C: Container>(
     source: &ContainerClient<C>,
     state: &ContainerClient<ChangeFeedState>,
 ) -> Result<Vec<PartProgress>, LeaseError> {
+    progress::<C, FeedRow<C>>(name, source, state).await
+}
+
+/// As [`feed_progress`], for a processor of all versions and deletions.
+///
+/// # Errors
+/// When a container cannot be read.
+pub async fn versions_progress<C: Container>(
+    name: &str,
+    source: &ContainerClient<C>,
+    state: &ContainerClient<ChangeFeedState>,
+) -> Result<Vec<PartProgress>, LeaseError> {
+    progress::<C, VersionRow<C>>(name, source, state).await
+}
+
+async fn progress<C: Container, R: ChangeRow<C>>(
+    name: &str,
+    source: &ContainerClient<C>,
+    state: &ContainerClient<ChangeFeedState>,
+) -> Result<Vec<PartProgress>, LeaseError> {
     let parts = active_parts(state, name).await?;
     let progress = parts.into_iter().flatten().map(async |part| {
         let part = part.document;
-        let mut feed = source.resume_change_feed(part.cursor).page_size(1);
+        let mut feed = source.resume_feed::<R>(part.cursor).page_size(1);
         let mut page = feed.next_page().await?;
         while page.rows.is_empty() && !page.is_end {
             // All documents of the page are of other types.
@@ -49,7 +69,8 @@ pub async fn feed_progress<C: Container>(
         Ok::<_, LeaseError>(PartProgress {
             borders: part.borders,
             reader: part.lease.holder().filter(|_| is_read).map(str::to_owned),
-            lag: oldest(&page.rows).map_or(Duration::ZERO, |oldest| source.now().since(oldest)),
+            lag: oldest::<C, R>(&page.rows)
+                .map_or(Duration::ZERO, |oldest| source.now().since(oldest)),
         })
     });
     try_join_all(progress).await

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{ChangeFeed, FeedRow};
+use cdb_client::{ChangeFeed, ChangeRow};
 use cdb_model::{Container, Patch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -38,20 +38,19 @@ enum Step {
 }
 
 /// The reader of a part.
-pub(super) struct Reader<C> {
-    settings: Arc<Settings<C>>,
+pub(super) struct Reader<C, R> {
+    settings: Arc<Settings<C, R>>,
     guard: Guard,
-    feed: ChangeFeed<C>,
+    feed: ChangeFeed<C, R>,
     metrics: PartMetrics,
     failures: u32,
 }
 
-impl<C: Container> Reader<C> {
-    pub(super) fn new(settings: Arc<Settings<C>>, guard: Guard) -> Self {
+impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
+    pub(super) fn new(settings: Arc<Settings<C, R>>, guard: Guard) -> Self {
         let part = guard.document();
-        let feed = settings.source.resume_change_feed(part.cursor.clone());
         Self {
-            feed: feed.page_size(settings.config.page_size),
+            feed: settings.resume(part.cursor.clone()),
             metrics: PartMetrics::new(&part.processor, &part.borders),
             settings,
             guard,
@@ -110,12 +109,9 @@ impl<C: Container> Reader<C> {
     }
 
     /// Runs the handler, unless there are no changes. A panic counts as an error.
-    async fn handle(
-        &mut self,
-        rows: Vec<FeedRow<C>>,
-    ) -> Result<Result<(), ChangeHandlerError>, LeaseError> {
+    async fn handle(&mut self, rows: Vec<R>) -> Result<Result<(), ChangeHandlerError>, LeaseError> {
         let source = &self.settings.source;
-        let Some(oldest) = oldest(&rows) else {
+        let Some(oldest) = oldest::<C, R>(&rows) else {
             self.metrics.set_lag(Duration::ZERO);
             return Ok(Ok(()));
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::{ChangeFeed, ContainerClient, FeedCursor, FeedRow, FeedStart};
+use cdb_client::{ChangeFeed, ChangeRow, ContainerClient, FeedCursor, FeedStart};
 use cdb_model::Container;
 use futures::future::BoxFuture;
 
@@ -12,15 +12,14 @@ use crate::outbox::{Jitter, RetryPolicy};
 /// The failure of a handler of changes. Any error converts with `?`.
 pub type ChangeHandlerError = Box<dyn std::error::Error + Send + Sync>;
 
-type Handler<C> = Box<
-    dyn Fn(Vec<FeedRow<C>>) -> BoxFuture<'static, Result<(), ChangeHandlerError>> + Send + Sync,
->;
+type Handler<R> =
+    Box<dyn Fn(Vec<R>) -> BoxFuture<'static, Result<(), ChangeHandlerError>> + Send + Sync>;
 
 /// The settings of a processor.
 #[derive(Clone, Debug)]
 pub struct ChangeProcessorConfig {
     /// Where the feed starts when the processor runs for the first time, the oldest document by
-    /// default. Later the stored position counts; [`reset_feed`](super::reset_feed) changes it.
+    /// default; a feed of all versions always starts at the next change. Later the stored position counts; [`reset_feed`](super::reset_feed) changes it.
     pub start: FeedStart,
     /// The most changes that a handler receives at once, 100 by default.
     pub page_size: u32,
@@ -53,17 +52,17 @@ impl Default for ChangeProcessorConfig {
     }
 }
 
-/// What the readers of a processor share.
-pub(super) struct Settings<C> {
+/// What the readers of a processor share. The rows `R` tell the mode of the feed.
+pub(super) struct Settings<C, R> {
     pub(super) name: String,
     pub(super) source: ContainerClient<C>,
-    pub(super) handler: Handler<C>,
+    pub(super) handler: Handler<R>,
     pub(super) config: ChangeProcessorConfig,
 }
 
-impl<C: Container> Settings<C> {
-    pub(super) fn resume(&self, cursor: FeedCursor) -> ChangeFeed<C> {
-        let feed = self.source.resume_change_feed(cursor);
+impl<C: Container, R: ChangeRow<C>> Settings<C, R> {
+    pub(super) fn resume(&self, cursor: FeedCursor) -> ChangeFeed<C, R> {
+        let feed = self.source.resume_feed(cursor);
         feed.page_size(self.config.page_size)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::FeedRow;
+use cdb_client::ChangeRow;
 use cdb_model::Timestamp;
 use metrics::{Counter, Gauge, counter, gauge};
 
@@ -48,6 +48,6 @@ impl Drop for PartMetrics {
 }
 
 /// Returns the time of the oldest change; `None` if there is none.
-pub(super) fn oldest<C>(rows: &[FeedRow<C>]) -> Option<Timestamp> {
-    rows.iter().map(FeedRow::timestamp).min()
+pub(super) fn oldest<C, R: ChangeRow<C>>(rows: &[R]) -> Option<Timestamp> {
+    rows.iter().map(R::timestamp).min()
 }

@@ -30,7 +30,8 @@ impl Backend {
             }
             return account;
         }
-        let emulator = Emulator::builder().physical_partitions(physical).start();
+        let emulator = Emulator::builder().physical_partitions(physical);
+        let emulator = emulator.keep_versions(60).start();
         let emulator = match &time {
             Some(time) => time.in_real_time(emulator).await,
             None => emulator.await,

@@ -8,6 +8,7 @@ mod failures;
 mod plant;
 #[path = "../recorded/mod.rs"]
 mod recorded;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
