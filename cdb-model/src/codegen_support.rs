@@ -24,7 +24,7 @@ pub use crate::conflict::{
     Place, check_computed, check_discriminator, check_ids, check_index, check_indexing,
     check_limits, check_partition_key, check_ttl, check_type,
 };
-pub use crate::container::{Container, DefaultTtl, Extends, MemberOf, StoredIn};
+pub use crate::container::{Container, DefaultTtl, Extends, IndexOf, MemberOf, StoredIn};
 pub use crate::document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
@@ -33,7 +33,7 @@ pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, 
 pub use crate::query::{
     Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
 };
-pub use crate::secondary_index::{IndexOf, IndexSource};
+pub use crate::secondary_index::IndexSource;
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,

@@ -65,6 +65,14 @@ pub trait MemberOf<C: Container>: StoredIn<C> {}
 )]
 pub trait Extends<Base: Container>: Container {}
 
+/// The global secondary index of a container `Source`. Implemented by
+/// [`#[derive(Container)]`](macro@crate::Container) with `index_of`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a global secondary index of `{Source}`",
+    note = "add `#[container(index_of = {Source})]` to it"
+)]
+pub trait IndexOf<Source: Container>: Container {}
+
 /// Whether documents of a container expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultTtl {
@@ -124,7 +132,8 @@ impl ContainerDefinition {
             computed_properties: ComputedProperty::of(C::DOCUMENTS),
             vector_embedding_policy: VectorEmbeddingPolicy::of(C::DOCUMENTS),
             full_text_policy: FullTextPolicy::of(C::DOCUMENTS),
-            index_of: IndexDefinition::of::<C>(),
+            index_of: C::INDEX_OF
+                .map(|source| IndexDefinition::of(source, C::DISCRIMINATOR, C::DOCUMENTS)),
         }
     }
 

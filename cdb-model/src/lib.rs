@@ -92,7 +92,7 @@ pub use cdb_derive::{Container, Document, Projection};
 pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
-    Container, ContainerDefinition, DefaultTtl, Extends, MemberOf, PartitionKeyDefinition,
+    Container, ContainerDefinition, DefaultTtl, Extends, IndexOf, MemberOf, PartitionKeyDefinition,
     PartitionKeyKind, StoredIn, UniqueKey, UniqueKeyPolicy,
 };
 pub use document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
@@ -116,7 +116,7 @@ pub use query::{
     SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Statement, Summand, Text,
     ValueError, ValueQuery, WithVectors, WithWords, compare_values,
 };
-pub use secondary_index::{IndexDefinition, IndexOf, IndexSource};
+pub use secondary_index::{IndexDefinition, IndexSource};
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast, UpcastError,

@@ -7,17 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::container::Container;
 use crate::query::index_query;
 use crate::shape::DocumentShape;
-
-/// The global secondary index of a container `Source`. Implemented by
-/// [`#[derive(Container)]`](macro@crate::Container) with `index_of`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a global secondary index of `{Source}`",
-    note = "add `#[container(index_of = {Source})]` to it"
-)]
-pub trait IndexOf<Source: Container>: Container {}
 
 /// The source of a global secondary index, as constant data.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +19,6 @@ pub struct IndexSource {
     pub partition_key: &'static [&'static str],
     /// All document types.
     pub documents: &'static [&'static DocumentShape],
-}
-
-impl IndexSource {
-    /// Returns the source `C`.
-    pub const fn of<C: Container>() -> Self {
-        Self {
-            name: C::NAME,
-            partition_key: C::PARTITION_KEY,
-            documents: C::DOCUMENTS,
-        }
-    }
 }
 
 /// What makes a container a global secondary index. The source and the definition cannot be changed
@@ -58,29 +38,32 @@ pub struct IndexDefinition {
 }
 
 impl IndexDefinition {
-    /// Returns the definition of `C`; `None` if `C` is not an index. It selects the discriminator,
-    /// the partition key of the source, and the fields of all document types.
-    pub(crate) fn of<C: Container>() -> Option<Self> {
-        let source = C::INDEX_OF?;
-        let fields = C::DOCUMENTS.iter().flat_map(|shape| shape.fields);
+    /// Returns the definition of an index with these document types. It selects the discriminator, the
+    /// partition key of the source, and the fields of all types.
+    pub(crate) fn of(
+        source: IndexSource,
+        discriminator: &'static str,
+        documents: &'static [&'static DocumentShape],
+    ) -> Self {
+        let fields = documents.iter().flat_map(|shape| shape.fields);
         // Computed properties are those of the index, not of the source.
         let is_computed = |path: &str| {
-            let mut computed = C::DOCUMENTS.iter().flat_map(|shape| shape.computed);
+            let mut computed = documents.iter().flat_map(|shape| shape.computed);
             computed.any(|computed| path.strip_prefix('/') == Some(computed.name))
         };
         let paths = source.partition_key.iter().copied();
         let paths = paths.chain(fields.map(|field| field.path));
         let paths = paths.filter(|path| !is_computed(path));
-        let mut properties = vec![C::DISCRIMINATOR];
+        let mut properties = vec![discriminator];
         for property in paths.filter_map(|path| path.split('/').nth(1)) {
             if !properties.contains(&property) {
                 properties.push(property);
             }
         }
-        Some(Self {
+        Self {
             source_collection_id: None,
             source_collection_rid: None,
             definition: index_query(&properties),
-        })
+        }
     }
 }

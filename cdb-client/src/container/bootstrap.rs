@@ -12,7 +12,6 @@ use crate::client::DatabaseClient;
 use crate::container::difference::Difference;
 use crate::container::handle::ContainerClient;
 use crate::container::live::LiveContainer;
-use crate::container::secondary_index::check_source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::resource::check_name;
 use crate::status::Status;
@@ -345,6 +344,18 @@ impl DatabaseClient {
             _ => return error,
         };
         error.with_context(&remedy)
+    }
+}
+
+/// Fails for a missing index whose source is unknown.
+fn check_source<C: Container>(name: &str, model: &ContainerDefinition) -> Result<()> {
+    match &model.index_of {
+        Some(index) if index.source_collection_id.is_none() => Err(Error::configuration(format!(
+            "container `{name}` does not exist, and `{}` is a global secondary index; create it with `bootstrap_index`, \
+             which takes the source container, or with a template",
+            C::NAME
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Global secondary indexes: containers that the service derives from a source container.
 
-use cdb_model::{Container, ContainerDefinition, IndexOf};
+use cdb_model::{Container, IndexOf};
 
 use crate::client::DatabaseClient;
 use crate::container::bootstrap::{Bootstrap, BootstrapConfig};
@@ -83,17 +83,5 @@ impl DatabaseClient {
             }
         }
         self.open::<C>(name, &model, &config).await
-    }
-}
-
-/// Fails for a missing index whose source is unknown.
-pub(super) fn check_source<C: Container>(name: &str, model: &ContainerDefinition) -> Result<()> {
-    match &model.index_of {
-        Some(index) if index.source_collection_id.is_none() => Err(Error::configuration(format!(
-            "container `{name}` does not exist, and `{}` is a global secondary index; create it with `bootstrap_index`, \
-             which takes the source container, or with a template",
-            C::NAME
-        ))),
-        _ => Ok(()),
     }
 }

@@ -24,7 +24,14 @@ impl ToTokens for ContainerImpl<'_> {
         };
         let index_of = model.index_of.as_ref().map(|source| {
             let option = quote!(#private::Option<#private::IndexSource>);
-            let source = quote!(#private::IndexSource::of::<#source>());
+            let source = quote!(<#source as #private::Container>);
+            let source = quote! {
+                #private::IndexSource {
+                    name: #source::NAME,
+                    partition_key: #source::PARTITION_KEY,
+                    documents: #source::DOCUMENTS,
+                }
+            };
             quote!(const INDEX_OF: #option = #private::Some(#source);)
         });
         let partition_key = match &model.base {
