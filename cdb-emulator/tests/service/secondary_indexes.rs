@@ -320,6 +320,31 @@ async fn source_and_query_of_an_index_cannot_change() {
 }
 
 #[tokio::test]
+async fn an_index_in_a_directory_follows_its_source_after_a_restart_and_a_change_of_its_policy() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let open = async || {
+        let emulator = Emulator::builder().data_dir(folder.path()).start().await;
+        Shop(Account::with(emulator.expect("it starts"), json!({})).await)
+    };
+    let shop = open().await;
+    assert_eq!(shop.index("by", BY_STATUS).await.status, 201);
+    shop.put(order("1", "open")).await;
+    shop.put(order("2", "open")).await;
+    shop.0.emulator.stop().await;
+
+    let shop = open().await;
+    assert_eq!(shop.sources("by", "open").await, ["1", "2"]);
+    let mut index = shop.container(Method::GET, "by", None).await.body;
+    index["indexingPolicy"]["excludedPaths"] = json!([{ "path": "/total/?" }]);
+    let replaced = shop.container(Method::PUT, "by", Some(&index)).await;
+    assert_eq!(replaced.status, 200, "{}", replaced.body);
+    shop.put(order("1", "paid")).await;
+    shop.put(order("3", "open")).await;
+    assert_eq!(shop.sources("by", "open").await, ["2", "3"]);
+    assert_eq!(shop.sources("by", "paid").await, ["1"]);
+}
+
+#[tokio::test]
 async fn a_source_is_deleted_after_its_indexes() {
     let shop = Shop::start().await;
     assert_eq!(shop.index("by", BY_STATUS).await.status, 201);
