@@ -1,6 +1,9 @@
 //! Migrations of documents to the version of their type.
 
+use std::time::Duration;
+
 use cdb_client::{Bootstrap, ContainerClient, ErrorKind, FeedCursor, FeedStart};
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{BulkBatch, Container, Document, UnknownFields, UpcastError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -155,6 +158,31 @@ async fn an_interrupted_migration_continues_and_loses_nothing() {
     while let Some(step) = again.next_step().await.unwrap() {
         assert_eq!(step.migrated, 0, "nothing is left");
     }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_step_skips_no_documents() {
+    let account = Account::new().await;
+    let old = account
+        .database
+        .bootstrap::<old::Grid>("grid", Bootstrap::CreateIfMissing);
+    write_old(&old.await.unwrap(), 0..20).await;
+    let grid = account.database.container::<Grid>("grid");
+    let mut migration = grid.migrate(None);
+    let start = migration.position().clone();
+    if let Some(emulator) = account.emulator() {
+        let slow = Effect::Delay(Duration::from_secs(1).into());
+        emulator.inject(Fault::always(slow).on(OperationKind::Replace));
+        let cancelled = tokio::time::timeout(Duration::from_millis(500), migration.next_step());
+        cancelled.await.unwrap_err();
+        assert_eq!(migration.position(), &start);
+        emulator.clear_faults();
+    }
+    while migration.next_step().await.unwrap().is_some() {}
+    let stored = stored(&grid).await;
+    assert_eq!(stored.len(), 20);
+    assert!(stored.iter().all(|document| document["schemaVersion"] == 2));
     account.end().await;
 }
 
