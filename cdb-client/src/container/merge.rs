@@ -129,9 +129,8 @@ impl Merge {
     async fn fill(&mut self, context: &ContainerContext, most: usize) -> Result<()> {
         let (request, reader) = (&self.request, &self.reader);
         if self.one_at_a_time && reader.order.is_empty() {
-            let request = &request.clone().at_most(most);
             while let Some(source) = self.sources.first_mut() {
-                source.fill(context, request, reader).await?;
+                source.fill(context, (request, most), reader).await?;
                 if !source.is_drained() {
                     break;
                 }
@@ -140,7 +139,8 @@ impl Merge {
             return Ok(());
         }
         let empty = self.sources.iter_mut().filter(|source| source.needs_page());
-        try_join_all(empty.map(|source| source.fill(context, request, reader))).await?;
+        try_join_all(empty.map(|source| source.fill(context, (request, usize::MAX), reader)))
+            .await?;
         self.sources.retain(|source| !source.is_drained());
         Ok(())
     }

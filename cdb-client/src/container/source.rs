@@ -63,13 +63,6 @@ impl QueryRequest {
 }
 
 impl QueryRequest {
-    /// Limits the rows of a page.
-    pub(super) fn at_most(self, rows: usize) -> Self {
-        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-        let page_size = self.page_size.map(|size| size.min(rows));
-        Self { page_size, ..self }
-    }
-
     /// Returns the JSON of the statement.
     pub(super) fn into_body(self) -> Bytes {
         self.body
@@ -171,15 +164,16 @@ impl Source {
     }
 
     /// Requests pages until there is a row or the query ends. Empty pages with a continuation are
-    /// normal: the service ends a page after five seconds even without a row.
+    /// normal: the service ends a page after five seconds even without a row. A page has at most
+    /// `most` rows.
     pub(super) async fn fill(
         &mut self,
         context: &ContainerContext,
-        query: &QueryRequest,
+        (query, most): (&QueryRequest, usize),
         reader: &RowReader,
     ) -> Result<()> {
         while self.needs_page() {
-            let response = context.send(&self.request(context, query)?).await?;
+            let response = context.send(&self.request(context, query, most)?).await?;
             let rows = reader.read(response.text()?);
             let mut rows = VecDeque::from(rows.map_err(|error| response.unusable(error))?);
             let skipped = self.skip.min(rows.len());
@@ -193,7 +187,13 @@ impl Source {
         Ok(())
     }
 
-    fn request(&self, context: &ContainerContext, query: &QueryRequest) -> Result<Request> {
+    fn request(
+        &self,
+        context: &ContainerContext,
+        query: &QueryRequest,
+        most: usize,
+    ) -> Result<Request> {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
         let mut request = context
             .items_request(OperationKind::Query, QUERY, query.body.clone())
             .header(header::IS_QUERY, "True");
@@ -213,7 +213,7 @@ impl Source {
         }
         // -1 leaves the page size to the service.
         request = match query.page_size {
-            Some(size) => request.header_value(header::MAX_ITEMS, &size.to_string())?,
+            Some(size) => request.header_value(header::MAX_ITEMS, &size.min(most).to_string())?,
             None => request.header(header::MAX_ITEMS, "-1"),
         };
         match &self.continuation {

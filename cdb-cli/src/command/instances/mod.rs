@@ -111,7 +111,7 @@ pub(crate) async fn run(
                 .await
         }
         InstancesCommand::Start(start) => start.run(&orchestrations, console).await,
-        InstancesCommand::Wait(wait) => wait.run(&orchestrations, console).await,
+        InstancesCommand::Wait(wait) => Box::pin(wait.run(&orchestrations, console)).await,
         InstancesCommand::Watch(watch) => watch.run(&orchestrations, console).await,
         InstancesCommand::Show { instance, full } => {
             let found = orchestrations.instance(instance).await?;
