@@ -7,7 +7,7 @@ use duroxide::providers::{
     ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 
-use crate::admin::{delete, executions, instances, metrics, prune};
+use crate::admin::{delete, executions, instances, prune};
 use crate::error::InOperation as _;
 use crate::history;
 use crate::provider::CosmosDBProvider;
@@ -70,12 +70,12 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics> {
-        let answer = metrics::system(self.container());
+        let answer = self.services.metrics.system(self.container());
         answer.await.in_operation("get_system_metrics")
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths> {
-        let answer = metrics::queue_depths(self.container());
+        let answer = self.services.metrics.queue_depths(self.container());
         answer.await.in_operation("get_queue_depths")
     }
 

@@ -8,6 +8,7 @@ use cdb_client::ContainerClient;
 use cdb_coordination::{LeaseProvider, Membership};
 
 use crate::activities::ActivityQueue;
+use crate::admin::metrics::Metrics;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::Durable;
 use crate::instances::InstanceQueue;
@@ -24,6 +25,7 @@ pub(crate) struct Services {
     pub(crate) queues: Arc<Queues>,
     pub(crate) delivery: Arc<Delivery>,
     pub(crate) ledger: Arc<Ledger>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) tasks: Tasks,
 }
 
@@ -54,6 +56,7 @@ impl Services {
                 ..Delivery::default()
             }),
             ledger: Arc::default(),
+            metrics: Arc::default(),
             tasks: Tasks::default(),
         }
     }

@@ -214,3 +214,45 @@ async fn runtimes_share_the_partitions_and_take_overdue_items_of_all() {
     );
     backend.stop().await;
 }
+
+/// Requests the counts that duroxide's gauges show. Returns how many queries that cost.
+async fn queries_of_counts(emulator: &Emulator, provider: &CosmosDBProvider) -> u64 {
+    emulator.reset_requests();
+    let admin = provider.as_management_capability();
+    let admin = admin.expect("the provider has it");
+    let counts = tokio::join!(admin.get_system_metrics(), admin.get_queue_depths());
+    assert!(counts.0.is_ok() && counts.1.is_ok(), "{counts:?}");
+    let queries = emulator.requests().queries.into_values();
+    queries.sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_of_many_partitions_serve_several_calls() {
+    let Some(backend) = Backend::start_simulated_on(50).await else {
+        return;
+    };
+    let provider = backend.provider().await;
+    provider.shutdown(Duration::ZERO).await;
+    let emulator = backend.emulator().expect("not on an account");
+    let queries = async || queries_of_counts(emulator, &provider).await;
+    assert_eq!(queries().await, 8 * 50);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(queries().await, 0);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(queries().await > 0);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_of_a_single_partition_are_always_new() {
+    let Some(backend) = Backend::start_simulated_on(1).await else {
+        return;
+    };
+    let provider = backend.provider().await;
+    provider.shutdown(Duration::ZERO).await;
+    let emulator = backend.emulator().expect("not on an account");
+    for _ in 0..2 {
+        assert_eq!(queries_of_counts(emulator, &provider).await, 8);
+    }
+    backend.stop().await;
+}
