@@ -25,13 +25,12 @@ pub(super) fn delete(
     let partition_key = partition_key(&request.headers, &container)?;
     let ranges = range_of_key(&container, &partition_key);
     let access = Access::write(service, &savepoint, request, &container, ranges)?;
-    let lsn = version::next_lsn(&savepoint)?;
-    let context = OperationContext {
+    let mut context = OperationContext {
         connection: &savepoint,
         container: &container,
         replicas: &service.replicas,
         partition_key,
-        lsn,
+        lsn: version::next_lsn(&savepoint)?,
         at: 0,
         now: now_secs(),
     };
@@ -40,7 +39,9 @@ pub(super) fn delete(
         let document = serde_json::from_str(&found.body)?;
         units += charge::delete(index_terms::count(container.policy(), &document));
         context.remove(&found)?;
+        context.advance()?;
     }
+    let lsn = context.lsn;
     savepoint.commit()?;
     Ok(access.end(Response::empty(200).charged(units), lsn))
 }

@@ -59,8 +59,8 @@ pub(super) struct Outcome {
 /// Resource id numbers per LSN: more than the operations of a batch.
 const ORDINALS: u64 = 128;
 
-/// Maximum number of operations of a script per LSN, as in a batch: a page of the change feed
-/// contains all changes of an LSN.
+/// Maximum number of operations of a script or of a deletion by key per LSN, as in a batch: a page
+/// of the change feed contains all changes of an LSN.
 const SCRIPT_OPERATIONS: u64 = 100;
 
 /// The partition key and the time of an operation.
@@ -85,7 +85,7 @@ impl OperationContext<'_> {
         rules::key_text(&self.partition_key)
     }
 
-    /// Prepares the next operation of a script or after one.
+    /// Prepares the next operation of a script, after one, or of a deletion by key.
     pub(super) fn advance(&mut self) -> Result<(), ServiceError> {
         self.at += 1;
         if self.at == SCRIPT_OPERATIONS {

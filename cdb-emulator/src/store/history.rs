@@ -27,7 +27,11 @@ pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> 
         "CREATE TABLE IF NOT EXISTS history (
             number INTEGER PRIMARY KEY AUTOINCREMENT, container INTEGER NOT NULL, lsn INTEGER NOT NULL, ts INTEGER NOT NULL,
             pk TEXT NOT NULL, epk TEXT NOT NULL, body TEXT NOT NULL);
-         CREATE INDEX IF NOT EXISTS history_lsn ON history (container, lsn);",
+         CREATE INDEX IF NOT EXISTS history_lsn ON history (container, lsn);
+         CREATE INDEX IF NOT EXISTS history_ts ON history (container, ts);
+         CREATE TABLE IF NOT EXISTS history_gap (
+            container INTEGER NOT NULL, pk TEXT NOT NULL, epk TEXT NOT NULL, lsn INTEGER NOT NULL, ts INTEGER NOT NULL,
+            PRIMARY KEY (container, pk)) WITHOUT ROWID;",
     )?;
     Ok(())
 }
@@ -61,9 +65,25 @@ impl Container {
                 change.epk,
                 body
             ])?;
-        connection
-            .prepare_cached("DELETE FROM history WHERE container = ? AND ts < ?")?
-            .execute(params![self.number, change.ts - minutes * 60])?;
+        self.expire(connection, change.ts - minutes * 60)
+    }
+
+    /// Removes the writes before a time. Notes the last one of each partition key, so that a reader
+    /// that has not seen it is told.
+    fn expire(&self, connection: &Connection, before: i64) -> Result<(), ServiceError> {
+        let expired = (self.number, before);
+        let noted = connection
+            .prepare_cached(
+                "INSERT INTO history_gap (container, pk, epk, lsn, ts)
+                 SELECT container, pk, epk, max(lsn), max(ts) FROM history WHERE container = ? AND ts < ? GROUP BY pk
+                 ON CONFLICT (container, pk) DO UPDATE SET lsn = excluded.lsn, ts = excluded.ts",
+            )?
+            .execute(expired)?;
+        if noted > 0 {
+            connection
+                .prepare_cached("DELETE FROM history WHERE container = ? AND ts < ?")?
+                .execute(expired)?;
+        }
         Ok(())
     }
 
@@ -91,10 +111,14 @@ impl Container {
     /// Deletes the history.
     pub(super) fn forget(&self, connection: &Connection) -> Result<(), ServiceError> {
         connection.execute("DELETE FROM history WHERE container = ?", [self.number])?;
+        connection.execute("DELETE FROM history_gap WHERE container = ?", [self.number])?;
         Ok(())
     }
 
     /// Returns the writes after `lsn` that meet a condition, oldest first, each with its LSN.
+    ///
+    /// # Errors
+    /// When one of them is no longer kept.
     pub(crate) fn history(
         &self,
         connection: &Connection,
@@ -102,11 +126,21 @@ impl Container {
         (condition, parameters): (&str, &[Sql]),
         limit: usize,
     ) -> Result<Vec<(i64, Value)>, ServiceError> {
+        let mut all = vec![Sql::Integer(self.number), Sql::Integer(lsn)];
+        all.extend(parameters.iter().cloned());
+        let gap = format!(
+            "SELECT 1 FROM history_gap WHERE container = ? AND lsn > ? AND {condition} LIMIT 1"
+        );
+        let mut gap = connection.prepare_cached(&gap)?;
+        if gap.exists(params_from_iter(&all))? {
+            return Err(ServiceError::bad_request(
+                "The continuation is older than the retentionDuration of the container's changeFeedPolicy, and changes after it \
+                 are no longer kept. Start again from now.",
+            ));
+        }
         let sql = format!(
             "SELECT lsn, body FROM history WHERE container = ? AND lsn > ? AND {condition} ORDER BY lsn, number LIMIT ?"
         );
-        let mut all = vec![Sql::Integer(self.number), Sql::Integer(lsn)];
-        all.extend(parameters.iter().cloned());
         all.push(Sql::Integer(i64::try_from(limit).unwrap_or(i64::MAX)));
         let mut statement = connection.prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(all))?;
@@ -116,5 +150,49 @@ impl Container {
             changes.push((row.get(0)?, serde_json::from_str(&body)?));
         }
         Ok(changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalog::{self, Database};
+    use super::*;
+
+    const EVERYTHING: (&str, &[Sql]) = ("1", &[]);
+
+    fn write(pk: &str, lsn: i64, ts: i64) -> Change<'_> {
+        Change {
+            operation: "create",
+            pk,
+            epk: pk,
+            id: "1",
+            lsn,
+            ts,
+            previous_lsn: None,
+            current: Some("{}"),
+        }
+    }
+
+    #[test]
+    fn a_reader_is_told_that_it_has_missed_changes_that_are_no_longer_kept() {
+        let connection = Connection::open_in_memory().unwrap();
+        catalog::create(&connection).unwrap();
+        Database::create(&connection, "d", 0).unwrap();
+        let definition = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] },
+            "changeFeedPolicy": { "retentionDuration": 10 }, "indexingPolicy": {} });
+        let container = Container::create(&connection, "d", &definition, 1, 0).unwrap();
+        let read = |lsn, scope| container.history(&connection, lsn, scope, 100);
+        container.keep(&connection, &write("a", 1, 0)).unwrap();
+        container.keep(&connection, &write("a", 2, 60)).unwrap();
+        container.keep(&connection, &write("b", 3, 601)).unwrap();
+        assert!(read(0, EVERYTHING).is_err(), "the write 1 is gone");
+        let rows = read(1, EVERYTHING).unwrap();
+        let lsns: Vec<i64> = rows.into_iter().map(|(lsn, _)| lsn).collect();
+        assert_eq!(lsns, [2, 3]);
+        // A reader of another partition key has missed nothing.
+        let of_b = [Sql::Text("b".to_owned())];
+        assert_eq!(read(0, ("pk = ?", &of_b)).unwrap().len(), 1);
+        container.forget(&connection).unwrap();
+        assert_eq!(read(0, EVERYTHING).unwrap().len(), 0);
     }
 }

@@ -229,6 +229,39 @@ async fn all_items_of_a_partition_key_are_deleted() {
 }
 
 #[tokio::test]
+async fn the_feed_of_all_versions_has_every_deletion_by_partition_key() {
+    let account = with(json!({ "changeFeedPolicy": { "retentionDuration": 10 } })).await;
+    let start = feed(&account, "*").await;
+    for batch in 0..5 {
+        let ids = (0..100).map(|n| format!("{batch}-{n}"));
+        let operations: Vec<Value> = ids
+            .map(|id| json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": "p" } }))
+            .collect();
+        assert_eq!(account.batch(&json!(operations)).await.status, 200);
+    }
+    let request = Request {
+        method: Method::POST,
+        resource: ("colls", "dbs/db/colls/c"),
+        path: "dbs/db/colls/c/operations/partitionkeydelete",
+        headers: IN_P,
+        body: None,
+    };
+    assert_eq!(account.send(&request).await.status, 200);
+    let (mut deleted, mut etag) = (0, start.header("etag").to_owned());
+    loop {
+        let page = feed(&account, &etag).await;
+        if page.status == 304 {
+            break;
+        }
+        let rows = page.documents();
+        let deletions = rows.iter().map(|row| &row["metadata"]["operationType"]);
+        deleted += deletions.filter(|kind| *kind == "delete").count();
+        etag = page.header("etag").to_owned();
+    }
+    assert_eq!(deleted, 500);
+}
+
+#[tokio::test]
 async fn properties_keep_the_order_in_which_they_were_written() {
     let account = with(json!({})).await;
     let document = json!({ "zebra": 1, "id": "1", "pk": "p", "b": { "y": 1, "x": 2 }, "a": 3 });
