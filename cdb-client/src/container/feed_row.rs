@@ -8,8 +8,8 @@ use cdb_model::{
     decode_any, partition_key_of,
 };
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
@@ -147,10 +147,10 @@ struct Metadata {
     time_to_live_expired: bool,
     /// Of a deletion.
     #[serde(default)]
-    id: String,
+    id: Option<String>,
     /// Of a deletion: values by path.
     #[serde(default)]
-    partition_key: Map<String, Value>,
+    partition_key: Value,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -193,8 +193,9 @@ impl<C: Container> ChangeRow<C> for VersionRow<C> {
         } = Entry::read(json)?;
         // The service may send an empty object for a version that it does not have.
         let previous = previous.filter(|json| !matches!(json.get(), "{}" | "null"));
+        let is_deletion = matches!(metadata.operation_type, Operation::Delete);
         let previous = match previous.map(|json| known::<C>(json.get())) {
-            Some(None) => return Ok(None),
+            Some(None) if is_deletion => return Ok(None),
             previous => previous.flatten(),
         };
         let written = || match current {
@@ -206,7 +207,7 @@ impl<C: Container> ChangeRow<C> for VersionRow<C> {
             Operation::Replace => written()?.map(|current| Change::Replaced { current, previous }),
             Operation::Delete => Some(Change::Deleted {
                 partition_key: metadata.partition_key::<C>(),
-                id: metadata.id,
+                id: metadata.id.unwrap_or_default(),
                 expired: metadata.time_to_live_expired,
                 previous,
             }),

@@ -4,7 +4,7 @@ use cdb_model::Stored;
 use serde_json::json;
 
 use super::fixture::{Fixture, fixture, listing, page, two_ranges};
-use crate::container::{FeedCursor, FeedStart};
+use crate::container::{Change, FeedCursor, FeedStart, VersionRow};
 use crate::error::ErrorKind;
 use crate::scripted::{Script, Step};
 
@@ -256,4 +256,34 @@ async fn the_parts_of_a_merged_range_share_its_documents() {
     read.sort_by_key(|id| id.parse::<u32>().unwrap());
     let all: Vec<String> = (0..40).map(|n| n.to_string()).collect();
     assert_eq!(read, all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_of_unknown_types_and_deletions_without_a_key_hide_no_change() {
+    let stored = |kind: &str| json!({"id": "a", "type": kind, "pk": "p", "_etag": "e", "_ts": 5});
+    let rows = json!([
+        {"current": stored("thing"), "previous": stored("foreign"),
+         "metadata": {"operationType": "replace", "lsn": 7, "crts": 5}},
+        {"metadata": {"operationType": "delete", "lsn": 8, "crts": 5, "id": "a", "partitionKey": null}},
+        {"previous": stored("foreign"),
+         "metadata": {"operationType": "delete", "lsn": 9, "crts": 5, "id": "a", "partitionKey": {"pk": "p"}}},
+    ]);
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        page(&rows).header("etag", "\"9\""),
+    ]);
+    let cursor = FeedCursor::new(FeedStart::Now);
+    let mut feed = fixture(&script).resume_feed::<VersionRow<Fixture>>(cursor);
+    let rows = feed.next_page().await.unwrap().rows;
+    let [replaced, deleted] = &*rows else {
+        panic!("{rows:?}");
+    };
+    let Change::Replaced { current, previous } = &replaced.change else {
+        panic!("{replaced:?}");
+    };
+    assert!(current.is_ok() && previous.is_none());
+    let Change::Deleted { partition_key, .. } = &deleted.change else {
+        panic!("{deleted:?}");
+    };
+    assert_eq!((deleted.lsn, partition_key), (8, &None));
 }
