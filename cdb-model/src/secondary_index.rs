@@ -5,6 +5,9 @@
 //! selects whole properties of one level, under their own names. It has to select the partition key
 //! of the source.
 
+use std::collections::BTreeSet;
+use std::iter;
+
 use serde::{Deserialize, Serialize};
 
 use crate::query::index_query;
@@ -38,8 +41,9 @@ pub struct IndexDefinition {
 }
 
 impl IndexDefinition {
-    /// Returns the definition of an index with these document types. It selects the discriminator, the
-    /// partition key of the source, and the fields of all types.
+    /// Returns the definition of an index with these document types. It selects the discriminator, and
+    /// in alphabetical order the partition key of the source and the fields of all types: the order
+    /// of fields in Rust does not change it.
     pub(crate) fn of(
         source: IndexSource,
         discriminator: &'static str,
@@ -54,12 +58,9 @@ impl IndexDefinition {
         let paths = source.partition_key.iter().copied();
         let paths = paths.chain(fields.map(|field| field.path));
         let paths = paths.filter(|path| !is_computed(path));
-        let mut properties = vec![discriminator];
-        for property in paths.filter_map(|path| path.split('/').nth(1)) {
-            if !properties.contains(&property) {
-                properties.push(property);
-            }
-        }
+        let properties = paths.filter_map(|path| path.split('/').nth(1));
+        let properties: BTreeSet<&str> = properties.filter(|name| *name != discriminator).collect();
+        let properties: Vec<&str> = iter::once(discriminator).chain(properties).collect();
         Self {
             source_collection_id: None,
             source_collection_rid: None,

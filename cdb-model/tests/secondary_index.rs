@@ -90,7 +90,7 @@ fn the_definition_selects_the_type_the_key_of_the_source_and_all_fields() {
     let definition = ShopByStatus::definition();
     let index = definition.index_of.as_ref().unwrap();
     expect![[
-        r#"SELECT c.kind, c.customerId, c.status, c.number, c["order"], c["ship-to"] FROM c"#
+        r#"SELECT c.kind, c.customerId, c.number, c["order"], c["ship-to"], c.status FROM c"#
     ]]
     .assert_eq(&index.definition);
     assert_eq!(index.source_collection_id, None);

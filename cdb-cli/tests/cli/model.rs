@@ -29,7 +29,7 @@ async fn a_global_secondary_index_is_described_with_its_definition() {
     let json: serde_json::Value = serde_json::from_str(&described.out).expect("JSON");
     assert_eq!(
         json["indexDefinition"],
-        "SELECT c.type, c.customer, c.status, c.number, c.totalCents FROM c"
+        "SELECT c.type, c.customer, c.number, c.status, c.totalCents FROM c"
     );
     let file = std::env::temp_dir().join(format!("cdb-model-index-{}", std::process::id()));
     let earlier = described.out.replace(", c.totalCents", "");

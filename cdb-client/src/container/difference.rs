@@ -112,9 +112,9 @@ impl Difference {
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::PartitionKey { .. } => true,
-            // An index with another query contains other properties.
+            // An index with another query contains other properties of the same documents.
             Self::SecondaryIndex { expected, found } => match (expected, found) {
-                (Some(expected), Some(found)) => expected.definition == found.definition,
+                (Some(expected), Some(found)) => !is_same_source(expected, found),
                 _ => true,
             },
             _ => false,
@@ -214,15 +214,19 @@ fn index(of: Option<&IndexDefinition>) -> String {
     }
 }
 
-/// Compares source and query. A model without the name of a source fits all sources.
+/// Returns whether two indexes have the same source. A model without its name fits all sources.
+fn is_same_source(expected: &IndexDefinition, found: &IndexDefinition) -> bool {
+    let source = &expected.source_collection_id;
+    source.is_none() || *source == found.source_collection_id
+}
+
+/// Compares source and query.
 fn compare_index(model: &ContainerDefinition, live: &ContainerDefinition) -> Option<Difference> {
     let (expected, found) = (&model.index_of, &live.index_of);
     let same = match (expected, found) {
         (None, None) => true,
         (Some(expected), Some(found)) => {
-            let source = &expected.source_collection_id;
-            expected.definition == found.definition
-                && (source.is_none() || *source == found.source_collection_id)
+            expected.definition == found.definition && is_same_source(expected, found)
         }
         _ => false,
     };

@@ -66,6 +66,27 @@ enum ShopByStatus {
     Order(OrderByStatus),
 }
 
+/// The fields of `OrderByStatus` in another order.
+#[derive(Document, Projection, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[projection(of = Order)]
+#[document(type = "order", id = "{customer}:order:{number}")]
+struct ReorderedByStatus {
+    note: Option<String>,
+    number: u64,
+    #[document(index)]
+    total_cents: u64,
+    #[document(partition_key)]
+    status: String,
+    customer: String,
+}
+
+#[derive(Container, Clone, Debug, PartialEq)]
+#[container(index_of = Shop, partition_key = "/status")]
+enum ShopReordered {
+    Order(ReorderedByStatus),
+}
+
 /// An index with another query.
 #[derive(Document, Projection, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[projection(of = Profile)]
@@ -244,10 +265,15 @@ async fn an_index_is_opened_only_as_the_index_of_its_source() {
         .unwrap();
     let same = database.differences::<ShopByStatus>("by-status").await;
     assert_eq!(same.unwrap(), []);
+    let reordered = database.differences::<ShopReordered>("by-status").await;
+    assert_eq!(reordered.unwrap(), []);
 
     // The same definition of another source.
     let second: ContainerClient<Shop> = database.bootstrap("second", mode).await.unwrap();
     let opened = database.bootstrap_index::<ShopByStatus, _>("by-status", &second, mode);
+    let error = opened.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ContainerMismatch, "{error}");
+    let opened = database.bootstrap_index::<ProfilesByStatus, _>("by-status", &second, mode);
     let error = opened.await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ContainerMismatch, "{error}");
     // A container that is no index, and an index that is opened as a container.
