@@ -94,14 +94,12 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
                 () = stop.cancelled() => {}
                 () = sleep(pause) => {}
                 Some(ended) = self.tasks.join_next_with_id() => self.remove(ended),
-                // The channel closes when this process leaves.
-                _view = views.changed() => {}
+                // The channel closes when this process is no longer a member.
+                Ok(()) = views.changed() => {}
                 Ok(failed) = failed.recv() => self.free(&member, &failed).await,
             }
         }
-        for running in self.readers.values() {
-            running.stop.cancel();
-        }
+        self.stop_readers();
         while let Some(ended) = self.tasks.join_next_with_id().await {
             self.remove(ended);
         }
@@ -111,8 +109,13 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
     /// Starts and stops readers. Returns whether this process reads its whole share.
     async fn assign(&mut self, member: &Member) -> Result<bool, LeaseError> {
         let view = member.membership.view();
-        if view.standing() == Standing::Joining {
-            return Ok(false);
+        match view.standing() {
+            Standing::Joining => return Ok(false),
+            Standing::Replaced | Standing::Left => {
+                self.stop_readers();
+                return Ok(true);
+            }
+            Standing::Member | Standing::Unheard => {}
         }
         let (name, start) = (&self.settings.name, self.settings.config.start);
         let Some(parts) = active_parts(&self.state, name).await? else {
@@ -158,6 +161,13 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
         let task = self.tasks.spawn(reader.run(stop.clone())).id();
         self.readers.insert(id, Running { stop, task });
         Ok(true)
+    }
+
+    /// Stops all readers, each after the changes that it handles.
+    fn stop_readers(&self) {
+        for running in self.readers.values() {
+            running.stop.cancel();
+        }
     }
 
     fn remove(&mut self, ended: Result<(Id, Result<(), LeaseError>), JoinError>) {

@@ -31,6 +31,20 @@ pub struct ProcessorDocument {
     pub processor: String,
     /// Grows when the processor is reset. Parts of other generations are obsolete.
     pub generation: u64,
+    /// Random in each first start and reset. A writer whose answer was lost recognizes its write.
+    #[serde(default)]
+    #[document(unindexed)]
+    pub start_id: String,
+}
+
+impl ProcessorDocument {
+    pub(super) fn new(processor: &str, generation: u64) -> Self {
+        Self {
+            processor: processor.to_owned(),
+            generation,
+            start_id: uuid::Uuid::new_v4().simple().to_string(),
+        }
+    }
 }
 
 /// A part of a feed, from one border in the hash space of partition keys to the next. One process

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_client::{ChangeRow, ContainerClient, FeedRow, FeedStart, VersionRow};
-use cdb_model::{Batch, Container, Query, Stored};
+use cdb_model::{Batch, BulkBatch, Container, Document as _, Query, Stored};
 use futures::future::try_join_all;
 
 use super::documents::{ChangeFeedState, PartDocument, ProcessorDocument, ProcessorDocumentKey};
@@ -87,47 +87,72 @@ pub async fn reset_feed(
     start: FeedStart,
 ) -> Result<(), LeaseError> {
     let key = ProcessorDocumentKey::new(name);
-    let Some(mut stored) = state.latest_committed().read(&key).await? else {
-        return create(state, name, start).await;
-    };
-    stored.document.generation += 1;
-    let generation = stored.document.generation;
-    let mut batch = Batch::new(name);
-    batch.replace_if_match(&stored.document, &stored.etag)?;
-    batch.create(&PartDocument::whole(name, generation, start))?;
-    written(state, &batch, name, generation).await
+    loop {
+        let Some(stored) = state.latest_committed().read(&key).await? else {
+            if create(state, name, start).await? {
+                return Ok(());
+            }
+            // The processor has started meanwhile, maybe elsewhere in the feed.
+            continue;
+        };
+        let processor = ProcessorDocument::new(name, stored.document.generation + 1);
+        let mut batch = Batch::new(name);
+        batch.replace_if_match(&processor, &stored.etag)?;
+        batch.create(&PartDocument::whole(name, processor.generation, start))?;
+        written(state, &batch, &processor).await?;
+        return delete_obsolete(state, &processor).await;
+    }
 }
 
-/// Creates the documents of a processor. They may exist already.
+/// Creates the documents of a processor. Returns `false` if they exist already.
 pub(super) async fn create(
     state: &ContainerClient<ChangeFeedState>,
     name: &str,
     start: FeedStart,
-) -> Result<(), LeaseError> {
-    let processor = ProcessorDocument {
-        processor: name.to_owned(),
-        generation: 0,
-    };
+) -> Result<bool, LeaseError> {
+    let processor = ProcessorDocument::new(name, 0);
     let mut batch = Batch::new(name);
     batch.create(&processor)?;
     batch.create(&PartDocument::whole(name, 0, start))?;
-    match written(state, &batch, name, 0).await {
-        Err(LeaseError::Client(error)) if error.is_conflict() => Ok(()),
-        written => written,
+    match written(state, &batch, &processor).await {
+        Err(LeaseError::Client(error)) if error.is_conflict() => Ok(false),
+        written => written.map(|()| true),
     }
 }
 
 async fn written(
     state: &ContainerClient<ChangeFeedState>,
     batch: &Batch<ChangeFeedState>,
-    name: &str,
-    generation: u64,
+    processor: &ProcessorDocument,
 ) -> Result<(), LeaseError> {
     let took_place = |latest: ContainerClient<ChangeFeedState>| async move {
-        let found = latest.read(&ProcessorDocumentKey::new(name)).await?;
-        Ok(found.is_some_and(|stored| stored.document.generation == generation))
+        let found = latest.read(&processor.key()).await?;
+        Ok(found.is_some_and(|stored| stored.document.start_id == processor.start_id))
     };
     Ok(execute_once(state, batch, took_place).await?)
+}
+
+/// Deletes the parts of the generations before the last one. Handlers may still run for parts of the
+/// last one, whose leases they renew.
+async fn delete_obsolete(
+    state: &ContainerClient<ChangeFeedState>,
+    processor: &ProcessorDocument,
+) -> Result<(), LeaseError> {
+    let parts = Query::<PartDocument>::in_partition(&processor.processor);
+    let mut bulk = BulkBatch::new();
+    for part in state.query(parts).all().await? {
+        if part.document.generation + 1 < processor.generation {
+            bulk.delete_stored(&part);
+        }
+    }
+    for deleted in state.execute_bulk(&bulk).await {
+        match deleted {
+            // Another reset has deleted it.
+            Err(error) if error.is_not_found() => {}
+            deleted => drop(deleted?),
+        }
+    }
+    Ok(())
 }
 
 /// Returns the parts of the current generation that are not divided, in the order of the hash space;

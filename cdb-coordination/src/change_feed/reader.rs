@@ -89,7 +89,7 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
             }
         };
         let count = page.rows.len();
-        if let Err(error) = self.handle(page.rows).await? {
+        if let Err(error) = self.handle_all(page.rows).await? {
             self.failed("the handler of changes failed", &*error);
             self.feed = self.settings.resume(before);
             return Ok(Step::Failed);
@@ -106,6 +106,22 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
             (false, true) => Step::AtEnd,
             (false, false) => Step::Handled,
         })
+    }
+
+    /// Runs the handler until all changes are handled. The first page of a feed has changes of all
+    /// physical partitions, and the handler receives at most `page_size` at once.
+    async fn handle_all(
+        &mut self,
+        rows: Vec<R>,
+    ) -> Result<Result<(), ChangeHandlerError>, LeaseError> {
+        let most = self.settings.config.page_size.max(1) as usize;
+        let mut rows = rows.into_iter();
+        loop {
+            let handled = self.handle(rows.by_ref().take(most).collect()).await?;
+            if handled.is_err() || rows.len() == 0 {
+                return Ok(handled);
+            }
+        }
     }
 
     /// Runs the handler, unless there are no changes. A panic counts as an error.

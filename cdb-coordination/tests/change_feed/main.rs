@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cdb_client::FeedStart;
+use cdb_client::{
+    FeedStart, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
+};
 use cdb_coordination::{
     ChangeFeedState, ChangeProcessor, ChangeProcessorConfig, Leases, PartDocument, feed_progress,
     reset_feed,
@@ -298,6 +300,106 @@ async fn a_reset_processor_starts_again() {
     site.handled(0..1, 2).await;
     processor.stop().await;
     assert_eq!(site.recorded().len(), 13);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_deletes_the_parts_before_the_last_generation() {
+    let Some(site) = Site::open(4).await else {
+        return;
+    };
+    let processor = site.join("a", &IsDead::default());
+    for generation in 1..=4 {
+        site.until_read(4).await;
+        reset_feed(PROCESSOR, &site.state, FeedStart::Beginning)
+            .await
+            .unwrap();
+        while site.parts().await[0].generation < generation {
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+    site.until_read(4).await;
+    let parts = site.all_parts().await;
+    assert!(parts.iter().all(|part| part.generation >= 3), "{parts:#?}");
+    processor.stop().await;
+}
+
+/// Sends batches late.
+#[derive(Debug)]
+struct LateBatches(SimulatedTime);
+
+#[async_trait]
+impl Transport for LateBatches {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        if request.headers.contains_key("x-ms-cosmos-is-batch-request") {
+            sleep(Duration::from_secs(4)).await;
+        }
+        self.0.send(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_counts_although_the_processor_starts_meanwhile_for_the_first_time() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let late = LateBatches(site.backend.time.clone().unwrap());
+    let client = site.backend.builder().transport(late).build().unwrap();
+    let state = client.database(&site.backend.database).container("state");
+    let reset = reset_feed(PROCESSOR, &state, FeedStart::Now);
+    let alive = IsDead::default();
+    let (reset, processor) = tokio::join!(reset, async { site.join("a", &alive) });
+    reset.unwrap();
+    site.until_read(1).await;
+    assert_eq!(site.parts().await[0].generation, 1);
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_receives_at_most_a_page_of_all_physical_partitions() {
+    let Some(site) = Site::open(4).await else {
+        return;
+    };
+    site.write(0..100, 1).await;
+    let (plant, state) = site.process(&IsDead::default());
+    let (record, most) = (site.record.clone(), Arc::new(AtomicU64::new(0)));
+    let seen = most.clone();
+    let config = ChangeProcessorConfig {
+        page_size: 10,
+        ..config("a")
+    };
+    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+        .config(config)
+        .start(move |changes| {
+            seen.fetch_max(u64::try_from(changes.len()).unwrap(), Ordering::SeqCst);
+            let result = note(&record, "a", changes);
+            async move { result }
+        });
+    site.handled(0..100, 1).await;
+    assert_eq!(most.load(Ordering::SeqCst), 10);
+    assert_eq!(site.recorded().len(), 100);
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_process_leaves_its_parts_and_rests() {
+    let Some(site) = Site::open(2).await else {
+        return;
+    };
+    let alive = IsDead::default();
+    let replaced = site.join("a", &alive);
+    site.until_read(2).await;
+    let second = site.join("a", &alive);
+    sleep(Duration::from_secs(60)).await;
+    site.until_read(2).await;
+    let emulator = site.backend.emulator.as_ref().unwrap();
+    emulator.reset_requests();
+    sleep(Duration::from_secs(60)).await;
+    let queries: u64 = emulator.requests().queries.into_values().sum();
+    assert!(queries < 20, "{queries} queries in a minute");
+    site.write(0..10, 1).await;
+    site.handled(0..10, 1).await;
+    second.stop().await;
+    replaced.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

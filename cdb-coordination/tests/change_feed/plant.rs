@@ -248,12 +248,19 @@ impl Site {
         panic!("not handled: {missing:?}");
     }
 
-    /// The parts, from the first border to the last.
-    pub(crate) async fn parts(&self) -> Vec<PartDocument> {
+    /// The parts of all generations, also the divided ones.
+    pub(crate) async fn all_parts(&self) -> Vec<PartDocument> {
         let parts = Query::<PartDocument>::in_partition(PROCESSOR);
         let parts = self.state.latest_committed().query(parts).all().await;
         let parts = parts.unwrap().into_iter().map(|stored| stored.document);
-        let mut parts: Vec<PartDocument> = parts.filter(|part| !part.divided).collect();
+        parts.collect()
+    }
+
+    /// The parts of the newest generation, from the first border to the last.
+    pub(crate) async fn parts(&self) -> Vec<PartDocument> {
+        let mut parts = self.all_parts().await;
+        let newest = parts.iter().map(|part| part.generation).max();
+        parts.retain(|part| !part.divided && Some(part.generation) == newest);
         parts.sort_by(|a, b| a.borders.cmp(&b.borders));
         parts
     }
