@@ -41,7 +41,7 @@ impl Metrics {
         &self,
         container: &ContainerClient<Durable>,
     ) -> Result<SystemMetrics> {
-        self.system.or_new(system(container)).await
+        self.system.or_new(Box::pin(system(container))).await
     }
 
     /// Implements `ProviderAdmin::get_queue_depths`.
@@ -49,7 +49,9 @@ impl Metrics {
         &self,
         container: &ContainerClient<Durable>,
     ) -> Result<QueueDepths> {
-        self.queue_depths.or_new(queue_depths(container)).await
+        self.queue_depths
+            .or_new(Box::pin(queue_depths(container)))
+            .await
     }
 }
 
