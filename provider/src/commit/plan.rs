@@ -289,14 +289,16 @@ fn kv_update(
     form: Form,
 ) -> Result<KvUpdate, serde_json::Error> {
     let status = result.metadata.status.clone().map(Status::from);
-    let mut changes = turn.kv.changes(
+    let restored = &result.restored;
+    let touched = turn.kv.touched(
         origin.instance_id,
         result.execution_id,
+        restored,
         &result.history_delta,
-        status.is_some_and(|status| status.is_terminal()),
         origin.now,
     );
-    changes.restore(&turn.kv, &result.restored);
+    let terminal = status.is_some_and(|status| status.is_terminal());
+    let changes = turn.kv.changes(touched, restored, terminal);
     let is_pack = turn.kv.pack.is_some() || form == Form::Spilled;
     if is_pack && !changes.is_empty() {
         return changes.pack(origin.instance_id, &turn.kv);

@@ -8,6 +8,12 @@ use duroxide::{Event, EventKind};
 use super::KvState;
 use crate::documents::{KeyValue, KeyValueDelta};
 
+/// The values that a new course of an instance begins with; `None` for a key that did not exist.
+type Restored = BTreeMap<String, Option<KeyValue>>;
+
+/// The last delta per key.
+type Touched = BTreeMap<String, KeyValueDelta>;
+
 /// The changes of a key-value store by one turn.
 #[derive(Debug, Default)]
 pub(crate) struct KvChanges {
@@ -29,11 +35,7 @@ impl KvChanges {
 
 impl KvChanges {
     /// Adds the values that the store had before a rewound execution.
-    pub(crate) fn restore(
-        &mut self,
-        state: &KvState,
-        restored: &BTreeMap<String, Option<KeyValue>>,
-    ) {
+    fn restore(&mut self, state: &KvState, restored: &Restored) {
         for (key, value) in restored {
             if let Some(value) = value {
                 self.values.push(value.clone());
@@ -64,28 +66,28 @@ pub(crate) fn value_after<'a>(
 }
 
 impl KvState {
-    /// Returns the changes of a turn's events. The end of an execution moves all its deltas into
-    /// the store.
+    /// Returns the changes for a turn that has [`touched`](Self::touched) these keys, with the values
+    /// that a new course begins with. The end of an execution moves all its deltas into the store.
     pub(crate) fn changes(
         &self,
-        instance_id: &str,
-        execution_id: u64,
-        events: &[Event],
+        touched: Touched,
+        restored: &Restored,
         terminal: bool,
-        now: Timestamp,
     ) -> KvChanges {
-        let touched = self.touched(instance_id, execution_id, events, now);
-        if !terminal {
-            return KvChanges {
+        let mut changes = if terminal {
+            self.merged(touched)
+        } else {
+            KvChanges {
                 deltas: touched.into_values().collect(),
                 ..KvChanges::default()
-            };
-        }
-        self.merged(touched)
+            }
+        };
+        changes.restore(self, restored);
+        changes
     }
 
     /// Returns the changes that move all deltas into the store.
-    fn merged(&self, touched: BTreeMap<String, KeyValueDelta>) -> KvChanges {
+    fn merged(&self, touched: Touched) -> KvChanges {
         let before = self.delta.iter().map(|stored| stored.document.clone());
         let before = before.map(|delta| (delta.key.clone(), delta));
         let mut deltas: BTreeMap<String, KeyValueDelta> = before.collect();
@@ -111,14 +113,16 @@ impl KvState {
         changes
     }
 
-    /// Returns the last delta per key that the events write.
-    fn touched(
+    /// Returns the last delta per key that the events write. They may clear values that are not in
+    /// the store yet: those that a new course begins with.
+    pub(crate) fn touched(
         &self,
         instance_id: &str,
         execution_id: u64,
+        restored: &Restored,
         events: &[Event],
         now: Timestamp,
-    ) -> BTreeMap<String, KeyValueDelta> {
+    ) -> Touched {
         let mut touched: BTreeMap<&str, (Option<&String>, Timestamp)> = BTreeMap::new();
         for event in events {
             match &event.kind {
@@ -135,6 +139,7 @@ impl KvState {
                 }
                 EventKind::KeyValuesCleared => {
                     let stored = self.store.iter().map(|stored| &*stored.document.key);
+                    let stored = stored.chain(restored.keys().map(String::as_str));
                     let changed = self.delta.iter().map(|stored| &*stored.document.key);
                     let earlier: Vec<&str> = touched.keys().copied().collect();
                     let keys = stored.chain(changed).chain(earlier);

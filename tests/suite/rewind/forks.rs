@@ -81,6 +81,23 @@ async fn a_fork_has_the_values_of_earlier_executions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fork_clears_the_values_that_its_kept_events_clear() {
+    let world = World::default();
+    world.repair();
+    let env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    let end = env.run("i", "Shaped", "cleared").await;
+    assert_eq!(end.as_deref(), Ok(expected("cleared")));
+    let second = Fork {
+        execution: Some(2),
+        ..at(4, "fork")
+    };
+    let forked = env.provider.fork("i", second, "ada").await;
+    assert_eq!(forked.expect("it is forked").activities, ["Work #3"]);
+    assert_eq!(env.end_of("fork").await.as_deref(), Ok(expected("cleared")));
+    env.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_fork_is_repeated() {
     let world = World::default();
     world.repair();

@@ -171,6 +171,21 @@ async fn values_of_rewound_executions_are_undone_each_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_that_kept_events_clear_do_not_come_back() {
+    let world = World::default();
+    let env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    let failed = env.run("i", "Shaped", "cleared").await;
+    failed.expect_err("it is broken");
+    world.repair();
+    let rewound = env.provider.rewind("i", "ada").await;
+    rewound.expect("it is rewound");
+    assert_eq!(env.end_of("i").await.as_deref(), Ok(expected("cleared")));
+    let value = env.client.get_kv_value("i", "from").await;
+    assert_eq!(value.expect("the values"), None);
+    env.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rewind_of_a_tree_continues_after_an_interruption() {
     // The operator's program ends after each of the four commits; with and without a runtime that
     // finishes the children in the meantime.

@@ -109,6 +109,12 @@ async fn run(ctx: &OrchestrationContext, world: &World, input: &str) -> End {
             Ok(format!("{first} {from}"))
         }
         "values" => values(ctx).await,
+        "cleared" => {
+            ctx.set_kv_value("from", "the first execution");
+            ctx.continue_as_new("cleared-2").await
+        }
+        "cleared-2" => clear(ctx).await,
+        "cleared-3" => Ok(format!("{:?}", ctx.get_kv_value("from"))),
         "session" => {
             let first = ctx.schedule_activity_on_session("Work", "one", "s").await?;
             let second = ctx
@@ -183,6 +189,14 @@ async fn second_execution(ctx: &OrchestrationContext) -> End {
     Ok(format!("{from} {first} {second}"))
 }
 
+/// Clears the values of the first execution. The third execution returns what is left.
+async fn clear(ctx: &OrchestrationContext) -> End {
+    ctx.clear_all_kv_values();
+    ctx.schedule_activity("Work", "one").await?;
+    ctx.schedule_activity("Break", "two").await?;
+    ctx.continue_as_new("cleared-3").await
+}
+
 async fn values(ctx: &OrchestrationContext) -> End {
     let before = ctx.get_kv_value("step");
     ctx.set_kv_value("step", "one");
@@ -224,6 +238,7 @@ pub(super) fn expected(shape: &str) -> &'static str {
         "child-3" => "before (before (before (one two three) after) after) after",
         "again" => "the first execution second execution two",
         "inherit" => "one the first execution",
+        "cleared" => "None",
         "values" => "None Some(\"one\") two Some(\"one\")",
         "retry" | "session" => "one two",
         "events" => "raised first two second",
