@@ -10,6 +10,7 @@ use cdb_model::{Batch, BatchError, Stored, Timestamp};
 
 use crate::documents::{Durable, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
 use crate::error::{Error, Result, committed};
+use crate::payload::KEYS;
 
 /// Refuses a container with a newer schema, or with payloads that `codec` does not decode. Writes
 /// the schema and the gate into a container without them, and notes a new codec.
@@ -29,9 +30,7 @@ pub(crate) async fn admit(container: &ContainerClient<Durable>, codec: Option<&s
             "the payloads of container `{}` are encoded by `{stored}`, and this provider has {}; \
              set `payload_codec` to a codec of that name",
             container.name(),
-            codec.map_or("no codec".to_owned(), |codec| format!(
-                "the codec `{codec}`"
-            )),
+            described(codec),
         ))),
         (None, None) => Ok(()),
     }
@@ -67,6 +66,34 @@ pub(crate) fn check(container: &str, schema: Option<&Schema>) -> Result<()> {
          use that version or a newer one",
         newer.version, newer.written_by
     )))
+}
+
+/// Returns why a tool with this codec must not write payloads; `None` when the container has the
+/// same one. Payloads would be stored as plaintext, or the runtimes could not decode them.
+pub(crate) fn foreign_codec(
+    container: &str,
+    schema: Option<&Schema>,
+    codec: Option<&str>,
+) -> Option<String> {
+    let stored = schema.and_then(|schema| schema.payload_codec.as_deref());
+    let own = described(codec);
+    match stored {
+        _ if stored == codec => None,
+        Some(stored) => Some(format!(
+            "the payloads of container `{container}` are encoded by `{stored}`, and this tool has {own}; \
+             set {KEYS} to the keys of the container, or use a tool with a codec of that name"
+        )),
+        None => Some(format!(
+            "the payloads of container `{container}` are not encoded, and this tool has {own}; \
+             unset {KEYS}, or first open the container with this codec in a runtime"
+        )),
+    }
+}
+
+fn described(codec: Option<&str>) -> String {
+    codec.map_or("no codec".to_owned(), |codec| {
+        format!("the codec `{codec}`")
+    })
 }
 
 /// Writes the schema and the gate. Returns the stored schema when another process wrote it first.

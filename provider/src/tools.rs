@@ -21,7 +21,8 @@ impl CosmosDBProvider {
     ///
     /// Without the container's payload codec, or without a key of it, the tool works too: encoded
     /// payloads are returned as they are stored, `cdb:payload:…`. [`decode`](Self::decode) serves
-    /// tools that read documents themselves.
+    /// tools that read documents themselves. With another codec than the container's, or without
+    /// it, new payloads are refused; a cancellation is not, and its reason is stored as it is.
     ///
     /// `schema` is the schema document that the tool read from the container:
     ///
@@ -52,8 +53,10 @@ impl CosmosDBProvider {
         config.check_settings()?;
         schema::check(container.name(), schema).in_operation("for_tools")?;
         let leases = Arc::new(InMemoryLeaseProvider::all());
+        let codec = config.payload_codec.as_ref().map(|codec| codec.name());
+        let foreign = schema::foreign_codec(container.name(), schema, codec);
         let mut store = Store::new(container, config, None);
-        store.payloads = store.payloads.lenient();
+        store.payloads = store.payloads.lenient(foreign);
         Ok(Self::of(store, config, leases, None))
     }
 

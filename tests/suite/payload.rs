@@ -368,10 +368,44 @@ async fn a_container_is_refused_without_its_codec_and_open_to_tools() {
         .raise_event("i", "Go", "cdb:payload:k9:AAAA")
         .await
         .expect("it is raised");
+    let refused = client.raise_event("i", "Go", "plaintext").await;
+    let refused = refused.expect_err("it has no codec").to_string();
+    for part in ["encoded by `xchacha20-poly1305`", "set COSMOS_PAYLOAD_KEYS"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let cancelled = client.cancel_instance("i", "a reason").await;
+    cancelled.expect("a reason is not refused");
     assert_eq!(
         tool.decode("cdb:payload:k1:AAAA".to_owned()),
         "cdb:payload:k1:AAAA"
     );
+    env.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_with_keys_does_not_encode_for_a_container_without_a_codec() {
+    let mut env = TestEnv::with_config(|config| config.payload_codec = None).await;
+    let start = env.client.start_orchestration("i", "Wait", "an input");
+    start.await.expect("it starts");
+    let container = env.provider.container().clone();
+    let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await;
+    let schema = schema.expect("it is read").map(|stored| stored.document);
+    let config = CosmosDBProviderConfig {
+        payload_codec: Some(Arc::new(encryption())),
+        ..Default::default()
+    };
+    let tool = CosmosDBProvider::for_tools(container, &config, schema.as_ref());
+    let client = Client::new(Arc::new(tool.expect("it opens")));
+    let refused = client.raise_event("i", "Go", "unreadable").await;
+    let refused = refused.expect_err("its runtimes have no key").to_string();
+    for part in ["are not encoded", "unset COSMOS_PAYLOAD_KEYS"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let cancelled = client.cancel_instance("i", "a reason").await;
+    cancelled.expect("a reason is not refused");
+    env.join(activities(), orchestrations(), long_locks()).await;
+    let ended = ended(&env.client, "i").await.expect_err("it is cancelled");
+    assert!(ended.contains("a reason"), "{ended}");
     env.stop().await;
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Payloads {
     codec: Option<Arc<dyn PayloadCodec>>,
     /// Whether payloads that cannot be decoded are passed on as they are stored.
     lenient: bool,
+    /// Why a tool must not write payloads: its codec is not that of the container.
+    foreign: Option<Arc<str>>,
 }
 
 impl Payloads {
@@ -32,15 +34,17 @@ impl Payloads {
     pub(crate) fn new(codec: Option<Arc<dyn PayloadCodec>>) -> Self {
         Self {
             codec,
-            lenient: false,
+            ..Self::default()
         }
     }
 
     /// Passes payloads that cannot be decoded on as they are stored, in both directions, so that
-    /// tools work without the key.
-    pub(crate) fn lenient(self) -> Self {
+    /// tools work without the key. Refuses all other payloads with `foreign`, the reason why the
+    /// codec does not fit the container, if there is one.
+    pub(crate) fn lenient(self, foreign: Option<String>) -> Self {
         Self {
             lenient: true,
+            foreign: foreign.map(Arc::from),
             ..self
         }
     }
@@ -58,6 +62,9 @@ impl Payloads {
         let is_marked = payload.starts_with(MARK);
         if self.lenient && is_marked {
             return Ok(());
+        }
+        if let Some(foreign) = &self.foreign {
+            return Err(Error::Refused(foreign.to_string()));
         }
         let encoded = match &self.codec {
             Some(codec) => codec.encode(payload)?,
@@ -142,8 +149,12 @@ impl Payloads {
         payloads.try_for_each(|payload| self.decode(payload))
     }
 
-    /// Encodes the payloads of a message.
+    /// Encodes the payloads of a message. A tool without the container's codec leaves the reason of
+    /// a cancellation as it is, so that it can cancel.
     pub(crate) fn encode_message(&self, message: &mut WorkItem) -> Result<()> {
+        if self.foreign.is_some() && matches!(message, WorkItem::CancelInstance { .. }) {
+            return Ok(());
+        }
         self.encode_all(of_message(message))
     }
 
@@ -310,7 +321,7 @@ mod tests {
 
     #[test]
     fn tools_pass_on_what_they_cannot_decode() {
-        let tool = with_codec().lenient();
+        let tool = with_codec().lenient(None);
         for stored in ["cdb:payload:k2:dGV4dA==", "cdb:payload:k1"] {
             assert_eq!(decoded(&tool, stored).unwrap(), stored);
             assert_eq!(encoded(&tool, stored), stored);
