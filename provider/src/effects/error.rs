@@ -7,7 +7,8 @@ use cdb_model::BatchError;
 use super::limits::{MAX_BYTES, MAX_OPERATIONS};
 
 /// Why the body of a transactional activity failed. The activity fails with this text, and none of
-/// its effects take place.
+/// its effects take place. If the error, or an error that caused it, is a transient
+/// [`cdb_client::Error`], the activity is released instead, and runs again.
 ///
 /// `?` converts every error type, and every text:
 ///
@@ -25,6 +26,18 @@ use super::limits::{MAX_BYTES, MAX_OPERATIONS};
 /// ```
 #[derive(Debug)]
 pub struct ActivityError(Box<dyn std::error::Error + Send + Sync>);
+
+impl ActivityError {
+    /// Returns whether a request of the body met an outage of the store.
+    pub(super) fn is_transient(&self) -> bool {
+        let first: &(dyn std::error::Error + 'static) = &*self.0;
+        let mut causes = std::iter::successors(Some(first), |error| error.source());
+        causes.any(|error| {
+            let request = error.downcast_ref::<cdb_client::Error>();
+            request.is_some_and(cdb_client::Error::is_transient)
+        })
+    }
+}
 
 impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for ActivityError {
     fn from(error: E) -> Self {
@@ -68,4 +81,36 @@ pub enum EffectsError {
     /// The body of the activity has ended, so its effects are complete.
     #[error("the body of the activity has ended; stage its effects before it returns")]
     Ended,
+}
+
+#[cfg(test)]
+mod tests {
+    use cdb_client::{CosmosClient, Delivery, MasterKey, Script, Step};
+
+    use super::*;
+
+    /// An error of a program, which names its cause.
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read the order")]
+    struct CannotRead(#[source] cdb_client::Error);
+
+    async fn answered(step: Step) -> cdb_client::Error {
+        let client = CosmosClient::builder("http://localhost:8081")
+            .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY).expect("a key"))
+            .transport(Script::new((0..200).map(|_| step.clone())))
+            .build()
+            .expect("a client");
+        let refused = client.database("duroxide").delete().await;
+        refused.expect_err("it is refused")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_recognized_as_the_error_and_as_its_cause() {
+        let outage = async || answered(Step::NoAnswer(Delivery::NotSent)).await;
+        assert!(ActivityError::from(outage().await).is_transient());
+        assert!(ActivityError::from(CannotRead(outage().await)).is_transient());
+        let refused = answered(Step::refusal(413, 0)).await;
+        assert!(!ActivityError::from(CannotRead(refused)).is_transient());
+        assert!(!ActivityError::from("status 503").is_transient());
+    }
 }

@@ -56,6 +56,11 @@ struct Activity {
 }
 
 impl Activity {
+    /// Lets the runtime release the activity after this run, in place of its failure.
+    async fn run_again(&self) {
+        self.shared.lock().await.effects = EffectsState::Unsettled;
+    }
+
     fn completed(&self, result: &str) -> WorkItem {
         WorkItem::ActivityCompleted {
             instance: self.instance_id.clone(),
@@ -71,7 +76,8 @@ impl<C: Extends<Durable>> Handler<C> {
     ///
     /// # Errors
     /// When the body fails, when its effects cannot be committed, or when they are refused at every
-    /// run. No effects take place then.
+    /// run. No effects take place then. If the runtime is to run the activity again, its lock says
+    /// so.
     pub(super) async fn run<M, In, Out, Fut>(
         &self,
         body: impl Fn(ActivityContext, Effects<C, M>, In) -> Fut,
@@ -91,6 +97,9 @@ impl<C: Extends<Durable>> Handler<C> {
             let ran = body(ctx.clone(), effects.clone(), decode(input)?).await;
             runs += 1;
             let staged = effects.end();
+            if ran.as_ref().is_err_and(ActivityError::is_transient) {
+                activity.run_again().await;
+            }
             let result = encode(&ran.map_err(|error| error.to_string())?)?;
             let reason = match self.commit(&activity, staged?, &result).await? {
                 Commit::Done => return Ok(result),
@@ -184,7 +193,7 @@ impl<C: Extends<Durable>> Handler<C> {
             Ok(commit) => Ok(commit),
             Err(error) => {
                 if error.is_retryable() {
-                    activity.shared.lock().await.effects = EffectsState::Unsettled;
+                    activity.run_again().await;
                 }
                 Err(error.to_string())
             }

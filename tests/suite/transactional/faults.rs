@@ -1,8 +1,15 @@
 //! On a store that refuses, loses and repeats requests.
 
-use cdb_emulator::{Effect, Fault, OperationKind};
+use std::sync::Arc;
 
-use super::{Env, act, registry, short_locks};
+use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_model::Patch;
+use cdb_provider::{ActivityError, Effects};
+use cdb_tests::Backend;
+use tokio::sync::Barrier;
+
+use super::{Counter, CounterKey, Env, Runs, Shop, act, receipt, registry, short_locks};
+use crate::harness::long_locks;
 
 const INSTANCES: usize = 20;
 const ACTIVITIES: i64 = 5;
@@ -60,4 +67,49 @@ async fn every_effect_takes_place_once_when_one_request_in_twenty_fails() {
 async fn every_effect_takes_place_once_when_batches_lose_their_answers() {
     let lost = Fault::with_probability(Effect::DropAnswer, 0.33).on(OperationKind::Batch);
     every_effect_takes_place_once([lost]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_runs_again_when_a_read_of_its_body_meets_an_outage() {
+    let mut env = Env::on(Backend::start_simulated().await).await;
+    if env.backend.emulator().is_none() {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    }
+    env.create_counter("i").await;
+    let (runs, steps) = (Runs::default(), Arc::new(Barrier::new(2)));
+    let (counted, taken) = (runs.clone(), steps.clone());
+    let body = move |_, tx: Effects<Shop>, text: String| {
+        let (run, steps) = (counted.next(), taken.clone());
+        async move {
+            if run == 1 {
+                // The outage begins and ends with the read.
+                steps.wait().await;
+                steps.wait().await;
+            }
+            let found = tx.read(&CounterKey::new("i")).await;
+            if run == 1 {
+                steps.wait().await;
+            }
+            let found = found?.ok_or("there is no counter")?;
+            tx.patch_stored(&found, &Patch::new().incr(Counter::EFFECTS, 1))?;
+            tx.create(&receipt("i", text))?;
+            Ok::<_, ActivityError>(run.to_string())
+        }
+    };
+    env.join(long_locks(), |provider, shop| {
+        registry(provider, shop, body)
+    })
+    .await;
+    env.begin("i", "").await;
+    let emulator = env.backend.emulator().expect("it was there before");
+    steps.wait().await;
+    emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));
+    steps.wait().await;
+    steps.wait().await;
+    emulator.clear_faults();
+    assert_eq!(env.end_of("i").await.as_deref(), Ok("2"));
+    assert_eq!(runs.count(), 2);
+    env.has_effects("i", 1).await;
+    env.stop().await;
 }
