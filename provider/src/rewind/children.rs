@@ -14,7 +14,7 @@ impl CosmosDBProvider {
     /// Returns whether a child has failed, so that it is rewound before its parent.
     ///
     /// # Errors
-    /// Fails when the child is running for another execution of its parent.
+    /// Fails when the child is running for another execution of its parent, or was deleted.
     pub(super) async fn is_rewindable(&self, child: &Child, execution: u64) -> Result<bool> {
         match self.child(child).await? {
             Some(found) if found.status == Status::Failed => Ok(true),
@@ -59,12 +59,23 @@ impl CosmosDBProvider {
         Ok(())
     }
 
-    /// Reads the latest state of a child.
+    /// Reads the latest state of a child. Returns `None` when it has not started.
+    ///
+    /// # Errors
+    /// Fails when the child has run and was deleted: a new one would repeat its activities.
     async fn child(&self, child: &Child) -> Result<Option<Instance>> {
         let latest = self.container().latest_committed();
         let found = history::read_instance(&latest, &child.instance).await?;
         let found = found.map(|stored| stored.document);
-        Ok(found.filter(Instance::is_created))
+        let found = found.filter(Instance::is_created);
+        if found.is_none() && child.failed {
+            return Err(Error::Refused(format!(
+                "child `{}` was deleted after its failure, and its completed activities would run again; \
+                 restart its root instance instead",
+                child.instance
+            )));
+        }
+        Ok(found)
     }
 
     /// Checks that a running child will report its end to this execution of its parent.

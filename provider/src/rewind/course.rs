@@ -35,6 +35,8 @@ pub(super) struct Child {
     pub(super) instance: String,
     pub(super) orchestration: String,
     pub(super) input: String,
+    /// Whether the recorded history has its failure, so that the child has run.
+    pub(super) failed: bool,
 }
 
 /// The instance and the execution that take the new course.
@@ -226,6 +228,10 @@ fn course(events: &[Event], cut: usize, forgotten: Option<usize>, target: Target
         }
     }
     open.request(&mut course, target);
+    for child in &mut course.children {
+        let mut ends = events.iter().filter(|event| failure(event).is_some());
+        child.failed = ends.any(|end| end.source_event_id == Some(child.event));
+    }
     course.kept = kept.into_iter().map(|event| moved(event, target)).collect();
     course
 }
@@ -306,6 +312,7 @@ impl<'a> Open<'a> {
                     instance: build_child_instance_id(target.instance, instance),
                     orchestration: name.clone(),
                     input: input.clone(),
+                    failed: false,
                 }),
                 _ => {}
             }

@@ -74,8 +74,9 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     /// Fails when the instance has not failed or is a sub-orchestration, when a child that it waits
-    /// for is still running for the failed execution, or when its history, or the errors that tell
-    /// the cause, cannot be read. An instance that a runtime holds is a retryable error.
+    /// for is still running for the failed execution or was deleted after its failure, or when its
+    /// history, or the errors that tell the cause, cannot be read. An instance that a runtime holds
+    /// is a retryable error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -143,12 +144,17 @@ impl CosmosDBProvider {
         if let Some(parent) = parent {
             course.for_parent(parent);
         }
-        let mut children = Vec::new();
+        let mut failed = Vec::new();
         for child in &course.children {
             if self.is_rewindable(child, target.execution).await? {
-                let child = self.rewind_below(&child.instance, Some(target.execution), by);
-                children.push(Box::pin(child).await?);
+                failed.push(child);
             }
+        }
+        // After all of them are checked: a refusal must not leave some of them rewound.
+        let mut children = Vec::new();
+        for child in failed {
+            let child = self.rewind_below(&child.instance, Some(target.execution), by);
+            children.push(Box::pin(child).await?);
         }
         let rewound = Rewound {
             children,

@@ -249,6 +249,12 @@ async fn one_of_two_concurrent_rewinds_is_refused() {
 
 /// Commits the next turn. It starts children, then the instance fails.
 async fn fail_next(provider: &CosmosDBProvider, children: u64) {
+    fail_with(provider, children, &[]).await;
+}
+
+/// Commits the next turn. The children that these events scheduled have failed, others start, then
+/// the instance fails.
+async fn fail_with(provider: &CosmosDBProvider, children: u64, failed: &[u64]) {
     let (item, token, _) = next_turn(provider, Duration::from_secs(60)).await;
     let started = EventKind::OrchestrationStarted {
         name: "Wait".to_owned(),
@@ -271,11 +277,18 @@ async fn fail_next(provider: &CosmosDBProvider, children: u64) {
         instance: format!("sub::{number}"),
         input: String::new(),
     };
-    let mut kinds = Vec::from_iter(item.history.is_empty().then_some(started));
-    kinds.extend((0..children).map(child));
-    kinds.extend([fired, EventKind::OrchestrationFailed { details }]);
-    let event =
-        |(kind, id)| Event::with_event_id(id, item.instance.clone(), item.execution_id, None, kind);
+    let ended = EventKind::SubOrchestrationFailed {
+        details: details.clone(),
+    };
+    let ended = failed.iter().map(|&source| (Some(source), ended.clone()));
+    let mut kinds = Vec::from_iter(item.history.is_empty().then_some((None, started)));
+    kinds.extend(ended);
+    kinds.extend((0..children).map(|number| (None, child(number))));
+    let failed = EventKind::OrchestrationFailed { details };
+    kinds.extend([(None, fired), (None, failed)]);
+    let event = |((source, kind), id)| {
+        Event::with_event_id(id, item.instance.clone(), item.execution_id, source, kind)
+    };
     let first = item.history.len() as u64 + 1;
     let events = kinds.into_iter().zip(first..).map(event).collect();
     let metadata = ExecutionMetadata {
@@ -318,6 +331,56 @@ async fn a_missing_child_of_a_rewound_child_reports_to_it() {
     };
     assert_eq!(instance, "i::sub::0::sub::0");
     assert_eq!(*parent_execution_id, Some(2));
+    backend.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_whose_failed_child_was_deleted_is_refused() {
+    let world = World::default();
+    let env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    let failed = env.run("i", "Shaped", "child-2").await;
+    failed.expect_err("it is broken");
+    world.repair();
+    let grandchild = ["i::sub::4::sub::4".to_owned()];
+    let deleted = env.provider.delete_instances_atomic(&grandchild, false);
+    deleted.await.expect("it is deleted");
+    let planned = env.provider.plan_rewind("i").await;
+    let rewound = env.provider.rewind("i", "ada").await;
+    for refused in [planned, rewound] {
+        let refused = refused.expect_err("its activities would run again");
+        let expected = "child `i::sub::4::sub::4` was deleted after its failure";
+        assert!(refused.message.contains(expected), "{refused}");
+        assert!(!refused.is_retryable(), "{refused}");
+    }
+    let child = env.provider.get_instance_info("i::sub::4").await;
+    assert_eq!(child.expect("it exists").status, "Failed");
+    env.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_tree_is_not_rewound_in_part() {
+    let backend = Backend::start_simulated().await;
+    let provider = backend.provider().await;
+    enqueue(&provider, several::start("i")).await;
+    fail_next(&provider, 2).await;
+    let rewound = provider.rewind("i", "ada").await;
+    rewound.expect("it is rewound, and starts its children");
+    fail_next(&provider, 0).await;
+    fail_next(&provider, 0).await;
+    enqueue(&provider, several::event("i")).await;
+    fail_with(&provider, 0, &[2, 3]).await;
+    let second = ["i::sub::1".to_owned()];
+    let deleted = provider.delete_instances_atomic(&second, false).await;
+    deleted.expect("it is deleted");
+    let refused = provider
+        .rewind("i", "ada")
+        .await
+        .expect_err("it is refused");
+    let expected = "child `i::sub::1` was deleted";
+    assert!(refused.message.contains(expected), "{refused}");
+    let first = provider.get_instance_info("i::sub::0").await;
+    let first = first.expect("it exists");
+    assert_eq!((&*first.status, first.current_execution_id), ("Failed", 1));
     backend.stop().await;
 }
 
