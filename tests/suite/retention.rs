@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::{
-    Durable, Execution, Instance, NEVER, OutboxIntent, Status, dispatch_slot,
+    Durable, Execution, Instance, InstanceKey, NEVER, OutboxIntent, Status, dispatch_slot,
 };
-use cdb_provider::model::{Document, Query};
+use cdb_provider::model::{Document, Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::{Backend, instance_id};
 use duroxide::providers::Provider as _;
@@ -17,6 +17,7 @@ use duroxide::runtime::Runtime;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
 use crate::harness::{end_of, eventually, long_locks, no_activities};
+use crate::network::{Kind, Network};
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
@@ -273,6 +274,42 @@ async fn a_child_of_an_ended_parent_is_kept_as_long_as_its_parent() {
     let mut purge = provider.purge_ended(Duration::from_secs(60));
     assert!(purge.next_slice().await.expect("nothing").is_none());
     assert_eq!(partitions(&provider).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_continues_during_a_purge_is_kept() {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(provider) = network.provider(&backend).await else {
+        return backend.stop().await;
+    };
+    for (root, child) in [("rewound", "goes-on"), ("ended", "gone")] {
+        create(&provider, root, None, Status::Failed).await;
+        create(&provider, child, Some(root), Status::Failed).await;
+    }
+    // The answer to the search for their children.
+    let children: Kind = |request| {
+        let body = request.body.as_ref();
+        body.windows(7).any(|text| text == b"rewound")
+    };
+    network.answer_late(children, Duration::from_secs(10));
+    let rewind = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        for id in ["goes-on", "rewound"] {
+            let running = Patch::<Instance>::new().set(Instance::STATUS, Status::Running);
+            let key = InstanceKey::new(id);
+            let patched = provider.container().patch(&key, &running).await;
+            patched.expect("it is patched");
+        }
+    };
+    let mut purge = provider.purge_ended(Duration::from_secs(60));
+    let (slice, ()) = tokio::join!(purge.next_slice(), rewind);
+    let slice = slice.expect("a slice").expect("something to do");
+    assert_eq!(slice.instances_deleted, 2);
+    let left = partitions(&provider).await;
+    assert_eq!(left, ["goes-on", "rewound"].map(str::to_owned).into());
+    assert!(purge.next_slice().await.expect("an end").is_none());
+    backend.stop().await;
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use cdb_client::{ContainerClient, Continuation};
 use cdb_coordination::SlotSet;
 use cdb_model::{Filter, Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::delete::add;
 use super::ended_children;
@@ -202,13 +202,46 @@ impl Purge {
         condition: Condition,
         slice: &mut DeleteInstanceResult,
     ) -> Result<()> {
-        let levels = instances::tree(&self.container, top).await?;
+        let levels = self.ended_trees(top).await?;
         // While an ancestor exists, an interrupted purge finds its descendants again.
         for (depth, level) in levels.into_iter().enumerate().rev() {
             let condition = (depth == 0).then_some(condition);
             self.delete_all(level, condition, slice).await?;
         }
         Ok(())
+    }
+
+    /// Returns the trees of `top`, level by level. Leaves out the trees whose top was rewound, or
+    /// deleted and started again, after a query found it: its descendants are deleted before it.
+    async fn ended_trees(&mut self, mut top: Vec<String>) -> Result<Vec<Vec<String>>> {
+        loop {
+            let levels = instances::tree(&self.container, top.clone()).await?;
+            if levels.iter().skip(1).all(Vec::is_empty) {
+                return Ok(levels);
+            }
+            let continued = self.not_ended(&top).await?;
+            if continued.is_empty() {
+                return Ok(levels);
+            }
+            top.retain(|id| !continued.contains(id));
+            self.kept.extend(continued);
+        }
+    }
+
+    /// Returns the instances that have not ended before the limit, by their latest commits.
+    async fn not_ended(&self, ids: &[String]) -> Result<Vec<String>> {
+        let container = self.container.latest_committed();
+        let read = |id: &String| {
+            let query = Query::<Instance>::in_partition(&**id).filter(self.ended());
+            let (container, id) = (container.clone(), id.clone());
+            async move {
+                let query = query.values(Instance::INSTANCE_ID);
+                let ended = instances::ids_of(&container, query).await?;
+                Ok(ended.is_empty().then_some(id))
+            }
+        };
+        let reads = stream::iter(ids).map(read).buffer_unordered(CONCURRENCY);
+        reads.try_filter_map(async |id| Ok(id)).try_collect().await
     }
 
     /// Deletes instances concurrently. Tries all of them, and returns the last failure.
