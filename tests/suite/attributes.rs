@@ -10,6 +10,7 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 use serde_json::json;
+use tokio::sync::watch;
 
 use crate::harness::{TestEnv, eventually, long_locks, no_activities};
 
@@ -303,9 +304,12 @@ async fn a_replay_sets_the_attributes_once() {
     env.stop().await;
 }
 
-#[tokio::test]
-async fn a_rewind_restores_the_attributes_from_before_the_failure() {
-    let (allow, allowed) = tokio::sync::watch::channel(None);
+/// The activity `Break`, and its result: it waits for one.
+fn breaking() -> (
+    ActivityRegistry,
+    watch::Sender<Option<Result<String, String>>>,
+) {
+    let (allow, allowed) = watch::channel(None);
     let activities = ActivityRegistry::builder().register("Break", move |_, _: String| {
         let mut allowed = allowed.clone();
         async move {
@@ -314,23 +318,51 @@ async fn a_rewind_restores_the_attributes_from_before_the_failure() {
             result.clone().unwrap_or_else(|| Err(String::new()))
         }
     });
-    let env = TestEnv::start(activities.build(), orchestrations()).await;
-    let customer = async || {
-        stored(&env.provider, "i")
-            .await
-            .attributes
-            .remove("customer")
-    };
+    (activities.build(), allow)
+}
+
+/// Returns the customer among the stored attributes of instance `i`.
+async fn customer(env: &TestEnv) -> Option<AttributeValue> {
+    let mut instance = stored(&env.provider, "i").await;
+    instance.attributes.remove("customer")
+}
+
+#[tokio::test]
+async fn a_rewind_restores_the_attributes_from_before_the_failure() {
+    let (activities, allow) = breaking();
+    let env = TestEnv::start(activities, orchestrations()).await;
     let is = |value: &str| Some(AttributeValue::String(value.to_owned()));
     allow.send_replace(Some(Err("broken".to_owned())));
     env.run("i", "Fail", "").await.expect_err("it is broken");
-    assert_eq!(customer().await, is("failure"));
+    assert_eq!(customer(&env).await, is("failure"));
     allow.send_replace(None);
     let rewound = env.provider.rewind("i", "ada").await;
     rewound.expect("it is rewound");
-    assert_eq!(customer().await, is("before"));
+    assert_eq!(customer(&env).await, is("before"));
     allow.send_replace(Some(Ok("done".to_owned())));
     assert_eq!(env.end_of("i").await.as_deref(), Ok("done"));
-    assert_eq!(customer().await, is("success"));
+    assert_eq!(customer(&env).await, is("success"));
+    env.stop().await;
+}
+
+#[tokio::test]
+async fn a_rewind_without_the_key_keeps_the_attributes() {
+    let encryption = Encryption::new("k1", &[1; 32]).expect("a key");
+    let codec = Arc::new(encryption);
+    let mut env = TestEnv::with_config(|config| config.payload_codec = Some(codec)).await;
+    let (activities, allow) = breaking();
+    env.join(activities, orchestrations(), long_locks()).await;
+    let is = |value: &str| Some(AttributeValue::String(value.to_owned()));
+    allow.send_replace(Some(Err("broken".to_owned())));
+    env.run("i", "Fail", "").await.expect_err("it is broken");
+    allow.send_replace(None);
+    let container = env.provider.container().clone();
+    let tool = CosmosDBProvider::for_tools(container, &CosmosDBProviderConfig::default(), None);
+    let rewound = tool.expect("it opens").rewind("i", "ada").await;
+    rewound.expect("it is rewound");
+    assert_eq!(customer(&env).await, is("failure"));
+    allow.send_replace(Some(Ok("done".to_owned())));
+    assert_eq!(env.end_of("i").await.as_deref(), Ok("done"));
+    assert_eq!(customer(&env).await, is("success"));
     env.stop().await;
 }

@@ -65,7 +65,8 @@ pub(crate) fn at_commit(payloads: &Payloads, turn: &Turn, result: &TurnResult) -
     let Some(mut text) = text.map(str::to_owned) else {
         return Attributes::new();
     };
-    if let Err(error) = payloads.decode(&mut text) {
+    // A tool without the key must not take the stored form for invalid attributes.
+    if let Err(error) = payloads.strict().decode(&mut text) {
         tracing::warn!(instance = before.instance_id, %error, "cannot decode the search attributes");
         return before.attributes.clone();
     }
