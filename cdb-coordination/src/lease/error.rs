@@ -49,8 +49,8 @@ pub enum LeaseError {
         id: String,
     },
     /// The guard has patched the document and has not read it since. A replacement would undo the
-    /// patch.
-    #[error("`{id}` was patched under this lease; call `refresh` before `replace`")]
+    /// patch, and a deletion changes of other writers.
+    #[error("`{id}` was patched under this lease; call `refresh` before `replace` or `delete`")]
     Unread {
         /// The document's id.
         id: String,

@@ -252,7 +252,7 @@ where
             duration: self.duration,
             valid_until: attempt.sent + self.duration,
             ended: None,
-            is_unread: false,
+            unread: None,
         })
     }
 }

@@ -30,8 +30,17 @@ pub(super) struct Held<C, D> {
     /// The token of the document when the lease was released or lost; `None` while the lease is
     /// held.
     pub(super) ended: Option<u64>,
-    /// Whether a patch was written that `stored` does not show.
-    pub(super) is_unread: bool,
+    /// Why `stored` may not show the document of its ETag; `None` if it does.
+    pub(super) unread: Option<Unread>,
+}
+
+/// Why the holder has to read the document before it replaces or deletes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unread {
+    /// The holder has patched it.
+    Patched,
+    /// A writer without a lease has changed it, or may have.
+    Changed,
 }
 
 /// What a write does with the lease.
@@ -54,6 +63,8 @@ pub(super) struct Step {
 /// What is sent.
 pub(super) enum Write<'a, C, D> {
     Patch(&'a Patch<D>),
+    /// A patch of the version that the holder knows.
+    PatchSeen(&'a Patch<D>),
     Replace(&'a D),
     Delete,
     Batch(&'a Batch<C>),
@@ -173,8 +184,21 @@ where
             return Err(self.lost(lease.token()));
         }
         self.stored = found;
-        self.is_unread = false;
+        self.unread = None;
         Ok(())
+    }
+
+    /// Fails if a replacement or a deletion could undo a change that the holder has not read.
+    pub(super) fn check_read(&self) -> Result<(), LeaseError> {
+        self.check_held()?;
+        match self.unread {
+            None => Ok(()),
+            Some(Unread::Changed) => Err(LeaseError::changed(&self.stored)),
+            Some(Unread::Patched) => {
+                let id = self.stored.id.to_string();
+                Err(LeaseError::Unread { id })
+            }
+        }
     }
 
     fn check_held(&self) -> Result<(), LeaseError> {
@@ -249,6 +273,10 @@ where
             Write::Patch(patch) => {
                 let (partition, key) = (stored.document.partition_key(), stored.document.key());
                 let written = container.patch_in(&partition, &key, patch).await?;
+                Ok(Some(written.etag))
+            }
+            Write::PatchSeen(patch) => {
+                let written = container.patch_stored(stored, patch).await?;
                 Ok(Some(written.etag))
             }
             Write::Replace(document) => {

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::error::LeaseError;
-use super::fenced::{Held, LeasedBatch, Then, Write};
+use super::fenced::{Held, LeasedBatch, Then, Unread, Write};
 
 /// A leased document. Every write of the guard carries the fence of the lease and renews the lease.
 /// After the lease is lost or broken, a write fails with [`LeaseError::Lost`] and changes nothing.
@@ -88,6 +88,13 @@ where
     pub async fn renew(&mut self) -> Result<(), LeaseError> {
         let step = self.held.step(Then::Keep);
         let patch = Held::fenced(&step, Patch::new());
+        if self.held.unread.is_none() {
+            let seen = Write::PatchSeen(&patch);
+            match self.held.write(&step, &seen).await {
+                Err(LeaseError::Changed { .. }) => self.held.unread = Some(Unread::Changed),
+                renewed => return renewed,
+            }
+        }
         self.held.write(&step, &Write::Patch(&patch)).await
     }
 
@@ -139,6 +146,7 @@ where
     /// # Errors
     /// As [`replace`](Self::replace). The guard then releases the lease.
     pub async fn delete(mut self) -> Result<(), LeaseError> {
+        self.held.check_read()?;
         let step = self.held.step(Then::Delete);
         self.held.write(&step, &Write::Delete).await
     }
@@ -196,7 +204,7 @@ where
     pub async fn commit(&mut self, batch: LeasedBatch<C>) -> Result<(), LeaseError> {
         let write = Write::Batch(&batch.batch);
         self.held.write(&batch.step, &write).await?;
-        self.held.is_unread = true;
+        self.held.unread = Some(Unread::Patched);
         Ok(())
     }
 
@@ -212,15 +220,12 @@ where
         let step = self.held.step(then);
         let patch = Held::fenced(&step, patch);
         self.held.write(&step, &Write::Patch(&patch)).await?;
-        self.held.is_unread = true;
+        self.held.unread = Some(Unread::Patched);
         Ok(())
     }
 
     async fn write_document(&mut self, document: D, then: Then) -> Result<(), LeaseError> {
-        if self.held.is_unread {
-            let id = self.held.stored.id.to_string();
-            return Err(LeaseError::Unread { id });
-        }
+        self.held.check_read()?;
         let step = self.held.step(then);
         let document = Held::leased(&step, document);
         self.held.write(&step, &Write::Replace(&document)).await?;

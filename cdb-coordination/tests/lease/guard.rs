@@ -42,6 +42,7 @@ async fn every_write_of_the_holder_renews_the_lease() {
     assert_eq!((now.parcels, now.lease.token()), (3, 1));
     assert!(now.lease.until() >= first);
     assert!(shop.read(&label.key()).await.unwrap().is_some());
+    guard.refresh().await.unwrap();
     guard.delete().await.unwrap();
     assert!(shop.read(&order.key()).await.unwrap().is_none());
 }
@@ -89,6 +90,46 @@ async fn a_change_by_a_writer_without_a_lease_is_not_a_lost_lease() {
         .patch(Patch::new().set(Order::PARCELS, 1))
         .await
         .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_does_not_hide_a_change_by_a_writer_without_a_lease() {
+    for is_deletion in [false, true] {
+        let account = Account::new().await;
+        let (order, mut guard) = held(&account).await;
+        let shop = account.shop().await;
+        let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
+        shop.patch(&order.key(), &foreign).await.unwrap();
+        guard.renew().await.unwrap();
+        guard.renew().await.unwrap();
+        let refused = if is_deletion {
+            guard.delete().await.unwrap_err()
+        } else {
+            let refused = guard.replace(order.clone()).await.unwrap_err();
+            let seen = guard.refresh().await.unwrap().clone();
+            assert_eq!(seen.state, "cancelled");
+            guard.replace(seen).await.unwrap();
+            refused
+        };
+        assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
+        assert_eq!(stored(&shop, &order).await.state, "cancelled");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_never_undoes_a_change_that_was_not_read() {
+    let account = Account::new().await;
+    let (order, mut guard) = held(&account).await;
+    let shop = account.shop().await;
+    let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
+    shop.patch(&order.key(), &foreign).await.unwrap();
+    guard
+        .patch(Patch::new().set(Order::PARCELS, 1))
+        .await
+        .unwrap();
+    let refused = guard.delete().await.unwrap_err();
+    assert!(matches!(refused, LeaseError::Unread { .. }), "{refused}");
+    assert_eq!(stored(&shop, &order).await.state, "cancelled");
 }
 
 #[tokio::test(start_paused = true)]
