@@ -1,7 +1,9 @@
 //! Receives one message: claims it, runs its handler, and commits the effect with the receipt.
 
 use cdb_client::{BatchOutcome, Error};
-use cdb_model::{Batch, BatchError, Container, MemberOf, OperationIndex, Stored, Timestamp};
+use cdb_model::{
+    Batch, BatchError, Container, Document as _, MemberOf, OperationIndex, Stored, Timestamp,
+};
 
 use super::handler::{Failed, Handled};
 use super::outcome::{Attempted, Refusal, Step};
@@ -193,7 +195,10 @@ where
             Ok(sealed) => sealed,
             Err(error) => return unfit(error),
         };
-        let record = match self.remove_and_record(&mut sealed.batch, claimed) {
+        // By its key: after the end of the claim another process has claimed another version. The
+        // first batch takes place, because the record and the deletion refuse the second.
+        let removed = sealed.batch.delete(&claimed.stored.document.key());
+        let record = match removed.and_then(|_| self.record(&mut sealed.batch, claimed)) {
             Ok(record) => record,
             Err(error) => return unfit(error),
         };
@@ -219,14 +224,13 @@ where
         })
     }
 
-    /// Adds the deletion of a message and the record of its receipt to a batch. Returns the record,
-    /// if the message has a stream.
-    fn remove_and_record(
+    /// Adds the record of a receipt to the batch that deletes the message. Returns the record, if the
+    /// message has a stream.
+    fn record(
         &self,
         batch: &mut Batch<C>,
         claimed: &Claimed<'_, C>,
     ) -> Result<Option<Record<C>>, BatchError> {
-        batch.delete_stored(&claimed.stored)?;
         let envelope = &claimed.incoming.envelope;
         if envelope.number == 0 {
             return Ok(None);
@@ -306,9 +310,11 @@ where
         };
         let partition = envelope.to.partition.clone();
         let mut batch = Batch::<C>::new(&partition);
+        // Only the claimed version: another process that has claimed the message may succeed.
         let record = batch
             .create(&MessageDocument::<C>::dead(partition, dead, now))
-            .and_then(|_| self.remove_and_record(&mut batch, &claimed));
+            .and_then(|_| batch.delete_stored(&claimed.stored))
+            .and_then(|_| self.record(&mut batch, &claimed));
         let record = match record {
             Ok(record) => record,
             Err(error) => {

@@ -1,0 +1,128 @@
+//! Handlers that take longer than the claim of their message.
+
+mod backend;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use backend::Backend;
+use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
+use cdb_coordination::{
+    Message, MessageDocument, Messaging, MessagingBuilder, MessagingConfig, OutboxBatch, Received,
+};
+use cdb_model::{Container, Document, Query};
+use serde::{Deserialize, Serialize};
+
+/// The effect of one note.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "noted", id = "{place}:noted:{number}")]
+struct Noted {
+    #[document(partition_key)]
+    place: String,
+    number: u32,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/place")]
+enum House {
+    Noted(Noted),
+    Message(MessageDocument<House>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    to: String,
+    number: u32,
+}
+
+impl Message for Note {
+    const TYPE: &'static str = "note";
+}
+
+struct TestEnv {
+    backend: Backend,
+    house: ContainerClient<House>,
+}
+
+impl TestEnv {
+    async fn new() -> Self {
+        let backend = Backend::start(1, Some(SimulatedTime::new())).await;
+        let database = backend.database();
+        let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
+        let house = house.await.expect("a container");
+        Self { backend, house }
+    }
+
+    /// Messaging of another process.
+    fn messaging(&self) -> MessagingBuilder<House> {
+        let house = self.backend.database().container("house");
+        Messaging::builder(house).config(
+            MessagingConfig::default()
+                .with_claims(Duration::from_millis(200), Duration::from_millis(500))
+                .with_poll_interval(Duration::from_millis(50)),
+        )
+    }
+
+    async fn noted(&self) -> u64 {
+        let count = Query::<Noted>::across_partitions().count();
+        let count = self.house.query(count).first().await;
+        count.expect("a query").expect("a count")
+    }
+
+    async fn until_noted(&self, count: u64) {
+        // Far longer than any of the handlers.
+        for _ in 0..1_000 {
+            if self.noted().await >= count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("not received");
+    }
+}
+
+async fn send(messaging: &Messaging<House>, to: &str, numbers: std::ops::Range<u32>) {
+    let mut batch = messaging.batch("ann");
+    for number in numbers {
+        let to = to.to_owned();
+        let note = Note { to, number };
+        batch.send(&*note.to, &note).expect("a note is JSON");
+    }
+    messaging.commit(batch).await.expect("a commit");
+}
+
+fn note_down(note: Note, mut batch: OutboxBatch<House>) -> cdb_coordination::Handled<House> {
+    let (place, number) = (note.to, note.number);
+    batch.changes().create(&Noted { place, number })?;
+    Ok(batch)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_handler_outlasts_its_claim_is_received_once_by_two_processes() {
+    let env = TestEnv::new().await;
+    let started = Arc::new(AtomicU32::new(0));
+    let start = || {
+        let started = started.clone();
+        let slow = env.messaging().on(move |note: Received<Note>, batch| {
+            started.fetch_add(1, Ordering::SeqCst);
+            async move {
+                tokio::time::sleep(Duration::from_millis(1_200)).await;
+                note_down(note.message, batch)
+            }
+        });
+        slow.start()
+    };
+    let (first, second) = (start(), start());
+    send(&first, "bob", 0..1).await;
+    env.until_noted(1).await;
+    assert!(started.load(Ordering::SeqCst) > 1, "both have handled it");
+    // The second finisher ends, and the next message is received.
+    send(&first, "bob", 1..2).await;
+    env.until_noted(2).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(env.noted().await, 2);
+    assert_eq!(first.dead_letters().count().await.expect("a count"), 0);
+    first.stop().await;
+    second.stop().await;
+}
