@@ -1,4 +1,4 @@
-//! Handlers that take longer than the claim of their message.
+//! Handlers that take longer than the claim of their message, and messages behind a slow handler.
 
 mod backend;
 
@@ -13,6 +13,7 @@ use cdb_coordination::{
 };
 use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 /// The effect of one note.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
@@ -125,4 +126,35 @@ async fn a_message_whose_handler_outlasts_its_claim_is_received_once_by_two_proc
     assert_eq!(first.dead_letters().count().await.expect("a count"), 0);
     first.stop().await;
     second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_of_one_partition_does_not_delay_the_others() {
+    let env = TestEnv::new().await;
+    let release = Arc::new(Semaphore::new(0));
+    let released = release.clone();
+    // A process that only sends, and whose deliveries give no hint to the receiver.
+    let sender = env.messaging().start();
+    for part in 0..6 {
+        send(&sender, "hot", part * 50..part * 50 + 50).await;
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    send(&sender, "bob", 0..1).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let receiver = env.messaging().on(move |note: Received<Note>, batch| {
+        let released = released.clone();
+        async move {
+            if note.message.to == "hot" {
+                let permit = released.acquire().await;
+                permit.expect("it is open").forget();
+            }
+            note_down(note.message, batch)
+        }
+    });
+    let receiver = receiver.start();
+    env.until_noted(1).await;
+    release.add_permits(1_000);
+    env.until_noted(301).await;
+    receiver.stop().await;
+    sender.stop().await;
 }

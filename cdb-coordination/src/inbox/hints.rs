@@ -27,6 +27,11 @@ impl Hints {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many partitions receive or wait for it.
+    pub(crate) fn count(&self) -> usize {
+        self.running().len()
+    }
+
     /// Notes a hint. Returns `true` if no task runs for the partition.
     pub(super) fn note(&self, partition: &PartitionKey) -> bool {
         let mut running = self.running();

@@ -58,10 +58,11 @@ impl<C: Container> Inner<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// Receives in a partition in the background, because it may have messages.
-    pub(crate) fn hint(&self, partition: PartitionKey) {
+    /// Receives in a partition in the background, because it may have messages. Returns `true` if
+    /// this process was not receiving there.
+    pub(crate) fn hint(&self, partition: PartitionKey) -> bool {
         if !self.receives() || !self.hints.note(&partition) {
-            return;
+            return false;
         }
         self.spawn(|inner| async move {
             loop {
@@ -81,6 +82,7 @@ where
                 }
             }
         });
+        true
     }
 
     /// Receives the due messages of a partition. Returns `true` if a message claimed by this

@@ -28,7 +28,8 @@ pub struct MessagingConfig {
     /// that takes longer may run twice; its effect is still committed once.
     pub claim: Duration,
     /// The interval of the searches for messages that other processes left, 1 s by default. Each
-    /// search is one query for the outbox and one for the inbox.
+    /// search is one query for the outbox and one for the inbox. The latter reads up to 1,024
+    /// messages of a backlog, and the next search goes on behind them.
     pub poll_interval: Duration,
     /// In how many partitions messages are received at the same time, 16 by default.
     pub concurrency: usize,
