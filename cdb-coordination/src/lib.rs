@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod change_feed;
+mod content;
 mod inbox;
 mod lease;
 mod membership;

@@ -2,13 +2,13 @@
 //!
 //! After a lost answer the stored document decides. The write took place if the document has the
 //! content of the write; it is sent again if the document has the version that the write must find.
-//! Documents are compared as JSON, because a document type need not implement `PartialEq`. If
-//! another writer stored the same content, the write counts as done: the result is the same.
+//! If another writer stored the same content, the write counts as done: the result is the same.
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document, DocumentKey, ETag, MemberOf, Stored};
 
 use super::error::StoreError;
+use crate::content::is_same;
 use crate::lease::{Fenced, FencedWrite, Found, execute_fenced};
 
 /// What is written.
@@ -125,14 +125,5 @@ impl<D: Document> Change<'_, D> {
         }
         self.conflict(error.is_not_found())
             .unwrap_or_else(|error| error)
-    }
-}
-
-fn is_same<D: Document>(found: &D, wanted: &D) -> bool {
-    let fields =
-        |document| serde_json::from_str::<serde_json::Value>(&D::field_codec().write(document)?);
-    match (fields(found), fields(wanted)) {
-        (Ok(found), Ok(wanted)) => found == wanted,
-        _ => false,
     }
 }

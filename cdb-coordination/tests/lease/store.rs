@@ -2,7 +2,8 @@
 
 use cdb_coordination::{Criteria, Store, StoreError};
 use cdb_emulator::{Effect, Fault};
-use cdb_model::Document;
+use cdb_model::{Container, Document, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, Order, Shop, order};
 
@@ -81,4 +82,54 @@ async fn counts_match_the_criteria() {
     assert_eq!((page.rows.len(), page.next.is_some()), (1, true));
     let elsewhere = orders.query_in("bob", &paid).await.unwrap();
     assert!(elsewhere.rows.is_empty() && elsewhere.next.is_none());
+}
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "invoice", id = "{customer}:invoice")]
+struct Invoice {
+    #[document(partition_key)]
+    customer: String,
+    paid: bool,
+    #[document(created_at)]
+    created_at: Option<Timestamp>,
+    #[document(updated_at)]
+    updated_at: Option<Timestamp>,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Invoices {
+    Invoice(Invoice),
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let Some(emulator) = account.emulator() else {
+        return;
+    };
+    shop.create(&order("ann", 1)).await.unwrap();
+    let invoices = Store::<Invoices, Invoice>::new(&account.container());
+    let invoice = Invoice {
+        customer: "ann".to_owned(),
+        paid: false,
+        created_at: None,
+        updated_at: None,
+    };
+    emulator.inject(Fault::once(Effect::DropAnswer));
+    invoices.create(invoice).await.unwrap();
+    let mut stored = invoices
+        .find(&InvoiceKey::new("ann"))
+        .await
+        .unwrap()
+        .unwrap();
+    stored.document.paid = true;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    emulator.inject(Fault::once(Effect::DropAnswer));
+    let etag = invoices.update(stored).await.unwrap().etag;
+    let found = invoices.find(&InvoiceKey::new("ann")).await.unwrap();
+    let found = found.unwrap();
+    assert!(found.document.paid && found.etag == etag);
 }
