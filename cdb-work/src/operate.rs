@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, Filter, Patch, Query};
+use cdb_model::{Batch, Filter, Patch, Query, Timestamp};
 
 use super::coordinator::WorkCoordinator;
 use super::documents::{Work, WorkMessage, WorkStream};
@@ -25,7 +25,8 @@ impl WorkCoordinator {
     /// When the query fails.
     pub async fn set_aside(&self, most: u32) -> Result<Vec<WorkMessage>, WorkError> {
         let query = Query::<WorkMessage>::across_partitions()
-            .filter(WorkMessage::DEAD_SINCE.is_defined())
+            // Not `is_defined`: null, which is also the value after a decision, comes first.
+            .filter(WorkMessage::DEAD_SINCE.gt(Timestamp::default()))
             .order_by(WorkMessage::DEAD_SINCE.asc())
             .limit(most);
         let rows = self.inner.container.query(query).row_by_row().all().await?;

@@ -141,6 +141,25 @@ async fn a_failed_message_continues_with_its_remaining_stages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn decided_messages_do_not_hide_those_that_are_set_aside() {
+    let env = TestEnv::start().await;
+    let mut settings = config();
+    settings.retry.max_attempts = 1;
+    let work = env.open(settings).await;
+    let now = work.immediate();
+    for stream in ["a", "b"] {
+        now.store(message(stream, 1)).await.unwrap();
+        let failed = now.report(next(&work).await.failed("no")).await.unwrap();
+        assert_eq!(failed, Settlement::SetAside);
+    }
+    let first = work.set_aside(1).await.unwrap();
+    work.discard(&first[0]).await.unwrap();
+    let second = work.set_aside(1).await.unwrap();
+    assert_eq!(second.len(), 1);
+    assert_ne!(second[0].stream, first[0].stream);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decides() {
     let env = TestEnv::start().await;
     let mut settings = config();
