@@ -313,4 +313,11 @@ where
         }
         Err(held.lost(lease.token()))
     }
+
+    fn unread(lost: Error, error: LeaseError) -> LeaseError {
+        match error {
+            LeaseError::Client(_) => lost.into(),
+            error => error,
+        }
+    }
 }

@@ -68,6 +68,14 @@ pub trait FencedWrite: Send {
         &mut self,
         latest: &ContainerClient<Self::Container>,
     ) -> impl Future<Output = Result<Found, Self::Error>> + Send;
+
+    /// Chooses the error after the answer to a send was lost and [`find_out`](Self::find_out) has
+    /// failed, by default its error. The error `lost` of the send
+    /// [is ambiguous](Error::is_ambiguous): choose it if the outcome could not be read.
+    fn unread(lost: Error, error: Self::Error) -> Self::Error {
+        drop(lost);
+        error
+    }
 }
 
 /// The result of [`FencedWrite::find_out`].
@@ -184,7 +192,16 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
         if let Some(error) = refusal.take_if(|error| !is_unclear(error)) {
             return Ok(Fenced::Refused(error));
         }
-        match (write.find_out(&latest).await?, refusal) {
+        let found = match write.find_out(&latest).await {
+            Ok(found) => found,
+            Err(error) => {
+                return Err(match last {
+                    Some(unanswered) => W::unread(unanswered, error),
+                    None => error,
+                });
+            }
+        };
+        match (found, refusal) {
             (Found::Done, _) if is_open => return Ok(Fenced::Committed(None)),
             (Found::Done, _) => return Ok(Fenced::Earlier),
             (Found::Lost, _) => return Ok(Fenced::Lost),

@@ -148,7 +148,10 @@ pub async fn confirm_lock<D: Lockable>(
     match written {
         Ok(etag) => Ok(Some(etag)),
         Err(error) if error.is_ambiguous() => {
-            let found = read.await?;
+            // The lost answer is the more important error: the document may be locked.
+            let Ok(found) = read.await else {
+                return Err(error);
+            };
             Ok(found
                 .filter(|stored| stored.document.lock_mark() == Some(mark))
                 .map(|stored| stored.etag))
@@ -207,7 +210,10 @@ where
     match container.patch_stored(held, patch).await {
         Ok(written) => Ok(Kept::Written(written.etag)),
         Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
-            let found = container.latest_committed().read_stored(held).await?;
+            let found = match container.latest_committed().read_stored(held).await {
+                Err(_) if error.is_ambiguous() => return Err(error),
+                found => found?,
+            };
             let mark = held.document.lock_mark();
             Ok(found
                 .filter(|stored| mark.is_some() && stored.document.lock_mark() == mark)

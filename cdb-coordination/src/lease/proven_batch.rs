@@ -26,7 +26,8 @@ pub enum Proof<K> {
 /// batch whose versions change between sends.
 ///
 /// # Errors
-/// When the outcome cannot be read.
+/// When the outcome cannot be read. After a lost answer the error
+/// [is ambiguous](Error::is_ambiguous).
 ///
 /// ```
 /// use cdb_coordination::{Fenced, Proof, execute_proven};
@@ -71,7 +72,8 @@ where
 /// the latest committed state.
 ///
 /// # Errors
-/// The error of the last send, when the batch did not take place or its outcome is unknown.
+/// The error of the last send, when the batch did not take place or its outcome is unknown. In the
+/// latter case it [is ambiguous](Error::is_ambiguous).
 pub async fn execute_once<C, F, R>(
     container: &ContainerClient<C>,
     batch: &Batch<C>,
@@ -131,5 +133,9 @@ where
         } else {
             Found::Unchanged
         })
+    }
+
+    fn unread(lost: Error, _: Error) -> Error {
+        lost
     }
 }

@@ -95,6 +95,13 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
             (_, Some(_)) => Err(self.change.conflict(false)?),
         }
     }
+
+    fn unread(lost: Error, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Client(_) => lost.into(),
+            error => error,
+        }
+    }
 }
 
 impl<D: Document> Change<'_, D> {

@@ -1,8 +1,8 @@
 //! Leases on a service that loses answers. Only the emulator does so on demand.
 
 use cdb_client::ContainerClient;
-use cdb_coordination::LeaseError;
-use cdb_emulator::{Effect, Fault};
+use cdb_coordination::{LeaseError, Store, StoreError};
+use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Document, Patch, Query};
 use futures::future::join_all;
 
@@ -130,4 +130,46 @@ async fn a_document_that_several_processes_want_is_leased_once() {
     numbers.dedup();
     assert_eq!(numbers.len(), held, "an order was taken twice");
     assert!(held > 20, "only {held} of 40 were taken");
+}
+
+/// Loses the answer to the next write of this kind, and refuses all reads.
+fn lose_answer_and_refuse_reads(emulator: &Emulator, kind: OperationKind) {
+    emulator.inject(Fault::once(Effect::DropAnswer).on(kind));
+    emulator.inject(Fault::always(Effect::error(403, 1014)).on(OperationKind::Read));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let Some(emulator) = account.emulator() else {
+        return;
+    };
+    let (first, second) = (order("ann", 1), order("ann", 2));
+    shop.create(&first).await.unwrap();
+    let ambiguous = |error: LeaseError| {
+        let is_ambiguous = matches!(&error, LeaseError::Client(error) if error.is_ambiguous());
+        assert!(is_ambiguous, "{error}");
+    };
+    let leases = leases(&shop, "holder");
+    let seen = shop.read(&first.key()).await.unwrap().unwrap();
+    lose_answer_and_refuse_reads(emulator, OperationKind::Patch);
+    ambiguous(leases.acquire_seen(seen).await.unwrap_err());
+    emulator.clear_faults();
+    leases.break_lease(&first.key()).await.unwrap();
+
+    let mut guard = leases.acquire(&first.key()).await.unwrap();
+    lose_answer_and_refuse_reads(emulator, OperationKind::Patch);
+    let parcel = || Patch::new().incr(Order::PARCELS, 1);
+    ambiguous(guard.patch(parcel()).await.unwrap_err());
+    emulator.clear_faults();
+    assert_eq!(stored(&shop, &first).await.parcels, 1);
+
+    let orders = Store::<Shop, Order>::new(&shop);
+    lose_answer_and_refuse_reads(emulator, OperationKind::Create);
+    let refused = orders.create(second.clone()).await.unwrap_err();
+    let is_ambiguous = matches!(&refused, StoreError::Client(error) if error.is_ambiguous());
+    assert!(is_ambiguous, "{refused}");
+    emulator.clear_faults();
+    assert_eq!(stored(&shop, &second).await, second);
 }

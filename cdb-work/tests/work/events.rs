@@ -49,6 +49,25 @@ async fn events_are_appended_on_the_expected_version_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_append_whose_outcome_cannot_be_read_is_ambiguous() {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
+        return;
+    };
+    let store = env.open(config()).await.events();
+    store.append("a", 0, events(&["one"])).await.unwrap();
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
+    // The first read looks for the version.
+    let refused = Fault::always(Effect::error(403, 1014)).on(OperationKind::Read);
+    emulator.inject(refused.after(1));
+    let error = store.append_next("a", events(&["two"])).await.unwrap_err();
+    let is_ambiguous = matches!(&error, WorkError::Service(error) if error.is_ambiguous());
+    assert!(is_ambiguous, "{error}");
+    emulator.clear_faults();
+    assert_eq!(store.version("a").await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_exist_if_and_only_if_their_message_is_completed() {
     let env = TestEnv::start().await;
     let work = env.open(config()).await;
