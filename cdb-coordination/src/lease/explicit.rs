@@ -253,6 +253,7 @@ where
             valid_until: attempt.sent + self.duration,
             ended: None,
             unread: None,
+            unfinished: Vec::new(),
         })
     }
 }

@@ -15,6 +15,7 @@ use super::error::LeaseError;
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced, is_at_fence};
 use super::health::Event;
 use super::lock::fresh_mark;
+use crate::content::is_same;
 
 /// A leased document, as its holder knows it.
 #[derive(Debug)]
@@ -32,6 +33,9 @@ pub(super) struct Held<C, D> {
     pub(super) ended: Option<u64>,
     /// Why `stored` may not show the document of its ETag; `None` if it does.
     pub(super) unread: Option<Unread>,
+    /// The leases that writes with an unknown outcome leave. The first of them that the service
+    /// carries out moves the fence, which refuses the others.
+    pub(super) unfinished: Vec<Lease>,
 }
 
 /// Why the holder has to read the document before it replaces or deletes it.
@@ -101,8 +105,23 @@ where
     D: MemberOf<C> + Leasable,
 {
     pub(super) fn step(&self, then: Then) -> Step {
+        self.step_from(self.stored.document.lease(), then)
+    }
+
+    /// As [`step`](Self::step), after it is known which unfinished write has taken place.
+    pub(super) async fn next_step(&mut self, then: Then) -> Result<Step, LeaseError> {
+        self.check_held()?;
+        if !self.unfinished.is_empty() {
+            let latest = self.container.latest_committed();
+            if let Some(found) = latest.read_stored(&self.stored).await? {
+                self.adopt(&found);
+            }
+        }
+        Ok(self.step(then))
+    }
+
+    fn step_from(&self, before: &Lease, then: Then) -> Step {
         let (now, mark) = (self.container.now(), fresh_mark());
-        let before = self.stored.document.lease();
         Step {
             after: match then {
                 Then::Keep => before.kept(&mark, now + self.duration),
@@ -139,15 +158,23 @@ where
             let id = self.stored.id.to_string();
             return Err(LeaseError::ForeignBatch { id });
         }
+        // Until the outcome is known: the caller may drop this future.
+        let keeps = step.then == Then::Keep;
+        self.unfinished.extend(keeps.then(|| step.after.clone()));
         let mut fenced = FencedStep {
             held: self,
             step,
             write,
             found: None,
         };
-        let etag = match execute_fenced(&mut fenced).await? {
+        let outcome = execute_fenced(&mut fenced).await?;
+        let found = fenced.found;
+        if keeps && matches!(outcome, Fenced::Refused(_)) {
+            self.unfinished.pop();
+        }
+        let etag = match outcome {
             Fenced::Committed(Some(etag)) => etag,
-            Fenced::Committed(None) | Fenced::Earlier => fenced.found,
+            Fenced::Committed(None) | Fenced::Earlier => found,
             Fenced::Refused(error) | Fenced::Unknown(Some(error)) if !is_at_fence(&error) => {
                 return Err(error.into());
             }
@@ -164,6 +191,7 @@ where
         if let Some(etag) = etag {
             self.stored.etag = etag;
         }
+        self.unfinished.clear();
         self.valid_until = step.begun + self.duration;
         self.ended = (step.then != Then::Keep).then(|| step.after.token());
         match step.then {
@@ -180,12 +208,26 @@ where
             return Err(self.gone());
         };
         let lease = found.document.lease();
-        if lease != self.stored.document.lease() {
+        if lease != self.stored.document.lease() && !self.adopt(&found) {
             return Err(self.lost(lease.token()));
         }
         self.stored = found;
         self.unread = None;
         Ok(())
+    }
+
+    /// Takes over the lease of an unfinished write. Returns `false` if the document has the lease of
+    /// no such write.
+    fn adopt(&mut self, found: &Stored<D>) -> bool {
+        let lease = found.document.lease();
+        let is_ours = self.unfinished.contains(lease);
+        if is_ours {
+            self.stored.document.set_lease(lease.clone());
+            self.stored.etag = found.etag.clone();
+            self.unread = Some(Unread::Changed);
+            self.unfinished.clear();
+        }
+        is_ours
     }
 
     /// Fails if a replacement or a deletion could undo a change that the holder has not read.
@@ -227,17 +269,22 @@ where
         }
     }
 
-    /// Releases the lease with one request. After a failure the lease expires.
+    /// Releases the lease, of the last known or an unfinished write, without finding out whether it
+    /// is still held. After a failure the lease expires.
     pub(super) fn release_unconfirmed(&self) -> impl Future<Output = ()> + Send + use<C, D> {
         let container = self.container.clone();
         let document = &self.stored.document;
         let (partition, key) = (document.partition_key(), document.key());
-        let patch = Self::fenced(&self.step(Then::Release), Patch::new());
+        let leases = std::iter::once(document.lease()).chain(&self.unfinished);
+        let release = |lease| Self::fenced(&self.step_from(lease, Then::Release), Patch::new());
+        let patches: Vec<_> = leases.map(release).collect();
         async move {
-            match container.patch_in(&partition, &key, &patch).await {
-                Ok(_) => Event::Released.count::<D>(),
-                Err(error) => {
-                    tracing::debug!(%error, "the lease of a dropped guard was not released; it expires");
+            for patch in patches {
+                match container.patch_in(&partition, &key, &patch).await {
+                    Ok(_) => return Event::Released.count::<D>(),
+                    Err(error) => {
+                        tracing::debug!(%error, "a dropped guard did not release its lease");
+                    }
                 }
             }
         }
@@ -305,11 +352,23 @@ where
         };
         let lease = found.document.lease();
         if lease.mark() == step.after.mark() {
+            held.stored.document.set_lease(step.after.clone());
+            let left = match self.write {
+                Write::Replace(document) => document,
+                _ => &held.stored.document,
+            };
+            // A writer without a lease may have changed the document since.
+            if !is_same(&found.document, left) {
+                held.unread = Some(Unread::Changed);
+            }
             self.found = Some(found.etag);
             return Ok(Found::Done);
         }
         if (lease.token(), lease.mark()) == (step.before.token(), step.before.mark()) {
             return Ok(Found::Unchanged);
+        }
+        if held.adopt(&found) {
+            return Ok(Found::Lost);
         }
         Err(held.lost(lease.token()))
     }

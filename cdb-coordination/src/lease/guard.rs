@@ -86,15 +86,16 @@ where
     /// # Errors
     /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held.
     pub async fn renew(&mut self) -> Result<(), LeaseError> {
-        let step = self.held.step(Then::Keep);
-        let patch = Held::fenced(&step, Patch::new());
         if self.held.unread.is_none() {
-            let seen = Write::PatchSeen(&patch);
-            match self.held.write(&step, &seen).await {
+            let step = self.held.next_step(Then::Keep).await?;
+            let seen = Held::fenced(&step, Patch::new());
+            match self.held.write(&step, &Write::PatchSeen(&seen)).await {
                 Err(LeaseError::Changed { .. }) => self.held.unread = Some(Unread::Changed),
                 renewed => return renewed,
             }
         }
+        let step = self.held.next_step(Then::Keep).await?;
+        let patch = Held::fenced(&step, Patch::new());
         self.held.write(&step, &Write::Patch(&patch)).await
     }
 
@@ -146,8 +147,8 @@ where
     /// # Errors
     /// As [`replace`](Self::replace). The guard then releases the lease.
     pub async fn delete(mut self) -> Result<(), LeaseError> {
+        let step = self.held.next_step(Then::Delete).await?;
         self.held.check_read()?;
-        let step = self.held.step(Then::Delete);
         self.held.write(&step, &Write::Delete).await
     }
 
@@ -217,7 +218,7 @@ where
     }
 
     async fn write_patch(&mut self, patch: Patch<D>, then: Then) -> Result<(), LeaseError> {
-        let step = self.held.step(then);
+        let step = self.held.next_step(then).await?;
         let patch = Held::fenced(&step, patch);
         self.held.write(&step, &Write::Patch(&patch)).await?;
         self.held.unread = Some(Unread::Patched);
@@ -225,8 +226,8 @@ where
     }
 
     async fn write_document(&mut self, document: D, then: Then) -> Result<(), LeaseError> {
+        let step = self.held.next_step(then).await?;
         self.held.check_read()?;
-        let step = self.held.step(then);
         let document = Held::leased(&step, document);
         self.held.write(&step, &Write::Replace(&document)).await?;
         self.held.stored.document = document;

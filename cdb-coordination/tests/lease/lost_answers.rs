@@ -1,5 +1,7 @@
 //! Leases on a service that loses answers. Only the emulator does so on demand.
 
+use std::time::Duration;
+
 use cdb_client::ContainerClient;
 use cdb_coordination::{LeaseError, Store, StoreError};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
@@ -172,4 +174,68 @@ async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
     assert!(is_ambiguous, "{refused}");
     emulator.clear_faults();
     assert_eq!(stored(&shop, &second).await, second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_keeps_its_lease_after_a_write_with_an_unknown_outcome() {
+    for number in 0..5 {
+        let account = Account::new().await;
+        let shop = account.shop().await;
+        let Some(emulator) = account.emulator() else {
+            return;
+        };
+        let order = order("ann", 1);
+        shop.create(&order).await.unwrap();
+        let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
+        let parcel = || Patch::new().incr(Order::PARCELS, 1);
+        // The patch takes effect, and the caller stops waiting before it is known.
+        emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Patch));
+        emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));
+        let cancelled = tokio::time::timeout(Duration::from_millis(10), guard.patch(parcel()));
+        cancelled.await.unwrap_err();
+        emulator.clear_faults();
+        match number {
+            0 => assert_eq!(guard.refresh().await.unwrap().parcels, 1),
+            1 => {
+                let refused = guard.replace(order.clone()).await.unwrap_err();
+                assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
+            }
+            2 => guard.renew().await.unwrap(),
+            3 => {
+                drop(guard);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert_eq!(stored(&shop, &order).await.lease.holder(), None);
+                continue;
+            }
+            _ => guard.patch(parcel()).await.unwrap(),
+        }
+        let parcels = if number == 4 { 2 } else { 1 };
+        guard.release().await.unwrap();
+        let now = stored(&shop, &order).await;
+        assert_eq!((now.parcels, now.lease.holder()), (parcels, None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_does_not_hide_a_change_by_a_writer_without_a_lease() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let Some(emulator) = account.emulator() else {
+        return;
+    };
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Patch));
+    emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));
+    let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
+    let change = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        shop.patch(&order.key(), &foreign).await.unwrap();
+        emulator.clear_faults();
+    };
+    let (renewed, ()) = tokio::join!(guard.renew(), change);
+    renewed.unwrap();
+    let refused = guard.replace(order.clone()).await.unwrap_err();
+    assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
 }
