@@ -5,6 +5,7 @@ mod change_feed;
 mod content;
 mod inbox;
 mod lease;
+mod limits;
 mod membership;
 mod message;
 mod messaging;

@@ -1,4 +1,5 @@
-//! Handlers that take longer than the claim of their message, and messages behind a slow handler.
+//! Handlers that take longer than the claim of their message, messages behind a slow handler, and
+//! the longest durations.
 
 mod backend;
 
@@ -9,7 +10,8 @@ use std::time::Duration;
 use backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
-    Message, MessageDocument, Messaging, MessagingBuilder, MessagingConfig, OutboxBatch, Received,
+    Failed, Message, MessageDocument, Messaging, MessagingBuilder, MessagingConfig, OutboxBatch,
+    Received, RetryPolicy,
 };
 use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
@@ -157,4 +159,28 @@ async fn a_backlog_of_one_partition_does_not_delay_the_others() {
     env.until_noted(301).await;
     receiver.stop().await;
     sender.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_received_with_the_longest_durations() {
+    let env = TestEnv::new().await;
+    let longest = MessagingConfig::default()
+        .with_claims(Duration::MAX, Duration::MAX)
+        .with_retention(Duration::MAX)
+        .with_retry(RetryPolicy::default().with_delays(Duration::MAX, Duration::MAX));
+    let messaging = env.messaging().config(longest);
+    let messaging = messaging.on(async |note: Received<Note>, batch| {
+        if note.message.number == 1 {
+            return Err(Failed::temporarily("not yet"));
+        }
+        note_down(note.message, batch)
+    });
+    let messaging = messaging.start();
+    send(&messaging, "bob", 0..2).await;
+    env.until_noted(1).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The message that waits for its next attempt can be read.
+    let waiting = Query::<MessageDocument<House>>::in_partition("bob");
+    env.house.query(waiting).all().await.expect("documents");
+    messaging.stop().await;
 }

@@ -9,7 +9,8 @@ use super::partitions::Partitions;
 use super::stream::Verdict;
 use cdb_coordination::name_hash;
 
-/// The configuration of a [`WorkCoordinator`](super::WorkCoordinator).
+/// The configuration of a [`WorkCoordinator`](super::WorkCoordinator). Intervals, leases and delays
+/// count as at most one year.
 ///
 /// ```
 /// use std::time::Duration;
@@ -83,7 +84,26 @@ impl Default for WorkConfig {
     }
 }
 
+/// The longest duration that is added to a time. Without a limit the sum may not be representable:
+/// an `Instant` overflows, and JSON numbers are exact only up to 2^53.
+pub(super) const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
 impl WorkConfig {
+    /// Limits the durations that are added to times.
+    pub(super) fn limited(mut self) -> Self {
+        for duration in [
+            &mut self.lease,
+            &mut self.upkeep,
+            &mut self.longest_pause,
+            &mut self.sweep,
+            &mut self.retry.first,
+            &mut self.retry.longest,
+        ] {
+            *duration = (*duration).min(YEAR);
+        }
+        self
+    }
+
     /// The time to live of completed messages in seconds; at least one.
     pub(super) fn remember_seconds(&self) -> u32 {
         u32::try_from(self.remember.as_secs())

@@ -59,6 +59,7 @@ impl Inner {
         slots: Arc<dyn LeaseProvider>,
         config: WorkConfig,
     ) -> Arc<Self> {
+        let config = config.limited();
         let count = config.partitions.count();
         let id = format!("{}-{}", config.name, uuid::Uuid::new_v4());
         Arc::new_cyclic(|this| Self {

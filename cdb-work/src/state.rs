@@ -7,6 +7,7 @@ use cdb_model::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::config::YEAR;
 use super::documents::Lane;
 use super::queue::{Pending, PendingKind};
 use super::settlement::Receipt;
@@ -15,7 +16,6 @@ use super::stream_order::Streams;
 
 /// The time after a duration. Limits an unrepresentable time to one year.
 pub(super) fn later(after: Duration) -> Instant {
-    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     Instant::now() + after.min(YEAR)
 }
 

@@ -17,6 +17,7 @@ use super::fenced::Held;
 use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::{fresh_mark, lock};
+use crate::limits::YEAR;
 
 /// The duration of a lease, unless [`Leases::with_duration`] sets another.
 const DURATION: Duration = Duration::from_secs(60);
@@ -96,10 +97,10 @@ where
     }
 
     /// Sets the duration of a lease. Choose it well above the time between two writes of the
-    /// holder, and above the clock difference between the processes.
+    /// holder, and above the clock difference between the processes. At most one year.
     #[must_use]
     pub fn with_duration(mut self, duration: Duration) -> Self {
-        self.duration = duration;
+        self.duration = duration.min(YEAR);
         self
     }
 

@@ -11,6 +11,10 @@ use std::time::Duration;
 
 use cdb_model::Timestamp;
 
+/// The longest retention, about 17 years: the record of a stream has the longest time to live that
+/// the service knows.
+const LONGEST: Duration = Duration::from_secs(i32::MAX as u64 / 4 - 1);
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lifetimes {
     retention: Duration,
@@ -18,7 +22,9 @@ pub(crate) struct Lifetimes {
 
 impl Lifetimes {
     pub(crate) fn new(retention: Duration) -> Self {
-        Self { retention }
+        Self {
+            retention: retention.min(LONGEST),
+        }
     }
 
     /// Returns `true` while a message may be delivered. Later, an earlier delivery could no longer
@@ -95,7 +101,12 @@ mod tests {
 
     #[test]
     fn a_huge_retention_does_not_overflow() {
-        let lifetimes = Lifetimes::new(Duration::from_secs(u64::from(u32::MAX)));
-        assert_eq!(lifetimes.seen_ttl(), i32::MAX.unsigned_abs());
+        let lifetimes = Lifetimes::new(Duration::MAX);
+        let sent = Timestamp::from_secs(1_000);
+        let later = sent + Duration::from_secs(3_600);
+        assert!(lifetimes.is_deliverable(sent, later));
+        assert!(lifetimes.is_receivable(sent, later));
+        assert!(!lifetimes.is_gap_closed(sent, later));
+        assert!(lifetimes.stream_ttl() < lifetimes.seen_ttl());
     }
 }

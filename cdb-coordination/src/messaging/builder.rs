@@ -62,7 +62,7 @@ where
     /// Sets the configuration.
     #[must_use]
     pub fn config(mut self, config: MessagingConfig) -> Self {
-        self.config = config;
+        self.config = config.limited();
         self
     }
 

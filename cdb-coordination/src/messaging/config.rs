@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crate::limits::YEAR;
 use crate::message::Lifetimes;
 use crate::outbox::RetryPolicy;
 
 /// The configuration of [`Messaging`](crate::Messaging). All processes on a container must use the
-/// same `retention`.
+/// same `retention`. The times for which a message is reserved count as at most one year.
 ///
 /// ```
 /// use cdb_coordination::{MessagingConfig, RetryPolicy};
@@ -82,6 +83,13 @@ impl MessagingConfig {
     /// Sets how long a message may take from sender to receiver.
     pub fn with_retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
+        self
+    }
+
+    /// Limits the durations that are added to times.
+    pub(super) fn limited(mut self) -> Self {
+        self.reserved = self.reserved.min(YEAR);
+        self.claim = self.claim.min(YEAR);
         self
     }
 

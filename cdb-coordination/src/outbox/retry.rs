@@ -8,6 +8,8 @@ use cdb_client::{Error, ErrorKind};
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::YEAR;
+
 /// When and how often failures are retried.
 ///
 /// ```
@@ -26,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub struct RetryPolicy {
     /// The first delay, 1 s by default. Doubles with each failure.
     pub first_delay: Duration,
-    /// The longest delay, 5 min by default.
+    /// The longest delay, 5 min by default, at most one year.
     pub longest_delay: Duration,
     /// How many counted attempts a message has before it becomes a dead letter, 10 by default.
     pub max_attempts: u32,
@@ -63,7 +65,8 @@ impl RetryPolicy {
         let whole = self
             .first_delay
             .saturating_mul(1 << doublings)
-            .min(self.longest_delay);
+            .min(self.longest_delay)
+            .min(YEAR);
         whole / 2 + (whole / 2).mul_f64(jitter.draw())
     }
 }

@@ -1,4 +1,6 @@
-//! Missing documents, and guards and batches that do not belong together.
+//! Missing documents, guards and batches that do not belong together, and extreme durations.
+
+use std::time::Duration;
 
 use cdb_coordination::LeaseError;
 use cdb_model::{Document, Patch};
@@ -99,4 +101,18 @@ async fn a_refusal_of_another_operation_of_a_batch_is_returned_as_it_is() {
     assert!(error.is_conflict() && error.operation_index() == Some(1));
     assert_eq!(stored(&shop, &order).await.parcels, 0);
     guard.renew().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_any_duration_can_be_taken_and_released() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    for duration in [Duration::MAX, Duration::ZERO] {
+        let leases = leases(&shop, "holder").with_duration(duration);
+        let guard = leases.acquire(&order.key()).await.unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(stored(&shop, &order).await.lease.holder(), None);
+    }
 }

@@ -32,6 +32,41 @@ fn published(claimed: &ClaimedWork) -> WorkReport {
     report.with_effects(&count(claimed)).unwrap()
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_works_with_the_longest_durations() {
+    let env = TestEnv::start().await;
+    let mut longest = config();
+    for duration in [
+        &mut longest.lease,
+        &mut longest.claim_timeout,
+        &mut longest.drain,
+        &mut longest.upkeep,
+        &mut longest.longest_pause,
+        &mut longest.sweep,
+        &mut longest.remember,
+        &mut longest.forget,
+        &mut longest.retry.first,
+        &mut longest.retry.longest,
+    ] {
+        *duration = Duration::MAX;
+    }
+    let work = env.open(longest).await;
+    let now = work.immediate();
+    for stream in ["a", "b", "c"] {
+        now.store(message(stream, 1)).await.unwrap();
+    }
+    let failed = now.report(next(&work).await.failed("no")).await.unwrap();
+    assert!(matches!(failed, Settlement::Retrying { .. }), "{failed:?}");
+    let done = now.report(next(&work).await.done()).await.unwrap();
+    assert_eq!(done, Settlement::Done);
+    work.shutdown().await.unwrap();
+    // Another process can read what it has written.
+    let work = env.open(config()).await;
+    let done = work.immediate().report(next(&work).await.done()).await;
+    assert_eq!(done.unwrap(), Settlement::Done);
+    work.shutdown().await.unwrap();
+}
+
 async fn create_tally(env: &TestEnv) {
     let tally = Tally {
         partition: PARTITION.to_owned(),
