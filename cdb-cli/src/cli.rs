@@ -18,6 +18,7 @@ use crate::args::{Args, Command};
 use crate::color::Terminal;
 use crate::command;
 use crate::complete;
+use crate::env_file::EnvFile;
 use crate::examples;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
@@ -38,6 +39,7 @@ use crate::output::Console;
 /// ```
 pub struct Cli<C> {
     model: Model,
+    env_file: EnvFile,
     marker: PhantomData<fn() -> C>,
 }
 
@@ -46,6 +48,7 @@ impl<C: Container> Cli<C> {
     pub fn new() -> Self {
         Self {
             model: Model::of::<C>(),
+            env_file: EnvFile::default(),
             marker: PhantomData,
         }
     }
@@ -98,29 +101,27 @@ impl<C: Container> Cli<C> {
         self
     }
 
-    /// Runs with the arguments of this process and writes to its standard streams. Variables that
-    /// the environment lacks are read from the file `.env` of the working directory or a parent.
+    /// Runs with the arguments of this process and writes to its standard streams. Variables of
+    /// options that the environment lacks are read from the file `.env` of the working directory or
+    /// a parent, except a token command.
     ///
     /// With the variable `COMPLETE` it answers the completion script of a shell instead, which
     /// `completions` prints.
-    pub fn run(self) -> ExitCode {
-        let shell = complete::asking_shell();
-        let loaded = dotenvy::dotenv();
-        if let Some(shell) = shell {
+    pub fn run(mut self) -> ExitCode {
+        let file = EnvFile::find();
+        if let Some(shell) = complete::asking_shell() {
+            let file = file.unwrap_or_default();
             let mut arguments = std::env::args_os();
             let program = program(arguments.next().as_ref());
-            return complete::run(&shell, self.model, std::env::args_os(), &program).into();
+            let source = (self.model, &file);
+            return complete::run(&shell, source, std::env::args_os(), &program).into();
         }
-        if let Err(error) = loaded
-            && !error.not_found()
-        {
-            // The error of a line shows the line, which can hold a key.
-            let reason = match error {
-                dotenvy::Error::LineParse(..) => "a line is not NAME=VALUE".to_owned(),
-                error => error.to_string(),
-            };
-            eprintln!("cdb: the file `.env` cannot be read: {reason}");
-            return Exit::Usage.into();
+        match file {
+            Ok(file) => self.env_file = file,
+            Err(reason) => {
+                eprintln!("cdb: the file `.env` cannot be read: {reason}");
+                return Exit::Usage.into();
+            }
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -161,7 +162,9 @@ impl<C: Container> Cli<C> {
     ) -> Exit {
         let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
         let program = program(arguments.first());
-        let mut command = examples::add_to(Args::command(), &program);
+        let mut command = self
+            .env_file
+            .with_defaults(examples::add_to(Args::command(), &program));
         let parsed = command.try_get_matches_from_mut(arguments);
         let args = match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
             Ok(args) => args,

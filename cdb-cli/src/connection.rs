@@ -11,6 +11,7 @@ use cdb_client::{ConnectionStringParts, CosmosClient, DatabaseClient, MasterKey,
 
 use cdb_provider::payload::{Encryption, PayloadCodec};
 
+use crate::env_file::Origin;
 use crate::exit::Failure;
 use crate::token::{StaticToken, TokenCommand};
 use crate::wait_for_port;
@@ -20,6 +21,9 @@ use crate::wait_for_port;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
+    /// First, because reading an option takes it from the matches.
+    #[command(flatten)]
+    origin: Origin,
     /// The account's address: https://NAME.documents.azure.com
     #[arg(
         long,
@@ -137,6 +141,11 @@ impl Connection {
     }
 
     fn build_client(&self) -> Result<CosmosClient, Failure> {
+        if self.origin.is_mixed {
+            return Err(Failure::usage(
+                "the file `.env` names the account and the credential comes from elsewhere, so it is not sent; pass --endpoint or set COSMOS_ENDPOINT, or take both from the file",
+            ));
+        }
         let account = self.account()?;
         if account.endpoint().is_none() {
             return Err(Failure::usage(
@@ -156,7 +165,7 @@ impl Connection {
             }
             (None, None, None) => {
                 return Err(Failure::usage(
-                    "no key given; set COSMOS_KEY, COSMOS_TOKEN or COSMOS_TOKEN_COMMAND, or pass --key, --token-command or --connection-string",
+                    "no key given; set COSMOS_KEY, COSMOS_TOKEN or, not in the file `.env`, COSMOS_TOKEN_COMMAND, or pass --key, --token-command or --connection-string",
                 ));
             }
         };
@@ -230,6 +239,7 @@ mod tests {
     ) -> Result<Connection, String> {
         let secret = |text: &str| Secret(text.to_owned());
         let connection = Connection {
+            origin: Origin::default(),
             endpoint: endpoint.map(str::to_owned),
             key: key.map(secret),
             connection_string: Some(secret(connection_string)),

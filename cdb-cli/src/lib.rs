@@ -49,6 +49,7 @@ mod dashboard;
 mod dead_letter_id;
 mod dead_letters;
 mod doctor;
+mod env_file;
 mod examples;
 mod exit;
 mod format;

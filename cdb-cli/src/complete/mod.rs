@@ -20,6 +20,7 @@ use clap_complete::env::Shells;
 use crate::args::Args;
 use crate::complete::names::Names;
 use crate::connection::Connection;
+use crate::env_file::EnvFile;
 use crate::exit::Exit;
 use crate::model::Model;
 
@@ -34,7 +35,7 @@ pub(crate) fn asking_shell() -> Option<OsString> {
 /// Prints the completions of the words after `--`. Without words it prints the script of the shell.
 pub(crate) fn run(
     shell: &OsStr,
-    model: Model,
+    source: (Model, &EnvFile),
     arguments: impl Iterator<Item = OsString>,
     program: &str,
 ) -> Exit {
@@ -47,7 +48,7 @@ pub(crate) fn run(
     let answer = if words.is_empty() {
         script(&shell, &path, program)
     } else {
-        answer(&shell, model, words)
+        answer(&shell, source, words)
     };
     let Ok(answer) = answer else {
         return Exit::Usage;
@@ -83,8 +84,12 @@ pub(crate) fn script(shell: &str, path: &OsStr, program: &str) -> io::Result<Vec
     Ok(script)
 }
 
-fn answer(shell: &str, model: Model, words: Vec<OsString>) -> io::Result<Vec<u8>> {
-    let connection = words::connection(&words);
+fn answer(
+    shell: &str,
+    (model, file): (Model, &EnvFile),
+    words: Vec<OsString>,
+) -> io::Result<Vec<u8>> {
+    let connection = words::connection(&words, file);
     let mut command = command(model, connection);
     let mut answer = Vec::new();
     let shells = Shells::builtins();

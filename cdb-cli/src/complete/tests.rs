@@ -86,7 +86,10 @@ impl Account {
 fn complete<C: Container>(line: &str) -> Vec<String> {
     let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
     let at = words.len() - 1;
-    let mut command = command(Model::of::<C>(), words::connection(&words));
+    let mut command = command(
+        Model::of::<C>(),
+        words::connection(&words, &EnvFile::default()),
+    );
     let found = clap_complete::engine::complete(&mut command, words, at, None).unwrap_or_default();
     let names = found
         .iter()

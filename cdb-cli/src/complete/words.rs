@@ -8,11 +8,13 @@ use std::ffi::OsString;
 use clap::{Args as _, Command, FromArgMatches as _};
 
 use crate::connection::Connection;
+use crate::env_file::EnvFile;
 
-/// Returns the connection of the environment, changed by the options among `words`. `None` when an
-/// option has no value or a wrong one.
-pub(super) fn connection(words: &[OsString]) -> Option<Connection> {
+/// Returns the connection of the environment and the file, changed by the options among `words`.
+/// `None` when an option has no value or a wrong one.
+pub(super) fn connection(words: &[OsString], file: &EnvFile) -> Option<Connection> {
     let command = Connection::augment_args(Command::new("connection").no_binary_name(true));
+    let command = file.with_defaults(command);
     let mut options = Vec::new();
     let mut words = words.iter().filter_map(|word| word.to_str());
     while let Some(word) = words.next() {
@@ -30,7 +32,10 @@ pub(super) fn connection(words: &[OsString]) -> Option<Connection> {
         if !known.get_action().takes_values() {
             options.push(word.to_owned());
         } else if let Some(value) = value.or_else(|| words.next()) {
-            options.push(format!("--{name}={}", value.trim_matches(['\'', '"'])));
+            // A line that is not complete runs no command.
+            if name != "token-command" {
+                options.push(format!("--{name}={}", value.trim_matches(['\'', '"'])));
+            }
         }
     }
     let matches = command.try_get_matches_from(options).ok()?;
@@ -43,7 +48,7 @@ mod tests {
 
     fn read(words: &str) -> Option<Connection> {
         let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-        connection(&words)
+        connection(&words, &EnvFile::default())
     }
 
     #[test]

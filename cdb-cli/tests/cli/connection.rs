@@ -1,5 +1,9 @@
 //! The options that select an account, and the errors of a wrong account, key or token.
 
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use cdb_cli::{Cli, Exit};
@@ -216,7 +220,7 @@ fn variables_are_read_from_a_file_and_its_lines_are_not_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |file: &str| {
         std::fs::write(folder.path().join(".env"), file).expect("a file");
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cdb"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cdb"));
         command
             .args(["policy", "print", "--format", "bicep"])
             .current_dir(folder.path())
@@ -236,4 +240,124 @@ fn variables_are_read_from_a_file_and_its_lines_are_not_shown() {
         error.contains("a line is not NAME=VALUE") && !error.contains("hunter2"),
         "{error}"
     );
+}
+
+/// The command `cdb` in `folder`, whose environment names no account.
+fn in_folder(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cdb"));
+    command.args(arguments).current_dir(folder);
+    for variable in [
+        "COSMOS_ENDPOINT",
+        "COSMOS_KEY",
+        "COSMOS_CONNECTION_STRING",
+        "COSMOS_TOKEN",
+        "COSMOS_TOKEN_COMMAND",
+    ] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// The command that completes an instance's id in `folder`.
+fn completion(folder: &Path, options: &[&str]) -> Command {
+    let line = [&["--", "cdb"], options, &["instances", "show", "ord"]].concat();
+    let mut command = in_folder(folder, &line);
+    command
+        .env("COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", (line.len() - 2).to_string())
+        .env("_CLAP_COMPLETE_COMP_TYPE", "9")
+        .env("_CLAP_COMPLETE_SPACE", "true")
+        .env("_CLAP_IFS", "\n");
+    command
+}
+
+#[cfg(unix)]
+#[test]
+fn a_token_command_is_not_read_from_a_file_and_not_run_from_an_incomplete_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    let file =
+        format!("COSMOS_ENDPOINT={endpoint}\nCOSMOS_TOKEN_COMMAND=\"touch ran; echo a.b.c\"\n");
+    std::fs::write(folder.join(".env"), file).expect("a file");
+    let ran = folder.join("ran");
+    let queues = in_folder(folder, &["queues", "--timeout", "1"]).output();
+    assert!(!ran.exists(), "{queues:?}");
+    let completed = completion(folder, &[]).output();
+    assert!(!ran.exists(), "{completed:?}");
+    let typed = ["--token-command", "touch ran; echo a.b.c"];
+    let completed = completion(folder, &typed).output();
+    assert!(!ran.exists(), "{completed:?}");
+    let mut trusted = completion(folder, &["--endpoint", &endpoint]);
+    trusted.env("COSMOS_TOKEN_COMMAND", "touch ran; echo a.b.c");
+    let completed = trusted.output();
+    assert!(ran.exists(), "{completed:?}");
+}
+
+#[test]
+fn a_credential_is_not_sent_to_the_endpoint_of_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("a socket");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    let write = |file: &str| std::fs::write(folder.join(".env"), file).expect("a file");
+    let key = cdb_emulator::WELL_KNOWN_KEY;
+    let string = format!("AccountEndpoint=https://nowhere.invalid;AccountKey={key};");
+    for (file, (variable, value)) in [
+        (
+            format!("COSMOS_ENDPOINT={endpoint}"),
+            ("COSMOS_TOKEN", "a.b.c"),
+        ),
+        (
+            format!("COSMOS_ENDPOINT={endpoint}\nCOSMOS_TOKEN=d.e.f"),
+            ("COSMOS_TOKEN", "a.b.c"),
+        ),
+        (
+            format!("COSMOS_ENDPOINT={endpoint}"),
+            ("COSMOS_TOKEN_COMMAND", "echo a.b.c"),
+        ),
+        (format!("COSMOS_ENDPOINT={endpoint}"), ("COSMOS_KEY", key)),
+        (
+            format!("COSMOS_ENDPOINT={endpoint}"),
+            ("COSMOS_CONNECTION_STRING", &string),
+        ),
+        (
+            format!("COSMOS_CONNECTION_STRING=AccountEndpoint={endpoint}"),
+            ("COSMOS_KEY", key),
+        ),
+        // A variable of the environment in the file.
+        (
+            format!("COSMOS_ENDPOINT={endpoint}\nCOSMOS_TOKEN=${{SECRET}}"),
+            ("SECRET", "a.b.c"),
+        ),
+    ] {
+        write(&file);
+        let mut command = in_folder(folder, &["queues", "--timeout", "1"]);
+        let run = command.env(variable, value).output().expect("it runs");
+        assert_eq!(run.status.code(), Some(2), "{variable}: {run:?}");
+        let error = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(error.contains("`.env`"), "{error}");
+        let mut completion = completion(folder, &[]);
+        completion.env(variable, value).output().expect("it runs");
+        while let Ok((mut connection, _)) = listener.accept() {
+            // A completion opens and closes a connection to see whether the port is open.
+            let mut request = String::new();
+            connection.set_nonblocking(false).expect("a socket");
+            connection.read_to_string(&mut request).expect("a request");
+            assert_eq!(request, "", "{variable}");
+        }
+    }
+    // Both in the file, or the endpoint from the user.
+    write(&format!("COSMOS_ENDPOINT={endpoint}\nCOSMOS_KEY={key}\n"));
+    drop(listener);
+    let run = in_folder(folder, &["queues", "--timeout", "1"]).output();
+    assert_eq!(run.expect("it runs").status.code(), Some(3));
+    let mut command = in_folder(
+        folder,
+        &["queues", "--timeout", "1", "--endpoint", &endpoint],
+    );
+    let run = command.env("COSMOS_TOKEN", "a.b.c").output();
+    assert_eq!(run.expect("it runs").status.code(), Some(3));
 }
