@@ -3,6 +3,8 @@
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
 use cdb_model::{Container, IncludedPath, IndexingPolicy, Query};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use crate::harness::{Account, cdb, run, snapshot};
 use crate::shop::{Order, Orders, Payment, Shop, ShopByStatus, shop};
@@ -327,6 +329,50 @@ async fn apply_removes_no_index_without_yes() {
         .run(&shop(), &["policy", "apply", "--dry-run", "--json"])
         .await;
     assert!(json.out.contains("\"removal\""), "{json:?}");
+}
+
+/// Standard error of a command. Its first line lets another program add an index.
+struct Meanwhile<'a>(Option<&'a Account>);
+
+impl std::io::Write for Meanwhile<'_> {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        if let Some(account) = self.0.take() {
+            let change = async {
+                let mut policy = container_policy(account).await;
+                policy.included_paths.push(IncludedPath {
+                    path: "/other/?".to_owned(),
+                });
+                set(account, policy).await;
+            };
+            block_in_place(|| Handle::current().block_on(change));
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn apply_keeps_an_index_that_another_program_adds_meanwhile() {
+    let account = start().await;
+    let (endpoint, key) = (account.emulator.endpoint(), account.emulator.key());
+    for (option, expected) in [("--add-only", Exit::Ok), ("--yes", Exit::Finding)] {
+        set(&account, drifted()).await;
+        let apply = ["cdb", "policy", "apply", option];
+        let account_of = ["--endpoint", &endpoint, "--key", key];
+        let container = ["--database", "duroxide", "--container", "duroxide"];
+        let arguments = [apply, account_of, container].concat();
+        let (mut out, mut meanwhile) = (Vec::new(), Meanwhile(Some(&account)));
+        let exit = shop().run_with(arguments, &mut out, &mut meanwhile).await;
+        assert!(meanwhile.0.is_none(), "it has shown the change");
+        let policy = container_policy(&account).await;
+        let has = |path: &str| policy.included_paths.iter().any(|known| known.path == path);
+        assert!(has("/other/?"), "{option}: {policy:?}");
+        assert_eq!(has("/status/?"), option == "--add-only", "{policy:?}");
+        assert_eq!(exit, expected, "{option}");
+    }
 }
 
 /// Returns the live policy.

@@ -33,6 +33,12 @@ pub struct ContainerChange {
     /// The new indexing policy. It takes effect without interruption; new indexes are built in the
     /// background. Vector and full-text indexes that are there stay: they may serve other programs.
     pub indexing_policy: Option<IndexingPolicy>,
+    /// Whether the indexes that are there at the time of the change stay, and those of
+    /// [`indexing_policy`](Self::indexing_policy) are added.
+    pub adds_indexes: bool,
+    /// The policy that [`indexing_policy`](Self::indexing_policy) was made for. If another one is
+    /// there at the time of the change, nothing changes.
+    pub expected_policy: Option<IndexingPolicy>,
     /// The new default time to live, in the form of
     /// [`ContainerDefinition::default_ttl`](cdb_model::ContainerDefinition). Documents older than
     /// that expire at once.
@@ -47,6 +53,18 @@ impl ContainerChange {
     /// Changes the indexing policy.
     pub fn with_indexing_policy(mut self, policy: IndexingPolicy) -> Self {
         self.indexing_policy = Some(policy);
+        self
+    }
+
+    /// Adds the indexes of a policy to those that are there at the time of the change.
+    pub fn with_added_indexes(mut self, policy: IndexingPolicy) -> Self {
+        self.adds_indexes = true;
+        self.with_indexing_policy(policy)
+    }
+
+    /// Changes nothing unless the container still has this policy, or has the new one already.
+    pub fn if_policy_is(mut self, policy: IndexingPolicy) -> Self {
+        self.expected_policy = Some(policy);
         self
     }
 
@@ -65,27 +83,54 @@ impl ContainerChange {
         self
     }
 
-    /// Whether `live` already has this policy and time to live. Tells, after a lost answer, whether the change took
-    /// place.
-    fn is_applied(&self, live: &Map<String, Value>) -> bool {
+    /// Whether `live` already has this time to live, and a policy that indexes the same as
+    /// `policy`. Tells, after a lost answer, whether the change took place.
+    fn is_applied(&self, live: &Map<String, Value>, policy: Option<&IndexingPolicy>) -> bool {
         let policy_is = |policy: &IndexingPolicy| {
             read::<IndexingPolicy>(live, "indexingPolicy")
                 .is_some_and(|live| policy.drift_of(&live).is_empty())
         };
-        self.indexing_policy.as_ref().is_none_or(policy_is)
+        policy.is_none_or(policy_is)
             && self
                 .default_ttl
                 .is_none_or(|seconds| read::<i64>(live, "defaultTtl") == seconds)
     }
 
+    /// Returns the policy that replaces that of `live`.
+    fn target(&self, live: &Map<String, Value>) -> Option<IndexingPolicy> {
+        let policy = self.indexing_policy.clone()?;
+        match read::<IndexingPolicy>(live, "indexingPolicy") {
+            Some(live) if self.adds_indexes => Some(with_added_indexes(live, policy)),
+            _ => Some(policy),
+        }
+    }
+
+    /// Fails unless `live` has the expected policy.
+    fn check_expected(&self, live: &Map<String, Value>) -> Result<()> {
+        if self.expected_policy.is_none()
+            || self.expected_policy == read::<IndexingPolicy>(live, "indexingPolicy")
+        {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ContainerMismatch,
+            "the policy changed meanwhile; run it again",
+        ))
+    }
+
     /// Applies the change. Returns `false` when `live` already has these values.
     fn apply(&self, live: &mut Map<String, Value>) -> Result<bool> {
+        let target = self.target(live);
+        let is_applied = self.is_applied(live, target.as_ref());
+        if !is_applied {
+            self.check_expected(live)?;
+        }
         let computed = add_computed(live, &self.computed_properties, Existing::Replaced)?;
         let texts = add_full_texts(live, &self.full_text_paths, Existing::Replaced)?;
-        if self.is_applied(live) {
+        if is_applied {
             return Ok(computed || texts);
         }
-        if let Some(policy) = &self.indexing_policy {
+        if let Some(policy) = &target {
             let mut changed = match live.remove("indexingPolicy") {
                 Some(Value::Object(old)) => old,
                 _ => Map::new(),
@@ -119,8 +164,9 @@ impl DatabaseClient {
     /// [`indexing_progress`](Self::indexing_progress).
     ///
     /// # Errors
-    /// When the container does not exist, the identity may not change it, or the service refuses
-    /// the definition.
+    /// When the container does not exist, the identity may not change it, the service refuses the
+    /// definition, or the container has another policy than
+    /// [`if_policy_is`](ContainerChange::if_policy_is) names ([`ErrorKind::ContainerMismatch`]).
     pub async fn change_container(&self, name: &str, change: &ContainerChange) -> Result<()> {
         let changed = self.edit_container(name, |live| change.apply(live)).await;
         changed.map_err(|error| match error.kind() {
@@ -179,6 +225,42 @@ impl DatabaseClient {
     }
 }
 
+/// Returns the live policy with the indexes of `model` added and none removed.
+fn with_added_indexes(mut live: IndexingPolicy, model: IndexingPolicy) -> IndexingPolicy {
+    live.indexing_mode = model.indexing_mode;
+    let excluded = &mut live.excluded_paths;
+    excluded.retain(|path| {
+        model
+            .included_paths
+            .iter()
+            .all(|included| included.path != path.path)
+    });
+    for path in model.included_paths {
+        if !live.included_paths.contains(&path) {
+            live.included_paths.push(path);
+        }
+    }
+    // The service requires the root in one of the two lists.
+    let has_root = live.included_paths.iter().any(|path| path.path == "/*")
+        || live.excluded_paths.iter().any(|path| path.path == "/*");
+    if !has_root {
+        live.excluded_paths.extend(
+            model
+                .excluded_paths
+                .into_iter()
+                .filter(|path| path.path == "/*"),
+        );
+    }
+    for composite in model.composite_indexes {
+        if !live.composite_indexes.contains(&composite) {
+            live.composite_indexes.push(composite);
+        }
+    }
+    live.vector_indexes = model.vector_indexes;
+    live.full_text_indexes = model.full_text_indexes;
+    live
+}
+
 fn read<T: DeserializeOwned>(from: &Map<String, Value>, name: &str) -> Option<T> {
     serde_json::from_value(from.get(name)?.clone()).ok()
 }
@@ -194,7 +276,7 @@ fn object(value: &impl Serialize) -> Result<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::{IncludedPath, IndexingMode};
+    use cdb_model::{Drift, IncludedPath, IndexingMode};
     use serde_json::json;
 
     use super::*;
@@ -236,6 +318,71 @@ mod tests {
             assert!(change.apply(&mut live).unwrap());
             assert_eq!(read::<i64>(&live, "defaultTtl"), seconds);
             assert!(!change.apply(&mut live).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_policy_that_changed_meanwhile_is_added_to_or_refused() {
+        let live_with = |path: &str| {
+            let shown = IndexingPolicy {
+                included_paths: vec![IncludedPath {
+                    path: path.to_owned(),
+                }],
+                ..policy()
+            };
+            let live = json!({ "indexingPolicy": shown })
+                .as_object()
+                .unwrap()
+                .clone();
+            (shown, live)
+        };
+        let (shown, mut live) = live_with("/old/?");
+        let (_, mut changed) = live_with("/other/?");
+        let replace = ContainerChange::default().with_indexing_policy(policy());
+        let replace = replace.if_policy_is(shown);
+        let before = changed.clone();
+        let refused = replace.apply(&mut changed).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ContainerMismatch);
+        assert_eq!(changed, before);
+        assert!(replace.apply(&mut live).unwrap());
+        // The change was made, and its answer was lost.
+        assert!(!replace.apply(&mut live).unwrap());
+        let add = ContainerChange::default().with_added_indexes(policy());
+        assert!(add.apply(&mut changed).unwrap());
+        let paths = &changed["indexingPolicy"]["includedPaths"];
+        assert_eq!(
+            *paths,
+            json!([{ "path": "/other/?" }, { "path": "/status/?" }])
+        );
+    }
+
+    #[test]
+    fn added_indexes_remove_none() {
+        let parse = |text: &str| serde_json::from_str::<IndexingPolicy>(text).unwrap();
+        let model = parse(
+            r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/status/?" }], "excludedPaths": [{ "path": "/*" }],
+                "compositeIndexes": [[{ "path": "/status" }, { "path": "/total" }]] }"#,
+        );
+        for live in [
+            r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/*" }], "excludedPaths": [{ "path": "/\"_etag\"/?" }] }"#,
+            r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/old/?" }], "excludedPaths": [{ "path": "/*" }],
+                "compositeIndexes": [[{ "path": "/old" }, { "path": "/older" }]] }"#,
+            r#"{ "indexingMode": "none" }"#,
+        ] {
+            let live = parse(live);
+            let policy = with_added_indexes(live.clone(), model.clone());
+            assert!(
+                live.included_paths
+                    .iter()
+                    .all(|path| policy.included_paths.contains(path))
+            );
+            assert!(
+                live.composite_indexes
+                    .iter()
+                    .all(|index| policy.composite_indexes.contains(index))
+            );
+            let drift = model.drift_of(&policy);
+            assert!(!drift.iter().any(Drift::breaks_queries), "{drift:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerChange, DatabaseClient};
+use cdb_client::{ContainerChange, DatabaseClient, ErrorKind};
 use cdb_model::IndexingPolicy;
 use clap::Args;
 
@@ -61,9 +61,11 @@ impl Apply<'_> {
             console.answer(&comparison)?;
             return Ok(Exit::Ok);
         }
-        let live = model.live(&database, name).await?.indexing_policy;
-        let target = self.target(live.clone());
-        comparison.removal = Removal::of(&database, name, model, (&live, &target)).await?;
+        let target = &model.definition.indexing_policy;
+        if !options.add_only {
+            let live = &comparison.live;
+            comparison.removal = Removal::of(&database, name, model, (live, target)).await?;
+        }
         if options.dry_run {
             console.answer(&comparison)?;
             return Ok(comparison.exit(false));
@@ -72,9 +74,13 @@ impl Apply<'_> {
         if !console.json {
             console.remark(comparison.to_string().trim_end())?;
         }
-        database
-            .change_container(name, &self.change(target))
-            .await?;
+        let change = self.change(target.clone(), comparison.live);
+        if let Err(error) = database.change_container(name, &change).await {
+            if error.kind() == ErrorKind::ContainerMismatch {
+                return Err(Failure::finding(error.to_string()));
+            }
+            return Err(error.into());
+        }
         if !options.no_wait {
             wait_for_index(&database, name, console).await?;
         }
@@ -115,62 +121,20 @@ impl Apply<'_> {
         }
     }
 
-    /// Returns the policy that replaces `live`.
-    fn target(&self, live: IndexingPolicy) -> IndexingPolicy {
-        let policy = self.model.definition.indexing_policy.clone();
-        if self.options.add_only {
-            with_added_indexes(live, policy)
+    /// Returns the change to the model's policy from the policy that was shown.
+    fn change(&self, policy: IndexingPolicy, shown: IndexingPolicy) -> ContainerChange {
+        let change = ContainerChange::default().with_search_of(&self.model.definition);
+        let change = if self.options.add_only {
+            change.with_added_indexes(policy)
         } else {
-            policy
-        }
-    }
-
-    fn change(&self, policy: IndexingPolicy) -> ContainerChange {
-        let change = ContainerChange::default()
-            .with_indexing_policy(policy)
-            .with_search_of(&self.model.definition);
+            change.with_indexing_policy(policy).if_policy_is(shown)
+        };
         if self.options.time_to_live {
             change.with_default_ttl(self.model.definition.default_ttl)
         } else {
             change
         }
     }
-}
-
-/// Returns the live policy with the indexes of the model added and none removed.
-fn with_added_indexes(mut live: IndexingPolicy, model: IndexingPolicy) -> IndexingPolicy {
-    live.indexing_mode = model.indexing_mode;
-    let excluded = &mut live.excluded_paths;
-    excluded.retain(|path| {
-        model
-            .included_paths
-            .iter()
-            .all(|included| included.path != path.path)
-    });
-    for path in model.included_paths {
-        if !live.included_paths.contains(&path) {
-            live.included_paths.push(path);
-        }
-    }
-    // The service requires the root in one of the two lists.
-    let has_root = live.included_paths.iter().any(|path| path.path == "/*")
-        || live.excluded_paths.iter().any(|path| path.path == "/*");
-    if !has_root {
-        live.excluded_paths.extend(
-            model
-                .excluded_paths
-                .into_iter()
-                .filter(|path| path.path == "/*"),
-        );
-    }
-    for composite in model.composite_indexes {
-        if !live.composite_indexes.contains(&composite) {
-            live.composite_indexes.push(composite);
-        }
-    }
-    live.vector_indexes = model.vector_indexes;
-    live.full_text_indexes = model.full_text_indexes;
-    live
 }
 
 /// Reports the indexing progress until the index is complete.
@@ -189,43 +153,5 @@ async fn wait_for_index(
             return Ok(());
         }
         tokio::time::sleep(PROGRESS_INTERVAL).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use cdb_model::{Container, Drift};
-    use cdb_provider::documents::Durable;
-
-    use super::*;
-
-    fn policy(text: &str) -> IndexingPolicy {
-        serde_json::from_str(text).unwrap()
-    }
-
-    #[test]
-    fn add_only_removes_no_index() {
-        let model = Durable::definition().indexing_policy;
-        for live in [
-            r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/*" }], "excludedPaths": [{ "path": "/\"_etag\"/?" }] }"#,
-            r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/old/?" }], "excludedPaths": [{ "path": "/*" }],
-                "compositeIndexes": [[{ "path": "/old" }, { "path": "/older" }]] }"#,
-            r#"{ "indexingMode": "none" }"#,
-        ] {
-            let live = policy(live);
-            let policy = with_added_indexes(live.clone(), model.clone());
-            assert!(
-                live.included_paths
-                    .iter()
-                    .all(|path| policy.included_paths.contains(path))
-            );
-            assert!(
-                live.composite_indexes
-                    .iter()
-                    .all(|index| policy.composite_indexes.contains(index))
-            );
-            let drift = model.drift_of(&policy);
-            assert!(!drift.iter().any(Drift::breaks_queries), "{drift:?}");
-        }
     }
 }

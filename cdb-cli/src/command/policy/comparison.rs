@@ -20,6 +20,9 @@ pub(super) struct Comparison {
     /// The container or the file that the model was compared with.
     pub compared_with: String,
     pub differences: Vec<Item>,
+    /// The policy that the model was compared with.
+    #[serde(skip)]
+    pub live: IndexingPolicy,
     /// The queries that the live policy does not serve.
     queries: Vec<DegradedQuery>,
     /// Whether the change builds indexes, which reads every document with spare request units.
@@ -97,6 +100,7 @@ impl Comparison {
         Self {
             model: model.name,
             compared_with,
+            live: live.clone(),
             reindexes: differences.iter().any(builds_an_index),
             queries: degraded_queries
                 .map(|(query, explanation)| DegradedQuery {
