@@ -1,14 +1,17 @@
 //! `cdb export` and `cdb import`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cdb_cli::Exit;
 use cdb_client::ContainerClient;
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::PartitionKey;
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::Durable;
 use duroxide::Client;
+use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::fixture::fill;
 use crate::harness::{Account, Run};
@@ -108,34 +111,122 @@ async fn an_interrupted_import_says_where_to_continue() {
     assert_eq!(printed.out.lines().count(), 2_500);
 }
 
+/// The state of an export after one page, and half a line more.
+struct Interrupted {
+    folder: TempDir,
+    account: Account,
+    /// The output of a whole export.
+    whole: String,
+    progress: Value,
+}
+
+impl Interrupted {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let account = Account::start().await;
+        let container = fill(&account).await;
+        let mut feed = container
+            .change_feed(cdb_client::FeedStart::Beginning)
+            .page_size(5);
+        let page = feed.next_documents().await.expect("a page");
+        let whole = account.cdb(&["export"]).await.out;
+        let kept: String = whole.split_inclusive('\n').take(page.len()).collect();
+        let progress = serde_json::json!({
+            "endpoint": account.emulator.endpoint(), "database": "duroxide", "container": "duroxide",
+            "documents": page.len(), "bytes": kept.len(), "cursor": feed.cursor(),
+        });
+        let this = Self {
+            folder,
+            account,
+            whole,
+            progress,
+        };
+        std::fs::write(this.file(), format!("{kept}{{\"id\":")).expect("a file");
+        this.write_progress(&this.progress);
+        this
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("lines")
+    }
+
+    fn progress_file(&self) -> PathBuf {
+        self.folder.path().join("lines.progress")
+    }
+
+    fn write_progress(&self, progress: &Value) {
+        std::fs::write(self.progress_file(), progress.to_string()).expect("a file");
+    }
+
+    async fn export(&self, more: &[&str]) -> Run {
+        export(&self.account, &self.file(), more).await
+    }
+}
+
+#[tokio::test]
+async fn an_export_does_not_continue_in_another_container_or_file() {
+    let state = Interrupted::start().await;
+    let half = std::fs::read(state.file()).expect("half an export");
+    for (name, other) in [
+        ("endpoint", "http://localhost:1/"),
+        ("database", "shop"),
+        ("container", "orders"),
+    ] {
+        let mut progress = state.progress.clone();
+        progress[name] = other.into();
+        state.write_progress(&progress);
+        let refused = state.export(&["--resume"]).await;
+        assert_eq!(refused.exit, Exit::Usage, "{name}: {refused:?}");
+        assert!(refused.err.contains(other), "{refused:?}");
+        assert_eq!(std::fs::read(state.file()).expect("half an export"), half);
+    }
+    state.write_progress(&state.progress);
+    std::fs::write(state.file(), "{}\n").expect("a file");
+    let refused = state.export(&["--resume"]).await;
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    assert!(
+        refused.err.contains("has changed; delete both"),
+        "{refused:?}"
+    );
+    assert_eq!(std::fs::read(state.file()).expect("a file"), b"{}\n");
+}
+
+#[tokio::test]
+async fn a_new_export_removes_the_progress_of_an_older_one() {
+    let state = Interrupted::start().await;
+    let again = state.export(&[]).await;
+    assert_eq!(again.exit, Exit::Usage, "a file is not overwritten");
+    assert!(state.progress_file().exists(), "nothing has begun");
+    std::fs::remove_file(state.file()).expect("it is there");
+    // It ends before its first page.
+    let fault = Effect::Status {
+        status: 400,
+        substatus: 0,
+        retry_after_ms: None,
+    };
+    state
+        .account
+        .emulator
+        .inject(Fault::once(fault).on(OperationKind::Feed));
+    let failed = state.export(&[]).await;
+    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    assert!(!state.progress_file().exists(), "{failed:?}");
+}
+
 #[tokio::test]
 async fn an_export_continues_at_its_cursor() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("lines");
-    let account = Account::start().await;
-    let container = fill(&account).await;
-    // The state after one page, and half a line more.
-    let mut feed = container
-        .change_feed(cdb_client::FeedStart::Beginning)
-        .page_size(5);
-    let page = feed.next_documents().await.expect("a page");
-    let printed = account.cdb(&["export"]).await.out;
-    let kept: String = printed.split_inclusive('\n').take(page.len()).collect();
-    std::fs::write(&file, format!("{kept}{{\"id\":")).expect("a file");
-    let progress = serde_json::json!({
-        "documents": page.len(), "bytes": kept.len(), "cursor": feed.cursor(),
-    });
-    std::fs::write(folder.path().join("lines.progress"), progress.to_string()).expect("a file");
-    let again = export(&account, &file, &[]).await;
+    let state = Interrupted::start().await;
+    let again = state.export(&[]).await;
     assert_eq!(
         again.exit,
         Exit::Usage,
         "a file is not overwritten: {again:?}"
     );
-    let resumed = export(&account, &file, &["--resume"]).await;
+    let resumed = state.export(&["--resume"]).await;
     assert_eq!(resumed.exit, Exit::Ok, "{resumed:?}");
-    assert_eq!(std::fs::read_to_string(&file).expect("an export"), printed);
-    let nothing = export(&account, &file, &["--resume"]).await;
+    let text = std::fs::read_to_string(state.file()).expect("an export");
+    assert_eq!(text, state.whole);
+    let nothing = state.export(&["--resume"]).await;
     assert!(
         nothing.err.contains("there is no interrupted export"),
         "{nothing:?}"

@@ -48,10 +48,20 @@ struct Exported {
 /// The progress of an export, in the file `FILE.progress` until the export is complete.
 #[derive(Serialize, Deserialize)]
 struct Progress {
+    #[serde(flatten)]
+    source: Source,
     documents: u64,
     /// The length of the file up to the cursor.
     bytes: u64,
     cursor: FeedCursor,
+}
+
+/// The container of an export. The cursor of another one would omit documents.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Source {
+    endpoint: String,
+    database: String,
+    container: String,
 }
 
 pub(crate) async fn run(
@@ -94,6 +104,14 @@ impl ExportArgs {
         }
     }
 
+    fn source(&self) -> Source {
+        Source {
+            endpoint: self.connection.shown_endpoint(),
+            database: self.connection.database.clone(),
+            container: self.connection.container.clone(),
+        }
+    }
+
     async fn container_to_file(
         &self,
         file: &Path,
@@ -101,11 +119,11 @@ impl ExportArgs {
     ) -> Result<Exit, Failure> {
         let container = self.container()?;
         let (mut file, feed) = if self.resume {
-            let (file, cursor) = ExportFile::resume(file)?;
+            let (file, cursor) = ExportFile::resume(file, self.source())?;
             (file, container.resume_change_feed(cursor))
         } else {
             (
-                ExportFile::create(file)?,
+                ExportFile::create(file, self.source())?,
                 container.change_feed(FeedStart::Beginning),
             )
         };
@@ -130,21 +148,29 @@ impl ExportArgs {
 struct ExportFile {
     out: File,
     progress_file: PathBuf,
+    source: Source,
     exported: Exported,
 }
 
 impl ExportFile {
-    fn create(path: &Path) -> Result<Self, Failure> {
-        Ok(Self {
+    fn create(path: &Path, source: Source) -> Result<Self, Failure> {
+        let file = Self {
             out: new_file(path)?,
             progress_file: progress_file(path),
+            source,
             exported: Exported::default(),
-        })
+        };
+        // That of an older export does not belong to the new file.
+        file.remove_progress()?;
+        Ok(file)
     }
 
     /// Opens the file of an interrupted export, and cuts off what was written after its last
     /// cursor.
-    fn resume(path: &Path) -> Result<(Self, FeedCursor), Failure> {
+    ///
+    /// # Errors
+    /// When there is no progress, or that of another container or another file.
+    fn resume(path: &Path, source: Source) -> Result<(Self, FeedCursor), Failure> {
         let progress_file = progress_file(path);
         let refuse = |error: &dyn fmt::Display| {
             let name = progress_file.display();
@@ -153,13 +179,27 @@ impl ExportFile {
         let progress = fs::read(&progress_file).map_err(|error| refuse(&error))?;
         let progress: Progress =
             serde_json::from_slice(&progress).map_err(|error| refuse(&error))?;
+        let name = progress_file.display();
+        if progress.source != source {
+            return Err(Failure::usage(format!(
+                "{name} is the progress of an export of {}; this one is of {source}: name another file",
+                progress.source
+            )));
+        }
         let mut out = OpenOptions::new().write(true).open(path)?;
+        if out.metadata()?.len() < progress.bytes {
+            let file = path.display();
+            return Err(Failure::usage(format!(
+                "{file} has changed; delete both it and {name}, and export again"
+            )));
+        }
         out.set_len(progress.bytes)?;
         out.seek(SeekFrom::End(0))?;
         let documents = progress.documents;
         let file = Self {
             out,
             progress_file,
+            source,
             exported: Exported { documents },
         };
         Ok((file, progress.cursor))
@@ -173,7 +213,10 @@ impl ExportFile {
         }
         out.flush()?;
         drop(out);
+        // The progress must not be more durable than the documents.
+        self.out.sync_data()?;
         let progress = Progress {
+            source: self.source.clone(),
             documents: self.exported.documents,
             bytes: self.out.stream_position()?,
             cursor: cursor.clone(),
@@ -183,10 +226,15 @@ impl ExportFile {
 
     /// Removes the progress: the export is complete.
     fn finish(self) -> Result<Exported, Failure> {
+        self.remove_progress()?;
+        Ok(self.exported)
+    }
+
+    fn remove_progress(&self) -> io::Result<()> {
         match fs::remove_file(&self.progress_file) {
-            // An empty container has made no progress.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(self.exported),
-            removed => removed.map(|()| self.exported).map_err(Failure::from),
+            // A new export, and that of an empty container, has none.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
         }
     }
 }
@@ -246,6 +294,17 @@ impl Exported {
         writeln!(out, "{line}")?;
         self.documents += 1;
         Ok(())
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            endpoint,
+            database,
+            container,
+        } = self;
+        write!(f, "`{database}/{container}` at {endpoint}")
     }
 }
 
