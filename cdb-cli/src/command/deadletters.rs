@@ -89,6 +89,9 @@ struct Done {
     dead_letters: u64,
     /// The number that another process had redriven or discarded before.
     gone: u64,
+    /// Those that stay, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<String>,
 }
 
 pub(crate) async fn run(
@@ -146,18 +149,25 @@ impl Chosen {
             },
             dead_letters: 0,
             gone: 0,
+            refused: Vec::new(),
         };
         for (number, name) in names.iter().enumerate() {
-            match dead_letters.apply(name, action).await? {
-                Outcome::Done => done.dead_letters += 1,
-                Outcome::Gone => done.gone += 1,
+            match dead_letters.apply(name, action).await {
+                Ok(Outcome::Done) => done.dead_letters += 1,
+                Ok(Outcome::Gone) => done.gone += 1,
+                Err(refused) if names.len() == 1 => return Err(refused),
+                // One dead letter must not stop the others; the next run finds it again.
+                Err(refused) => done.refused.push(format!("{name}: {}", refused.message)),
             }
             if (number + 1) % BATCH == 0 {
                 console.progress(format!("{} of {} dead letters", number + 1, names.len()))?;
             }
         }
         console.answer(&done)?;
-        Ok(Exit::Ok)
+        if done.refused.is_empty() {
+            return Ok(Exit::Ok);
+        }
+        Ok(Exit::Finding)
     }
 }
 
@@ -227,6 +237,9 @@ impl fmt::Display for Done {
         write!(f, "{} {what}", self.action)?;
         if self.gone > 0 {
             write!(f, "; {} no longer existed", self.gone)?;
+        }
+        for refused in &self.refused {
+            write!(f, "\nnot {}: {refused}", self.action)?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerClient;
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document, MemberOf};
 use cdb_provider::coordination::{Message, MessageDocument, Messaging, Received};
 use cdb_provider::documents::{Durable, OutboxIntentKey};
@@ -214,6 +215,30 @@ async fn all_discards_every_dead_letter() {
     let key = OutboxIntentKey::new("order-3", "turn-1");
     let intent = container.read(&key).await.expect("it can be read");
     assert!(intent.is_none());
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_stays_does_not_stop_the_others() {
+    for (action, done) in [("redrive", "redrove"), ("discard", "discarded")] {
+        let (account, _) = start().await;
+        let all = names(&account.cdb(&["deadletters", "list"]).await);
+        let refused = Effect::Status {
+            status: 400,
+            substatus: 0,
+            retry_after_ms: None,
+        };
+        let fault = Fault::once(refused).on(OperationKind::Delete);
+        let fault = fault.on(OperationKind::Batch).on(OperationKind::Patch);
+        account.emulator.inject(fault);
+        let run = account
+            .cdb(&["deadletters", action, "--all", "--yes"])
+            .await;
+        assert_eq!(run.exit, Exit::Finding, "{run:?}");
+        let shown = format!("{done} 3 dead letters\nnot {done}: {}: ", all[0]);
+        assert!(run.out.starts_with(&shown), "{run:?}");
+        let left = names(&account.cdb(&["deadletters", "list"]).await);
+        assert_eq!(left, all[..1], "{run:?}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cdb_cli::Exit;
+use cdb_provider::documents::{Durable, Status};
 use cdb_provider::payload::Encryption;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
@@ -13,6 +14,7 @@ use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
 use crate::dashboard::server::change;
 use crate::dashboard::serving::Serving;
+use crate::fixture::instance;
 use crate::harness::{Account, long_locks};
 
 /// A runtime with the orchestration `Order`, whose activity `Charge` fails until it is repaired.
@@ -104,6 +106,33 @@ async fn failed_instances_are_rewound() {
         "{again:?}"
     );
     runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_shows_the_instances_that_cannot_be_rewound() {
+    let (account, _client, runtime, _repaired) = failed().await;
+    runtime.shutdown(None).await;
+    // It is the newest, and has no history.
+    let pruned = instance("pruned", "Order", Status::Failed, 60 * 60 * 24 * 365 * 50);
+    let container = account.container::<Durable>().await;
+    container.create(&pruned).await.expect("it is stored");
+    let plan = ["instances", "rewind", "--status", "failed", "--dry-run"];
+    let planned = account.cdb(&plan).await;
+    assert_eq!(planned.exit, Exit::Finding, "{planned:?}");
+    assert!(
+        planned.out.contains("would rewind 4 instances\n"),
+        "{planned:?}"
+    );
+    assert!(planned.err.contains("cannot be rewound: "), "{planned:?}");
+    for id in ["a", "b", "c"] {
+        let course = format!("instance `{id}`, execution 2: keeps");
+        assert!(planned.err.contains(&course), "{planned:?}");
+    }
+    let single = account
+        .cdb(&["instances", "rewind", "pruned", "--dry-run"])
+        .await;
+    assert_ne!(single.exit, Exit::Ok, "{single:?}");
+    assert!(single.out.is_empty(), "{single:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,9 @@
 //! The instances that a command changes: named, or selected by filters.
 
 use cdb_cli::Exit;
+use cdb_client::ContainerClient;
 use cdb_model::Query;
-use cdb_provider::documents::{HistorySegment, OrchestratorItem};
+use cdb_provider::documents::{Durable, HistorySegment, OrchestratorItem};
 use duroxide::{Event, EventKind};
 
 use crate::fixture::fill;
@@ -88,10 +89,8 @@ async fn ids_and_filters_exclude_each_other() {
     }
 }
 
-#[tokio::test]
-async fn a_restart_starts_the_orchestration_with_the_first_input() {
-    let account = Account::start().await;
-    let container = fill(&account).await;
+/// Stores the history of `order-1`.
+async fn add_history(container: &ContainerClient<Durable>) {
     let started = EventKind::OrchestrationStarted {
         name: "Order".to_owned(),
         version: "1.0.0".to_owned(),
@@ -106,7 +105,46 @@ async fn a_restart_starts_the_orchestration_with_the_first_input() {
     let segment = HistorySegment::pack("order-1", 1, &events).expect("it packs");
     let segment = segment.expect("an event");
     container.create(&segment).await.expect("a segment");
+}
 
+#[tokio::test]
+async fn an_instance_that_is_not_restarted_does_not_stop_the_others() {
+    let account = Account::start().await;
+    add_history(&fill(&account).await).await;
+    // The newest instance, order-3, has no history.
+    let selected = [
+        "instances",
+        "restart",
+        "--status",
+        "failed",
+        "--status",
+        "completed",
+    ];
+    let restarted = account.cdb(&[&selected[..], &["--yes"]].concat()).await;
+    assert_eq!(restarted.exit, Exit::Finding, "{restarted:?}");
+    assert!(
+        restarted.out.contains("restarted 1 instance;"),
+        "{restarted:?}"
+    );
+    assert!(
+        restarted
+            .out
+            .contains("\nnot restarted: restart: the first execution of `order-3`"),
+        "{restarted:?}"
+    );
+    assert!(restarted.out.contains("`--input`"), "{restarted:?}");
+    let queued = account.cdb(&["instances", "show", "order-1-restart"]).await;
+    assert!(
+        queued.err.contains("StartOrchestration Order"),
+        "{queued:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_restart_starts_the_orchestration_with_the_first_input() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    add_history(&container).await;
     let planned = account.cdb(&["instances", "restart", "order-1"]).await;
     assert_eq!(planned.exit, Exit::Usage, "{planned:?}");
     assert!(

@@ -42,6 +42,9 @@ struct Restarted {
     instances: u64,
     /// Instances that an earlier run had restarted.
     known: u64,
+    /// The instances that could not be restarted, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<String>,
 }
 
 impl RestartArgs {
@@ -73,12 +76,21 @@ impl RestartArgs {
         while let Some(rows) = batches.next().await? {
             refuse_running(&rows)?;
             for row in rows {
-                self.restart(orchestrations, &row, &mut done).await?;
+                match self.restart(orchestrations, &row, &mut done).await {
+                    Err(refused) if !self.chosen.is_single() => {
+                        // One instance must not stop the others; the next run finds it again.
+                        done.refused.push(refused.message);
+                    }
+                    restarted => restarted?,
+                }
             }
             console.progress(done.to_string())?;
         }
         console.answer(&done)?;
-        Ok(Exit::Ok)
+        if done.refused.is_empty() {
+            return Ok(Exit::Ok);
+        }
+        Ok(Exit::Finding)
     }
 
     async fn restart(
@@ -130,6 +142,10 @@ impl fmt::Display for Restarted {
         if self.known > 0 {
             write!(f, "; restarted before: {}", self.known)?;
         }
-        f.write_str("; a runtime that has the orchestration registered starts them")
+        f.write_str("; a runtime that has the orchestration registered starts them")?;
+        for refused in &self.refused {
+            write!(f, "\nnot restarted: {refused}")?;
+        }
+        Ok(())
     }
 }

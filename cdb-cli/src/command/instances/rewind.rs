@@ -85,11 +85,19 @@ impl Rewind {
         };
         if self.confirmation.is_missing() {
             let plan = chosen()?.plan("rewind").await?;
+            let mut exit = Exit::Ok;
             for row in plan.rows() {
-                let course = orchestrations.provider.plan_rewind(&row.id).await?;
-                console.remark(Course::of(course).to_string().trim_end())?;
+                match orchestrations.provider.plan_rewind(&row.id).await {
+                    Ok(course) => console.remark(Course::of(course).to_string().trim_end())?,
+                    Err(refused) if self.chosen.is_single() => return Err(refused.into()),
+                    Err(refused) => {
+                        console.remark(&format!("cannot be rewound: {}", refused.message))?;
+                        exit = Exit::Finding;
+                    }
+                }
             }
-            return self.confirmation.stop(&plan, console);
+            self.confirmation.stop(&plan, console)?;
+            return Ok(exit);
         }
         let (mut batches, mut done) = (chosen()?, Done::default());
         while let Some(rows) = batches.next().await? {
