@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderValue, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -13,6 +13,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::state::Dashboard;
+
+/// The header in which browsers say which page sends a request:
+/// <https://www.w3.org/TR/fetch-metadata/>.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The header that carries the token. A page of another origin cannot send it without a CORS
 /// preflight, which this server rejects.
@@ -29,7 +33,7 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match rejection(&dashboard, request.method(), request.headers()) {
+    let mut response = match rejection(&dashboard, &request) {
         Some(rejection) => rejection.into_response(),
         None => next.run(request).await,
     };
@@ -41,16 +45,19 @@ pub(super) async fn check(
     response
 }
 
-fn rejection(
-    dashboard: &Dashboard,
-    method: &Method,
-    headers: &HeaderMap,
-) -> Option<(StatusCode, &'static str)> {
+fn rejection(dashboard: &Dashboard, request: &Request) -> Option<(StatusCode, &'static str)> {
+    let (method, headers) = (request.method(), request.headers());
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     if !host.is_some_and(is_this_machine) {
         return Some((
             StatusCode::MISDIRECTED_REQUEST,
             "the dashboard accepts requests to localhost only",
+        ));
+    }
+    if request.uri().path().starts_with("/api/") && is_from_another_page(headers) {
+        return Some((
+            StatusCode::FORBIDDEN,
+            "pages of other origins cannot read the dashboard",
         ));
     }
     if method == Method::GET || method == Method::HEAD {
@@ -66,6 +73,24 @@ fn rejection(
             "the request has no valid token; open the address that the terminal shows",
         )),
         Some(_) => None,
+    }
+}
+
+/// Returns `true` if a browser sends the request for a page of another origin. Such a page cannot
+/// read the answer, but the request would spend request units.
+fn is_from_another_page(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(HeaderValue::as_bytes);
+    let is_own_site = |site: &[u8]| [&b"same-origin"[..], b"none"].contains(&site);
+    // A tunnel may end TLS, so the scheme is not compared.
+    let is_own_origin = |origin: &[u8]| {
+        let host = text(HOST).unwrap_or_default();
+        [&b"http://"[..], b"https://"]
+            .iter()
+            .any(|scheme| origin.strip_prefix(*scheme) == Some(host))
+    };
+    match text(SEC_FETCH_SITE) {
+        Some(site) => !is_own_site(site),
+        None => text(ORIGIN).is_some_and(|origin| !is_own_origin(origin)),
     }
 }
 

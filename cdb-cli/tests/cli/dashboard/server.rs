@@ -312,6 +312,37 @@ async fn other_host_names_are_rejected_and_the_page_loads_only_own_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_another_origin_reads_no_data() {
+    let account = Account::start().await;
+    let serving = Serving::start(&account, &[]);
+    let origin = serving.parts().0;
+    let fetched = async |path: &str, (name, value): (&str, &str)| {
+        let request = http().get(format!("{origin}/{path}")).header(name, value);
+        let answer = request.send().await.expect("an answer");
+        answer.status().as_u16()
+    };
+    for (name, value, status) in [
+        ("sec-fetch-site", "cross-site", 403),
+        ("sec-fetch-site", "same-site", 403),
+        ("sec-fetch-site", "same-origin", 200),
+        ("sec-fetch-site", "none", 200),
+        ("origin", "https://evil.example", 403),
+        ("origin", "null", 403),
+        ("origin", "http://localhost:1", 403),
+        ("origin", origin, 200),
+    ] {
+        let header = (name, value);
+        assert_eq!(
+            fetched("api/about", header).await,
+            status,
+            "{name}: {value}"
+        );
+        // A link on another page may open the dashboard.
+        assert_eq!(fetched("", header).await, 200, "{name}: {value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_need_the_option_and_the_token() {
     let account = Account::start().await;
     fill(&account).await;
