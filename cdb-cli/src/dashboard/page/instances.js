@@ -28,11 +28,15 @@ export async function list(turn, parameters, about) {
 
 const path = (what) => (row) => `instances/${part(row.id)}/${what}`;
 const runs = (row) => row.status === "Running";
+const running = (rows) => {
+  const number = rows.filter(runs).length;
+  return number ? `, ${number} of them running` : "";
+};
 const actions = [
   { name: "Cancel", path: path("cancel"), body: () => ({ reason: "cancelled in the dashboard" }), able: runs, grave: true },
   { name: "Rewind", path: path("rewind"), body: () => ({}), able: (row) => row.status === "Failed" && !row.parent },
   { name: "Restart", path: path("restart"), body: () => ({}), able: (row) => !runs(row) },
-  { name: "Delete", path: path("delete"), body: (row) => ({ force: runs(row) }), grave: true },
+  { name: "Delete", path: path("delete"), body: (row) => ({ force: runs(row) }), note: running, grave: true },
 ];
 
 function address(filters) {
@@ -125,6 +129,7 @@ function folded(group, page, bulk, names, turn) {
   const button = h("button", { type: "button", class: "fold", "aria-expanded": "false", "aria-label": `Sub-orchestrations of ${id}: ${words}`, onclick: async () => {
     const open = button.getAttribute("aria-expanded") === "true";
     for (const row of group.rows.splice(1)) row.remove();
+    if (bulk) bulk.changed();
     if (!open) {
       try {
         const tree = await ask(`instances/${part(id)}/tree`);
