@@ -20,6 +20,32 @@ test("a client stores and finds a document", async () => {
   }
 });
 
+test("a port and a key can be given in both forms", async () => {
+  const key = Buffer.alloc(64, 1).toString("base64");
+  for (const options of [["--port", "0", "--key", key], ["--port=0", `--key=${key}`]]) {
+    const emulator = await start(options);
+    try {
+      assert.equal(emulator.key, key);
+      const client = new CosmosClient(emulator.connectionString);
+      await client.databases.create({ id: "shop" });
+    } finally {
+      await emulator.stop();
+    }
+  }
+});
+
+test("the emulator ends with the program that started it", async () => {
+  const program = `import { start } from "cdb-emulator"; console.log((await start()).endpoint); setInterval(() => {}, 1000);`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", program], { stdio: ["ignore", "pipe", "inherit"] });
+  const endpoint = await new Promise((resolve) => child.stdout.once("data", (text) => resolve(String(text).trim())));
+  assert.equal((await fetch(endpoint)).status, 401);
+  const ended = new Promise((resolve) => child.once("close", (code, signal) => resolve(signal)));
+  child.kill("SIGTERM");
+  assert.equal(await ended, "SIGTERM");
+  // The emulator completes its requests first.
+  while (await fetch(endpoint).then(() => true, () => false));
+});
+
 test("a wrong option is an error with its reason", async () => {
   await assert.rejects(start(["--partitions", "none"]), /invalid value 'none'/);
 });

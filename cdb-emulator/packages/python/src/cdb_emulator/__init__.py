@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Optional
 
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 """The emulators' well-known key. It is public."""
@@ -21,7 +22,7 @@ class Emulator:
     """
 
     def __init__(self, *options: str):
-        port = [] if "--port" in options else ["--port", "0"]
+        port = ["--port", "0"] if _value_of(options, "--port") is None else []
         self._process = subprocess.Popen(
             [PROGRAM, *port, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -32,8 +33,8 @@ class Emulator:
             self.stop()
             raise RuntimeError(f"cdb-emulator ended before it was ready: {reason}")
         self.endpoint: str = found[0]
-        self.key = KEY
-        self.connection_string = f"AccountEndpoint={self.endpoint};AccountKey={KEY};"
+        self.key = _value_of(options, "--key") or KEY
+        self.connection_string = f"AccountEndpoint={self.endpoint};AccountKey={self.key};"
 
     def stop(self) -> None:
         """Stops the emulator. Data in memory is lost."""
@@ -45,6 +46,16 @@ class Emulator:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _value_of(options: tuple[str, ...], name: str) -> Optional[str]:
+    """Returns the value of an option, given as ``--name value`` or ``--name=value``."""
+    for option, following in zip(options, [*options[1:], ""]):
+        if option == name:
+            return following
+        if option.startswith(f"{name}="):
+            return option.removeprefix(f"{name}=")
+    return None
 
 
 def main() -> None:
