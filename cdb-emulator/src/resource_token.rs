@@ -98,7 +98,7 @@ impl Grant {
         if *resource == Resource::Account {
             return Ok(());
         }
-        if !self.covers(resource, kind) {
+        if !self.covers(method, resource) {
             return Err(forbidden(
                 "The resource token does not cover this resource.",
             ));
@@ -106,10 +106,10 @@ impl Grant {
         if is_write(method, kind, headers) && !self.writes {
             return Err(forbidden("The resource token allows reads only."));
         }
-        self.check_key(resource, headers)
+        self.check_key(method, (resource, kind), headers)
     }
 
-    fn covers(&self, resource: &Resource, kind: OperationKind) -> bool {
+    fn covers(&self, method: &Method, resource: &Resource) -> bool {
         let Some((database, container)) = resource.container() else {
             return false;
         };
@@ -121,23 +121,39 @@ impl Grant {
         match (item, resource) {
             (Some(item), Resource::Item(_, _, id)) => item == id,
             // Clients read the container and its physical partitions.
-            (Some(_), Resource::Container(..) | Resource::Ranges(..)) => {
-                kind == OperationKind::Metadata
-            }
+            (Some(_), Resource::Container(..) | Resource::Ranges(..)) => method == Method::GET,
             _ => false,
         }
     }
 
-    /// Fails if a request of items, or an execution, names another partition key, or none.
-    fn check_key(&self, resource: &Resource, headers: &HeaderMap) -> Result<(), ServiceError> {
+    /// Fails if a request of items, or an execution, names another partition key, or none, and if a
+    /// request changes what all partition keys share.
+    fn check_key(
+        &self,
+        method: &Method,
+        (resource, kind): (&Resource, OperationKind),
+        headers: &HeaderMap,
+    ) -> Result<(), ServiceError> {
         let Some(key) = &self.key else {
             return Ok(());
         };
-        let is_bound = matches!(
-            resource,
-            Resource::Items(..) | Resource::Item(..) | Resource::Script(..)
-        );
-        if !is_bound || is_plan_request(headers) {
+        let is_shared = match resource {
+            Resource::Container(..) | Resource::Scripts(..) | Resource::Script(..) => {
+                method != Method::GET && kind != OperationKind::Execute
+            }
+            // Each operation names a key of its own.
+            Resource::Items(..) => kind == OperationKind::Bulk,
+            _ => false,
+        };
+        if is_shared {
+            return Err(forbidden("The resource token covers one partition key."));
+        }
+        let is_bound = match resource {
+            Resource::Items(..) => !is_plan_request(headers),
+            Resource::Item(..) | Resource::Script(..) | Resource::PartitionKeyDelete(..) => true,
+            _ => false,
+        };
+        if !is_bound {
             return Ok(());
         }
         let named = header(headers, "x-ms-documentdb-partitionkey").unwrap_or("[]");

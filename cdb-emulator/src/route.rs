@@ -200,7 +200,8 @@ pub(crate) fn is_write(method: &Method, kind: OperationKind, headers: &HeaderMap
     match kind {
         OperationKind::Read | OperationKind::Query | OperationKind::Feed => false,
         OperationKind::Metadata => {
-            *method != Method::GET && !is_query(headers) && !is_plan_request(headers)
+            let reads = *method == Method::POST && (is_query(headers) || is_plan_request(headers));
+            *method != Method::GET && !reads
         }
         _ => true,
     }

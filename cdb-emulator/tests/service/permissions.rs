@@ -278,3 +278,81 @@ async fn a_token_of_a_partition_key_executes_procedures_there_only() {
         assert_eq!(status != 403, is_allowed, "{headers:?}: {status}");
     }
 }
+
+const CONTAINER: &str = "dbs/db/colls/c";
+const ITEM: &str = "dbs/db/colls/c/docs/1";
+const SCRIPTS: &str = "dbs/db/colls/c/sprocs";
+const PROCEDURE: &str = "dbs/db/colls/c/sprocs/s";
+const DELETE_KEY: &str = "dbs/db/colls/c/operations/partitionkeydelete";
+const IN_Q: (&str, &str) = ("x-ms-documentdb-partitionkey", r#"["q"]"#);
+const PLAN: (&str, &str) = ("x-ms-cosmos-is-query-plan-request", "true");
+const QUERY: (&str, &str) = ("x-ms-documentdb-isquery", "true");
+
+/// Checks that a token of this permission does not allow any of these requests.
+async fn assert_refused(
+    account: &Account,
+    permission: &Value,
+    requests: &[(Method, &str, Headers<'_>, &Value)],
+) {
+    let token = token(account, permission.clone()).await;
+    for (method, path, headers, body) in requests {
+        let name = format!("{permission}: {method} {path}");
+        let request = (method.clone(), *path);
+        let status = as_token(account, &token, request, (headers, Some(body))).await;
+        assert_eq!(status, 403, "{name}");
+    }
+    let get = (Method::GET, CONTAINER);
+    let status = as_token(account, &token, get, (IN_P, None)).await;
+    assert_eq!(status, 200, "{permission}");
+}
+
+#[tokio::test]
+async fn a_token_of_an_item_does_not_change_the_container() {
+    let account = filled().await;
+    let definition = send(&account, Method::GET, CONTAINER, None).await.body;
+    let of_item = json!({ "permissionMode": "All", "resource": ITEM });
+    let requests = [
+        (Method::PUT, CONTAINER, IN_P, &definition),
+        (Method::DELETE, CONTAINER, IN_P, &Value::Null),
+        (Method::POST, DELETE_KEY, IN_P, &Value::Null),
+    ];
+    assert_refused(&account, &of_item, &requests).await;
+    // A header of a read does not make a change one.
+    let of_reads = json!({ "permissionMode": "Read", "resource": CONTAINER });
+    let requests = [
+        (Method::PUT, CONTAINER, &[IN_P[0], QUERY][..], &definition),
+        (Method::DELETE, CONTAINER, &[PLAN], &Value::Null),
+    ];
+    assert_refused(&account, &of_reads, &requests).await;
+}
+
+#[tokio::test]
+async fn a_token_of_a_partition_key_changes_nothing_else() {
+    let account = filled().await;
+    let definition = send(&account, Method::GET, CONTAINER, None).await.body;
+    let script = json!({ "id": "s", "body": "function f() {}" });
+    send(&account, Method::POST, SCRIPTS, Some(&script)).await;
+    let document = json!({ "id": "1", "pk": "q" });
+    let bulk = [
+        IN_P[0],
+        ("x-ms-cosmos-is-batch-request", "true"),
+        ("x-ms-cosmos-batch-atomic", "false"),
+        ("x-ms-documentdb-partitionkeyrangeid", "0"),
+    ];
+    let of_key =
+        json!({ "permissionMode": "All", "resource": CONTAINER, "resourcePartitionKey": ["p"] });
+    let requests = [
+        (Method::PUT, CONTAINER, IN_P, &definition),
+        (Method::DELETE, CONTAINER, IN_P, &Value::Null),
+        (Method::POST, DELETE_KEY, &[IN_Q], &Value::Null),
+        (Method::POST, SCRIPTS, IN_P, &script),
+        (Method::PUT, PROCEDURE, IN_P, &script),
+        (Method::DELETE, PROCEDURE, IN_P, &Value::Null),
+        (Method::PUT, ITEM, &[IN_Q, PLAN], &document),
+        (Method::POST, "dbs/db/colls/c/docs", &bulk, &document),
+    ];
+    assert_refused(&account, &of_key, &requests).await;
+    let token = token(&account, of_key).await;
+    let deleted = as_token(&account, &token, (Method::POST, DELETE_KEY), (IN_P, None)).await;
+    assert_eq!(deleted, 200);
+}
