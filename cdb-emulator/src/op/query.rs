@@ -60,6 +60,9 @@ pub(super) fn query_in_script(
     query.page(service, store, request, scope)
 }
 
+/// The work of joins and sub-queries that takes as long as the reading of a document.
+const DOCUMENT: usize = 250;
+
 /// A parsed query.
 struct Query {
     body: QueryBody,
@@ -109,7 +112,8 @@ impl Query {
             former: service.index_builds.former(container.number),
             limit: request.page_size()?.unwrap_or(PAGE),
         };
-        let page = run.page(select, position)?;
+        let mut page = run.page(select, position)?;
+        page.cost_inputs.examined += context.spent() / DOCUMENT;
         let (inputs, rows) = (page.cost_inputs, page.rows.len());
         Ok(with_cost(
             request,

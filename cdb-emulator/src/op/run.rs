@@ -170,6 +170,7 @@ impl Run<'_> {
         (body, piece): (&str, &Pushdown),
         cost_inputs: &mut CostInputs,
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
+        cost_inputs.examined += 1;
         let select = view.select;
         let mut scope = Scope::new(&select.alias, view.first(body)?, self.context);
         for condition in &piece.served {

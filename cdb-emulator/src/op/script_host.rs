@@ -78,7 +78,9 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if let Some(continuation) = header(&response, "x-ms-continuation") {
             options["continuation"] = continuation.into();
         }
-        Ok(Reply::new(body["Documents"].take(), options))
+        let mut reply = Reply::new(body["Documents"].take(), options);
+        reply.examined = response.examined;
+        Ok(reply)
     }
 
     /// Returns the id of the document that a link names.

@@ -30,6 +30,12 @@ const MOST_WORK: u32 = 10_000;
 /// The number of reactions of promises that count as a unit of work.
 const JOBS: u32 = 20;
 
+/// The documents of queries that count as a unit of work.
+const DOCUMENTS: usize = 20;
+
+/// The part of a unit of work that an operation counts as, in documents of queries.
+const OPERATION: usize = DOCUMENTS / 2;
+
 /// The work after which operations are not accepted, so that the script can end in time.
 const MOST_ACCEPTED_WORK: u32 = MOST_WORK / 10 * 8;
 
@@ -73,10 +79,10 @@ impl Engine {
         let runtime = Runtime::new().map_err(ServiceError::internal)?;
         runtime.set_memory_limit(MEMORY);
         runtime.set_max_stack_size(STACK);
-        let work = Rc::new(Cell::new(0));
+        let work = Rc::new(Cell::new(0_u32));
         let counter = work.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || {
-            counter.set(counter.get() + 1);
+            counter.set(counter.get().saturating_add(1));
             counter.get() > MOST_WORK
         })));
         let context = Context::full(&runtime).map_err(ServiceError::internal)?;
@@ -131,6 +137,7 @@ impl<'js> Session<'_, 'js> {
     ) -> Result<Messages, ServiceError> {
         let entry = self.compile(source)?;
         self.call::<()>("start", (entry, parameters))?;
+        let mut examined = 0;
         loop {
             self.run_jobs()?;
             let Some(call) = self.call::<Option<String>>("take", ())? else {
@@ -140,11 +147,19 @@ impl<'js> Session<'_, 'js> {
                 Err(error) if error.status < 500 => Reply::error(&error),
                 other => other?,
             };
+            examined += OPERATION + reply.examined;
+            self.add_work(examined / DOCUMENTS);
+            examined %= DOCUMENTS;
             let accepts = self.work.get() < MOST_ACCEPTED_WORK;
             let reply = serde_json::to_string(&reply)?;
             self.call::<()>("complete", (reply, accepts))?;
         }
         Ok(serde_json::from_str(&self.call::<String>("finish", ())?)?)
+    }
+
+    fn add_work(&self, units: usize) {
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        self.work.set(self.work.get().saturating_add(units));
     }
 
     /// Returns the function of a script: the first one if the text declares several.
@@ -177,7 +192,7 @@ impl<'js> Session<'_, 'js> {
         while self.ctx.execute_pending_job() {
             jobs += 1;
             if jobs % JOBS == 0 {
-                self.work.set(self.work.get() + 1);
+                self.add_work(1);
             }
             self.checked(Ok(()))?;
         }

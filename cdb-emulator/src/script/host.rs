@@ -105,6 +105,9 @@ pub(crate) struct Reply {
     /// A document or the rows of a query.
     resource: Value,
     options: Value,
+    /// The documents that a query read.
+    #[serde(skip)]
+    pub(crate) examined: usize,
 }
 
 impl Reply {
@@ -114,6 +117,7 @@ impl Reply {
             error: None,
             resource,
             options,
+            examined: 0,
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Context {
     parameters: HashMap<String, Value>,
     now: Ticks,
     left: Cell<usize>,
+    /// The work for all rows.
+    spent: Cell<usize>,
     nested: Cell<usize>,
     failure: RefCell<Option<ServiceError>>,
     /// The functions of the container; `None` for queries of other resources.
@@ -51,6 +53,7 @@ impl Context {
             parameters,
             now: i64::try_from(since.as_nanos() / 100).unwrap_or(i64::MAX),
             left: Cell::new(ROW),
+            spent: Cell::new(0),
             nested: Cell::new(0),
             failure: RefCell::new(None),
             functions: None,
@@ -106,12 +109,18 @@ impl Context {
         match self.left.get().checked_sub(units) {
             Some(left) => {
                 self.left.set(left);
+                self.spent.set(self.spent.get().saturating_add(units));
                 Ok(())
             }
             None => Err(ServiceError::bad_request(
                 "The query takes more work on a single item than the service allows; simplify its joins and sub-queries.",
             )),
         }
+    }
+
+    /// Returns the work for all rows.
+    pub(crate) fn spent(&self) -> usize {
+        self.spent.get()
     }
 
     /// Records the failure of a function. Its value is ignored.

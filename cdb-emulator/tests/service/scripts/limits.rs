@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::{IN_P, assert_failed, define, rows, run};
+use super::{IN_P, assert_failed, define, fill, rows, run};
 use crate::account::{Account, Headers, Request};
 
 #[tokio::test]
@@ -118,6 +118,44 @@ async fn operations_are_not_accepted_close_to_the_limit() {
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert!(
         (2..100).contains(&answer.body.as_u64().unwrap_or_default()),
+        "{}",
+        answer.body
+    );
+}
+
+#[tokio::test]
+async fn a_script_of_long_queries_is_stopped() {
+    let account = Account::start().await;
+    let documents: Vec<_> = (0..100).map(|n| json!({ "n": n })).collect();
+    fill(&account, &documents).await;
+    // No index answers the condition.
+    let script = r#"function f() {
+        for (var n = 0; n < 10000; n++) __.queryDocuments(__.getSelfLink(), "SELECT * FROM c WHERE c.n + 1 = 0");
+    }"#;
+    let answer = run(&account, script, json!([])).await;
+    assert_eq!(answer.status, 408, "{}", answer.body);
+    let list: Vec<u32> = (0..500).collect();
+    let joined = json!({ "id": "joined", "pk": "p", "list": list });
+    assert_eq!(account.create(&joined).await.status, 201);
+    let script = r#"function f() {
+        var query = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list WHERE a + b < 0";
+        for (var n = 0; n < 10000; n++) __.queryDocuments(__.getSelfLink(), query);
+    }"#;
+    let answer = run(&account, script, json!([])).await;
+    assert_eq!(answer.status, 408, "{}", answer.body);
+    // A script that heeds the result of the call ends in time.
+    let script = r#"function f() {
+        var count = 0;
+        next();
+        function next() {
+            count++;
+            if (!__.queryDocuments(__.getSelfLink(), "SELECT * FROM c WHERE c.n + 1 = 0", next)) __.response.setBody(count);
+        }
+    }"#;
+    let answer = run(&account, script, json!([])).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert!(
+        (100..10_000).contains(&answer.body.as_u64().unwrap_or_default()),
         "{}",
         answer.body
     );
