@@ -343,6 +343,7 @@ impl EmulatorBuilder {
             directory: self.directory,
             state,
             stopping: watch::Sender::new(false),
+            stop_by: None,
             server: None,
         })
     }

@@ -73,7 +73,8 @@ pub struct EmulatorCommand {
 
 impl EmulatorCommand {
     /// Runs the emulator until ctrl-c or a termination signal. Writes a line when it is ready, a
-    /// line with the variables for clients, and a line at the end.
+    /// line with the variables for clients, and a line at the end. A second signal ends the process
+    /// at once, with exit code 1.
     ///
     /// # Errors
     /// Fails when the emulator cannot be started with these options, or `out` cannot be written. A
@@ -84,7 +85,7 @@ impl EmulatorCommand {
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let started = Instant::now();
         // Before the first line, because its reader may send a signal immediately.
-        let end = Signals::listen()?;
+        let mut end = Signals::listen()?;
         let emulator = self.builder()?.start().await?;
         if let (Some(file), Some(pem)) = (&self.certificate, emulator.certificate_pem()) {
             let name = file.display();
@@ -93,8 +94,14 @@ impl EmulatorCommand {
         print(out, &self.ready(&emulator, started))?;
         print(out, &self.how_to_connect(&emulator))?;
         end.wait().await;
+        // A task, because the emulator blocks this one while its writer works.
+        let at_once = tokio::spawn(async move {
+            end.wait().await;
+            std::process::exit(1);
+        });
         let requests = emulator.requests();
         emulator.stop().await;
+        at_once.abort();
         let (count, charge) = (requests.total(), requests.charge);
         let end = format!("stopped after {count} requests and {charge:.0} RU");
         Ok(print(out, &end)?)
@@ -199,7 +206,7 @@ impl Signals {
     }
 
     /// Waits for ctrl-c or a termination signal.
-    async fn wait(mut self) {
+    async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -218,7 +225,7 @@ impl Signals {
     }
 
     /// Waits for ctrl-c.
-    async fn wait(self) {
+    async fn wait(&mut self) {
         // If no handler can be installed, ctrl-c ends the process.
         let _ = tokio::signal::ctrl_c().await;
     }

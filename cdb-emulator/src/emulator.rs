@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -15,11 +15,13 @@ use crate::observe::RequestLog;
 use crate::regions::{Failover, Regions};
 use crate::replicas::ReplicaLag;
 use crate::server_state::ServerState;
+use crate::store::CLOSE_TIMEOUT;
 use crate::tls::Security;
 use crate::{entra, op};
 
-/// Maximum time for the requests in progress when the server stops.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time until a writer without work has ended, also when the requests in progress have used
+/// up the time to stop.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running emulator. It stops when it is dropped.
 ///
@@ -40,6 +42,8 @@ pub struct Emulator {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) state: Arc<ServerState>,
     pub(crate) stopping: watch::Sender<bool>,
+    /// The end of the time for the work in progress, once the emulator stops.
+    pub(crate) stop_by: Option<Instant>,
     /// Serves the sockets; `None` for an emulator without sockets.
     pub(crate) server: Option<JoinHandle<()>>,
 }
@@ -267,12 +271,13 @@ impl Emulator {
     /// for at most 5 seconds.
     pub async fn stop(mut self) {
         self.stopping.send_replace(true);
+        self.stop_by = Some(Instant::now() + CLOSE_TIMEOUT);
         let Some(server) = &mut self.server else {
             return;
         };
-        let ended = tokio::time::timeout(STOP_TIMEOUT, server).await;
+        let ended = tokio::time::timeout(CLOSE_TIMEOUT, server).await;
         if ended.is_err() {
-            tracing::warn!("requests were still in progress after {STOP_TIMEOUT:?}");
+            tracing::warn!("requests were still in progress after {CLOSE_TIMEOUT:?}");
         }
     }
 }
@@ -287,6 +292,9 @@ impl Drop for Emulator {
             server.abort();
         }
         // Another emulator can use the same directory as soon as this one is dropped.
-        self.state.service.store.close();
+        let limit = self.stop_by.map_or(CLOSE_TIMEOUT, |stop_by| {
+            stop_by.saturating_duration_since(Instant::now())
+        });
+        self.state.service.store.close(limit.max(IDLE_TIMEOUT));
     }
 }

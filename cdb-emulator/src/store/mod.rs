@@ -29,6 +29,7 @@ mod write_queue;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use self::data_dir::DataDir;
 use self::readers::{ReadConnection, Readers};
@@ -57,6 +58,9 @@ pub(crate) enum Lane {
     /// Writes, or may write.
     Write,
 }
+
+/// Maximum time for the work of the writer when the store is closed.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The store. One thread writes, because SQLite allows one writer at a time. In a directory,
 /// readers have connections of their own and see committed data. In memory, all work shares the
@@ -129,9 +133,13 @@ impl Store {
         }
     }
 
-    /// Stops the writer after the queued work, closes the files, and unlocks the directory.
-    pub(crate) fn close(&self) {
-        self.queue.close();
+    /// Stops the writer after the queued work, closes the files, and unlocks the directory. If the
+    /// writer still works after `limit`, the files stay open and the directory locked, as it may
+    /// write.
+    pub(crate) fn close(&self, limit: Duration) {
+        if !self.queue.close(limit) {
+            return;
+        }
         let (Some(data_dir), Some(readers)) = (&self.data_dir, &self.readers) else {
             return;
         };
@@ -153,6 +161,6 @@ fn prepared(connection: Connection) -> Result<Arc<Mutex<Connection>>, EmulatorEr
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.close();
+        self.close(CLOSE_TIMEOUT);
     }
 }

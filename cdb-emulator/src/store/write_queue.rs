@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ type Notification = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 pub(super) enum WriteQueue {
     Thread {
         jobs: Mutex<Option<Sender<Job>>>,
-        thread: Mutex<Option<JoinHandle<()>>>,
+        thread: Mutex<Option<WriterThread>>,
     },
     /// Callers run their work themselves. In memory only, because there is no group.
     InPlace(Writer),
@@ -46,17 +46,21 @@ impl WriteQueue {
         grouped: bool,
     ) -> Result<Self, EmulatorError> {
         let (sender, receiver) = channel();
+        let (running, ended) = channel();
         let writer = Writer {
             connection,
             grouped,
         };
         let thread = std::thread::Builder::new()
             .name("cdb-emulator-writer".to_owned())
-            .spawn(move || writer.run(&receiver))
+            .spawn(move || {
+                let _running: Sender<()> = running;
+                writer.run(&receiver);
+            })
             .map_err(EmulatorError::storage)?;
         Ok(Self::Thread {
             jobs: Mutex::new(Some(sender)),
-            thread: Mutex::new(Some(thread)),
+            thread: Mutex::new(Some(WriterThread { thread, ended })),
         })
     }
 
@@ -101,21 +105,40 @@ impl WriteQueue {
         receiver.await.map_err(|_| ServiceError::stopping())?
     }
 
-    /// Stops the thread after the queued work.
-    pub(super) fn close(&self) {
+    /// Stops the thread after the queued work. Returns `false` if it still works after `limit`: it
+    /// then ends with its work, or with the process.
+    pub(super) fn close(&self, limit: Duration) -> bool {
         let Self::Thread { jobs, thread } = self else {
-            return;
+            return true;
         };
         drop(lock(jobs).take());
-        let thread = lock(thread).take();
+        let mut thread = lock(thread);
+        let Some(writer) = thread.take() else {
+            return true;
+        };
         // Queued work can own the last reference to the store, and a thread cannot join itself.
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-            && thread.join().is_err()
-        {
+        if writer.thread.thread().id() == std::thread::current().id() {
+            return true;
+        }
+        // The thread sends nothing. When it ends, its end of the channel is dropped.
+        if writer.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            *thread = Some(writer);
+            tracing::warn!("the writer still works after {limit:?}");
+            return false;
+        }
+        if writer.thread.join().is_err() {
             tracing::warn!("the writer thread panicked");
         }
+        true
     }
+}
+
+/// The thread of the writer.
+#[derive(Debug)]
+pub(super) struct WriterThread {
+    thread: JoinHandle<()>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -199,5 +222,29 @@ impl Writer {
     fn execute(&self, sql: &str) -> Result<(), ServiceError> {
         lock(&self.connection).prepare_cached(sql)?.execute([])?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_that_works_on_is_not_waited_for_without_end() {
+        let connection = Connection::open_in_memory().unwrap();
+        let queue = WriteQueue::start(Arc::new(Mutex::new(connection)), false).unwrap();
+        let (proceed, waits) = channel::<()>();
+        let WriteQueue::Thread { jobs, .. } = &queue else {
+            unreachable!("it has a thread");
+        };
+        let job: Job = Box::new(move |_| {
+            waits.recv().unwrap();
+            Box::new(|_| {})
+        });
+        lock(jobs).as_ref().unwrap().send(job).unwrap();
+        assert!(!queue.close(Duration::ZERO));
+        proceed.send(()).unwrap();
+        assert!(queue.close(Duration::from_secs(3600)));
+        assert!(queue.close(Duration::ZERO), "it has ended");
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the command: its help, output, exit and errors.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use expect_test::expect_file;
@@ -179,6 +180,27 @@ async fn the_command_serves_until_a_signal() {
         );
         assert!(rest.contains("\nstopped after 1 requests"), "{rest}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_signal_ends_the_command_at_once() {
+    let running = Running::start(&["--port", "0"]);
+    let address = running.endpoint().trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address.trim_end_matches('/')).expect("it listens");
+    let head =
+        "POST / HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("it is sent");
+    // The server waits for the body, so the request is in progress.
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    send("-TERM", &running.child);
+    // The first signal closes the listener.
+    while TcpStream::connect(address).is_ok() {}
+    let (code, rest) = running.end_by("-TERM");
+    assert_eq!(code, Some(1), "{rest}");
+    assert!(!rest.contains("stopped after"), "{rest}");
 }
 
 #[tokio::test]
