@@ -187,7 +187,8 @@ async fn the_command_serves_until_a_signal() {
 fn a_second_signal_ends_the_command_at_once() {
     let running = Running::start(&["--port", "0"]);
     let address = running.endpoint().trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address.trim_end_matches('/')).expect("it listens");
+    let address = address.trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).expect("it listens");
     let head =
         "POST / HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("it is sent");
@@ -196,7 +197,7 @@ fn a_second_signal_ends_the_command_at_once() {
     stream.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer, b"HTTP/1.1 100");
     send("-TERM", &running.child);
-    // The first signal closes the listener.
+    // The first signal closes the listener. A second one before that would count as the first.
     while TcpStream::connect(address).is_ok() {}
     let (code, rest) = running.end_by("-TERM");
     assert_eq!(code, Some(1), "{rest}");
