@@ -1,8 +1,8 @@
 //! The file `.env`: values of options that neither the command line nor the environment gives.
 //!
-//! Any folder above the working directory can hold the file, so it may be somebody else's. It gives
-//! values of some options and no command to run, and a credential from elsewhere is not sent to its
-//! endpoint.
+//! Any folder above the working directory can hold the file, so another user may have written it. It
+//! gives values of some options and no command to run, and a credential from another source is not
+//! sent to its endpoint.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -83,7 +83,7 @@ impl EnvFile {
     }
 }
 
-/// Whether a credential from elsewhere would go to an endpoint that the file names.
+/// Whether a credential from another source would go to an endpoint that the file names.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) is_mixed: bool,

@@ -114,7 +114,7 @@ impl ContainerChange {
         }
         Err(Error::new(
             ErrorKind::ContainerMismatch,
-            "the policy changed meanwhile; run it again",
+            "another writer has changed the policy; try again with the new one",
         ))
     }
 

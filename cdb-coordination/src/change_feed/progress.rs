@@ -92,7 +92,7 @@ pub async fn reset_feed(
             if create(state, name, start).await? {
                 return Ok(());
             }
-            // The processor has started meanwhile, maybe elsewhere in the feed.
+            // The processor has started since the read, maybe at another position.
             continue;
         };
         let processor = ProcessorDocument::new(name, stored.document.generation + 1);
