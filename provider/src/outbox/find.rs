@@ -29,8 +29,8 @@ const CONCURRENCY: usize = 16;
 /// Fails when the physical partitions cannot be listed.
 pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<Vec<Intent>> {
     let delivery = &services.delivery;
-    let probed = probe::due_items(services, None, delivery.reconciler_interval).await;
-    let due = probed.map_or(Due::Anywhere, |due| due.intents);
+    let due = probe::due(services, None, delivery.reconciler_interval).await;
+    let due = due.unwrap_or(Due::Anywhere);
     if due.is_nothing() {
         return Ok(Vec::new());
     }

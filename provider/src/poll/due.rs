@@ -48,19 +48,12 @@ impl Due {
         !matches!(self, Self::OverdueIn(_))
     }
 
-    fn overdue(self) -> Self {
-        match self {
-            Self::In(ranges) => Self::OverdueIn(ranges),
-            due => due,
-        }
-    }
-
     pub(crate) fn is_nothing(&self) -> bool {
         matches!(self, Self::In(ranges) | Self::OverdueIn(ranges) if ranges.is_empty())
     }
 }
 
-/// The last probe. Concurrent callers share one.
+/// What the probes have found. Concurrent callers share one probe.
 #[derive(Debug, Default)]
 pub(crate) struct LastProbe(pub(super) Mutex<ProbeState>);
 
@@ -70,8 +63,65 @@ pub(crate) struct ProbeState {
     pub(super) last: Option<(Instant, DueItems)>,
     /// The time from which on the gateway may probe again after a failure.
     pub(super) gateway_retry_at: Option<Instant>,
-    /// The time of the last probe for overdue items of other runtimes' partitions.
+    /// The time of the last probe for overdue items of other shares.
     pub(super) overdue_at: Option<Instant>,
+    /// The number of probes for overdue items that found more than they returned.
+    pub(super) crowded: usize,
+    /// The partitions with overdue items of other shares, kept until a poll takes them: the next
+    /// probe does not search for them again.
+    overdue: Overdue,
+}
+
+impl ProbeState {
+    /// Notes the partitions with overdue items of other shares.
+    pub(super) fn add_overdue(&mut self, found: &DueItems) {
+        for queue in QUEUES {
+            if let Some(Due::In(ranges)) = found.of(queue) {
+                self.overdue.of(queue).extend(ranges.iter().cloned());
+            }
+        }
+    }
+
+    /// Returns whether a poll of this queue can find items.
+    pub(super) fn has_items(&mut self, queue: PolledQueue) -> bool {
+        let queue = Some(queue);
+        let due = self.last.as_ref().and_then(|(_, due)| due.of(queue));
+        due.is_some_and(|due| !due.is_nothing()) || !self.overdue.of(queue).is_empty()
+    }
+
+    /// Returns the partitions that the next poll of a queue has to visit.
+    pub(super) fn take(&mut self, queue: Option<PolledQueue>) -> Due {
+        let due = self.last.as_ref().and_then(|(_, due)| due.of(queue));
+        let mut due = due.cloned().unwrap_or(Due::Anywhere);
+        if let Due::In(ranges) | Due::OverdueIn(ranges) = &mut due {
+            ranges.append(self.overdue.of(queue));
+        }
+        due
+    }
+}
+
+/// The queues, and `None` for undelivered intents.
+const QUEUES: [Option<PolledQueue>; 3] = [
+    Some(PolledQueue::Orchestrations),
+    Some(PolledQueue::Activities),
+    None,
+];
+
+#[derive(Debug, Default)]
+struct Overdue {
+    orchestrations: BTreeSet<RangeId>,
+    activities: BTreeSet<RangeId>,
+    intents: BTreeSet<RangeId>,
+}
+
+impl Overdue {
+    fn of(&mut self, queue: Option<PolledQueue>) -> &mut BTreeSet<RangeId> {
+        match queue {
+            Some(PolledQueue::Orchestrations) => &mut self.orchestrations,
+            Some(PolledQueue::Activities) => &mut self.activities,
+            None => &mut self.intents,
+        }
+    }
 }
 
 /// The due items that a probe has found.
@@ -81,7 +131,7 @@ pub(crate) struct DueItems {
     orchestrations: Option<Due>,
     activities: Option<Due>,
     /// Undelivered intents.
-    pub(crate) intents: Due,
+    intents: Due,
 }
 
 impl DueItems {
@@ -104,20 +154,23 @@ impl DueItems {
         }
     }
 
-    /// Returns the same items, found by a probe for overdue items.
-    pub(super) fn overdue(self) -> Self {
+    /// Returns the same queues after a probe for overdue items only.
+    pub(super) fn not_searched(self) -> Self {
+        let nothing = |_| Due::OverdueIn(BTreeSet::new());
         Self {
-            orchestrations: self.orchestrations.map(Due::overdue),
-            activities: self.activities.map(Due::overdue),
-            intents: self.intents,
+            orchestrations: self.orchestrations.map(nothing),
+            activities: self.activities.map(nothing),
+            intents: nothing(self.intents),
         }
     }
 
-    /// Returns the due items of a queue; `None` if the probe did not query for it.
-    pub(super) fn of(&self, queue: PolledQueue) -> Option<&Due> {
+    /// Returns the due items of a queue, or undelivered intents; `None` if the probe did not query
+    /// for them.
+    pub(super) fn of(&self, queue: Option<PolledQueue>) -> Option<&Due> {
         match queue {
-            PolledQueue::Orchestrations => self.orchestrations.as_ref(),
-            PolledQueue::Activities => self.activities.as_ref(),
+            Some(PolledQueue::Orchestrations) => self.orchestrations.as_ref(),
+            Some(PolledQueue::Activities) => self.activities.as_ref(),
+            None => Some(&self.intents),
         }
     }
 
@@ -165,4 +218,28 @@ impl Found {
         item: Item::Unknown,
         is_overdue: false,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_with_overdue_items_is_kept_until_a_poll_of_their_queue_takes_it() {
+        let range: RangeId = serde_json::from_str("\"7\"").expect("a range id is a string");
+        let nothing = || DueItems::nothing(|_| true);
+        let mut state = ProbeState::default();
+        let mut found = nothing();
+        found.activities = Some(Due::In([range.clone()].into()));
+        state.add_overdue(&found);
+        state.last = Some((Instant::now(), nothing().not_searched()));
+        // Another caller probes before the activities are polled.
+        assert!(state.take(None).is_nothing());
+        state.last = Some((Instant::now(), nothing()));
+        assert!(!state.has_items(PolledQueue::Orchestrations));
+        assert!(state.has_items(PolledQueue::Activities));
+        let activities = Some(PolledQueue::Activities);
+        assert_eq!(state.take(activities), Due::In([range].into()));
+        assert!(state.take(activities).is_nothing());
+    }
 }

@@ -54,49 +54,50 @@ pub(crate) async fn before_poll(
     if interval < IDLE_INTERVAL && services.container().ranges().await?.len() == 1 {
         return Ok(Due::Anywhere);
     }
-    let due = due_items(services, Some(queue), interval).await?;
-    Ok(due.of(queue).cloned().unwrap_or(Due::Anywhere))
+    due(services, Some(queue), interval).await
 }
 
-/// Returns the due items, by a probe younger than `interval`. The probe queries for this queue, and
-/// for the other queues that are running low.
+/// Returns the partitions to poll for due items of a queue, or for undelivered intents, by a probe
+/// younger than `interval`. The probe queries for this queue, and for the other queues that are
+/// running low.
 ///
 /// # Errors
 /// Fails when no partition answers.
-pub(crate) async fn due_items(
+pub(crate) async fn due(
     services: &Services,
     queue: Option<PolledQueue>,
     interval: Duration,
-) -> Result<DueItems> {
+) -> Result<Due> {
     let mut state = services.queues.probe.0.lock().await;
     // A little less than the interval, so that a caller at this interval gets a new answer each
     // time.
     let fresh = interval * 9 / 10;
-    if let Some((at, due)) = &state.last
-        && at.elapsed() < fresh
-        && queue.is_none_or(|queue| due.of(queue).is_some())
-    {
-        return Ok(due.clone());
+    let last = state.last.as_ref();
+    if !last.is_some_and(|(at, due)| at.elapsed() < fresh && due.of(queue).is_some()) {
+        state.renew(services, queue).await?;
     }
-    let sent_at = Instant::now();
-    let nothing = DueItems::nothing(|other| {
-        queue.is_some_and(|queue| queue == other) || services.queues.is_running_low(other)
-    });
-    let due = state.probe(services, nothing).await?;
-    let before = state.last.replace((sent_at, due.clone()));
-    drop(state);
-    for queue in [PolledQueue::Orchestrations, PolledQueue::Activities] {
-        let before = before.as_ref().and_then(|(_, due)| due.of(queue));
-        let was_empty = before.is_none_or(Due::is_nothing);
-        // Items that stay due cannot be run here, and do not speed up the polls.
-        if was_empty && due.of(queue).is_some_and(|due| !due.is_nothing()) {
-            services.queues.poll_soon(queue);
-        }
-    }
-    Ok(due)
+    Ok(state.take(queue))
 }
 
 impl ProbeState {
+    /// Probes again.
+    async fn renew(&mut self, services: &Services, queue: Option<PolledQueue>) -> Result<()> {
+        let sent_at = Instant::now();
+        let nothing = DueItems::nothing(|other| {
+            queue.is_some_and(|queue| queue == other) || services.queues.is_running_low(other)
+        });
+        let queues = [PolledQueue::Orchestrations, PolledQueue::Activities];
+        let had_items = queues.map(|queue| self.has_items(queue));
+        self.last = Some((sent_at, self.probe(services, nothing).await?));
+        for (queue, had_items) in queues.into_iter().zip(had_items) {
+            // Items that stay due cannot be run here, and do not speed up the polls.
+            if !had_items && self.has_items(queue) {
+                services.queues.poll_soon(queue);
+            }
+        }
+        Ok(())
+    }
+
     async fn probe(&mut self, services: &Services, nothing: DueItems) -> Result<DueItems> {
         let ranges = services.container().ranges().await?;
         let share = services.queues.shares.widest(ranges).await;
@@ -112,21 +113,47 @@ impl ProbeState {
         if !by_gateway || self.gateway_retry_at.is_some_and(|at| at > now) {
             return probe_each(services, &share, nothing).await;
         }
-        let part = if is_overdue_round {
-            self.overdue_at = Some(now);
-            Part::Overdue
-        } else {
-            share.part_of_all()
+        let probe = async {
+            if is_overdue_round {
+                self.overdue_at = Some(now);
+                self.probe_overdue(services, &share, nothing.clone()).await
+            } else {
+                probe_share(services, &share, nothing.clone()).await
+            }
         };
-        let probe = probe_by_gateway(services, &share, &part, nothing.clone());
         match tokio::time::timeout(GATEWAY_DEADLINE, probe).await {
-            Ok(Ok(due)) if is_overdue_round => return Ok(due.overdue()),
             Ok(Ok(due)) => return Ok(due),
             Ok(Err(error)) => tracing::debug!(%error, "the gateway cannot probe all partitions"),
             Err(_) => tracing::debug!("the gateway did not probe all partitions in time"),
         }
         self.gateway_retry_at = Some(Instant::now() + GATEWAY_BACKOFF);
         probe_each(services, &share, nothing).await
+    }
+
+    /// Probes all physical partitions for overdue items in one request. If more are overdue than
+    /// it returns, the following polls visit one further partition each time.
+    async fn probe_overdue(
+        &mut self,
+        services: &Services,
+        share: &Share,
+        nothing: DueItems,
+    ) -> Result<DueItems> {
+        let mut found = nothing.clone();
+        let (rows, has_more) = by_gateway(services, &Part::Overdue, &nothing).await?;
+        for (item, range) in rows {
+            if let Some(range) = range {
+                found.add(&item, share, range);
+            }
+        }
+        if has_more {
+            self.crowded += 1;
+            let ranges = share.all_ranges();
+            if let Some(range) = ranges.get(self.crowded % ranges.len().max(1)) {
+                found.add_all(range);
+            }
+        }
+        self.add_overdue(&found);
+        Ok(nothing.not_searched())
     }
 }
 
@@ -141,36 +168,46 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
     })
 }
 
-/// Probes all physical partitions in one request.
-async fn probe_by_gateway(
+/// Probes all physical partitions for items of the share in one request.
+async fn probe_share(services: &Services, share: &Share, mut due: DueItems) -> Result<DueItems> {
+    let (rows, has_more) = by_gateway(services, &share.part_of_all(), &due).await?;
+    if has_more {
+        return Ok(due.anywhere());
+    }
+    for (found, range) in rows {
+        match range {
+            Some(range) => due.add(&found, share, range),
+            None => return Ok(due.anywhere()),
+        }
+    }
+    Ok(due)
+}
+
+/// Queries all physical partitions in one request. Returns the first due items with their
+/// partitions, if they are known, and whether there are more.
+async fn by_gateway(
     services: &Services,
-    share: &Share,
     part: &Part<'_>,
-    mut due: DueItems,
-) -> Result<DueItems> {
+    asked: &DueItems,
+) -> Result<(Vec<(Found, Option<RangeId>)>, bool)> {
     let container = services.container();
     let mut pages = container
-        .query(query(services, part, &due))
+        .query(query(services, part, asked))
         .page_size(MAX_FOUND)
         .by_gateway()
         .row_by_row()
         .pages();
     let rows = pages.next_page().await?.unwrap_or_default();
-    if pages.has_more() {
-        return Ok(due.anywhere());
-    }
+    let mut found = Vec::with_capacity(rows.len());
     for row in rows {
-        let (found, key) = classify(services, row);
+        let (item, key) = classify(services, row);
         let range = match key {
             Some(key) => container.range_of(&key).await?,
             None => None,
         };
-        let Some(range) = range else {
-            return Ok(due.anywhere());
-        };
-        due.add(&found, share, range);
+        found.push((item, range));
     }
-    Ok(due)
+    Ok((found, pages.has_more()))
 }
 
 /// Probes the physical partitions of the share one by one.
@@ -225,10 +262,10 @@ fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durabl
     let now = services.store.now();
     let undelivered = now - services.delivery.reconciler_age;
     let mut due: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
-    if asked.of(PolledQueue::Orchestrations).is_some() {
+    if asked.of(Some(PolledQueue::Orchestrations)).is_some() {
         due = Instances::due_in(part, FIRST_DUE, now).within() | due;
     }
-    if asked.of(PolledQueue::Activities).is_some() {
+    if asked.of(Some(PolledQueue::Activities)).is_some() {
         due = Activities::due_in(part, FIRST_DUE, now).within() | due;
     }
     Query::across_partitions().filter(due)
