@@ -110,6 +110,15 @@ pub trait LeaseProvider: Send + Sync {
     /// The slots to look for. Called before every poll, so the answer must be cheap.
     async fn slots(&self) -> SlotSet;
 
+    /// The number of runtimes that share the work, if this provider knows it. All of them must know
+    /// the same number.
+    ///
+    /// On many physical partitions, runtimes that know it poll few of them each. Otherwise each
+    /// polls its slots in all partitions. `None` by default.
+    async fn runtimes(&self) -> Option<u32> {
+        None
+    }
+
     /// The parts below `count` that this runtime serves, in ascending order, for work that is
     /// divided into another number of parts than 256.
     ///
@@ -168,6 +177,10 @@ impl InMemoryLeaseProvider {
 impl LeaseProvider for InMemoryLeaseProvider {
     async fn slots(&self) -> SlotSet {
         self.slots.clone()
+    }
+
+    async fn runtimes(&self) -> Option<u32> {
+        Some(self.total)
     }
 
     async fn parts(&self, count: u32) -> Vec<u32> {

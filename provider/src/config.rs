@@ -61,7 +61,7 @@ pub struct CosmosDBProviderConfig {
     pub long_polling: bool,
     /// The shortest time between two polls of a queue; 50 ms by default.
     pub min_poll_interval: Duration,
-    /// The longest time between two polls of an idle queue; 1 s by default. Work that this process
+    /// The longest time between two polls of an idle queue; 1.25 s by default. Work that this process
     /// enqueues is handed out without a poll.
     pub max_poll_interval: Duration,
     /// The size of the cache for instances and their histories, in bytes of memory; 64 MiB by
@@ -336,7 +336,7 @@ impl Default for CosmosDBProviderConfig {
             delivery_retry: RetryPolicy::default(),
             long_polling: true,
             min_poll_interval: Duration::from_millis(50),
-            max_poll_interval: Duration::from_secs(1),
+            max_poll_interval: Duration::from_millis(1250),
             history_cache_bytes: 64 * 1024 * 1024,
             membership: None,
             retention: None,
@@ -448,7 +448,7 @@ mod tests {
                     },
                     long_polling: true,
                     min_poll_interval: 50ms,
-                    max_poll_interval: 1s,
+                    max_poll_interval: 1.25s,
                     history_cache_bytes: 67108864,
                     membership: None,
                     retention: None,

@@ -58,7 +58,7 @@ impl Queues {
             sessions: Arc::new(Sessions::new(store.corrupt_documents.clone())),
             instance_polls: PollWindow::new(prefetch(config.orch_concurrency)),
             activity_polls: PollWindow::new(prefetch(config.worker_concurrency)),
-            shares: Shares::new(leases, membership.clone()),
+            shares: Shares::new(leases),
             ranges: Ranges::default(),
             probe: LastProbe::default(),
             scatter: RandomState::new(),

@@ -20,7 +20,7 @@ use crate::view::lock::locked_until;
 use crate::view::unstarted::{MAX_BACKOFF, Unstarted};
 use crate::view::{members, queues, unstarted};
 
-/// Work due for longer is unserved: idle runtimes poll once a second.
+/// Work due for longer is unserved: idle runtimes poll every 1.25 s.
 const UNSERVED: Duration = Duration::from_secs(60);
 
 /// A longer lock is unusual: runtimes renew locks within seconds.

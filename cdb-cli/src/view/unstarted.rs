@@ -22,7 +22,7 @@ use crate::output::short;
 /// The longest delay of a message whose orchestration is unknown.
 pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// A start that was queued more recently is not worth a remark: idle runtimes poll once a second.
+/// A start that was queued more recently is not worth a remark: idle runtimes poll every 1.25 s.
 const RECENT: Duration = Duration::from_secs(5);
 
 /// The number of oldest messages that are read.

@@ -136,6 +136,10 @@ impl LeaseProvider for Membership {
         self.views.borrow().slots().clone()
     }
 
+    async fn runtimes(&self) -> Option<u32> {
+        u32::try_from(self.views.borrow().members().len()).ok()
+    }
+
     async fn parts(&self, count: u32) -> Vec<u32> {
         let view = self.view();
         let mut last = self.parts.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,24 +1,24 @@
-//! The share of this runtime in all polls: physical partitions or dispatch slots of its own, and
-//! overdue items everywhere.
+//! The share of this runtime in all polls: dispatch slots in physical partitions, and overdue items
+//! everywhere.
 //!
-//! With at least twice as many physical partitions as runtimes, each runtime polls partitions of
-//! its own, so that a poll need not visit all of them. With fewer, each polls the dispatch slots of
-//! its own in every partition.
+//! Runtimes divide the dispatch slots of a single physical partition. With several, each partition
+//! belongs to one runtime, or to several that divide its slots if there are more runtimes than
+//! partitions. So a runtime polls few partitions. Runtimes that do not know how many they are poll
+//! their slots in all of them.
 //!
 //! Shares spread load, and correctness does not depend on them. The runtime of a share may be busy,
 //! may have failed undetected, or may be unable to run an item: an instance of another version, an
 //! activity with another tag. So every runtime takes overdue items.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::RangeId;
-use cdb_coordination::{LeaseProvider, Membership, SlotSet};
+use cdb_coordination::{LeaseProvider, SlotSet};
 use tokio::time::Instant;
 
-use crate::documents::dispatch_slot;
 use crate::mutex::lock;
 
 /// The time after which an item is overdue, so that runtimes of other shares take it.
@@ -41,16 +41,14 @@ pub(crate) enum PolledQueue {
 /// The shares of this runtime.
 pub(crate) struct Shares {
     leases: Arc<dyn LeaseProvider>,
-    membership: Option<Arc<Membership>>,
     /// The time of each queue's last poll that included overdue items.
     last_overdue: [Mutex<Option<Instant>>; 2],
 }
 
 impl Shares {
-    pub(crate) fn new(leases: Arc<dyn LeaseProvider>, membership: Option<Arc<Membership>>) -> Self {
+    pub(crate) fn new(leases: Arc<dyn LeaseProvider>) -> Self {
         Self {
             leases,
-            membership,
             last_overdue: Default::default(),
         }
     }
@@ -62,31 +60,52 @@ impl Shares {
 
     /// Returns the share in the next poll of a queue.
     pub(crate) async fn of_poll(&self, queue: PolledQueue, ranges: Vec<RangeId>) -> Share {
-        let slots = self.slots().await;
-        let mut last = lock(match queue {
-            PolledQueue::Orchestrations => &self.last_overdue[0],
-            PolledQueue::Activities => &self.last_overdue[1],
-        });
-        let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_INTERVAL);
-        if overdue {
-            *last = Some(Instant::now());
-        }
-        Share::new(ranges, self.runtimes(&slots), slots, overdue)
+        let overdue = {
+            let mut last = lock(match queue {
+                PolledQueue::Orchestrations => &self.last_overdue[0],
+                PolledQueue::Activities => &self.last_overdue[1],
+            });
+            let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_INTERVAL);
+            if overdue {
+                *last = Some(Instant::now());
+            }
+            overdue
+        };
+        self.share(ranges, overdue).await
     }
 
     /// Returns the share in all polls.
     pub(crate) async fn widest(&self, ranges: Vec<RangeId>) -> Share {
-        let slots = self.slots().await;
-        Share::new(ranges, self.runtimes(&slots), slots, true)
+        self.share(ranges, true).await
     }
 
-    /// Returns the number of runtimes that divide the work. All of them must agree on it, so
-    /// members count the roster: their numbers of slots differ.
-    fn runtimes(&self, slots: &SlotSet) -> usize {
-        let members = self.membership.as_ref();
-        let members = members.map(|membership| membership.view().members().len());
-        // A runtime with one of n equal shares serves about 256 / n slots.
-        members.unwrap_or_else(|| 256_usize.div_ceil(slots.iter().count().max(1)))
+    async fn share(&self, ranges: Vec<RangeId>, overdue: bool) -> Share {
+        let slots = self.slots().await;
+        // All runtimes must number the partitions in the same order.
+        let ranges = BTreeSet::from_iter(ranges);
+        let own = self.own(ranges.len(), &slots).await;
+        Share {
+            ranges: ranges.into_iter().zip(own).collect(),
+            slots,
+            overdue,
+        }
+    }
+
+    /// Returns the own slots in each of `ranges` physical partitions.
+    async fn own(&self, ranges: usize, slots: &SlotSet) -> Vec<SlotSet> {
+        let runtimes = self.leases.runtimes().await;
+        let Some(runtimes) = runtimes.filter(|_| ranges > 1) else {
+            return vec![slots.clone(); ranges];
+        };
+        let sharers = (runtimes as usize).div_ceil(ranges).clamp(1, 256);
+        let parts = u32::try_from(ranges * sharers).unwrap_or(u32::MAX);
+        let mut own = vec![SlotSet::NONE; ranges];
+        for part in self.leases.parts(parts).await {
+            let (sharer, range) = (part as usize / ranges, part as usize % ranges);
+            let slots = (0..=u8::MAX).skip(sharer).step_by(sharers);
+            slots.for_each(|slot| own[range].insert(slot));
+        }
+        own
     }
 }
 
@@ -101,11 +120,11 @@ impl fmt::Debug for Shares {
 /// The share of this runtime in a poll.
 #[derive(Debug)]
 pub(crate) struct Share {
-    ranges: Vec<RangeId>,
+    /// The physical partitions, each with the own slots in it.
+    ranges: BTreeMap<RangeId, SlotSet>,
+    /// The slots of this runtime in work that is not divided by partition.
     slots: SlotSet,
     overdue: bool,
-    /// Whether the runtimes share the physical partitions instead of the slots.
-    by_range: bool,
 }
 
 /// The due items of a physical partition that belong to a share.
@@ -121,15 +140,6 @@ pub(crate) enum Part<'a> {
 }
 
 impl Share {
-    fn new(ranges: Vec<RangeId>, runtimes: usize, slots: SlotSet, overdue: bool) -> Self {
-        Self {
-            by_range: runtimes > 1 && ranges.len() >= 2 * runtimes,
-            ranges,
-            slots,
-            overdue,
-        }
-    }
-
     /// Returns whether the container has several physical partitions.
     pub(crate) fn has_many_ranges(&self) -> bool {
         self.ranges.len() > 1
@@ -138,22 +148,17 @@ impl Share {
     /// Returns whether the share has most of the physical partitions, so that one query of all is
     /// cheaper than one of each.
     pub(crate) fn is_wide(&self) -> bool {
-        let own = self.ranges.iter().filter(|range| self.is_own(range));
-        2 * own.count() > self.ranges.len()
+        2 * self.own_ranges().len() > self.ranges.len()
     }
 
-    /// Returns whether a physical partition belongs to this runtime, at least some of its slots.
-    fn is_own(&self, range: &RangeId) -> bool {
-        !self.by_range || self.slots.contains(dispatch_slot(&range.to_string()))
+    /// Returns the own slots in a physical partition.
+    fn own(&self, range: &RangeId) -> &SlotSet {
+        self.ranges.get(range).unwrap_or(&SlotSet::NONE)
     }
 
     /// Returns whether items of this slot, found in this partition, belong to this runtime.
     pub(crate) fn has(&self, range: &RangeId, slot: u8) -> bool {
-        if self.by_range {
-            self.is_own(range)
-        } else {
-            self.slots.contains(slot)
-        }
+        self.own(range).contains(slot)
     }
 
     /// Returns whether this runtime takes over an item of another share that is overdue. At any
@@ -169,60 +174,59 @@ impl Share {
         u8::try_from(of).is_ok_and(|slot| self.slots.contains(slot))
     }
 
-    /// Returns all physical partitions; none for a runtime without slots.
+    /// Returns all physical partitions; none for a runtime without a share.
     pub(crate) fn all_ranges(&self) -> Vec<RangeId> {
-        if self.slots.is_empty() {
-            return Vec::new();
-        }
-        self.ranges.clone()
+        self.ranges_with(|_, _| true)
     }
 
-    /// Returns the physical partitions of the share.
+    /// Returns the physical partitions of the share, at least some of their slots.
     pub(crate) fn own_ranges(&self) -> Vec<RangeId> {
-        if self.slots.is_empty() {
-            return Vec::new();
-        }
-        let ranges = self.ranges.iter().filter(|range| self.is_own(range));
-        ranges.cloned().collect()
+        self.ranges_with(|_, own| !own.is_empty())
     }
 
-    /// Returns those of these physical partitions that still exist. A runtime without slots polls
+    /// Returns those of these physical partitions that still exist. A runtime without a share polls
     /// none.
     pub(crate) fn existing(&self, wanted: &BTreeSet<RangeId>) -> Vec<RangeId> {
-        let ranges = self.ranges.iter();
-        let ranges = ranges.filter(|range| !self.slots.is_empty() && wanted.contains(range));
-        ranges.cloned().collect()
+        self.ranges_with(|range, _| wanted.contains(range))
+    }
+
+    fn ranges_with(&self, has: impl Fn(&RangeId, &SlotSet) -> bool) -> Vec<RangeId> {
+        if self.slots.is_empty() && self.ranges.values().all(SlotSet::is_empty) {
+            return Vec::new();
+        }
+        let ranges = self.ranges.iter().filter(|(range, own)| has(range, own));
+        ranges.map(|(range, _)| range.clone()).collect()
     }
 
     /// Returns the part of a physical partition that belongs to the share.
     pub(crate) fn part(&self, range: &RangeId) -> Part<'_> {
-        match self.by_range {
-            true if self.is_own(range) => Part::All,
-            true => Part::Overdue,
-            false if self.slots.is_all() => Part::All,
-            false => self.slots(),
-        }
+        self.part_of(self.own(range))
     }
 
     /// Returns the part of all physical partitions that one query for the share finds.
     pub(crate) fn part_of_all(&self) -> Part<'_> {
-        if self.by_range || self.slots.is_all() {
-            Part::All
-        } else {
-            self.slots()
+        let mut own = self.ranges.values();
+        match own.next() {
+            Some(first) if own.all(|other| other == first) => self.part_of(first),
+            _ => Part::All,
         }
     }
 
-    fn slots(&self) -> Part<'_> {
-        Part::Slots {
-            slots: &self.slots,
-            overdue: self.overdue,
+    fn part_of<'a>(&self, slots: &'a SlotSet) -> Part<'a> {
+        if slots.is_all() {
+            Part::All
+        } else if slots.is_empty() {
+            Part::Overdue
+        } else {
+            let overdue = self.overdue;
+            Part::Slots { slots, overdue }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
     use cdb_coordination::InMemoryLeaseProvider;
 
     use super::*;
@@ -233,13 +237,13 @@ mod tests {
     }
 
     async fn share(index: u32, of: u32, partitions: usize) -> Share {
-        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(index, of)), None);
+        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(index, of)));
         shares.widest(ranges(partitions)).await
     }
 
     #[tokio::test(start_paused = true)]
     async fn polls_include_overdue_items_at_intervals() {
-        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(0, 2)), None);
+        let shares = Shares::new(Arc::new(InMemoryLeaseProvider::share(0, 2)));
         let next = async |queue| shares.of_poll(queue, ranges(1)).await.overdue;
         assert!(next(PolledQueue::Orchestrations).await);
         assert!(next(PolledQueue::Activities).await);
@@ -249,32 +253,66 @@ mod tests {
         assert!(shares.widest(ranges(1)).await.overdue);
     }
 
+    /// Returns how many runtimes have each slot of each partition, and the most partitions that one
+    /// of them polls.
+    async fn owners(runtimes: u32, partitions: usize) -> (Vec<u32>, usize) {
+        let (mut owners, mut most) = (vec![0; partitions * 256], 0);
+        for index in 0..runtimes {
+            let share = share(index, runtimes, partitions).await;
+            for (at, range) in ranges(partitions).iter().enumerate() {
+                for slot in share.own(range).iter() {
+                    owners[at * 256 + usize::from(slot)] += 1;
+                }
+                match share.part(range) {
+                    Part::All => assert!(share.own_ranges().contains(range)),
+                    Part::Overdue => assert!(!share.own_ranges().contains(range)),
+                    Part::Slots { slots, overdue } => assert!(overdue && !slots.is_empty()),
+                }
+            }
+            most = most.max(share.own_ranges().len());
+        }
+        (owners, most)
+    }
+
     #[tokio::test]
-    async fn runtimes_share_slots_while_there_are_few_partitions() {
-        for partitions in [1, 2, 5] {
-            let share = share(0, 3, partitions).await;
-            assert_eq!(share.own_ranges(), ranges(partitions));
-            let part = share.part(&ranges(1)[0]);
-            assert!(matches!(part, Part::Slots { slots, overdue: true } if slots.len() == 86));
-            assert!(share.has(&ranges(1)[0], 0) && !share.has(&ranges(1)[0], 1));
+    async fn each_slot_of_each_partition_belongs_to_one_runtime_that_polls_few_partitions() {
+        for (runtimes, partitions, most_polled) in [
+            (1, 50, 50),
+            (3, 1, 1),
+            (3, 2, 2),
+            (3, 5, 2),
+            (8, 10, 2),
+            (8, 100, 13),
+            (50, 10, 1),
+            (50, 50, 1),
+            (51, 50, 2),
+            (50, 100, 2),
+        ] {
+            let (owners, most) = owners(runtimes, partitions).await;
+            assert!(owners.iter().all(|owners| *owners == 1));
+            assert_eq!(most, most_polled, "{runtimes} on {partitions}");
+        }
+        assert!(!share(0, 8, 100).await.is_wide());
+    }
+
+    /// A provider that does not know how many runtimes there are.
+    struct SlotsOnly(SlotSet);
+
+    #[async_trait]
+    impl LeaseProvider for SlotsOnly {
+        async fn slots(&self) -> SlotSet {
+            self.0.clone()
         }
     }
 
     #[tokio::test]
-    async fn each_of_many_partitions_belongs_to_one_runtime_and_is_overdue_for_the_others() {
-        let mut owners = vec![0; 100];
-        for index in 0..8 {
-            let share = share(index, 8, 100).await;
-            for (at, range) in ranges(100).iter().enumerate() {
-                match share.part(range) {
-                    Part::All => owners[at] += 1,
-                    part => assert_eq!(part, Part::Overdue),
-                }
-            }
-            assert!((3..=30).contains(&share.own_ranges().len()));
-            assert!(!share.is_wide());
-        }
-        assert!(owners.iter().all(|owners| *owners == 1), "{owners:?}");
+    async fn a_runtime_that_does_not_know_the_others_polls_its_slots_in_all_partitions() {
+        let shares = Shares::new(Arc::new(SlotsOnly([3, 200].into_iter().collect())));
+        let share = shares.widest(ranges(4)).await;
+        assert_eq!(share.own_ranges(), ranges(4));
+        let part = share.part_of_all();
+        assert!(matches!(part, Part::Slots { slots, overdue: true } if slots.len() == 2));
+        assert!(share.has(&ranges(4)[2], 3) && !share.has(&ranges(4)[2], 4));
     }
 
     #[tokio::test]
@@ -300,22 +338,9 @@ mod tests {
         let alone = share(0, 1, 50).await;
         assert_eq!(alone.own_ranges().len(), 50);
         assert!(alone.is_wide() && alone.part(&ranges(1)[0]) == Part::All);
-        let left = Share::new(ranges(50), 256, SlotSet::NONE, true);
-        assert!(left.own_ranges().is_empty());
+        let left = Shares::new(Arc::new(SlotsOnly(SlotSet::NONE)));
+        let left = left.widest(ranges(50)).await;
+        assert!(left.own_ranges().is_empty() && left.all_ranges().is_empty());
         assert!(left.existing(&ranges(2).into_iter().collect()).is_empty());
-    }
-
-    #[test]
-    fn a_member_with_few_slots_shares_the_partitions_like_the_others() {
-        let members: Vec<String> = (0..50).map(|number| format!("member-{number}")).collect();
-        let mut owned = 0;
-        for member in &members {
-            let slots = SlotSet::of_member(&members, member);
-            let share = Share::new(ranges(100), members.len(), slots, true);
-            let own = share.own_ranges();
-            assert!(own.iter().all(|range| share.part(range) == Part::All));
-            owned += own.len();
-        }
-        assert_eq!(owned, 100);
     }
 }

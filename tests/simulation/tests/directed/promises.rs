@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cdb_chaos::Books;
 use cdb_client::Bootstrap;
-use cdb_emulator::{Effect, Emulator, Failover, Fault, IndexBuild, ReplicaLag};
+use cdb_emulator::{Effect, Emulator, Failover, Fault, IndexBuild, ReplicaLag, RequestLog};
 use cdb_model::Query;
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, MembershipConfig};
@@ -200,12 +200,14 @@ fn member(number: u32) -> MembershipConfig {
     MembershipConfig::named(format!("node-{number}"))
 }
 
-#[test]
-fn fifty_idle_runtimes_cost_one_poll_per_second_and_partition() {
-    let emulator = Emulator::builder().physical_partitions(100);
-    Scenario::run(emulator, async |scenario| {
+/// Returns the requests of an idle cluster in 20 seconds.
+fn requests_of_idle(runtimes: u32, partitions: u32) -> RequestLog {
+    let log = Arc::new(Mutex::new(None));
+    let result = Arc::clone(&log);
+    let emulator = Emulator::builder().physical_partitions(partitions);
+    Scenario::run(emulator, async move |scenario| {
         let mut nodes = Vec::new();
-        for number in 0..50 {
+        for number in 0..runtimes {
             let mut settings = settings();
             settings.provider.membership = Some(member(number));
             nodes.push(scenario.node(number, &settings).await);
@@ -213,15 +215,24 @@ fn fifty_idle_runtimes_cost_one_poll_per_second_and_partition() {
         sleep(Duration::from_secs(20)).await;
         scenario.emulator().reset_requests();
         sleep(Duration::from_secs(20)).await;
-        let heartbeats = 50.0 / 3.0;
-        let rate = (requests(&scenario) / 20.0 - heartbeats) / 100.0;
-        let log = || scenario.emulator().requests();
-        assert!(
-            rate <= 1.0,
-            "{rate} polls per second and partition: {:#?}",
-            log()
-        );
+        *result.lock().unwrap() = Some(scenario.emulator().requests());
     });
+    let log = log.lock().unwrap().take();
+    log.expect("the cluster ran")
+}
+
+#[test]
+fn fifty_idle_runtimes_cost_one_request_per_second_and_partition() {
+    let log = requests_of_idle(50, 100);
+    assert!(log.total() <= 20 * 100, "{log:#?}");
+}
+
+/// Each of them polls one partition. A heartbeat costs about 30 RU every 3 s, a poll of a partition
+/// 3 RU.
+#[test]
+fn as_many_idle_runtimes_as_partitions_do_not_search_all_partitions() {
+    let log = requests_of_idle(20, 20);
+    assert!(log.charge <= 20.0 * 20.0 * 25.0, "{log:#?}");
 }
 
 /// All stuck messages are for one instance, and the bound is generous: each attempt to load an
