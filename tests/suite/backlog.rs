@@ -189,3 +189,31 @@ async fn a_fetch_accepts_any_timeout() {
     renewed.expect("it is renewed");
     backend.stop().await;
 }
+
+/// Polls return whole messages, so no turn reads them again.
+#[tokio::test(start_paused = true)]
+async fn each_message_of_a_backlog_is_read_once() {
+    const COUNT: u64 = 200;
+    let backend = Backend::start_simulated().await;
+    let client = backend.provider().await;
+    for number in 0..COUNT {
+        let instance = format!("i-{number}");
+        enqueue(&client, event(&instance, 0, 50_000)).await;
+        enqueue(&client, start(&instance)).await;
+    }
+    let runtime = backend.provider().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator counts");
+        return;
+    };
+    emulator.reset_requests();
+    for _ in 0..COUNT {
+        let (item, token, _) = next_turn(&runtime, LOCK).await;
+        assert_eq!(item.messages.len(), 2);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        ack(&runtime, &item, &token).await;
+    }
+    let log = emulator.requests();
+    assert!(log.bytes_out <= COUNT * 60_000, "{log:#?}");
+    backend.stop().await;
+}
