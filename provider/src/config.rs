@@ -61,8 +61,8 @@ pub struct CosmosDBProviderConfig {
     pub long_polling: bool,
     /// The shortest time between two polls of a queue; 50 ms by default.
     pub min_poll_interval: Duration,
-    /// The longest time between two polls of an idle queue; 1.25 s by default. Work that this process
-    /// enqueues is handed out without a poll.
+    /// The longest time between two polls of an idle queue; 1.25 s by default. Work that this
+    /// process enqueues is handed out without a poll.
     pub max_poll_interval: Duration,
     /// The size of the cache for instances and their histories, in bytes of memory; 64 MiB by
     /// default. The next turn of a cached instance does not read the history again. Zero disables
