@@ -287,7 +287,8 @@ impl OperationContext<'_> {
         document.insert("_attachments".to_owned(), "attachments/".into());
         document.insert("_ts".to_owned(), self.now.into());
         let terms = index_terms::count(self.container.policy(), &document);
-        let body = Value::Object(document).to_string();
+        let document = Value::Object(document);
+        let body = document.to_string();
         rules::size(body.len())?;
         let stored = StoredDocument {
             pk: self.pk(),
@@ -303,7 +304,8 @@ impl OperationContext<'_> {
         self.record(&stored.pk, &stored.id, &stored.epk)?;
         let key = (&*stored.pk, &*stored.id);
         secondary_index::follow(self.connection, self.container, key, Some(&stored))?;
-        self.container.write(self.connection, &stored)?;
+        self.container
+            .write_parsed(self.connection, &stored, &document)?;
         self.container.keep(
             self.connection,
             &Change {

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::store::SqlValue;
+use crate::store::{PathKeys, SqlValue, sql_value};
 use serde_json::Value;
 
 use crate::sql::ast::{Binary, Expr};
 use crate::sql::value::rank;
-use crate::store::{json_rank, json_value};
+use crate::store::indexes::path_keys;
 
 /// The first whole number that a double does not represent exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -37,10 +37,10 @@ pub(super) struct Condition {
 
 impl Condition {
     /// Returns a comparison with a value. Only values of the same type can meet it.
-    fn new(path: String, symbol: &str, value: &Value) -> Option<Self> {
-        let (place, column) = (json_rank(&path), json_value(&path));
+    fn new(keys: PathKeys, symbol: &str, value: &Value) -> Option<Self> {
+        let (path, column) = (keys.path, keys.value);
         let mut condition = Self {
-            text: format!("{place} = {}", rank(Some(value))),
+            text: format!("{} = {}", keys.rank, rank(Some(value))),
             parameters: Vec::new(),
             fixed: Some(Fixed {
                 equal: symbol == "=" && !is_inexact(value),
@@ -68,20 +68,20 @@ impl Condition {
                     condition.bound(&format!("{column} <= ?"), SqlValue::Real(number + margin));
                 }
             }
-            // Arrays and objects are compared by their content and have no order: `sql` returns
+            // Arrays and objects are compared by their content and have no order: `sql_value` returns
             // `None`.
-            _ => condition.bound(&format!("{column} {symbol} ?"), sql(value)?),
+            _ => condition.bound(&format!("{column} {symbol} ?"), sql_value(value)?),
         }
         Some(condition)
     }
 
     /// Returns the condition that a defined value differs from `value`. Values of other types meet
     /// it.
-    fn unequal(path: String, value: &Value) -> Option<Self> {
-        let (place, column) = (json_rank(&path), json_value(&path));
+    fn unequal(keys: PathKeys, value: &Value) -> Option<Self> {
+        let (path, place, column) = (keys.path, keys.rank, keys.value);
         let parameters = match value {
             Value::Null => Vec::new(),
-            Value::String(_) | Value::Bool(_) => vec![sql(value)?],
+            Value::String(_) | Value::Bool(_) => vec![sql_value(value)?],
             Value::Number(_) | Value::Array(_) | Value::Object(_) => return None,
         };
         let of_type = rank(Some(value));
@@ -124,27 +124,18 @@ fn is_inexact(value: &Value) -> bool {
     number.is_some_and(|number| number.fract() != 0.0 || number.abs() >= EXACT)
 }
 
-/// Returns a value in the form that SQLite extracts from JSON.
-fn sql(value: &Value) -> Option<SqlValue> {
-    match value {
-        Value::String(text) => Some(SqlValue::Text(text.clone())),
-        Value::Bool(value) => Some(SqlValue::Integer((*value).into())),
-        Value::Number(number) => number
-            .as_i64()
-            .map(SqlValue::Integer)
-            .or_else(|| number.as_f64().map(SqlValue::Real)),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
 /// Returns a condition as SQL; `None` if the store cannot evaluate it.
 pub(super) fn comparison(
     expr: &Expr,
     alias: &str,
     parameters: &HashMap<String, Value>,
+    policy: &Value,
 ) -> Option<Condition> {
     // The whole document is not a comparable value.
-    let path = |expr: &Expr| expr.path(alias).filter(|path| !path.is_empty());
+    let path = |expr: &Expr| {
+        let path = expr.path(alias).filter(|path| !path.is_empty())?;
+        Some(path_keys(policy, path))
+    };
     let new = Condition::new;
     match expr {
         Expr::Binary(left, Binary::NotEqual, right) => {
@@ -179,7 +170,7 @@ pub(super) fn comparison(
 }
 
 /// Returns the condition that a path has one of several values of one type.
-fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> Option<Condition> {
+fn one_of(keys: PathKeys, list: &[Expr], parameters: &HashMap<String, Value>) -> Option<Condition> {
     let values: Option<Vec<&Value>> = list.iter().map(|item| constant(item, parameters)).collect();
     let values = values.filter(|values| !values.iter().any(|value| is_inexact(value)))?;
     let place = rank(values.first().copied());
@@ -187,10 +178,10 @@ fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> O
         return None;
     }
     let exact = values.iter().all(|value| !value.is_number());
-    let bounds: Option<Vec<SqlValue>> = values.into_iter().map(sql).collect();
+    let bounds: Option<Vec<SqlValue>> = values.into_iter().map(sql_value).collect();
     let bounds = bounds?;
     let marks = vec!["?"; bounds.len()].join(", ");
-    let (rank, value) = (json_rank(&path), json_value(&path));
+    let PathKeys { path, rank, value } = keys;
     Some(Condition {
         text: format!("{rank} = {place} AND {value} IN ({marks})"),
         parameters: bounds,

@@ -7,14 +7,13 @@
 
 use std::cmp::Reverse;
 
-use crate::store::SqlValue;
+use crate::store::{PathKeys, SqlValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::condition::Fixed;
 use crate::sql::ast::Select;
-use crate::store::indexes::{has_range_index, indexes};
-use crate::store::{json_rank, json_value};
+use crate::store::indexes::{has_range_index, indexes, path_keys};
 
 /// An index that a filter restricts.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(super) struct Candidate {
 /// One path of a sort.
 #[derive(Clone, Debug, PartialEq)]
 struct Term {
-    path: String,
+    by: PathKeys,
     descending: bool,
     /// Whether the filter restricts the values to one type.
     of_one_type: bool,
@@ -95,7 +94,7 @@ impl Order {
             ),
         };
         Self {
-            terms: terms(wanted, fixed),
+            terms: terms(wanted, fixed, policy),
             backwards,
             index,
         }
@@ -135,7 +134,7 @@ impl Order {
                 continue;
             }
             let order = Self {
-                terms: terms(rest(index, fixed), fixed),
+                terms: terms(rest(index, fixed), fixed, policy),
                 backwards: false,
                 index: Some(name),
             };
@@ -204,7 +203,7 @@ impl Order {
         let pairs = self
             .terms
             .iter()
-            .flat_map(|term| [json_rank(&term.path), json_value(&term.path)]);
+            .flat_map(|term| [term.by.rank.clone(), term.by.value.clone()]);
         pairs.collect()
     }
 
@@ -217,14 +216,10 @@ impl Order {
         let Some((term, key)) = first else {
             return vec![same];
         };
-        let (rank, sign) = (json_rank(&term.path), sign(term.descending));
+        let (rank, sign) = (&term.by.rank, sign(term.descending));
         if let Some(value) = key.value.sql() {
             // SQLite needs a separate bound to start in the middle of an index.
-            same.condition = format!(
-                "{} AND {} {sign}= ?",
-                same.condition,
-                json_value(&term.path)
-            );
+            same.condition = format!("{} AND {} {sign}= ?", same.condition, term.by.value);
             same.parameters.push(value);
         }
         if term.of_one_type {
@@ -245,9 +240,9 @@ impl Order {
             let direction = if term.descending { "DESC" } else { "ASC" };
             let known = term.of_one_type || (of_one_type && at == 0);
             if !known {
-                keys.push(format!("{} {direction}", json_rank(&term.path)));
+                keys.push(format!("{} {direction}", term.by.rank));
             }
-            keys.push(format!("{} {direction}", json_value(&term.path)));
+            keys.push(format!("{} {direction}", term.by.value));
         }
         let direction = if self.backwards { "DESC" } else { "ASC" };
         keys.push(format!("pk {direction}, id {direction}"));
@@ -262,9 +257,9 @@ impl Order {
         let mut parameters = vec![SqlValue::Text(pk), SqlValue::Text(id)];
         for (term, key) in self.terms.iter().zip(keys).rev() {
             let sign = sign(term.descending);
-            let rank = json_rank(&term.path);
+            let rank = &term.by.rank;
             if let Some(bound) = key.value.sql() {
-                let value = json_value(&term.path);
+                let value = &term.by.value;
                 condition = format!("({value} {sign} ? OR ({value} = ? AND {condition}))");
                 parameters.splice(0..0, [bound.clone(), bound]);
             }
@@ -297,10 +292,10 @@ fn rest(paths: Vec<(String, bool)>, fixed: &[Fixed]) -> Vec<(String, bool)> {
     rest
 }
 
-fn terms(paths: Vec<(String, bool)>, fixed: &[Fixed]) -> Vec<Term> {
+fn terms(paths: Vec<(String, bool)>, fixed: &[Fixed], policy: &Value) -> Vec<Term> {
     let terms = paths.into_iter().map(|(path, descending)| Term {
         of_one_type: fixed.iter().any(|known| known.path == path),
-        path,
+        by: path_keys(policy, path),
         descending,
     });
     terms.collect()

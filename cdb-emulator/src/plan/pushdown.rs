@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use crate::store::SqlValue;
+use crate::store::indexes::path_keys;
 use serde_json::Value;
 
 use super::candidate_indexes::CandidateIndex;
@@ -15,7 +16,6 @@ use super::condition::{Condition, Fixed, comparison};
 use super::order::{Order, excludes_missing};
 use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Expr, Select};
-use crate::store::json_rank;
 
 /// The part of a query that the store evaluates.
 #[derive(Debug)]
@@ -64,7 +64,11 @@ pub(crate) fn pushdown(
     // Of two conditions on a path, the equality comes first.
     fixed.sort_by_key(|known| !known.equal);
     if let Some(path) = excludes_missing(select, policy) {
-        found.condition = format!("{} AND {} > 0", found.condition, json_rank(&path));
+        found.condition = format!(
+            "{} AND {} > 0",
+            found.condition,
+            path_keys(policy, path).rank
+        );
     }
     let mut candidates = Order::narrowing(&fixed, policy);
     found.order = if select.order_by.is_empty() {
@@ -99,7 +103,7 @@ impl Pushdown {
         };
         conjuncts(filter, &mut |expr| {
             let is_served = is_served(expr, select, policy);
-            let known = comparison(expr, &select.alias, parameters);
+            let known = comparison(expr, &select.alias, parameters, policy);
             let Some(condition) = known.filter(|_| is_served) else {
                 self.exact = false;
                 self.served.extend(is_served.then(|| expr.clone()));

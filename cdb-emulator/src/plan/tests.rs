@@ -331,13 +331,18 @@ proptest! {
         // By default a wildcard covers all paths, and only the composites have indexes.
         let container = if by_default { by_wildcard(&connection) } else { container(&connection) };
         let mut stored = Vec::new();
+        let mut former = json!({});
         for (number, mut document) in documents.into_iter().enumerate() {
             let id = format!("{number:02}");
             document["id"] = json!(id);
-            container.write(&connection, &StoredDocument {
-                pk: (number % 3).to_string(), id, epk: String::new(), body: document.to_string(),
-                etag: String::new(), lsn: 0, ts: 0, expires: None,
-            }).unwrap();
+            // Every document replaces one with other values.
+            for version in [&former, &document] {
+                container.write(&connection, &StoredDocument {
+                    pk: (number % 3).to_string(), id: id.clone(), epk: String::new(), body: version.to_string(),
+                    etag: String::new(), lsn: 0, ts: 0, expires: None,
+                }).unwrap();
+            }
+            former.clone_from(&document);
             stored.push(document);
         }
         for text in texts {

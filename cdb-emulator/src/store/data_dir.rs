@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode};
 
 use super::sqlite::tune;
+use super::{catalog, transformation};
 use crate::emulator_error::EmulatorError;
 
 /// The schema version that this emulator writes. A change of the tables increments it, and
 /// [`DataDir::open`] then has to migrate older data.
-const SCHEMA: i64 = 2;
+const SCHEMA: i64 = 3;
 /// Identifies the emulator's files among other SQLite files ("cdbe").
 const APPLICATION: i64 = 0x6364_6265;
 
@@ -112,7 +113,8 @@ impl DataDir {
 }
 
 /// Migrates data of older emulators. Before schema version 2, all partition keys were hashed as in
-/// version 2, also those of definitions without a version.
+/// version 2, also those of definitions without a version. Before schema version 3, indexed paths had
+/// no columns.
 fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found == 1 && connection.table_exists(None, "container")? {
@@ -120,6 +122,11 @@ fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
             "UPDATE container SET definition = json_set(definition, '$.partitionKey.version', 2)",
             [],
         )?;
+    }
+    if matches!(found, 1 | 2) {
+        let rebuilt =
+            catalog::create(connection).and_then(|()| transformation::rebuild(connection));
+        rebuilt.map_err(|error| EmulatorError::storage(error.message))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use rusqlite::types::{ToSql, Value as Sql};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use serde_json::Value;
 
-use super::columns::json_path;
+use super::columns::{PathKeys, json_path, keys_of};
 use super::container::Container;
 use crate::error::ServiceError;
 
@@ -120,14 +120,67 @@ impl Container {
         connection: &Connection,
         document: &StoredDocument,
     ) -> Result<(), ServiceError> {
+        let content = serde_json::from_str(&document.body)?;
+        self.write_parsed(connection, document, &content)
+    }
+
+    /// Inserts or replaces a document whose parsed body is `content`.
+    pub(crate) fn write_parsed(
+        &self,
+        connection: &Connection,
+        document: &StoredDocument,
+        content: &Value,
+    ) -> Result<(), ServiceError> {
+        let paths = self.written_paths(connection)?;
+        let mut columns = Vec::with_capacity(2 * paths.len());
+        let mut keys = Vec::with_capacity(2 * paths.len());
+        for path in paths {
+            keys.extend(keys_of(content, &path));
+            let PathKeys { rank, value, .. } = PathKeys::columns(path);
+            columns.extend([rank, value]);
+        }
+        match self.stored_keys(connection, document, &columns)? {
+            None => self.insert(connection, document, (&columns, &keys))?,
+            Some(stored) => {
+                let changed = (0..keys.len()).filter(|at| keys[*at] != stored[*at]);
+                let changed = changed.map(|at| (&*columns[at], &keys[at]));
+                self.update(connection, document, &changed.collect::<Vec<_>>())?;
+            }
+        }
+        self.index_subtrees(connection, content)
+    }
+
+    /// Returns the sort keys of the stored version of a document; `None` if there is none.
+    fn stored_keys(
+        &self,
+        connection: &Connection,
+        document: &StoredDocument,
+        columns: &[String],
+    ) -> Result<Option<Vec<Sql>>, ServiceError> {
+        let list: String = columns.iter().flat_map(|name| [&**name, ", "]).collect();
+        let number = self.number;
+        let sql = format!("SELECT {list}1 FROM document_{number} WHERE pk = ? AND id = ?");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let stored = statement.query_row([&document.pk, &document.id], |row| {
+            (0..columns.len()).map(|at| row.get(at)).collect()
+        });
+        Ok(stored.optional()?)
+    }
+
+    fn insert(
+        &self,
+        connection: &Connection,
+        document: &StoredDocument,
+        (columns, keys): (&[String], &[Sql]),
+    ) -> Result<(), ServiceError> {
+        let list: String = columns.iter().flat_map(|name| [", ", name]).collect();
         let sql = format!(
-            "INSERT INTO document_{} (pk, id, epk, body, etag, lsn, ts, expires)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-             ON CONFLICT (pk, id) DO UPDATE SET body = excluded.body, etag = excluded.etag,
-                lsn = excluded.lsn, ts = excluded.ts, expires = excluded.expires",
-            self.number
+            "INSERT INTO document_{} (pk, id, epk, body, etag, lsn, ts, expires{list})
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?{})",
+            self.number,
+            ", ?".repeat(keys.len())
         );
-        connection.prepare_cached(&sql)?.execute(params![
+        let mut values = params![
             document.pk,
             document.id,
             document.epk,
@@ -136,8 +189,41 @@ impl Container {
             document.lsn,
             document.ts,
             document.expires
-        ])?;
-        self.index_subtrees(connection, &document.body)
+        ]
+        .to_vec();
+        values.extend(keys.iter().map(|key| key as &dyn ToSql));
+        connection.prepare_cached(&sql)?.execute(&*values)?;
+        Ok(())
+    }
+
+    /// Updates a document and its changed keys. SQLite leaves the indexes of other keys alone.
+    fn update(
+        &self,
+        connection: &Connection,
+        document: &StoredDocument,
+        changed: &[(&str, &Sql)],
+    ) -> Result<(), ServiceError> {
+        let list: String = changed
+            .iter()
+            .flat_map(|(name, _)| [", ", name, " = ?"])
+            .collect();
+        let sql = format!(
+            "UPDATE document_{} SET body = ?, etag = ?, lsn = ?, ts = ?, expires = ?{list}
+             WHERE pk = ? AND id = ?",
+            self.number
+        );
+        let mut values = params![
+            document.body,
+            document.etag,
+            document.lsn,
+            document.ts,
+            document.expires
+        ]
+        .to_vec();
+        values.extend(changed.iter().map(|(_, key)| *key as &dyn ToSql));
+        values.extend([&document.pk as &dyn ToSql, &document.id]);
+        connection.prepare_cached(&sql)?.execute(&*values)?;
+        Ok(())
     }
 
     /// Fails if another document of the same partition key has the same values of a unique key. A
@@ -198,7 +284,7 @@ impl Container {
         mut visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
         let keys: String = scan.keys.iter().flat_map(|key| [", ", key]).collect();
-        let table = self.source();
+        let table = self.indexed_source();
         let index = self.indexed_by(scan.index);
         let sql = format!(
             "SELECT pk, id, body{keys} FROM {table}{index} WHERE {} ORDER BY {}",
@@ -230,7 +316,7 @@ impl Container {
         (condition, parameters): (&str, &[Sql]),
         limit: Option<usize>,
     ) -> Result<usize, ServiceError> {
-        let (table, index) = (self.source(), self.indexed_by(index));
+        let (table, index) = (self.indexed_source(), self.indexed_by(index));
         let sql = format!(
             "SELECT count(*) FROM (SELECT 1 FROM {table}{index} WHERE {condition} LIMIT ?)"
         );

@@ -1,18 +1,23 @@
 //! The SQLite indexes of a policy, and the indexes that a policy has.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::columns::{json_rank, json_value};
+use super::columns::PathKeys;
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
+/// The type of the column of a rank. A missing value has the rank 0.
+pub(super) const RANK_TYPE: &str = "INTEGER NOT NULL DEFAULT 0";
+
 /// Creates a table of documents with the indexes of the policy: one per included scalar path, one
-/// per composite. Each path is two columns, the rank of the value's type and the value, so that an
-/// index has the service's order over all types. The prefix distinguishes its indexes from those of
-/// the table that it may replace.
+/// per composite. Each path of an index has two columns, the rank of the value's type and the value,
+/// so that an index has the service's order over all types. Only a write that changes a column
+/// changes its indexes. The prefix distinguishes the indexes from those of the table that it may
+/// replace.
 ///
 /// The body is the last column, because SQLite reads all pages of a large value to find the columns
 /// after it.
@@ -25,10 +30,21 @@ pub(super) fn create_table(
     prefix: &str,
     policy: &Value,
 ) -> Result<(), ServiceError> {
+    let mut columns = String::new();
+    for path in paths(policy) {
+        let mut names = path.split('/').skip(1).peekable();
+        if names.peek().is_none() || !names.all(is_plain) {
+            return Err(ServiceError::bad_request(format!(
+                "The indexing path '{path}' could not be accepted."
+            )));
+        }
+        let PathKeys { rank, value, .. } = PathKeys::columns(path);
+        columns.extend([&*rank, " ", RANK_TYPE, ", ", &*value, ", "]);
+    }
     connection.execute_batch(&format!(
         "CREATE TABLE {table} (
             pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, etag TEXT NOT NULL, lsn INTEGER NOT NULL,
-            ts INTEGER NOT NULL, expires INTEGER, body TEXT NOT NULL,
+            ts INTEGER NOT NULL, expires INTEGER, {columns}body TEXT NOT NULL,
             PRIMARY KEY (pk, id)) WITHOUT ROWID;
          CREATE INDEX {prefix}_lsn ON {table} (lsn);"
     ))?;
@@ -45,9 +61,12 @@ pub(super) fn create_index(
     table: &str,
     paths: &[(String, bool)],
 ) -> Result<(), ServiceError> {
-    let columns = paths.iter();
-    let columns = columns.map(|(path, descending)| expression(path, *descending));
-    let columns: Vec<String> = columns.collect::<Result<_, _>>()?;
+    let columns = paths.iter().map(|(path, descending)| {
+        let direction = if *descending { "DESC" } else { "ASC" };
+        let PathKeys { rank, value, .. } = PathKeys::columns(path.clone());
+        format!("{rank} {direction}, {value} {direction}")
+    });
+    let columns: Vec<String> = columns.collect();
     let columns = columns.join(", ");
     connection.execute_batch(&format!("CREATE INDEX {name} ON {table} ({columns})"))?;
     Ok(())
@@ -88,18 +107,20 @@ pub(super) fn subtree_name(number: &Value) -> String {
 /// The member of a planned policy with the indexes inside subtrees, by path.
 pub(super) const SUBTREES: &str = "_subtrees";
 
-/// Returns the columns of a path. Their text equals that of queries, or SQLite would not use the
-/// index.
-fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
-    let mut names = path.split('/').skip(1).peekable();
-    if names.peek().is_none() || !names.all(is_plain) {
-        return Err(ServiceError::bad_request(format!(
-            "The indexing path '{path}' could not be accepted."
-        )));
+/// Returns the paths of the indexes of a policy. They have columns.
+pub(super) fn paths(policy: &Value) -> BTreeSet<String> {
+    let paths = indexes(policy).flat_map(|(paths, _)| paths);
+    paths.map(|(path, _)| path).collect()
+}
+
+/// Returns the sort keys of a path in a container with a planned policy.
+pub(crate) fn path_keys(policy: &Value, path: String) -> PathKeys {
+    let mut known = indexes(policy).flat_map(|(paths, _)| paths);
+    if known.any(|(known, _)| known == path) {
+        PathKeys::columns(path)
+    } else {
+        PathKeys::in_body(path)
     }
-    let direction = if descending { "DESC" } else { "ASC" };
-    let (rank, value) = (json_rank(path), json_value(path));
-    Ok(format!("{rank} {direction}, {value} {direction}"))
 }
 
 /// Converts a policy path to a stored path: removes the quotation marks of names.

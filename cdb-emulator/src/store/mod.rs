@@ -38,7 +38,7 @@ use crate::emulator_error::EmulatorError;
 use crate::error::ServiceError;
 
 pub(crate) use catalog::Database;
-pub(crate) use columns::{json_rank, json_value};
+pub(crate) use columns::{PathKeys, sql_value};
 pub(crate) use container::Container;
 pub(crate) use documents::{Row, Scan, StoredDocument};
 pub(crate) use history::Change;

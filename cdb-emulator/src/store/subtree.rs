@@ -3,11 +3,14 @@
 //! The policy does not name these paths, so the first document with a scalar value at a path creates
 //! its index. An index transformation drops them with the table; later writes create them again.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
+use super::columns::PathKeys;
 use super::container::Container;
-use super::indexes::{create_index, is_included, subtree_name, unquote};
+use super::indexes::{RANK_TYPE, create_index, is_included, paths, subtree_name, unquote};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
@@ -28,24 +31,11 @@ impl Container {
     pub(super) fn index_subtrees(
         &self,
         connection: &Connection,
-        body: &str,
+        document: &Value,
     ) -> Result<(), ServiceError> {
         let policy = self.policy();
-        let included = policy["includedPaths"].as_array().into_iter().flatten();
-        let subtrees = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/*"));
-        let subtrees = subtrees.filter(|subtree| !subtree.is_empty());
-        // Few documents have the property, and only they are parsed.
-        let subtrees = subtrees.map(unquote).filter(|subtree| {
-            let last = subtree.rsplit('/').next().unwrap_or_default();
-            body.contains(&format!("\"{last}\""))
-        });
         let mut paths = Vec::new();
-        let mut document = None;
-        for subtree in subtrees {
-            let document = match &document {
-                Some(document) => document,
-                None => document.insert(serde_json::from_str::<Value>(body)?),
-            };
+        for subtree in subtrees(policy).map(unquote) {
             let value = subtree
                 .split('/')
                 .skip(1)
@@ -73,20 +63,55 @@ impl Container {
         path: &str,
     ) -> Result<(), ServiceError> {
         let sql = "INSERT OR IGNORE INTO subtree_index (container, path) VALUES (?, ?)";
-        let is_new = connection.execute(sql, params![self.number, path])? == 1;
-        if is_new {
-            let name = subtree_name(&connection.last_insert_rowid().into());
-            let name = format!("{}_{name}", self.index_prefix());
-            let paths = [(path.to_owned(), false)];
-            create_index(
-                connection,
-                &name,
-                &format!("document_{}", self.number),
-                &paths,
-            )?;
+        if connection.execute(sql, params![self.number, path])? == 0 {
+            return Ok(());
         }
-        Ok(())
+        let name = subtree_name(&connection.last_insert_rowid().into());
+        let name = format!("{}_{name}", self.index_prefix());
+        let table = format!("document_{}", self.number);
+        if !paths(self.policy()).contains(path) {
+            let column = PathKeys::columns(path.to_owned());
+            let found = PathKeys::in_body(path.to_owned());
+            connection.execute_batch(&format!(
+                "ALTER TABLE {table} ADD COLUMN {} {RANK_TYPE};
+                 ALTER TABLE {table} ADD COLUMN {};
+                 UPDATE {table} SET {} = {}, {} = {} WHERE {} > 0",
+                column.rank,
+                column.value,
+                column.rank,
+                found.rank,
+                column.value,
+                found.value,
+                found.rank
+            ))?;
+        }
+        create_index(connection, &name, &table, &[(path.to_owned(), false)])
     }
+
+    /// Returns the paths whose columns a write fills. A request may have created indexes inside
+    /// subtrees after it has read the container.
+    pub(super) fn written_paths(
+        &self,
+        connection: &Connection,
+    ) -> Result<BTreeSet<String>, ServiceError> {
+        let policy = self.indexed_policy();
+        let mut written = paths(policy);
+        if subtrees(policy).next().is_some() {
+            let sql = "SELECT path FROM subtree_index WHERE container = ?";
+            let mut statement = connection.prepare_cached(sql)?;
+            for path in statement.query_map([self.number], |row| row.get(0))? {
+                written.insert(path?);
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// Returns the subtrees that a policy includes, except for the whole document.
+fn subtrees(policy: &Value) -> impl Iterator<Item = &str> {
+    let included = policy["includedPaths"].as_array().into_iter().flatten();
+    let subtrees = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/*"));
+    subtrees.filter(|subtree| !subtree.is_empty())
 }
 
 /// Collects the paths of the scalar values inside the objects of a value.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
+use super::columns::PathKeys;
 use super::container::Container;
 use super::indexes;
 use super::version::next_lsn;
@@ -43,15 +44,15 @@ pub(super) fn begin(
     let generation = next_lsn(connection)?;
     let prefix = indexes::prefix(number, generation);
     indexes::create_table(connection, &next, &prefix, policy)?;
-    let columns = "pk, id, epk, body, etag, lsn, ts, expires";
-    let values = "NEW.pk, NEW.id, NEW.epk, NEW.body, NEW.etag, NEW.lsn, NEW.ts, NEW.expires";
+    let (columns, values) = copied(policy);
     // `OR REPLACE` would not work: in a trigger, the conflict policy of the outer statement
     // applies.
     for event in ["INSERT", "UPDATE"] {
         connection.execute_batch(&format!(
             "CREATE TRIGGER document_{number}_{event} AFTER {event} ON document_{number} BEGIN
                 DELETE FROM {next} WHERE pk = NEW.pk AND id = NEW.id;
-                INSERT INTO {next} ({columns}) VALUES ({values}); END"
+                INSERT INTO {next} ({columns}) SELECT {values} FROM document_{number}
+                    WHERE pk = NEW.pk AND id = NEW.id; END"
         ))?;
     }
     connection.execute_batch(&format!(
@@ -68,6 +69,26 @@ pub(super) fn begin(
         params![number, generation, former.to_string()],
     )?;
     step(connection)?;
+    Ok(())
+}
+
+/// Rebuilds the tables of all containers before this returns.
+pub(super) fn rebuild(connection: &Connection) -> Result<(), ServiceError> {
+    let transaction = connection.unchecked_transaction()?;
+    let mut containers = transaction.prepare("SELECT number FROM container")?;
+    let numbers: Vec<i64> = containers
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    drop(containers);
+    for number in numbers {
+        let table = format!("document_{number}");
+        if transaction.table_exists(None, &*table)? {
+            let container = Container::by_number(&transaction, number)?;
+            begin(&transaction, &container, container.policy())?;
+            while step(&transaction)? {}
+        }
+    }
+    transaction.commit()?;
     Ok(())
 }
 
@@ -128,11 +149,12 @@ fn copy(
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
+    let (columns, values) = copied(Container::by_number(connection, number)?.policy());
     // The triggers have inserted documents that were written since the start; those are newer.
     connection
         .prepare_cached(&format!(
-            "INSERT OR IGNORE INTO document_{number}_next (pk, id, epk, body, etag, lsn, ts, expires)
-             SELECT pk, id, epk, body, etag, lsn, ts, expires FROM document_{number}
+            "INSERT OR IGNORE INTO document_{number}_next ({columns})
+             SELECT {values} FROM document_{number}
              WHERE (pk, id) > (?, ?) ORDER BY pk, id LIMIT ?"
         ))?
         .execute(params![pk, id, CHUNK])?;
@@ -145,6 +167,18 @@ fn copy(
         )?
         .execute(params![CHUNK, pk, id, number])?;
     Ok(())
+}
+
+/// Returns the columns of a table with a policy, and their values from a table with any policy.
+fn copied(policy: &Value) -> (String, String) {
+    let mut columns = "pk, id, epk, body, etag, lsn, ts, expires".to_owned();
+    let mut values = columns.clone();
+    for path in indexes::paths(policy) {
+        let (column, found) = (PathKeys::columns(path.clone()), PathKeys::in_body(path));
+        columns.extend([", ", &column.rank, ", ", &column.value]);
+        values.extend([", ", &found.rank, ", ", &found.value]);
+    }
+    (columns, values)
 }
 
 fn complete(connection: &Connection, number: i64) -> Result<(), ServiceError> {
@@ -162,11 +196,12 @@ fn complete(connection: &Connection, number: i64) -> Result<(), ServiceError> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, HashMap};
 
     use serde_json::json;
 
     use super::*;
+    use crate::op::rows_of;
     use crate::store::{Database, Store, StoredDocument, catalog};
 
     /// More documents than one step copies.
@@ -306,6 +341,37 @@ mod tests {
         find(&connection).delete(&connection).unwrap();
         assert!(schema(&connection).is_empty(), "{:?}", schema(&connection));
         assert!(!step(&connection).unwrap());
+    }
+
+    #[test]
+    fn a_directory_of_an_older_emulator_is_rebuilt_when_it_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Store::open(Some(folder.path())).unwrap());
+        let connection = Connection::open(folder.path().join("cosmos.sqlite")).unwrap();
+        let container = filled(&connection);
+        let PathKeys { rank, value, .. } = PathKeys::in_body("/a".to_owned());
+        let columns = "pk, id, epk, etag, lsn, ts, expires, body";
+        let table = format!("document_{}", container.number);
+        let older = format!(
+            "CREATE TABLE older (
+                pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, etag TEXT NOT NULL, lsn INTEGER NOT NULL,
+                ts INTEGER NOT NULL, expires INTEGER, body TEXT NOT NULL, PRIMARY KEY (pk, id)) WITHOUT ROWID;
+             INSERT INTO older SELECT {columns} FROM {table};
+             DROP TABLE {table};
+             ALTER TABLE older RENAME TO {table};
+             CREATE INDEX {table}_lsn ON {table} (lsn);
+             CREATE INDEX {table}_path_0 ON {table} ({rank} ASC, {value} ASC);
+             PRAGMA user_version = 2;"
+        );
+        connection.execute_batch(&older).unwrap();
+        drop(connection);
+        let store = Store::open(Some(folder.path())).unwrap();
+        let connection = store.lock();
+        let container = find(&connection);
+        assert_eq!(content(&connection, &container).len(), 20_000);
+        let text = "SELECT VALUE c.b FROM c WHERE c.a = 7";
+        let rows = rows_of(&connection, &container, text, (HashMap::new(), 10)).unwrap();
+        assert_eq!(rows, [json!(-7)]);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 use rusqlite::{Connection, params};
 
+use super::columns::PathKeys;
 use super::container::Container;
+use super::indexes::paths;
 use crate::error::ServiceError;
 
 /// The columns of a document.
@@ -58,13 +60,31 @@ impl Container {
 
     /// Returns the table that reads use, as an SQL expression.
     pub(super) fn source(&self) -> String {
+        self.source_with(("", ""))
+    }
+
+    /// Returns the table that reads use, with the columns of indexed paths.
+    pub(super) fn indexed_source(&self) -> String {
+        let (mut stored, mut extracted) = (String::new(), String::new());
+        if self.snapshot.is_some() {
+            for path in paths(&self.planned_policy()) {
+                let (column, found) = (PathKeys::columns(path.clone()), PathKeys::in_body(path));
+                stored.extend([", ", &column.rank, ", ", &column.value]);
+                extracted.extend([", ", &found.rank, ", ", &found.value]);
+            }
+        }
+        self.source_with((&stored, &extracted))
+    }
+
+    /// Returns the table that reads use, with columns of documents and of replaced versions.
+    fn source_with(&self, (stored, extracted): (&str, &str)) -> String {
         let number = self.number;
         let Some(lsn) = self.snapshot else {
             return format!("document_{number}");
         };
         format!(
-            "(SELECT {COLUMNS} FROM document_{number} WHERE lsn <= {lsn} UNION ALL
-              SELECT {COLUMNS} FROM version
+            "(SELECT {COLUMNS}{stored} FROM document_{number} WHERE lsn <= {lsn} UNION ALL
+              SELECT {COLUMNS}{extracted} FROM version
               WHERE container = {number} AND lsn <= {lsn} AND replaced > {lsn})"
         )
     }
