@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::epk::Version;
 use crate::sql::eval::Scope;
 use crate::sql::{Context, parse, rows};
+use crate::store::Policy;
 use crate::{binary_json, clock, op, plan, query_plan, rules};
 
 /// A document with values of every type.
@@ -32,6 +33,7 @@ pub fn fuzz_query(text: &str) {
     }
     let parameters = HashMap::from([("@p".to_owned(), json!("x"))]);
     let policy = json!({ "includedPaths": [{ "path": "/*" }, { "path": "/n/?" }] });
+    let policy = Policy::of(&policy);
     let indexed = plan::sort_is_indexed(&select, &policy).is_ok();
     if indexed {
         plan::pieces(&select, &parameters, &policy, false);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::sql::Aggregate;
 use crate::sql::ast::{Binary, Expr, Projection, Select, Source};
-use crate::store::indexes::{composite_of, is_included};
+use crate::store::Policy;
 
 /// The use of indexes by a query.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ struct Condition {
 
 impl IndexUse {
     /// Analyzes a query under a policy.
-    pub(crate) fn of(select: &Select, policy: &Value) -> Self {
+    pub(crate) fn of(select: &Select, policy: &Policy) -> Self {
         let names = Names::of(select);
         let mut found = Vec::new();
         if let Some(filter) = &select.filter {
@@ -63,10 +63,10 @@ impl IndexUse {
         this
     }
 
-    fn singles(&mut self, found: &[Condition], sort: &[(String, bool)], policy: &Value) {
+    fn singles(&mut self, found: &[Condition], sort: &[(String, bool)], policy: &Policy) {
         let filtered = found.iter().map(|condition| &condition.path);
         for path in filtered.chain(sort.iter().map(|(path, _)| path)) {
-            let list = if is_included(policy, path) {
+            let list = if policy.is_included(path) {
                 &mut self.utilized
             } else {
                 &mut self.potential
@@ -78,7 +78,7 @@ impl IndexUse {
         self.lookups = self.utilized.len();
     }
 
-    fn composites(&mut self, found: &[Condition], sort: &[(String, bool)], policy: &Value) {
+    fn composites(&mut self, found: &[Condition], sort: &[(String, bool)], policy: &Policy) {
         let mut wanted: Vec<(String, bool)> = if sort.len() > 1 {
             sort.to_vec()
         } else {
@@ -103,9 +103,9 @@ impl IndexUse {
         if wanted.len() < 2 {
             return;
         }
-        match composite_of(policy, &wanted, sort.len() > 1) {
+        match policy.composite_of(&wanted, sort.len() > 1) {
             Some(composite) => {
-                self.utilized_composites.push(composite);
+                self.utilized_composites.push(composite.clone());
                 self.lookups = 1;
             }
             None => self.potential_composites.push(wanted),
@@ -202,7 +202,7 @@ impl Names {
 
 /// Returns whether indexes answer a condition that depends on the document only, and not on joined
 /// values.
-pub(crate) fn is_served(expr: &Expr, select: &Select, policy: &Value) -> bool {
+pub(crate) fn is_served(expr: &Expr, select: &Select, policy: &Policy) -> bool {
     is_answered(expr, &Names::of_document(select), policy)
 }
 
@@ -217,19 +217,19 @@ pub(crate) fn conjuncts(expr: &Expr, visit: &mut impl FnMut(&Expr)) {
 }
 
 /// Returns whether indexes answer the whole condition.
-fn is_answered(expr: &Expr, names: &Names, policy: &Value) -> bool {
+fn is_answered(expr: &Expr, names: &Names, policy: &Policy) -> bool {
     match expr {
         Expr::Binary(left, Binary::And | Binary::Or, right) => {
             is_answered(left, names, policy) && is_answered(right, names, policy)
         }
         Expr::Unary(_, inner) => is_answered(inner, names, policy),
         Expr::Exists(inner) => exists_is_answered(inner, names, policy),
-        _ => condition(expr, names).is_some_and(|found| is_included(policy, &found.path)),
+        _ => condition(expr, names).is_some_and(|found| policy.is_included(&found.path)),
     }
 }
 
 /// Returns whether indexes answer an `EXISTS` over an array.
-fn exists_is_answered(inner: &Select, names: &Names, policy: &Value) -> bool {
+fn exists_is_answered(inner: &Select, names: &Names, policy: &Policy) -> bool {
     let simple = inner.derived.is_none() && inner.group_by.is_empty() && !inner.aggregates();
     let [join] = &*inner.joins else { return false };
     let inside = names.with(inner);
@@ -237,7 +237,7 @@ fn exists_is_answered(inner: &Select, names: &Names, policy: &Value) -> bool {
         return simple && is_answered(filter, &inside, policy);
     }
     let path = inside.path(&Expr::Name(join.alias.clone()));
-    simple && path.is_some_and(|path| is_included(policy, &path))
+    simple && path.is_some_and(|path| policy.is_included(&path))
 }
 
 /// Returns the path of a condition, and whether it is an equality; `None` if no index answers it.

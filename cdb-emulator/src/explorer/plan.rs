@@ -2,10 +2,10 @@
 //! documents.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::index_use::is_served;
 use crate::sql::ast::{Binary, Expr, Select};
+use crate::store::Policy;
 
 /// The plan of a query, in lines of text.
 #[derive(Debug, Default, Serialize)]
@@ -50,7 +50,7 @@ struct Composite {
 
 impl Plan {
     /// Returns the plan of a query under a policy, with the service's report.
-    pub(super) fn of(select: &Select, policy: &Value, report: &Report) -> Self {
+    pub(super) fn of(select: &Select, policy: &Policy, report: &Report) -> Self {
         let mut plan = Self {
             used: lines(&report.used, &report.used_composites),
             missing: lines(&report.missing, &report.missing_composites),
@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// Splits a filter into its conjuncts and classifies each.
-    fn classify(&mut self, expr: &Expr, select: &Select, policy: &Value) {
+    fn classify(&mut self, expr: &Expr, select: &Select, policy: &Policy) {
         if let Expr::Binary(left, Binary::And, right) = expr {
             self.classify(left, select, policy);
             self.classify(right, select, policy);

@@ -205,7 +205,7 @@ fn container(
             }
             if replaced.policy() != container.policy() {
                 let builds = &service.index_builds;
-                builds.begin(container.number, container.indexed_policy());
+                builds.begin(container.number, container.indexed_policy().json());
             }
             Ok(Response::json(200, &replaced.to_json()).with("etag", replaced.etag))
         }

@@ -141,9 +141,9 @@ mod tests {
             .expect("one piece");
         choose((connection, container), &mut piece, 50, None).unwrap();
         let name = piece.order.index()?;
-        let mut known = crate::store::indexes::indexes(container.policy());
+        let mut known = container.policy().indexes().iter();
         let (paths, _) = known.find(|(_, index)| index == name)?;
-        Some(paths.into_iter().map(|(path, _)| path).collect())
+        Some(paths.iter().map(|(path, _)| &**path).collect())
     }
 
     #[test]

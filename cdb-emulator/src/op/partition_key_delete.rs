@@ -37,7 +37,7 @@ pub(super) fn delete(
     let mut units = charge::METADATA;
     for found in container.read_key(&savepoint, &context.pk())? {
         let document = serde_json::from_str(&found.body)?;
-        units += charge::delete(index_terms::count(container.policy(), &document));
+        units += charge::delete(index_terms::count(container.policy().json(), &document));
         context.remove(&found)?;
         context.advance()?;
     }

@@ -23,7 +23,7 @@ use crate::route::flag;
 use crate::service::Service;
 use crate::sql;
 use crate::sql::ast::Select;
-use crate::store::{Connection, Container};
+use crate::store::{Connection, Container, Policy};
 
 /// The default page size.
 const PAGE: usize = 1000;
@@ -109,7 +109,10 @@ impl Query {
             context: &context,
             scope: scope.rows,
             joined: index.joined,
-            former: service.index_builds.former(container.number),
+            former: service
+                .index_builds
+                .former(container.number)
+                .map(|policy| Policy::of(&policy)),
             limit: request.page_size()?.unwrap_or(PAGE),
         };
         let mut page = run.page(select, position)?;

@@ -15,7 +15,7 @@ use crate::plan::{self, Order, Pushdown, ScanRange};
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::eval::Scope;
 use crate::sql::{Aggregate, Context, Part, rows};
-use crate::store::{Connection, Container, Row, Scan, SqlValue};
+use crate::store::{Connection, Container, Policy, Row, Scan, SqlValue};
 
 /// Maximum size of a page in bytes.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -38,7 +38,7 @@ pub(super) struct Run<'a> {
     /// Whether an index excludes documents whose join has no rows.
     pub(super) joined: bool,
     /// The policy that has to serve a sort too, until a longer index transformation is complete.
-    pub(super) former: Option<Value>,
+    pub(super) former: Option<Policy>,
     /// Maximum number of rows of a page.
     pub(super) limit: usize,
 }

@@ -181,7 +181,7 @@ impl OperationContext<'_> {
         condition.check(&found)?;
         self.remove(&found)?;
         let document = serde_json::from_str(&found.body)?;
-        let terms = index_terms::count(self.container.policy(), &document);
+        let terms = index_terms::count(self.container.policy().json(), &document);
         Ok(Outcome {
             status: 204,
             etag: None,
@@ -286,7 +286,7 @@ impl OperationContext<'_> {
         document.insert("_etag".to_owned(), etag.clone().into());
         document.insert("_attachments".to_owned(), "attachments/".into());
         document.insert("_ts".to_owned(), self.now.into());
-        let terms = index_terms::count(self.container.policy(), &document);
+        let terms = index_terms::count(self.container.policy().json(), &document);
         let document = Value::Object(document);
         let body = document.to_string();
         rules::size(body.len())?;

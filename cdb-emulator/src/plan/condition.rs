@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::store::{PathKeys, SqlValue, sql_value};
+use crate::store::{PathKeys, Policy, SqlValue, sql_value};
 use serde_json::Value;
 
 use crate::sql::ast::{Binary, Expr};
 use crate::sql::value::rank;
-use crate::store::indexes::path_keys;
 
 /// The first whole number that a double does not represent exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -129,12 +128,12 @@ pub(super) fn comparison(
     expr: &Expr,
     alias: &str,
     parameters: &HashMap<String, Value>,
-    policy: &Value,
+    policy: &Policy,
 ) -> Option<Condition> {
     // The whole document is not a comparable value.
     let path = |expr: &Expr| {
         let path = expr.path(alias).filter(|path| !path.is_empty())?;
-        Some(path_keys(policy, path))
+        Some(policy.path_keys(path))
     };
     let new = Condition::new;
     match expr {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::pushdown::{Pushdown, pushdown};
 use crate::index_use::conjuncts;
 use crate::sql::ast::{Binary, Expr, Select};
+use crate::store::Policy;
 
 /// Maximum number of disjuncts: each of them is a scan.
 const MOST: usize = 16;
@@ -21,10 +22,11 @@ const MOST: usize = 16;
 pub(crate) fn pieces(
     select: &Select,
     parameters: &HashMap<String, Value>,
-    policy: &Value,
+    policy: &Policy,
     within_a_key: bool,
 ) -> Vec<Pushdown> {
-    let whole = pushdown(select, parameters, policy, within_a_key);
+    let filter: Vec<&Expr> = select.filter.iter().collect();
+    let whole = pushdown((select, &filter), parameters, policy, within_a_key);
     if within_a_key || whole.order.has_index() {
         return vec![whole];
     }
@@ -37,7 +39,7 @@ pub(crate) fn pieces(
 fn by_disjunct(
     select: &Select,
     parameters: &HashMap<String, Value>,
-    policy: &Value,
+    policy: &Policy,
 ) -> Option<Vec<Pushdown>> {
     let filter = select.filter.as_ref()?;
     if !select.order_by.is_empty() || !select.joins.is_empty() {
@@ -58,22 +60,14 @@ fn pieces_of(
     select: &Select,
     filter: &Expr,
     parameters: &HashMap<String, Value>,
-    policy: &Value,
+    policy: &Policy,
 ) -> Option<Vec<Pushdown>> {
     if disjuncts.len() < 2 || disjuncts.len() > MOST {
         return None;
     }
     let pieces = disjuncts.iter().enumerate().map(|(at, disjunct)| {
-        let both = Expr::Binary(
-            Box::new(disjunct.clone()),
-            Binary::And,
-            Box::new(filter.clone()),
-        );
-        let narrowed = Select {
-            filter: Some(both),
-            ..select.clone()
-        };
-        let mut plan = pushdown(&narrowed, parameters, policy, false);
+        let narrowed = (select, &[disjunct, filter][..]);
+        let mut plan = pushdown(narrowed, parameters, policy, false);
         plan.excluded = disjuncts[..at].to_vec();
         plan.order.has_index().then_some(plan)
     });

@@ -7,11 +7,9 @@ mod disjunction;
 mod order;
 mod pushdown;
 
-use serde_json::Value;
-
 use crate::error::ServiceError;
 use crate::sql::ast::Select;
-use crate::store::indexes::{has_composite, is_included};
+use crate::store::Policy;
 
 pub(crate) use candidate_indexes::CandidateIndex;
 pub(crate) use disjunction::pieces;
@@ -59,7 +57,7 @@ pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
 }
 
 /// Checks that an index serves the sort: a range index for one path, a composite for several.
-pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), ServiceError> {
+pub(crate) fn sort_is_indexed(select: &Select, policy: &Policy) -> Result<(), ServiceError> {
     let mut paths = Vec::new();
     if select.unindexed_sort {
         return Ok(());
@@ -76,11 +74,11 @@ pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), Ser
     }
     match &*paths {
         [] => Ok(()),
-        [(path, _)] if is_included(policy, path) => Ok(()),
+        [(path, _)] if policy.is_included(path) => Ok(()),
         [_] => Err(ServiceError::bad_request(
             "The order-by item requires a range index to be defined on the corresponding index path.",
         )),
-        several if has_composite(policy, several) => Ok(()),
+        several if policy.has_composite(several) => Ok(()),
         _ => Err(ServiceError::bad_request(
             "The order by query does not have a corresponding composite index that it can be served from.",
         )),

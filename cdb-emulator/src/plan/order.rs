@@ -7,13 +7,11 @@
 
 use std::cmp::Reverse;
 
-use crate::store::{PathKeys, SqlValue};
+use crate::store::{PathKeys, Policy, SqlValue};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::condition::Fixed;
 use crate::sql::ast::Select;
-use crate::store::indexes::{has_range_index, indexes, path_keys};
 
 /// An index that a filter restricts.
 #[derive(Debug)]
@@ -74,20 +72,23 @@ pub(crate) struct ScanRange {
 impl Order {
     /// Returns the order of a query with a sort. A path that the filter fixes to one value is left
     /// out.
-    pub(super) fn sorting(select: &Select, fixed: &[Fixed], policy: &Value) -> Self {
+    pub(super) fn sorting(select: &Select, fixed: &[Fixed], policy: &Policy) -> Self {
         let sort = select.order_by.iter().filter_map(|item| {
             // All sorts are by paths; others were rejected before.
             Some((item.expr.path(&select.alias)?, item.descending))
         });
         let wanted = rest(sort.collect(), fixed);
-        let known = indexes(policy).map(|(index, name)| (rest(index, fixed), name));
+        let known = policy
+            .indexes()
+            .iter()
+            .map(|(index, name)| (rest(index.clone(), fixed), name));
         let mut serving = known.filter_map(|(index, name)| {
             let turned = |(path, down): &(String, bool)| (path.clone(), !down);
             let backwards = index.iter().map(turned).eq(wanted.iter().cloned());
             (backwards || index == wanted).then_some((name, backwards && !index.is_empty()))
         });
         let (index, backwards) = match serving.next() {
-            Some((name, backwards)) => (Some(name), backwards),
+            Some((name, backwards)) => (Some(name.clone()), backwards),
             None => (
                 None,
                 wanted.last().is_some_and(|(_, descending)| *descending),
@@ -102,7 +103,7 @@ impl Order {
 
     /// Returns the indexes that the filter restricts, the most restricted first. An index is left
     /// out if the paths that restrict it also restrict an earlier one.
-    pub(super) fn narrowing(fixed: &[Fixed], policy: &Value) -> Vec<Candidate> {
+    pub(super) fn narrowing(fixed: &[Fixed], policy: &Policy) -> Vec<Candidate> {
         let known = |path: &str| fixed.iter().find(|known| known.path == path);
         let narrowing = |index: &[(String, bool)]| {
             let equal = index
@@ -114,7 +115,9 @@ impl Order {
                 .is_some_and(|(path, _)| known(path).is_some());
             (equal, usize::from(range))
         };
-        let mut all: Vec<_> = indexes(policy)
+        let mut all: Vec<_> = policy
+            .indexes()
+            .iter()
             .map(|(index, name)| (narrowing(&index), index, name))
             .filter(|((equal, range), ..)| equal + range > 0)
             .collect();
@@ -134,9 +137,9 @@ impl Order {
                 continue;
             }
             let order = Self {
-                terms: terms(rest(index, fixed), fixed, policy),
+                terms: terms(rest(index.clone(), fixed), fixed, policy),
                 backwards: false,
-                index: Some(name),
+                index: Some(name.clone()),
             };
             candidates.push(Candidate {
                 order,
@@ -292,10 +295,10 @@ fn rest(paths: Vec<(String, bool)>, fixed: &[Fixed]) -> Vec<(String, bool)> {
     rest
 }
 
-fn terms(paths: Vec<(String, bool)>, fixed: &[Fixed], policy: &Value) -> Vec<Term> {
+fn terms(paths: Vec<(String, bool)>, fixed: &[Fixed], policy: &Policy) -> Vec<Term> {
     let terms = paths.into_iter().map(|(path, descending)| Term {
         of_one_type: fixed.iter().any(|known| known.path == path),
-        by: path_keys(policy, path),
+        by: policy.path_keys(path),
         descending,
     });
     terms.collect()
@@ -328,11 +331,11 @@ impl Bound {
 /// Returns the path of a sort that excludes documents without it. Only a path that the policy names
 /// explicitly has index entries for missing values
 /// (<https://learn.microsoft.com/azure/cosmos-db/nosql/query/order-by>, remarks).
-pub(super) fn excludes_missing(select: &Select, policy: &Value) -> Option<String> {
+pub(super) fn excludes_missing(select: &Select, policy: &Policy) -> Option<String> {
     let [item] = &*select.order_by else {
         return None;
     };
     let path = item.expr.path(&select.alias)?;
     let system = matches!(&*path, "/id" | "/_ts");
-    (!system && !has_range_index(policy, &path)).then_some(path)
+    (!system && !policy.has_range_index(&path)).then_some(path)
 }

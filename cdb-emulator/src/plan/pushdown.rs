@@ -7,8 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::store::SqlValue;
-use crate::store::indexes::path_keys;
+use crate::store::{Policy, SqlValue};
 use serde_json::Value;
 
 use super::candidate_indexes::CandidateIndex;
@@ -36,11 +35,12 @@ pub(crate) struct Pushdown {
     pub(crate) candidates: Vec<CandidateIndex>,
 }
 
-/// Plans a query in one piece; `within_a_key` when all rows have the same partition key.
+/// Plans a query in one piece whose filter is the conjunction of `filters`; `within_a_key` when all
+/// rows have the same partition key.
 pub(crate) fn pushdown(
-    select: &Select,
+    (select, filters): (&Select, &[&Expr]),
     parameters: &HashMap<String, Value>,
-    policy: &Value,
+    policy: &Policy,
     within_a_key: bool,
 ) -> Pushdown {
     let mut found = Pushdown {
@@ -58,7 +58,7 @@ pub(crate) fn pushdown(
         return found;
     }
     found.exact = select.joins.is_empty();
-    let conditions = found.conditions(select, parameters, policy);
+    let conditions = found.conditions((select, filters), parameters, policy);
     let fixed = conditions.iter().filter_map(|known| known.fixed.clone());
     let mut fixed: Vec<Fixed> = fixed.collect();
     // Of two conditions on a path, the equality comes first.
@@ -67,7 +67,7 @@ pub(crate) fn pushdown(
         found.condition = format!(
             "{} AND {} > 0",
             found.condition,
-            path_keys(policy, path).rank
+            policy.path_keys(path).rank
         );
     }
     let mut candidates = Order::narrowing(&fixed, policy);
@@ -93,15 +93,12 @@ impl Pushdown {
     /// Adds the conditions that the store evaluates, and returns them.
     fn conditions(
         &mut self,
-        select: &Select,
+        (select, filters): (&Select, &[&Expr]),
         parameters: &HashMap<String, Value>,
-        policy: &Value,
+        policy: &Policy,
     ) -> Vec<Condition> {
         let mut conditions: Vec<Condition> = Vec::new();
-        let Some(filter) = &select.filter else {
-            return conditions;
-        };
-        conjuncts(filter, &mut |expr| {
+        let mut add = |expr: &Expr| {
             let is_served = is_served(expr, select, policy);
             let known = comparison(expr, &select.alias, parameters, policy);
             let Some(condition) = known.filter(|_| is_served) else {
@@ -114,7 +111,10 @@ impl Pushdown {
             self.exact &= condition.exact;
             self.parameters.extend_from_slice(&condition.parameters);
             conditions.push(condition);
-        });
+        };
+        for filter in filters {
+            conjuncts(filter, &mut add);
+        }
         conditions
     }
 }

@@ -56,7 +56,8 @@ fn steps(sql: &str) -> String {
     let connection = store.lock();
     let container = container(&connection);
     let select = sql::parse(sql).unwrap();
-    let plan = pushdown(&select, &parameters(), container.policy(), false);
+    let filter: Vec<_> = select.filter.iter().collect();
+    let plan = pushdown((&select, &filter), &parameters(), container.policy(), false);
     let order = &plan.order;
     let row = order
         .all()

@@ -10,7 +10,7 @@ use super::ast::{Expr, Projection, Select, Source};
 use super::function::{NamedFunction, find};
 use super::parser::parse;
 use crate::error::ServiceError;
-use crate::store::indexes::{has_composite, has_range_index};
+use crate::store::Policy;
 
 /// Returns a call of a scalar function by its name in upper case; `None` for an unknown function.
 pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
@@ -54,7 +54,7 @@ pub(crate) fn bind(select: &mut Select, definition: &Value) -> Result<(), Servic
     let alias = select.alias.clone();
     let computed = computed(definition, &alias)?;
     if !computed.is_empty() {
-        check_sort(select, &computed, &definition["indexingPolicy"])?;
+        check_sort(select, &computed, &Policy::of(&definition["indexingPolicy"]))?;
         visit(select, &mut |expr| {
             let property = property_of(expr, &alias).and_then(|name| computed.get(name));
             match property.cloned() {
@@ -142,7 +142,7 @@ fn invalid(name: &str) -> ServiceError {
 fn check_sort(
     select: &mut Select,
     computed: &HashMap<String, Expr>,
-    policy: &Value,
+    policy: &Policy,
 ) -> Result<(), ServiceError> {
     let alias = &select.alias;
     let paths = select.order_by.iter().map(|item| {
@@ -155,12 +155,12 @@ fn check_sort(
         return Ok(());
     }
     match &*paths {
-        [(path, _)] if !has_range_index(policy, path) => {
+        [(path, _)] if !policy.has_range_index(path) => {
             return Err(ServiceError::bad_request(
                 "The order-by item requires a range index to be defined on the corresponding index path.",
             ));
         }
-        several if several.len() > 1 && !has_composite(policy, several) => {
+        several if several.len() > 1 && !policy.has_composite(several) => {
             return Err(ServiceError::bad_request(
                 "The order by query does not have a corresponding composite index that it can be served from.",
             ));

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
 use super::container::Container;
+use super::indexes::Policy;
 use super::named::NamedResource;
 use super::offers::{self, Offer};
 use super::version::new_etag;
@@ -160,6 +161,7 @@ impl Container {
         )?;
         let mut replaced = self.clone();
         replaced.definition = definition.clone().into();
+        replaced.policy = Policy::of(&definition["indexingPolicy"]).into();
         if replaced.default_ttl() != self.default_ttl() {
             self.update_expiry(connection, replaced.default_ttl())?;
         }

@@ -1,6 +1,5 @@
 //! A container, its definition and its physical partitions.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
-use super::indexes;
+use super::indexes::{self, Policy};
 use super::ranges::{self, PhysicalRange};
 use super::rid::{self, Inside};
 use crate::epk::Version;
@@ -26,7 +25,9 @@ pub(crate) struct Container {
     pub(crate) created: i64,
     pub(crate) ranges: Vec<PhysicalRange>,
     /// The former policy, whose indexes are in use while those of the current policy are built.
-    pub(super) former: Option<Value>,
+    pub(super) former: Option<Arc<Policy>>,
+    /// The indexing policy.
+    pub(super) policy: Arc<Policy>,
     /// The generation of the indexes; part of their names.
     generation: i64,
     /// The indexes inside subtrees: their numbers by path; null if there are none.
@@ -66,31 +67,33 @@ impl Container {
     }
 
     /// Returns the indexing policy.
-    pub(crate) fn policy(&self) -> &Value {
-        &self.definition["indexingPolicy"]
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// Returns the policies that must all serve a sort: the current one, and the former one while
     /// its indexes are in use.
-    pub(crate) fn serving_policies(&self) -> impl Iterator<Item = &Value> {
-        std::iter::once(self.policy()).chain(&self.former)
+    pub(crate) fn serving_policies(&self) -> impl Iterator<Item = &Policy> {
+        std::iter::once(self.policy()).chain(self.former.as_deref())
     }
 
     /// Returns the policy whose indexes are in use.
-    pub(crate) fn indexed_policy(&self) -> &Value {
-        self.former.as_ref().unwrap_or_else(|| self.policy())
+    pub(crate) fn indexed_policy(&self) -> &Arc<Policy> {
+        self.former.as_ref().unwrap_or(&self.policy)
     }
 
-    /// Returns the policy whose indexes are in use, with the indexes inside its subtrees, for
-    /// [`indexes`](indexes::indexes).
-    pub(crate) fn planned_policy(&self) -> Cow<'_, Value> {
+    /// Returns the policy whose indexes are in use, with the indexes inside its subtrees.
+    pub(crate) fn planned_policy(&self) -> Arc<Policy> {
+        self.with_subtrees(&self.subtree_indexes)
+    }
+
+    /// Returns the policy whose indexes are in use, with these indexes inside its subtrees.
+    pub(super) fn with_subtrees(&self, numbers: &Value) -> Arc<Policy> {
         let policy = self.indexed_policy();
-        if self.subtree_indexes.is_null() {
-            return Cow::Borrowed(policy);
+        if numbers.is_null() {
+            return policy.clone();
         }
-        let mut policy = policy.clone();
-        policy[indexes::SUBTREES] = self.subtree_indexes.clone();
-        Cow::Owned(policy)
+        Arc::new(Policy::with_subtrees(policy.json(), numbers))
     }
 
     /// Returns the prefix of the index names.
@@ -125,16 +128,20 @@ impl Container {
     }
 
     fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let etag: String = row.get(2)?;
+        let Definition { json, policy } = Definition::parsed(&etag, row.get_ref(1)?.as_str()?);
         Ok(Self {
             number: row.get(0)?,
-            definition: parsed(row.get_ref(1)?.as_str()?),
-            etag: row.get(2)?,
+            definition: json,
+            policy,
+            etag,
             created: row.get(3)?,
             ranges: ranges::from_column(row.get_ref(4)?),
             database: row.get(5)?,
             former: row
                 .get::<_, Option<String>>(6)?
-                .and_then(|policy| serde_json::from_str(&policy).ok()),
+                .and_then(|policy| serde_json::from_str(&policy).ok())
+                .map(|policy| Arc::new(Policy::of(&policy))),
             generation: row.get(7)?,
             subtree_indexes: row
                 .get::<_, Option<String>>(8)?
@@ -239,25 +246,39 @@ fn defaults() -> [(&'static str, Value); 2] {
 }
 
 thread_local! {
-    /// Parsed definitions by their text. Every request reads its container.
-    static PARSED: RefCell<HashMap<String, Arc<Value>>> = RefCell::default();
+    /// Definitions by the ETag of their container, with their text. Every request reads its container.
+    static PARSED: RefCell<HashMap<String, (String, Definition)>> = RefCell::default();
 }
 
 /// The most parsed definitions that a thread keeps.
 const MOST_PARSED: usize = 64;
 
-fn parsed(text: &str) -> Arc<Value> {
-    PARSED.with_borrow_mut(|known| {
-        if let Some(definition) = known.get(text) {
-            return definition.clone();
-        }
-        if known.len() == MOST_PARSED {
-            known.clear();
-        }
-        let definition = Arc::new(serde_json::from_str(text).unwrap_or_default());
-        known.insert(text.to_owned(), Arc::clone(&definition));
-        definition
-    })
+/// A definition, parsed.
+#[derive(Clone)]
+struct Definition {
+    json: Arc<Value>,
+    policy: Arc<Policy>,
+}
+
+impl Definition {
+    /// Parses a definition, unless this thread has parsed it before.
+    fn parsed(etag: &str, text: &str) -> Self {
+        PARSED.with_borrow_mut(|known| {
+            if let Some((_, found)) = known.get(etag).filter(|(known, _)| known == text) {
+                return found.clone();
+            }
+            if known.len() == MOST_PARSED {
+                known.clear();
+            }
+            let json: Value = serde_json::from_str(text).unwrap_or_default();
+            let parsed = Self {
+                policy: Arc::new(Policy::of(&json["indexingPolicy"])),
+                json: Arc::new(json),
+            };
+            known.insert(etag.to_owned(), (text.to_owned(), parsed.clone()));
+            parsed
+        })
+    }
 }
 
 fn strings(value: &Value) -> Vec<String> {

@@ -131,19 +131,17 @@ impl Container {
         document: &StoredDocument,
         content: &Value,
     ) -> Result<(), ServiceError> {
-        let paths = self.written_paths(connection)?;
-        let mut columns = Vec::with_capacity(2 * paths.len());
-        let mut keys = Vec::with_capacity(2 * paths.len());
-        for path in paths {
-            keys.extend(keys_of(content, &path));
-            let PathKeys { rank, value, .. } = PathKeys::columns(path);
-            columns.extend([rank, value]);
+        let policy = self.written_policy(connection)?;
+        let (mut columns, mut keys) = (Vec::new(), Vec::new());
+        for PathKeys { path, rank, value } in policy.columns() {
+            columns.extend([&**rank, value]);
+            keys.extend(keys_of(content, path));
         }
         match self.stored_keys(connection, document, &columns)? {
             None => self.insert(connection, document, (&columns, &keys))?,
             Some(stored) => {
                 let changed = (0..keys.len()).filter(|at| keys[*at] != stored[*at]);
-                let changed = changed.map(|at| (&*columns[at], &keys[at]));
+                let changed = changed.map(|at| (columns[at], &keys[at]));
                 self.update(connection, document, &changed.collect::<Vec<_>>())?;
             }
         }
@@ -155,9 +153,9 @@ impl Container {
         &self,
         connection: &Connection,
         document: &StoredDocument,
-        columns: &[String],
+        columns: &[&str],
     ) -> Result<Option<Vec<Sql>>, ServiceError> {
-        let list: String = columns.iter().flat_map(|name| [&**name, ", "]).collect();
+        let list: String = columns.iter().flat_map(|name| [name, ", "]).collect();
         let number = self.number;
         let sql = format!("SELECT {list}1 FROM document_{number} WHERE pk = ? AND id = ?");
         let mut statement = connection.prepare_cached(&sql)?;
@@ -171,7 +169,7 @@ impl Container {
         &self,
         connection: &Connection,
         document: &StoredDocument,
-        (columns, keys): (&[String], &[Sql]),
+        (columns, keys): (&[&str], &[Sql]),
     ) -> Result<(), ServiceError> {
         let list: String = columns.iter().flat_map(|name| [", ", name]).collect();
         let sql = format!(

@@ -1,7 +1,7 @@
 //! The SQLite indexes of a policy, and the indexes that a policy has.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -28,18 +28,17 @@ pub(super) fn create_table(
     connection: &Connection,
     table: &str,
     prefix: &str,
-    policy: &Value,
+    policy: &Policy,
 ) -> Result<(), ServiceError> {
     let mut columns = String::new();
-    for path in paths(policy) {
+    for PathKeys { path, rank, value } in policy.columns() {
         let mut names = path.split('/').skip(1).peekable();
         if names.peek().is_none() || !names.all(is_plain) {
             return Err(ServiceError::bad_request(format!(
                 "The indexing path '{path}' could not be accepted."
             )));
         }
-        let PathKeys { rank, value, .. } = PathKeys::columns(path);
-        columns.extend([&*rank, " ", RANK_TYPE, ", ", &*value, ", "]);
+        columns.extend([rank, " ", RANK_TYPE, ", ", value, ", "]);
     }
     connection.execute_batch(&format!(
         "CREATE TABLE {table} (
@@ -48,8 +47,8 @@ pub(super) fn create_table(
             PRIMARY KEY (pk, id)) WITHOUT ROWID;
          CREATE INDEX {prefix}_lsn ON {table} (lsn);"
     ))?;
-    for (paths, name) in indexes(policy) {
-        create_index(connection, &format!("{prefix}_{name}"), table, &paths)?;
+    for (paths, name) in &policy.indexes {
+        create_index(connection, &format!("{prefix}_{name}"), table, paths)?;
     }
     Ok(())
 }
@@ -81,46 +80,168 @@ pub(super) fn prefix(container: i64, generation: i64) -> String {
     }
 }
 
-/// Returns the indexes of a policy: their stored paths, each with whether it is descending, and the
-/// index name without its prefix. Includes the indexes inside subtrees for a
-/// [planned policy](super::Container::planned_policy).
-pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool)>, String)> {
-    let included = policy["includedPaths"].as_array().into_iter().flatten();
-    let scalar = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
-    let singles = scalar
-        .filter(|path| !path.contains("[]"))
-        .map(|path| vec![(unquote(path).into_owned(), false)]);
-    let several = composites(policy).filter(|composite| !composite.is_empty());
-    let all = singles.chain(several).enumerate();
-    let subtrees = policy[SUBTREES].as_object().into_iter().flatten();
-    let subtrees =
-        subtrees.map(|(path, number)| (vec![(path.clone(), false)], subtree_name(number)));
-    all.map(|(at, paths)| (paths, format!("path_{at}")))
-        .chain(subtrees)
-}
-
 /// Returns the name of an index inside a subtree without its prefix.
 pub(super) fn subtree_name(number: &Value) -> String {
     format!("subtree_{number}")
 }
 
-/// The member of a planned policy with the indexes inside subtrees, by path.
-pub(super) const SUBTREES: &str = "_subtrees";
-
-/// Returns the paths of the indexes of a policy. They have columns.
-pub(super) fn paths(policy: &Value) -> BTreeSet<String> {
-    let paths = indexes(policy).flat_map(|(paths, _)| paths);
-    paths.map(|(path, _)| path).collect()
+/// An indexing policy, parsed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Policy {
+    json: Value,
+    /// The paths that are named exactly (`/a/?`), each with whether it is included.
+    exact: BTreeMap<String, bool>,
+    /// The paths of subtrees (`/a/*`), each with whether it is included.
+    subtrees: Vec<(String, bool)>,
+    /// The paths with a range index.
+    ranges: Vec<String>,
+    composites: Vec<Vec<(String, bool)>>,
+    indexes: Vec<Index>,
+    columns: BTreeMap<String, PathKeys>,
 }
 
-/// Returns the sort keys of a path in a container with a planned policy.
-pub(crate) fn path_keys(policy: &Value, path: String) -> PathKeys {
-    let mut known = indexes(policy).flat_map(|(paths, _)| paths);
-    if known.any(|(known, _)| known == path) {
-        PathKeys::columns(path)
-    } else {
-        PathKeys::in_body(path)
+/// The stored paths of an index, each with whether it is descending, and the index name without its
+/// prefix.
+pub(crate) type Index = (Vec<(String, bool)>, String);
+
+impl Policy {
+    /// Parses a policy.
+    pub(crate) fn of(json: &Value) -> Self {
+        Self::with_subtrees(json, &Value::Null)
     }
+
+    /// Parses a policy and adds the indexes inside its subtrees: their numbers by path.
+    pub(super) fn with_subtrees(json: &Value, numbers: &Value) -> Self {
+        let mut policy = Self {
+            json: json.clone(),
+            composites: composites(json).collect(),
+            ..Self::default()
+        };
+        for (list, included) in [("includedPaths", true), ("excludedPaths", false)] {
+            let entries = json[list].as_array().into_iter().flatten();
+            for entry in entries.filter_map(|entry| entry["path"].as_str()) {
+                if let Some(path) = entry.strip_suffix("/?") {
+                    let path = unquote(path).into_owned();
+                    if included {
+                        policy.ranges.push(path.clone());
+                    }
+                    policy.exact.entry(path).or_insert(included);
+                } else if let Some(path) = entry.strip_suffix("/*") {
+                    policy.subtrees.push((unquote(path).into_owned(), included));
+                }
+            }
+        }
+        let singles = policy.ranges.iter().filter(|path| !path.contains("[]"));
+        let singles = singles.map(|path| vec![(path.clone(), false)]);
+        let several = policy.composites.iter().filter(|paths| !paths.is_empty());
+        let all = singles.chain(several.cloned()).enumerate();
+        let all = all.map(|(at, paths)| (paths, format!("path_{at}")));
+        let numbers = numbers.as_object().into_iter().flatten();
+        let inside =
+            numbers.map(|(path, number)| (vec![(path.clone(), false)], subtree_name(number)));
+        policy.indexes = all.chain(inside).collect();
+        let paths = policy.indexes.iter().flat_map(|(paths, _)| paths);
+        let columns = paths.map(|(path, _)| (path.clone(), PathKeys::columns(path.clone())));
+        policy.columns = columns.collect();
+        policy
+    }
+
+    /// Returns the policy as the definition of its container has it.
+    pub(crate) fn json(&self) -> &Value {
+        &self.json
+    }
+
+    /// Returns the subtrees that the policy includes, except for the whole document.
+    pub(super) fn included_subtrees(&self) -> impl Iterator<Item = &str> {
+        let included = self.subtrees.iter().filter(|(_, included)| *included);
+        included
+            .map(|(path, _)| &**path)
+            .filter(|path| !path.is_empty())
+    }
+
+    /// Returns the sort keys of all paths of indexes.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &PathKeys> {
+        self.columns.values()
+    }
+
+    /// Returns whether a path has columns.
+    pub(super) fn has_columns(&self, path: &str) -> bool {
+        self.columns.contains_key(path)
+    }
+
+    /// Returns the sort keys of a path.
+    pub(crate) fn path_keys(&self, path: String) -> PathKeys {
+        let columns = self.columns.get(&path).cloned();
+        columns.unwrap_or_else(|| PathKeys::in_body(path))
+    }
+
+    /// Returns the indexes. Includes those inside subtrees for a
+    /// [planned policy](super::Container::planned_policy).
+    pub(crate) fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+
+    /// Returns whether the policy indexes this stored path.
+    pub(crate) fn is_included(&self, path: &str) -> bool {
+        if matches!(path, "/id" | "/_ts") {
+            return true;
+        }
+        if let Some(included) = self.exact.get(path) {
+            return *included;
+        }
+        let mut best: Option<(usize, bool)> = None;
+        for (subtree, included) in &self.subtrees {
+            let below = path.strip_prefix(&**subtree);
+            if below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+                && best.is_none_or(|(known, _)| subtree.len() > known)
+            {
+                best = Some((subtree.len(), *included));
+            }
+        }
+        best.is_some_and(|(_, included)| included)
+    }
+
+    /// Returns whether a composite index serves this sort: exactly these paths, with equal or all
+    /// inverted directions.
+    pub(crate) fn has_composite(&self, sort: &[(String, bool)]) -> bool {
+        self.composite_of(sort, true).is_some()
+    }
+
+    /// Returns whether the policy includes exactly this path, which then has a SQLite index.
+    pub(crate) fn has_range_index(&self, path: &str) -> bool {
+        self.ranges.iter().any(|exact| exact == path)
+    }
+
+    /// Returns the composite index with exactly these paths. For a sort, all directions are equal or
+    /// all are inverted; for a filter, directions are irrelevant.
+    pub(crate) fn composite_of(
+        &self,
+        wanted: &[(String, bool)],
+        sorts: bool,
+    ) -> Option<&Vec<(String, bool)>> {
+        self.composites.iter().find(|paths| {
+            let same = |flip: bool| {
+                let pairs = paths.iter().zip(wanted);
+                let mut pairs = pairs.map(|((path, down), (wanted, wanted_down))| {
+                    path == wanted && (!sorts || *down == (*wanted_down != flip))
+                });
+                pairs.all(|same| same)
+            };
+            paths.len() == wanted.len() && (same(false) || same(true))
+        })
+    }
+}
+
+/// Returns the composite indexes of a policy: paths, each with whether it is descending.
+fn composites(policy: &Value) -> impl Iterator<Item = Vec<(String, bool)>> {
+    let composites = policy["compositeIndexes"].as_array().into_iter().flatten();
+    composites.filter_map(Value::as_array).map(|composite| {
+        let paths = composite.iter().map(|path| {
+            let name = unquote(path["path"].as_str().unwrap_or_default());
+            (name.into_owned(), path["order"] == "descending")
+        });
+        paths.collect()
+    })
 }
 
 /// Converts a policy path to a stored path: removes the quotation marks of names.
@@ -143,81 +264,4 @@ pub(crate) fn unquote(policy_path: &str) -> Cow<'_, str> {
         rest = after;
     }
     Cow::Owned(out)
-}
-
-/// Returns whether the policy indexes this stored path.
-pub(crate) fn is_included(policy: &Value, path: &str) -> bool {
-    if matches!(path, "/id" | "/_ts") {
-        return true;
-    }
-    let mut best: Option<(usize, bool)> = None;
-    for (list, included) in [("includedPaths", true), ("excludedPaths", false)] {
-        for entry in policy[list].as_array().into_iter().flatten() {
-            let Some(entry) = entry["path"].as_str() else {
-                continue;
-            };
-            let precision = if let Some(exact) = entry.strip_suffix("/?") {
-                (unquote(exact) == path).then_some(usize::MAX)
-            } else if let Some(prefix) = entry.strip_suffix("/*") {
-                let prefix = unquote(prefix);
-                let below = path.strip_prefix(&*prefix);
-                below
-                    .is_some_and(|below| below.is_empty() || below.starts_with('/'))
-                    .then_some(prefix.len())
-            } else {
-                None
-            };
-            if let Some(precision) = precision
-                && best.is_none_or(|(known, _)| precision > known)
-            {
-                best = Some((precision, included));
-            }
-        }
-    }
-    best.is_some_and(|(_, included)| included)
-}
-
-/// Returns whether a composite index serves this sort: exactly these paths, with equal or all
-/// inverted directions.
-pub(crate) fn has_composite(policy: &Value, sort: &[(String, bool)]) -> bool {
-    composite_of(policy, sort, true).is_some()
-}
-
-/// Returns the composite indexes of a policy: paths, each with whether it is descending.
-pub(crate) fn composites(policy: &Value) -> impl Iterator<Item = Vec<(String, bool)>> {
-    let composites = policy["compositeIndexes"].as_array().into_iter().flatten();
-    composites.filter_map(Value::as_array).map(|composite| {
-        let paths = composite.iter().map(|path| {
-            let name = unquote(path["path"].as_str().unwrap_or_default());
-            (name.into_owned(), path["order"] == "descending")
-        });
-        paths.collect()
-    })
-}
-
-/// Returns whether the policy includes exactly this path, which then has a SQLite index.
-pub(crate) fn has_range_index(policy: &Value, path: &str) -> bool {
-    let included = policy["includedPaths"].as_array().into_iter().flatten();
-    let mut exact = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
-    exact.any(|exact| unquote(exact) == path)
-}
-
-/// Returns the composite index with exactly these paths. For a sort, all directions are equal or
-/// all are inverted; for a filter, directions are irrelevant.
-pub(crate) fn composite_of(
-    policy: &Value,
-    wanted: &[(String, bool)],
-    sorts: bool,
-) -> Option<Vec<(String, bool)>> {
-    let mut serving = composites(policy).filter(|paths| {
-        let same = |flip: bool| {
-            let pairs = paths.iter().zip(wanted);
-            let mut pairs = pairs.map(|((path, down), (wanted, wanted_down))| {
-                path == wanted && (!sorts || *down == (*wanted_down != flip))
-            });
-            pairs.all(|same| same)
-        };
-        paths.len() == wanted.len() && (same(false) || same(true))
-    });
-    serving.next()
 }

@@ -42,6 +42,7 @@ pub(crate) use columns::{PathKeys, sql_value};
 pub(crate) use container::Container;
 pub(crate) use documents::{Row, Scan, StoredDocument};
 pub(crate) use history::Change;
+pub(crate) use indexes::Policy;
 pub(crate) use named::NamedResource;
 pub(crate) use rusqlite::Connection;
 pub(crate) use rusqlite::types::Value as SqlValue;

@@ -3,14 +3,14 @@
 //! The policy does not name these paths, so the first document with a scalar value at a path creates
 //! its index. An index transformation drops them with the table; later writes create them again.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
 use super::columns::PathKeys;
 use super::container::Container;
-use super::indexes::{RANK_TYPE, create_index, is_included, paths, subtree_name, unquote};
+use super::indexes::{Policy, RANK_TYPE, create_index, subtree_name};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
@@ -35,14 +35,14 @@ impl Container {
     ) -> Result<(), ServiceError> {
         let policy = self.policy();
         let mut paths = Vec::new();
-        for subtree in subtrees(policy).map(unquote) {
+        for subtree in policy.included_subtrees() {
             let value = subtree
                 .split('/')
                 .skip(1)
                 .try_fold(document, |at, name| at.get(name));
-            scalars(value.unwrap_or(&Value::Null), &subtree, &mut paths);
+            scalars(value.unwrap_or(&Value::Null), subtree, &mut paths);
         }
-        paths.retain(|path| self.subtree_indexes[&**path].is_null() && is_included(policy, path));
+        paths.retain(|path| self.subtree_indexes[&**path].is_null() && policy.is_included(path));
         let known = self
             .subtree_indexes
             .as_object()
@@ -69,7 +69,7 @@ impl Container {
         let name = subtree_name(&connection.last_insert_rowid().into());
         let name = format!("{}_{name}", self.index_prefix());
         let table = format!("document_{}", self.number);
-        if !paths(self.policy()).contains(path) {
+        if !self.policy().has_columns(path) {
             let column = PathKeys::columns(path.to_owned());
             let found = PathKeys::in_body(path.to_owned());
             connection.execute_batch(&format!(
@@ -88,30 +88,24 @@ impl Container {
         create_index(connection, &name, &table, &[(path.to_owned(), false)])
     }
 
-    /// Returns the paths whose columns a write fills. A request may have created indexes inside
+    /// Returns the policy whose columns a write fills. A request may have created indexes inside
     /// subtrees after it has read the container.
-    pub(super) fn written_paths(
+    pub(super) fn written_policy(
         &self,
         connection: &Connection,
-    ) -> Result<BTreeSet<String>, ServiceError> {
-        let policy = self.indexed_policy();
-        let mut written = paths(policy);
-        if subtrees(policy).next().is_some() {
-            let sql = "SELECT path FROM subtree_index WHERE container = ?";
-            let mut statement = connection.prepare_cached(sql)?;
-            for path in statement.query_map([self.number], |row| row.get(0))? {
-                written.insert(path?);
-            }
+    ) -> Result<Arc<Policy>, ServiceError> {
+        if self.indexed_policy().included_subtrees().next().is_none() {
+            return Ok(self.indexed_policy().clone());
         }
-        Ok(written)
+        let sql = "SELECT json_group_object(path, number) FROM subtree_index WHERE container = ?
+                   HAVING count(*) > 0";
+        let numbers: Option<String> = connection
+            .prepare_cached(sql)?
+            .query_row([self.number], |row| row.get(0))
+            .optional()?;
+        let numbers = numbers.map(|numbers| serde_json::from_str(&numbers));
+        Ok(self.with_subtrees(&numbers.transpose()?.unwrap_or_default()))
     }
-}
-
-/// Returns the subtrees that a policy includes, except for the whole document.
-fn subtrees(policy: &Value) -> impl Iterator<Item = &str> {
-    let included = policy["includedPaths"].as_array().into_iter().flatten();
-    let subtrees = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/*"));
-    subtrees.filter(|subtree| !subtree.is_empty())
 }
 
 /// Collects the paths of the scalar values inside the objects of a value.

@@ -9,11 +9,10 @@
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::Value;
 
 use super::columns::PathKeys;
 use super::container::Container;
-use super::indexes;
+use super::indexes::{self, Policy};
 use super::version::next_lsn;
 use crate::error::ServiceError;
 
@@ -35,7 +34,7 @@ pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> 
 pub(super) fn begin(
     connection: &Connection,
     container: &Container,
-    policy: &Value,
+    policy: &Policy,
 ) -> Result<(), ServiceError> {
     cancel(connection, container.number)?;
     let number = container.number;
@@ -66,7 +65,7 @@ pub(super) fn begin(
             "INSERT INTO transformation (container, generation, former, total, done, pk, id)
              SELECT ?, ?, ?, count(*), 0, '', '' FROM document_{number}"
         ),
-        params![number, generation, former.to_string()],
+        params![number, generation, former.json().to_string()],
     )?;
     step(connection)?;
     Ok(())
@@ -170,11 +169,11 @@ fn copy(
 }
 
 /// Returns the columns of a table with a policy, and their values from a table with any policy.
-fn copied(policy: &Value) -> (String, String) {
+fn copied(policy: &Policy) -> (String, String) {
     let mut columns = "pk, id, epk, body, etag, lsn, ts, expires".to_owned();
     let mut values = columns.clone();
-    for path in indexes::paths(policy) {
-        let (column, found) = (PathKeys::columns(path.clone()), PathKeys::in_body(path));
+    for column in policy.columns() {
+        let found = PathKeys::in_body(column.path.clone());
         columns.extend([", ", &column.rank, ", ", &column.value]);
         values.extend([", ", &found.rank, ", ", &found.value]);
     }
@@ -198,7 +197,7 @@ fn complete(connection: &Connection, number: i64) -> Result<(), ServiceError> {
 mod tests {
     use std::collections::{BTreeMap, HashMap};
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::op::rows_of;
@@ -283,7 +282,7 @@ mod tests {
         container.replace(&connection, &definition("/b/?")).unwrap();
         let replaced = find(&connection);
         assert!(replaced.index_progress(&connection).unwrap() < 100);
-        let serving: Vec<&Value> = replaced.serving_policies().collect();
+        let serving: Vec<&Value> = replaced.serving_policies().map(Policy::json).collect();
         assert_eq!(serving, [&policy("/b/?"), &policy("/a/?")]);
         // Some of these documents were copied before, most were not.
         for n in (0..MANY).step_by(7) {
@@ -326,7 +325,7 @@ mod tests {
             .replace(&connection, &definition("/c/?"))
             .unwrap();
         let found = find(&connection);
-        let serving: Vec<&Value> = found.serving_policies().collect();
+        let serving: Vec<&Value> = found.serving_policies().map(Policy::json).collect();
         assert_eq!(serving, [&policy("/c/?"), &policy("/a/?")]);
         complete_all(&connection);
         assert_eq!(content(&connection, &found).len(), 20_000);

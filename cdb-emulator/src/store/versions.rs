@@ -5,7 +5,6 @@ use rusqlite::{Connection, params};
 
 use super::columns::PathKeys;
 use super::container::Container;
-use super::indexes::paths;
 use crate::error::ServiceError;
 
 /// The columns of a document.
@@ -67,8 +66,8 @@ impl Container {
     pub(super) fn indexed_source(&self) -> String {
         let (mut stored, mut extracted) = (String::new(), String::new());
         if self.snapshot.is_some() {
-            for path in paths(&self.planned_policy()) {
-                let (column, found) = (PathKeys::columns(path.clone()), PathKeys::in_body(path));
+            for column in self.planned_policy().columns() {
+                let found = PathKeys::in_body(column.path.clone());
                 stored.extend([", ", &column.rank, ", ", &column.value]);
                 extracted.extend([", ", &found.rank, ", ", &found.value]);
             }
