@@ -207,7 +207,7 @@ pub(crate) fn is_served(expr: &Expr, select: &Select, policy: &Policy) -> bool {
 }
 
 /// Visits the conjuncts of a condition.
-pub(crate) fn conjuncts(expr: &Expr, visit: &mut impl FnMut(&Expr)) {
+pub(crate) fn conjuncts<'e>(expr: &'e Expr, visit: &mut impl FnMut(&'e Expr)) {
     if let Expr::Binary(left, Binary::And, right) = expr {
         conjuncts(left, visit);
         conjuncts(right, visit);

@@ -19,7 +19,7 @@ const WORTH: usize = 8;
 /// rows.
 pub(super) fn choose(
     (connection, container): (&Connection, &Container),
-    piece: &mut Pushdown,
+    piece: &mut Pushdown<'_>,
     wanted: usize,
     begun_by: Option<&str>,
 ) -> Result<(), ServiceError> {

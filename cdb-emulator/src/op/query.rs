@@ -99,7 +99,9 @@ impl Query {
             sql::bind(Arc::make_mut(select), &container.definition)?;
         }
         let mut context = self.body.context();
-        functions::add(&mut context, select, (connection, container))?;
+        if sql::may_call_functions(&self.body.query) {
+            functions::add(&mut context, select, (connection, container))?;
+        }
         let binding = Binding::of(request, &scope, select);
         let position = binding.position(request)?;
         let ranges = scope.ranges.len();

@@ -54,7 +54,11 @@ impl Run<'_> {
     }
 
     /// Plans a query. The plan of a later page equals the plan of the first.
-    fn pieces(&self, select: &Select, position: &Position) -> Result<Vec<Pushdown>, ServiceError> {
+    fn pieces<'q>(
+        &self,
+        select: &'q Select,
+        position: &Position,
+    ) -> Result<Vec<Pushdown<'q>>, ServiceError> {
         for policy in self.container.serving_policies().chain(&self.former) {
             plan::sort_is_indexed(select, policy)?;
         }
@@ -106,7 +110,7 @@ impl Run<'_> {
     }
 
     /// Reads a piece from the position of the page. Returns whether the page has room for more.
-    fn read(&self, piece: &Pushdown, stream: &mut Stream<'_>) -> Result<bool, ServiceError> {
+    fn read(&self, piece: &Pushdown<'_>, stream: &mut Stream<'_>) -> Result<bool, ServiceError> {
         let ranges = match &stream.position.after {
             None => vec![piece.order.all()],
             Some(after) => {
@@ -129,7 +133,7 @@ impl Run<'_> {
     /// Visits the rows of a range that have not expired.
     fn scan(
         &self,
-        pushdown: &Pushdown,
+        pushdown: &Pushdown<'_>,
         range: &ScanRange,
         visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
@@ -145,7 +149,7 @@ impl Run<'_> {
     }
 
     /// Returns the condition on the rows of a range.
-    fn condition(&self, pushdown: &Pushdown, range: &ScanRange) -> (String, Vec<SqlValue>) {
+    fn condition(&self, pushdown: &Pushdown<'_>, range: &ScanRange) -> (String, Vec<SqlValue>) {
         let mut condition = format!(
             "{} AND {} AND {}",
             pushdown.condition, self.scope.condition, range.condition
@@ -167,7 +171,7 @@ impl Run<'_> {
     fn matching<'s>(
         &'s self,
         view: &View<'s>,
-        (body, piece): (&str, &Pushdown),
+        (body, piece): (&str, &Pushdown<'_>),
         cost_inputs: &mut CostInputs,
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
         cost_inputs.examined += 1;
@@ -178,8 +182,12 @@ impl Run<'_> {
                 return Ok(Vec::new());
             }
         }
-        for condition in &piece.excluded {
-            if scope.holds(Some(condition))? {
+        for conditions in &piece.excluded {
+            let mut meets_all = true;
+            for condition in conditions {
+                meets_all = meets_all && scope.holds(Some(condition))?;
+            }
+            if meets_all {
                 return Ok(Vec::new());
             }
         }
@@ -226,7 +234,7 @@ impl Run<'_> {
         &self,
         select: &Select,
         (aggregate, of): (Aggregate, &Expr),
-        pieces: &[Pushdown],
+        pieces: &[Pushdown<'_>],
         cost_inputs: &mut CostInputs,
     ) -> Result<Option<Value>, ServiceError> {
         if let [piece] = pieces
@@ -256,7 +264,7 @@ impl Run<'_> {
     fn each<'s>(
         &'s self,
         select: &'s Select,
-        pieces: &[Pushdown],
+        pieces: &[Pushdown<'_>],
         cost_inputs: &mut CostInputs,
         mut visit: impl FnMut(Vec<Scope<'s>>) -> Result<(), ServiceError>,
     ) -> Result<(), ServiceError> {
@@ -355,7 +363,7 @@ struct Stream<'a> {
 
 impl Stream<'_> {
     /// Adds the rows of a document. Returns whether the page has room for more.
-    fn visit(&mut self, row: Row, piece: &Pushdown) -> Result<bool, ServiceError> {
+    fn visit(&mut self, row: Row, piece: &Pushdown<'_>) -> Result<bool, ServiceError> {
         if self.ends(0, &row, 0) {
             return Ok(false);
         }

@@ -19,12 +19,12 @@ const MOST: usize = 16;
 
 /// Plans a query, in one piece or in several that are read in order; `within_a_key` as in
 /// [`pushdown`].
-pub(crate) fn pieces(
-    select: &Select,
+pub(crate) fn pieces<'q>(
+    select: &'q Select,
     parameters: &HashMap<String, Value>,
     policy: &Policy,
     within_a_key: bool,
-) -> Vec<Pushdown> {
+) -> Vec<Pushdown<'q>> {
     let filter: Vec<&Expr> = select.filter.iter().collect();
     let whole = pushdown((select, &filter), parameters, policy, within_a_key);
     if within_a_key || whole.order.has_index() {
@@ -36,11 +36,11 @@ pub(crate) fn pieces(
 /// Returns one piece per disjunct of a conjunct of the filter, if an index serves each of them. A
 /// query with a sort has to be read in one piece. With a join, a document can meet several
 /// disjuncts with different rows.
-fn by_disjunct(
-    select: &Select,
+fn by_disjunct<'q>(
+    select: &'q Select,
     parameters: &HashMap<String, Value>,
     policy: &Policy,
-) -> Option<Vec<Pushdown>> {
+) -> Option<Vec<Pushdown<'q>>> {
     let filter = select.filter.as_ref()?;
     if !select.order_by.is_empty() || !select.joins.is_empty() {
         return None;
@@ -48,37 +48,35 @@ fn by_disjunct(
     let mut found = None;
     conjuncts(filter, &mut |expr| {
         if found.is_none() {
-            let disjuncts = disjuncts(expr);
-            found = pieces_of(&disjuncts, select, filter, parameters, policy);
+            found = pieces_of(&disjuncts(expr), (select, filter), parameters, policy);
         }
     });
     found
 }
 
-fn pieces_of(
-    disjuncts: &[Expr],
-    select: &Select,
-    filter: &Expr,
+fn pieces_of<'q>(
+    disjuncts: &[Vec<&'q Expr>],
+    (select, filter): (&Select, &'q Expr),
     parameters: &HashMap<String, Value>,
     policy: &Policy,
-) -> Option<Vec<Pushdown>> {
+) -> Option<Vec<Pushdown<'q>>> {
     if disjuncts.len() < 2 || disjuncts.len() > MOST {
         return None;
     }
     let pieces = disjuncts.iter().enumerate().map(|(at, disjunct)| {
-        let narrowed = (select, &[disjunct, filter][..]);
-        let mut plan = pushdown(narrowed, parameters, policy, false);
+        let filters: Vec<&Expr> = disjunct.iter().copied().chain([filter]).collect();
+        let mut plan = pushdown((select, &filters), parameters, policy, false);
         plan.excluded = disjuncts[..at].to_vec();
         plan.order.has_index().then_some(plan)
     });
     pieces.collect()
 }
 
-/// Splits a condition into its disjuncts. `a AND (b OR c)` has the disjuncts `a AND b` and
-/// `a AND c`, unless there would be too many.
-fn disjuncts(expr: &Expr) -> Vec<Expr> {
+/// Splits a condition into its disjuncts, each a conjunction. `a AND (b OR c)` has the disjuncts
+/// `a AND b` and `a AND c`, unless there would be too many.
+fn disjuncts(expr: &Expr) -> Vec<Vec<&Expr>> {
     let Expr::Binary(left, operator @ (Binary::Or | Binary::And), right) = expr else {
-        return vec![expr.clone()];
+        return vec![vec![expr]];
     };
     let (mut left, right) = (disjuncts(left), disjuncts(right));
     if *operator == Binary::Or {
@@ -86,12 +84,10 @@ fn disjuncts(expr: &Expr) -> Vec<Expr> {
         return left;
     }
     if left.len() * right.len() == 1 || left.len() * right.len() > MOST {
-        return vec![expr.clone()];
+        return vec![vec![expr]];
     }
     let pairs = left.iter().flat_map(|left| {
-        let both = |right: &Expr| {
-            Expr::Binary(Box::new(left.clone()), Binary::And, Box::new(right.clone()))
-        };
+        let both = |right: &Vec<_>| [&**left, right].concat();
         right.iter().map(both)
     });
     pairs.collect()

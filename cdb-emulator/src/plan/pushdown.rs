@@ -18,7 +18,7 @@ use crate::sql::ast::{Expr, Select};
 
 /// The part of a query that the store evaluates.
 #[derive(Debug)]
-pub(crate) struct Pushdown {
+pub(crate) struct Pushdown<'q> {
     /// A condition that every result meets.
     pub(crate) condition: String,
     pub(crate) parameters: Vec<SqlValue>,
@@ -26,9 +26,9 @@ pub(crate) struct Pushdown {
     pub(crate) exact: bool,
     /// Conditions that an index answers on the service but not here. Documents that do not meet
     /// them do not count as loaded.
-    pub(crate) served: Vec<Expr>,
-    /// Conditions of earlier pieces, which have returned the documents that meet them.
-    pub(crate) excluded: Vec<Expr>,
+    pub(crate) served: Vec<&'q Expr>,
+    /// The conditions of each earlier piece, which has returned the documents that meet all of them.
+    pub(crate) excluded: Vec<Vec<&'q Expr>>,
     pub(crate) order: Order,
     /// The indexes that could serve the query, the index of [`order`](Self::order) first; empty if
     /// there is no choice.
@@ -37,12 +37,12 @@ pub(crate) struct Pushdown {
 
 /// Plans a query in one piece whose filter is the conjunction of `filters`; `within_a_key` when all
 /// rows have the same partition key.
-pub(crate) fn pushdown(
-    (select, filters): (&Select, &[&Expr]),
+pub(crate) fn pushdown<'q>(
+    (select, filters): (&Select, &[&'q Expr]),
     parameters: &HashMap<String, Value>,
     policy: &Policy,
     within_a_key: bool,
-) -> Pushdown {
+) -> Pushdown<'q> {
     let mut found = Pushdown {
         condition: "1".to_owned(),
         parameters: Vec::new(),
@@ -89,21 +89,21 @@ pub(crate) fn pushdown(
     found
 }
 
-impl Pushdown {
+impl<'q> Pushdown<'q> {
     /// Adds the conditions that the store evaluates, and returns them.
     fn conditions(
         &mut self,
-        (select, filters): (&Select, &[&Expr]),
+        (select, filters): (&Select, &[&'q Expr]),
         parameters: &HashMap<String, Value>,
         policy: &Policy,
     ) -> Vec<Condition> {
         let mut conditions: Vec<Condition> = Vec::new();
-        let mut add = |expr: &Expr| {
+        let mut add = |expr: &'q Expr| {
             let is_served = is_served(expr, select, policy);
             let known = comparison(expr, &select.alias, parameters, policy);
             let Some(condition) = known.filter(|_| is_served) else {
                 self.exact = false;
-                self.served.extend(is_served.then(|| expr.clone()));
+                self.served.extend(is_served.then_some(expr));
                 return;
             };
             self.condition.push_str(" AND ");

@@ -30,6 +30,11 @@ pub(crate) fn needs_binding(text: &str, definition: &Value) -> bool {
             .any(|name| text.contains(name))
 }
 
+/// Whether a query with this text can call user-defined functions.
+pub(crate) fn may_call_functions(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("udf")
+}
+
 /// Returns the names of the user-defined functions that a query calls.
 pub(crate) fn user_functions(select: &Select) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
@@ -54,7 +59,11 @@ pub(crate) fn bind(select: &mut Select, definition: &Value) -> Result<(), Servic
     let alias = select.alias.clone();
     let computed = computed(definition, &alias)?;
     if !computed.is_empty() {
-        check_sort(select, &computed, &Policy::of(&definition["indexingPolicy"]))?;
+        check_sort(
+            select,
+            &computed,
+            &Policy::of(&definition["indexingPolicy"]),
+        )?;
         visit(select, &mut |expr| {
             let property = property_of(expr, &alias).and_then(|name| computed.get(name));
             match property.cloned() {

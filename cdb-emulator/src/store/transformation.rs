@@ -116,6 +116,12 @@ impl Container {
     }
 }
 
+/// Returns whether a transformation is incomplete.
+pub(super) fn is_pending(connection: &Connection) -> Result<bool, ServiceError> {
+    let mut statement = connection.prepare_cached("SELECT 1 FROM transformation LIMIT 1")?;
+    Ok(statement.exists([])?)
+}
+
 /// Runs a step of the oldest transformation. Returns whether work is left.
 pub(super) fn step(connection: &Connection) -> Result<bool, ServiceError> {
     let begun = Instant::now();

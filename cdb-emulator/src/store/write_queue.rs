@@ -213,6 +213,9 @@ impl Writer {
 
     fn rebuild(&self) -> Result<bool, ServiceError> {
         let mut connection = lock(&self.connection);
+        if !transformation::is_pending(&connection)? {
+            return Ok(false);
+        }
         let savepoint = connection.savepoint()?;
         let more = transformation::step(&savepoint)?;
         savepoint.commit()?;
