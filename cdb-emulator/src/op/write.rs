@@ -265,6 +265,16 @@ impl OperationContext<'_> {
         rules::id(document)
     }
 
+    /// Sets the system properties of a document.
+    fn stamp(&self, document: &mut Map<String, Value>, rid: String, etag: &str) {
+        let link = format!("{}docs/{rid}/", self.container.self_link());
+        document.insert("_rid".to_owned(), rid.into());
+        document.insert("_self".to_owned(), link.into());
+        document.insert("_etag".to_owned(), etag.into());
+        document.insert("_attachments".to_owned(), "attachments/".into());
+        document.insert("_ts".to_owned(), self.now.into());
+    }
+
     /// Stores a document in context of `replaced`.
     fn store(
         &self,
@@ -279,13 +289,7 @@ impl OperationContext<'_> {
             (seconds > 0).then_some(self.now + seconds)
         });
         let etag = version::new_etag();
-        let rid = self.rid(replaced)?;
-        let link = format!("{}docs/{rid}/", self.container.self_link());
-        document.insert("_rid".to_owned(), rid.into());
-        document.insert("_self".to_owned(), link.into());
-        document.insert("_etag".to_owned(), etag.clone().into());
-        document.insert("_attachments".to_owned(), "attachments/".into());
-        document.insert("_ts".to_owned(), self.now.into());
+        self.stamp(&mut document, self.rid(replaced)?, &etag);
         let terms = index_terms::count(self.container.policy().json(), &document);
         let document = Value::Object(document);
         let body = document.to_string();

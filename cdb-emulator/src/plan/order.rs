@@ -118,7 +118,7 @@ impl Order {
         let mut all: Vec<_> = policy
             .indexes()
             .iter()
-            .map(|(index, name)| (narrowing(&index), index, name))
+            .map(|(index, name)| (narrowing(index), index, name))
             .filter(|((equal, range), ..)| equal + range > 0)
             .collect();
         // Among equally restricted indexes the shortest comes first.

@@ -120,15 +120,7 @@ impl Policy {
         for (list, included) in [("includedPaths", true), ("excludedPaths", false)] {
             let entries = json[list].as_array().into_iter().flatten();
             for entry in entries.filter_map(|entry| entry["path"].as_str()) {
-                if let Some(path) = entry.strip_suffix("/?") {
-                    let path = unquote(path).into_owned();
-                    if included {
-                        policy.ranges.push(path.clone());
-                    }
-                    policy.exact.entry(path).or_insert(included);
-                } else if let Some(path) = entry.strip_suffix("/*") {
-                    policy.subtrees.push((unquote(path).into_owned(), included));
-                }
+                policy.add(entry, included);
             }
         }
         let singles = policy.ranges.iter().filter(|path| !path.contains("[]"));
@@ -144,6 +136,19 @@ impl Policy {
         let columns = paths.map(|(path, _)| (path.clone(), PathKeys::columns(path.clone())));
         policy.columns = columns.collect();
         policy
+    }
+
+    /// Adds an entry of the lists of paths.
+    fn add(&mut self, entry: &str, included: bool) {
+        if let Some(path) = entry.strip_suffix("/?") {
+            let path = unquote(path).into_owned();
+            if included {
+                self.ranges.push(path.clone());
+            }
+            self.exact.entry(path).or_insert(included);
+        } else if let Some(path) = entry.strip_suffix("/*") {
+            self.subtrees.push((unquote(path).into_owned(), included));
+        }
     }
 
     /// Returns the policy as the definition of its container has it.
