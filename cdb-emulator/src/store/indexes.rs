@@ -13,6 +13,10 @@ use crate::sql::ast::is_plain;
 /// The type of the column of a rank. A missing value has the rank 0.
 pub(super) const RANK_TYPE: &str = "INTEGER NOT NULL DEFAULT 0";
 
+/// The most paths of a policy that have columns; SQLite allows 2,000 columns. The indexes of further
+/// paths are on expressions.
+const MOST_COLUMN_PATHS: usize = 900;
+
 /// Creates a table of documents with the indexes of the policy: one per included scalar path, one
 /// per composite. Each path of an index has two columns, the rank of the value's type and the value,
 /// so that an index has the service's order over all types. Only a write that changes a column
@@ -30,14 +34,16 @@ pub(super) fn create_table(
     prefix: &str,
     policy: &Policy,
 ) -> Result<(), ServiceError> {
-    let mut columns = String::new();
-    for PathKeys { path, rank, value } in policy.columns() {
+    for (path, _) in policy.indexes.iter().flat_map(|(paths, _)| paths) {
         let mut names = path.split('/').skip(1).peekable();
         if names.peek().is_none() || !names.all(is_plain) {
             return Err(ServiceError::bad_request(format!(
                 "The indexing path '{path}' could not be accepted."
             )));
         }
+    }
+    let mut columns = String::new();
+    for PathKeys { rank, value, .. } in policy.columns() {
         columns.extend([rank, " ", RANK_TYPE, ", ", value, ", "]);
     }
     connection.execute_batch(&format!(
@@ -48,21 +54,24 @@ pub(super) fn create_table(
          CREATE INDEX {prefix}_lsn ON {table} (lsn);"
     ))?;
     for (paths, name) in &policy.indexes {
-        create_index(connection, &format!("{prefix}_{name}"), table, paths)?;
+        let keys = paths
+            .iter()
+            .map(|(path, down)| (policy.path_keys(path.clone()), *down));
+        create_index(connection, &format!("{prefix}_{name}"), table, keys)?;
     }
     Ok(())
 }
 
-/// Creates an index of paths, each with whether it is descending.
+/// Creates an index of sort keys, each with whether it is descending.
 pub(super) fn create_index(
     connection: &Connection,
     name: &str,
     table: &str,
-    paths: &[(String, bool)],
+    keys: impl IntoIterator<Item = (PathKeys, bool)>,
 ) -> Result<(), ServiceError> {
-    let columns = paths.iter().map(|(path, descending)| {
-        let direction = if *descending { "DESC" } else { "ASC" };
-        let PathKeys { rank, value, .. } = PathKeys::columns(path.clone());
+    let columns = keys.into_iter().map(|(keys, descending)| {
+        let direction = if descending { "DESC" } else { "ASC" };
+        let PathKeys { rank, value, .. } = keys;
         format!("{rank} {direction}, {value} {direction}")
     });
     let columns: Vec<String> = columns.collect();
@@ -127,14 +136,18 @@ impl Policy {
         let singles = singles.map(|path| vec![(path.clone(), false)]);
         let several = policy.composites.iter().filter(|paths| !paths.is_empty());
         let all = singles.chain(several.cloned()).enumerate();
-        let all = all.map(|(at, paths)| (paths, format!("path_{at}")));
+        policy.indexes = all
+            .map(|(at, paths)| (paths, format!("path_{at}")))
+            .collect();
+        let named = policy.indexes.iter().flat_map(|(paths, _)| paths);
+        let named = named.map(|(path, _)| path).take(MOST_COLUMN_PATHS);
         let numbers = numbers.as_object().into_iter().flatten();
+        let columns = named.chain(numbers.clone().map(|(path, _)| path));
+        let columns = columns.map(|path| (path.clone(), PathKeys::columns(path.clone())));
+        policy.columns = columns.collect();
         let inside =
             numbers.map(|(path, number)| (vec![(path.clone(), false)], subtree_name(number)));
-        policy.indexes = all.chain(inside).collect();
-        let paths = policy.indexes.iter().flat_map(|(paths, _)| paths);
-        let columns = paths.map(|(path, _)| (path.clone(), PathKeys::columns(path.clone())));
-        policy.columns = columns.collect();
+        policy.indexes.extend(inside);
         policy
     }
 
@@ -269,4 +282,45 @@ pub(crate) fn unquote(policy_path: &str) -> Cow<'_, str> {
         rest = after;
     }
     Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::json;
+
+    use crate::op::rows_of;
+    use crate::store::{Container, Database, Store, StoredDocument};
+
+    #[test]
+    fn a_policy_may_have_more_paths_than_sqlite_allows_columns() {
+        const PATHS: usize = 1500;
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        Database::create(&connection, "d", 0).unwrap();
+        let included = (0..PATHS).map(|n| json!({ "path": format!("/p{n}/?") }));
+        let definition = json!({
+            "id": "c", "partitionKey": { "paths": ["/id"] }, "indexingPolicy": {
+                "includedPaths": included.collect::<Vec<_>>(), "excludedPaths": [{ "path": "/*" }],
+            },
+        });
+        let container = Container::create(&connection, "d", &definition, 1, 0).unwrap();
+        let document = StoredDocument {
+            pk: "1".to_owned(),
+            id: "1".to_owned(),
+            body: json!({ "id": "1", "p0": 7, "p1499": 8 }).to_string(),
+            epk: String::new(),
+            etag: String::new(),
+            lsn: 1,
+            ts: 0,
+            expires: None,
+        };
+        container.write(&connection, &document).unwrap();
+        for (condition, count) in [("c.p0 = 7", 1), ("c.p1499 = 8", 1), ("c.p1499 = 7", 0)] {
+            let text = format!("SELECT * FROM c WHERE {condition}");
+            let rows = rows_of(&connection, &container, &text, (HashMap::new(), 10)).unwrap();
+            assert_eq!(rows.len(), count, "{condition}");
+        }
+    }
 }

@@ -69,8 +69,8 @@ impl Container {
         let name = subtree_name(&connection.last_insert_rowid().into());
         let name = format!("{}_{name}", self.index_prefix());
         let table = format!("document_{}", self.number);
+        let column = PathKeys::columns(path.to_owned());
         if !self.policy().has_columns(path) {
-            let column = PathKeys::columns(path.to_owned());
             let found = PathKeys::in_body(path.to_owned());
             connection.execute_batch(&format!(
                 "ALTER TABLE {table} ADD COLUMN {} {RANK_TYPE};
@@ -85,7 +85,7 @@ impl Container {
                 found.rank
             ))?;
         }
-        create_index(connection, &name, &table, &[(path.to_owned(), false)])
+        create_index(connection, &name, &table, [(column, false)])
     }
 
     /// Returns the policy whose columns a write fills. A request may have created indexes inside
