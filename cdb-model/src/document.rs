@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::etag::ETag;
+use crate::finite;
 use crate::id::{IdError, ItemId};
 use crate::partition_key::PartitionKey;
 use crate::shape::DocumentShape;
@@ -46,7 +47,7 @@ impl<D: Serialize + DeserializeOwned> FieldCodec<D> {
     /// The JSON of serde's traits.
     pub const fn serde() -> Self {
         Self {
-            write: |document| serde_json::to_string(document),
+            write: finite::to_string,
             read: |json| serde_json::from_str(json),
         }
     }
@@ -56,7 +57,7 @@ impl<D> FieldCodec<D> {
     /// Writes the fields as a JSON object.
     ///
     /// # Errors
-    /// When a field cannot be written as JSON, such as a map with keys that are not strings.
+    /// When a field cannot be written as JSON, such as NaN or a map with keys that are not strings.
     pub fn write(&self, document: &D) -> serde_json::Result<String> {
         (self.write)(document)
     }

@@ -69,6 +69,7 @@ mod container;
 mod document;
 mod etag;
 mod evolution;
+mod finite;
 mod id;
 mod lease;
 pub mod limits;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::document::Document;
+use crate::finite;
 use crate::limits::MAX_PATCH_OPERATIONS;
 use crate::path::{Patchable, Path};
 use crate::query::{Filter, Operand, ValueError, patch_condition};
@@ -185,7 +186,7 @@ impl<D: Document> Patch<D> {
         value: &impl Serialize,
         operation: impl FnOnce(Value) -> PatchOperation,
     ) -> Self {
-        match serde_json::to_value(value) {
+        match finite::to_value(value) {
             Ok(value) => self.operations.push(operation(value)),
             Err(error) => {
                 self.invalid.get_or_insert(ValueError::new(path, &error));

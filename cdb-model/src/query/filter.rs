@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Queryable;
 use crate::container::{Container, StoredIn};
 use crate::document::Document;
+use crate::finite;
 use crate::path::{FullText, Indexed, Path};
 use crate::shape::DocumentShape;
 
@@ -258,7 +259,7 @@ macro_rules! operands {
     ($($ty:ty => $path:ty $(, $generic:ident)?;)*) => {$(
         impl$(<$generic: Serialize>)? Operand<$path> for $ty {
             fn into_json(self) -> serde_json::Result<Value> {
-                serde_json::to_value(self)
+                finite::to_value(self)
             }
         }
     )*};
