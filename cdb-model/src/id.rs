@@ -80,12 +80,13 @@ pub enum IdError {
 
 /// A value that can be a component of an id.
 ///
-/// `from_id_part(to_id_part(v)) == v`, and two different values have two different texts.
+/// `from_id_part(to_id_part(v)) == v`, and two different values have two different texts. The key of
+/// a document derives the traits of the example from its fields, so the type needs them too.
 ///
 /// ```
 /// use cdb_model::IdPart;
 ///
-/// #[derive(Clone, Copy)]
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 /// struct Sku(u32);
 ///
 /// impl IdPart for Sku {
@@ -143,6 +144,8 @@ id_part_by_display! {
     u16 => "an integer of 16 bits",
     u32 => "an integer of 32 bits",
     u64 => "an integer of 64 bits",
+    i8 => "an integer from -128 to 127",
+    i16 => "a signed integer of 16 bits",
     i32 => "a signed integer of 32 bits",
     i64 => "a signed integer of 64 bits",
     bool => "`true` or `false`",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 struct AllSeparators {
     #[document(partition_key)]
     a: String,
-    b: u8,
+    b: i8,
     c: i64,
     d: bool,
     e: String,
