@@ -8,10 +8,12 @@
 mod ids;
 mod index;
 mod limits;
+mod search;
 mod text;
 
 pub use index::check_index;
 pub use limits::check_limits;
+pub use search::check_search;
 
 use crate::container::{Container, DefaultTtl};
 use crate::shape::{ComputedShape, DocumentShape, ExpressionPart, FieldIndexing};

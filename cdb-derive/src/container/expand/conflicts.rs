@@ -10,7 +10,7 @@ use crate::respan::located_at;
 
 /// The rules of `cdb_model::conflict`. Each is a separate constant, so that one compilation reports
 /// all mistakes.
-const RULES: [&str; 7] = [
+const RULES: [&str; 8] = [
     "check_partition_key",
     "check_discriminator",
     "check_type",
@@ -18,6 +18,7 @@ const RULES: [&str; 7] = [
     "check_indexing",
     "check_ttl",
     "check_computed",
+    "check_search",
 ];
 
 /// One constant per variant and rule, which compares the variant with the container and with all
