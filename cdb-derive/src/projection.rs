@@ -9,7 +9,7 @@ use syn::spanned::Spanned;
 use syn::{Data, Fields, Meta, Path, Type};
 
 use crate::derived::Derived;
-use crate::diag::mistake;
+use crate::diag::{Mistakes, mistake};
 use crate::private::{import, private};
 use crate::respan::located_at;
 use crate::serde_attr::{SerdeField, SerdeStruct};
@@ -150,6 +150,15 @@ fn struct_settings(input: &syn::DeriveInput, errors: &mut Accumulator) -> (Optio
     (of.get().map(|of| of.0.clone()), krate.path())
 }
 
+/// Returns the name of a constant of the document, which `of` names.
+fn constant(path: &Path, errors: &mut Accumulator) -> Option<Ident> {
+    let name = path.get_ident();
+    errors.unless(name.is_some(), path.span(), || {
+        "`path` takes the name of the constant only, for example `path = ADDRESS_CITY`".to_owned()
+    });
+    name.cloned()
+}
+
 impl ProjectedField {
     fn read(field: &syn::Field, serde: &SerdeStruct, errors: &mut Accumulator) -> Option<Self> {
         let ident = field.ident.clone()?;
@@ -170,8 +179,14 @@ impl ProjectedField {
                 format!("a projection reads every field; remove `{word}`"),
             ));
         }
+        if let Some(span) = attributes.flatten {
+            errors.push(mistake(
+                span,
+                "`flatten` hides which paths are read; spell the fields out",
+            ));
+        }
         let name = ident.unraw().to_string();
-        let given = path.get().and_then(|path| path.0.get_ident().cloned());
+        let given = path.get().and_then(|path| constant(&path.0, errors));
         Some(Self {
             constant: given
                 .unwrap_or_else(|| format_ident!("{}", name.to_uppercase(), span = ident.span())),
