@@ -72,7 +72,9 @@ impl SerdeField {
                     return Ok(true);
                 }
                 "skip" | "skip_serializing" | "skip_deserializing" => {
-                    found.skip = Some((name.to_owned(), span));
+                    let whole = name == "skip" || found.skip.is_some();
+                    let word = if whole { "skip" } else { name };
+                    found.skip = Some((word.to_owned(), span));
                 }
                 "default" => found.default = true,
                 "skip_serializing_if" => found.skip_serializing_if = Some(span),

@@ -147,12 +147,12 @@ fn discriminator_is_unreserved(raw: &RawContainer, errors: &mut Accumulator) {
     };
     let property = &property.0;
     let fine = !property.is_empty()
-        && property != "id"
+        && !matches!(&**property, "id" | "ttl" | "schemaVersion")
         && !property.starts_with('_')
-        && !property.contains('/');
+        && !property.contains(['/', '"', '\\', '~']);
     errors.unless(fine, span, || {
         format!(
-            "`{property}` cannot be the discriminator; use a property that the service does not reserve, without `/`, for example `type`"
+            "`{property}` cannot be the discriminator; use a property that neither the service nor the model reserves, without `/`, `\\`, `~` and quotation marks, for example `type`"
         )
     });
 }

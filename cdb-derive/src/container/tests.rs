@@ -56,7 +56,7 @@ fn mistakes_in_different_places_are_reported_together() {
             variant `Empty` must contain one document type, `Empty(Type)`
             `Again` and `Order` contain the same type; a document type has one variant
             `tenant` is not a path; a partition key path starts with `/`, for example `/customerId`
-            `id` cannot be the discriminator; use a property that the service does not reserve, without `/`, for example `type`
+            `id` cannot be the discriminator; use a property that neither the service nor the model reserves, without `/`, `\`, `~` and quotation marks, for example `type`
         "#]],
     );
 }

@@ -205,6 +205,12 @@ impl DocumentModel {
 }
 
 impl FieldModel {
+    /// Whether documents are written with the field, even if it is never read.
+    pub(super) fn is_written(&self) -> bool {
+        let mut skip = self.skip.iter();
+        skip.all(|(word, _)| word == "skip_deserializing")
+    }
+
     /// Returns which time of a write the field is.
     pub(super) fn time_role(&self) -> Option<&'static str> {
         if self.created_at.is_some() {

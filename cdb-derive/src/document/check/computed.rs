@@ -11,7 +11,7 @@ use crate::document::model::{ComputedModel, DocumentModel};
 pub(super) fn is_unambiguous(model: &DocumentModel, at: usize, errors: &mut Accumulator) {
     let computed = &model.computed[at];
     let (name, span) = (&computed.stored, computed.constant.span());
-    let stored = model.fields.iter().filter(|field| field.skip.is_none());
+    let stored = model.fields.iter().filter(|field| field.is_written());
     let mut stored = stored.map(|field| &field.stored);
     errors.unless(!stored.any(|field| field == name), span, || {
         format!("`{name}` is a stored field; give the computed property another name")

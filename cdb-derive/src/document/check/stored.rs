@@ -20,7 +20,7 @@ pub(super) const RESERVED: [&str; 7] = [
 
 pub(super) fn names_differ(model: &DocumentModel, errors: &mut Accumulator) {
     let mut seen: HashMap<&str, &FieldModel> = HashMap::new();
-    for field in model.fields.iter().filter(|field| field.skip.is_none()) {
+    for field in model.fields.iter().filter(|field| field.is_written()) {
         if let Some(first) = seen.insert(&field.stored, field) {
             errors.push(mistake(
                 field.ident.span(),
@@ -35,7 +35,7 @@ pub(super) fn names_differ(model: &DocumentModel, errors: &mut Accumulator) {
 
 pub(super) fn name_is_not_reserved(field: &FieldModel, errors: &mut Accumulator) {
     let stored = &field.stored;
-    let fine = !RESERVED.contains(&&**stored) || field.skip.is_some();
+    let fine = !RESERVED.contains(&&**stored) || !field.is_written();
     errors.unless(fine, field.ident.span(), || {
         if stored == "id" {
             "the id pattern generates `id`; rename the field and use it in the pattern".to_owned()
@@ -48,7 +48,7 @@ pub(super) fn name_is_not_reserved(field: &FieldModel, errors: &mut Accumulator)
 /// Checks that a stored name is a single property, because paths are made of stored names.
 pub(super) fn name_is_one_property(field: &FieldModel, errors: &mut Accumulator) {
     let stored = &field.stored;
-    let fine = !stored.is_empty() && !stored.contains(['/', '"', '\\', '~']) && stored != "[]";
+    let fine = !stored.contains(['/', '"', '\\', '~']) && !matches!(&**stored, "" | "[]" | "*");
     errors.unless(fine || field.skip.is_some(), field.ident.span(), || {
         format!(
             "`{}` is stored as `{stored}`, which a path cannot contain; rename it without `/`, `\\`, `~` and quotation marks",
@@ -100,7 +100,7 @@ fn stored_role(field: &FieldModel) -> Option<&'static str> {
 /// this property.
 pub(super) fn ttl_has_its_stored_name(field: &FieldModel, errors: &mut Accumulator) {
     let Some(span) = field.ttl else {
-        let fine = field.stored != "ttl" || field.skip.is_some();
+        let fine = field.stored != "ttl" || !field.is_written();
         errors.unless(fine, field.ident.span(), || {
             "the service reads the time to live from `ttl`; mark the field with `#[document(ttl)]` or rename it"
                 .to_owned()

@@ -1,0 +1,17 @@
+//! The path `/*` would include the whole document in the index.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[serde(rename = "*")]
+    #[document(index)]
+    total: u64,
+}
+
+fn main() {}
