@@ -114,7 +114,7 @@ pub fn decode<C: Container, D: StoredIn<C>>(json: &str) -> Result<Stored<D>, Dec
             id: system.id,
         });
     }
-    let document = decode_fields(json)?;
+    let document = decode_fields(json).map_err(|error| error.of_item(&system.id))?;
     Ok(system.around(document))
 }
 
@@ -125,7 +125,8 @@ pub fn decode<C: Container, D: StoredIn<C>>(json: &str) -> Result<Stored<D>, Dec
 /// does not match the type.
 pub fn decode_any<C: Container>(json: &str) -> Result<Stored<C>, DecodeError> {
     let system = SystemProperties::read::<C>(json, C::NAME)?;
-    let document = C::decode(&system.discriminator, json)?;
+    let document = C::decode(&system.discriminator, json);
+    let document = document.map_err(|error| error.of_item(&system.id))?;
     Ok(system.around(document))
 }
 

@@ -66,3 +66,19 @@ pub enum DecodeError {
         source: serde_json::Error,
     },
 }
+
+impl DecodeError {
+    /// Adds the id of the document that does not match its type.
+    pub(crate) fn of_item(self, item: &str) -> Self {
+        match self {
+            Self::Malformed {
+                document, source, ..
+            } => Self::Malformed {
+                document,
+                id: item.to_owned(),
+                source,
+            },
+            other => other,
+        }
+    }
+}

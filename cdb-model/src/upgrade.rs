@@ -51,10 +51,7 @@ pub fn upgrade<C: Container>(json: &str) -> Result<Option<Upgraded>, DecodeError
         let text = "an upcast has changed its id or partition key";
         return Err(failed(serde_json::Error::custom(text)));
     }
-    C::decode(shape.discriminator, &upgraded).map_err(|error| match error {
-        DecodeError::Malformed { source, .. } => failed(source),
-        other => other,
-    })?;
+    C::decode(shape.discriminator, &upgraded).map_err(|error| error.of_item(&system.id))?;
     let mut fields: Map<String, Value> = serde_json::from_str(&upgraded).map_err(failed)?;
     fields.retain(|name, _| name == "id" || !SERVICE_PROPERTIES.contains(&&**name));
     Ok(Some(Upgraded {

@@ -1,6 +1,8 @@
 //! `derive(Container)` by behaviour: the types of a container, decoding, extensions.
 
-use cdb_model::{Container, DecodeError, Document, Extends, MemberOf, Queryable};
+use cdb_model::{
+    Container, DecodeError, Document, Extends, MemberOf, Queryable, decode, decode_any,
+};
 use serde::{Deserialize, Serialize};
 
 macro_rules! documents {
@@ -160,4 +162,16 @@ fn an_unreadable_document_returns_its_readable_parts() {
     assert!(!foreign.is_a::<Order>());
     assert_eq!(foreign.discriminator, "");
     assert_eq!(foreign.timestamp(), cdb_model::Timestamp::default());
+}
+
+#[test]
+fn a_document_that_does_not_match_its_type_is_named_by_its_id() {
+    let json = r#"{"id": "order:1", "kind": "order", "customer": "c", "number": "one"}"#;
+    let errors = [
+        decode::<Shop, Order>(json).map(drop).unwrap_err(),
+        decode_any::<Shop>(json).map(drop).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.to_string(), "item `order:1` does not match `Order`");
+    }
 }
