@@ -1,5 +1,6 @@
 //! Writes the parts of a statement.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -22,6 +23,8 @@ pub(super) enum Values {
 pub(super) struct Writer<'a> {
     pub(super) text: String,
     pub(super) parameters: Vec<Parameter>,
+    /// The indexes of the parameters.
+    known: HashMap<Value, usize>,
     discriminator: &'a str,
     values: Values,
     /// The first value that cannot be serialized.
@@ -33,6 +36,7 @@ impl<'a> Writer<'a> {
         Self {
             text: String::new(),
             parameters: Vec::new(),
+            known: HashMap::new(),
             discriminator,
             values,
             invalid: None,
@@ -204,15 +208,13 @@ impl<'a> Writer<'a> {
             let _written = write!(self.text, "{value}");
             return;
         }
-        let known = self
-            .parameters
-            .iter()
-            .find(|parameter| parameter.value == *value);
-        if let Some(parameter) = known {
-            self.text.push_str(&parameter.name);
+        if let Some(known) = self.known.get(value) {
+            let _written = write!(self.text, "@p{known}");
             return;
         }
-        let name = format!("@p{}", self.parameters.len());
+        let next = self.parameters.len();
+        self.known.insert(value.clone(), next);
+        let name = format!("@p{next}");
         self.text.push_str(&name);
         self.parameters.push(Parameter {
             name,
