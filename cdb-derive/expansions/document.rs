@@ -8,12 +8,14 @@
     ::cdb_model::__private::Ord,
     ::cdb_model::__private::Hash,
 )]
+#[allow(non_snake_case, reason = "the names are those of the document")]
 pub struct OrderKey {
     /// See [`Order::customer_id`].
     pub customer_id: String,
     /// See [`Order::number`].
     pub number: u64,
 }
+#[allow(non_snake_case, reason = "the names are those of the document")]
 const _: () = {
     use ::cdb_model::__private as __model;
     #[automatically_derived]

@@ -146,7 +146,7 @@ fn a_query_of_a_container_has_all_its_types_and_one_of_a_document_its_own() {
 #[test]
 fn an_unreadable_document_returns_its_readable_parts() {
     let unreadable = |json: &str| {
-        let reason = cdb_model::decode_any::<Shop>(json).expect_err("it is damaged");
+        let reason = decode_any::<Shop>(json).expect_err("it is damaged");
         cdb_model::Unreadable::new::<Shop>(json, reason)
     };
     let json = r#"{"id":"o","_etag":"7","_ts":5,"kind":"order","customer":"c","number":"many"}"#;

@@ -122,6 +122,26 @@ pub mod raw {
     }
 }
 
+/// A name that the user allows, and a deprecated one.
+pub mod allowed {
+    /// A document.
+    #[derive(cdb_model::Document, serde::Serialize, serde::Deserialize)]
+    #[document(type = "loan", id = "{bookId}:{shelf}")]
+    #[expect(non_snake_case, reason = "the stored names of another program")]
+    pub struct Loan {
+        /// The partition.
+        #[document(partition_key)]
+        pub bookId: String,
+        /// Part of the id.
+        #[deprecated]
+        pub shelf: u32,
+        /// Indexed.
+        #[deprecated]
+        #[document(index)]
+        pub lentTo: String,
+    }
+}
+
 /// A document from a macro, so that its names come from two places.
 macro_rules! document {
     ($name:ident, $key:ident, $field:ident) => {

@@ -34,6 +34,7 @@ impl ToTokens for KeyStruct<'_> {
                 #krate::__private::Ord,
                 #krate::__private::Hash,
             )]
+            #[allow(non_snake_case, reason = "the names are those of the document")]
             #vis struct #key {
                 #(#fields)*
             }

@@ -33,6 +33,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let import = import(&model.krate);
     quote! {
         #key
+        #[allow(non_snake_case, reason = "the names are those of the document")]
         const _: () = {
             #import
             #key_impls
