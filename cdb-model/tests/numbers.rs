@@ -33,8 +33,8 @@ enum Readings {
     Reading(Reading),
 }
 
-fn created(reading: Reading) -> Result<(), String> {
-    let created = Batch::<Readings>::new("").create(&reading);
+fn created(reading: &Reading) -> Result<(), String> {
+    let created = Batch::<Readings>::new("").create(reading);
     created.map(drop).map_err(|error| error.to_string())
 }
 
@@ -54,14 +54,14 @@ fn a_document_with_a_number_that_is_not_finite_is_refused() {
         humidity,
         ..Reading::default()
     };
-    assert_eq!(created(level(2.0)), Ok(()));
+    assert_eq!(created(&level(2.0)), Ok(()));
     for (document, field) in [
         (reading(f64::NAN, None), "celsius"),
         (reading(0.0, Some(f32::INFINITY)), "humidity"),
         (level(f64::NEG_INFINITY), "metres"),
         (room(f64::NAN), "by_room"),
     ] {
-        let error = created(document).unwrap_err();
+        let error = created(&document).unwrap_err();
         let text = format!("{field} is NaN or infinite, which JSON cannot express");
         assert!(error.ends_with(&text), "{error}");
     }
