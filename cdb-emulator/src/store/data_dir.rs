@@ -124,6 +124,7 @@ fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
         )?;
     }
     if matches!(found, 1 | 2) {
+        tracing::info!("rebuilding the tables of a data directory that an older emulator wrote");
         let rebuilt =
             catalog::create(connection).and_then(|()| transformation::rebuild(connection));
         rebuilt.map_err(|error| EmulatorError::storage(error.message))?;
