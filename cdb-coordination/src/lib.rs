@@ -16,6 +16,7 @@ mod search;
 mod slots;
 mod store;
 mod telemetry;
+mod window;
 
 pub use change_feed::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder,
@@ -41,3 +42,5 @@ pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use store::{Criteria, Store, StoreError};
+#[doc(hidden)]
+pub use window::{Runs, Search, Windows};
