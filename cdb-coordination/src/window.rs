@@ -14,7 +14,7 @@ use std::time::Duration;
 use cdb_model::Timestamp;
 
 /// The most rows that one search reads before it stops.
-pub(crate) const MAX_ROWS: u32 = 1_024;
+pub(crate) const MAX_ROWS: u32 = 2_048;
 
 /// Whether an item can run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,13 @@ pub enum Runs {
     Now,
     /// It is held, blocked, unreadable or waiting.
     NotNow,
+}
+
+impl Runs {
+    /// Returns [`Now`](Self::Now) under a condition.
+    pub fn now_if(can_run: bool) -> Self {
+        if can_run { Self::Now } else { Self::NotNow }
+    }
 }
 
 /// Where the searches of each part of a container begin, for example of each physical partition.
@@ -198,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_item_behind_blocked_ones_is_found_within_the_promised_number_of_searches() {
-        for blocked in [0, 1, 63, 64, 150, 1_023, 1_024, 1_500, 10_000, 100_000] {
+        for blocked in [0, 1, 63, 64, 150, 2_047, 2_048, 2_500, 10_000, 100_000] {
             let items = Items::behind(blocked);
             let windows = Windows::default();
             let most = usize::try_from(2 + 2 * blocked / u64::from(MAX_ROWS)).expect("few");

@@ -21,6 +21,7 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 /// | `Request`: logical partition full (403/1014) | permanent | the instance has reached 20 GB |
 /// | `Request`: too large (413), bad request (400), document that does not fit, other partition key, untrusted certificate | permanent | the same call fails again |
 /// | [`Retryable`](Self::Retryable) | retryable | the same call can succeed later |
+/// | [`KeyUnavailable`](Self::KeyUnavailable) | retryable | the key may arrive later |
 /// | all others | permanent | the same call fails again |
 ///
 /// Where 404, 409 or 412 have a specific meaning (lock lost, already done), the caller handles them
@@ -39,6 +40,9 @@ pub(crate) enum Error {
     /// A value cannot be written as JSON, or a stored text is not the JSON of its type.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// The key of an encoded payload is unavailable here.
+    #[error("{0}")]
+    KeyUnavailable(String),
     /// A stored text is damaged.
     #[error("{0}")]
     Damaged(String),
@@ -66,7 +70,7 @@ impl Error {
                     || error.is_not_found()
                     || error.is_denied()
             }
-            Self::Retryable(_) => true,
+            Self::Retryable(_) | Self::KeyUnavailable(_) => true,
             Self::Batch(_)
             | Self::Id(_)
             | Self::Json(_)

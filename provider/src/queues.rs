@@ -13,24 +13,23 @@ use crate::activities::ActivityQueue;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::OrchestratorItem;
 use crate::instances::InstanceQueue;
-use crate::poll::{LastProbe, PollWindow, PolledQueue, Ranges, Shares};
+use crate::poll::{LastProbe, PolledQueue, Polls, Ranges, Shares};
 use crate::session::Sessions;
 use crate::store::Store;
 
-/// The number of candidates that a poll fetches per dispatcher, so that one poll serves several
-/// fetches.
-const PREFETCH_PER_DISPATCHER: u32 = 4;
-/// The fewest candidates that a poll fetches. Runtimes that find the same candidates can then begin
-/// with different ones, and a poll sees past instances that other runtimes hold.
-const MIN_PREFETCH: u32 = 64;
+/// The candidates per dispatcher that are enough for a poll, so that one poll serves several fetches.
+const PREFETCH_PER_DISPATCHER: u32 = 2;
+/// The fewest candidates that are enough. Runtimes that find the same candidates can then begin with
+/// different ones.
+const MIN_PREFETCH: u32 = 32;
 
 /// The local queues of a provider, and its polls.
 pub(crate) struct Queues {
     pub(crate) instances: InstanceQueue,
     pub(crate) activities: ActivityQueue,
     pub(crate) sessions: Arc<Sessions>,
-    instance_polls: PollWindow,
-    activity_polls: PollWindow,
+    instance_polls: Polls,
+    activity_polls: Polls,
     pub(crate) shares: Shares,
     pub(crate) ranges: Ranges,
     pub(crate) probe: LastProbe,
@@ -56,8 +55,8 @@ impl Queues {
             instances: InstanceQueue::new(store.clone(), config),
             activities: ActivityQueue::new(store.clone(), config),
             sessions: Arc::new(Sessions::new(store.corrupt_documents.clone())),
-            instance_polls: PollWindow::new(prefetch(config.orch_concurrency)),
-            activity_polls: PollWindow::new(prefetch(config.worker_concurrency)),
+            instance_polls: Polls::new(prefetch(config.orch_concurrency)),
+            activity_polls: Polls::new(prefetch(config.worker_concurrency)),
             shares: Shares::new(leases),
             ranges: Ranges::default(),
             probe: LastProbe::default(),
@@ -67,8 +66,8 @@ impl Queues {
         }
     }
 
-    /// Returns the poll windows of a queue.
-    pub(crate) fn polls(&self, queue: PolledQueue) -> &PollWindow {
+    /// Returns the polls of a queue.
+    pub(crate) fn polls(&self, queue: PolledQueue) -> &Polls {
         match queue {
             PolledQueue::Orchestrations => &self.instance_polls,
             PolledQueue::Activities => &self.activity_polls,

@@ -14,6 +14,7 @@ mod hostile;
 mod lag;
 mod large;
 mod limits;
+mod liveness;
 mod local_queue;
 mod locks;
 mod members;

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use cdb_client::Error as ClientError;
 use cdb_coordination::{Lockable, confirm_lock, lock};
-use cdb_model::{Batch, ETag, OperationIndex, Stored};
+use cdb_model::{Batch, ETag, OperationIndex, Stored, Timestamp};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 
 use super::abandon::abandon;
 use super::capability::WorkerCapability;
 use super::known::{Activities, KnownActivity};
-use super::lock::{lock_patch, locked};
+use super::lock::{lock_patch, locked, unlock_until};
 use super::poison::retry_or_fail;
 use super::renew::renew;
 use super::running::WorkLock;
 use super::scope::Scope;
 use crate::documents::{Durable, Text, WorkerItem};
 use crate::error::{Error, Result};
-use crate::local_queue::{FetchRequest, Guard, Taken};
+use crate::local_queue::{FetchRequest, Guard, HandOut, Taken};
 use crate::poll::{Due, run as poll};
 use crate::services::Services;
 use crate::session::Claim as SessionClaim;
@@ -64,8 +64,10 @@ pub(crate) async fn fetch(
         .fetch(request.clone(), poll_timeout);
     let scope = Scope::of(vec![request.capability.clone()]);
     let scope = &scope;
-    let poll =
-        async |number| poll::poll::<Activities>(services, number, scope, &Due::Anywhere).await;
+    let poll = async |number| {
+        let polled = poll::poll::<Activities>(services, number, scope, &Due::Anywhere).await;
+        polled.map(|polled| polled.keys)
+    };
     let start_poll = |number| poll::start::<Activities>(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
         let fetched = match taken {
@@ -90,13 +92,23 @@ async fn begin_locked(
     mut item: Stored<WorkerItem>,
     request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
-    let now = services.store.now();
-    if item.document.locked_until > Some(now + request.lock_timeout / 4 * 3) {
+    if item.document.locked_until > Some(fresh_until(services, request)) {
         return begin(services, guard, item, request).await;
     }
     // The prelock is too old: it is locked again, and the attempt is counted once.
     item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
     try_lock(services, guard, item, request).await
+}
+
+/// Returns the earliest end of a lock that is handed out without a renewal.
+fn fresh_until(services: &Services, request: &FetchRequest<WorkerCapability>) -> Timestamp {
+    services.store.now() + request.lock_timeout / 4 * 3
+}
+
+/// Returns why an activity cannot be decoded at present; `None` if it can be, or is damaged.
+fn missing_key(services: &Services, item: &WorkerItem) -> Option<String> {
+    let work_item = serde_json::from_str(item.work_item.header()).ok()?;
+    services.store.payloads.missing_key(&work_item)
 }
 
 /// Locks a free activity and hands it out.
@@ -106,6 +118,11 @@ async fn try_lock(
     item: Stored<WorkerItem>,
     request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
+    if let Some(reason) = missing_key(services, &item.document) {
+        tracing::warn!(id = %item.id, reason, "cannot run an activity yet");
+        guard.back_off(UNFIT_BACKOFF, KnownActivity::forget);
+        return Ok(None);
+    }
     let attempt = attempt(services, &guard, &item, request);
     let ledger = &services.ledger;
     match ledger.charge(&item.document.instance_id, attempt).await {
@@ -143,8 +160,23 @@ async fn begin(
     let attempts = item.document.attempt_count;
     let text = item.document.work_item.clone();
     let id = item.id.clone();
+    // The request for the lock was slow. The runtime expects its full time.
+    let is_old = item.document.locked_until <= Some(fresh_until(services, request));
     let lock = WorkLock::new(item, request.long_poll.then(|| request.clone()));
-    services.activities().hand_out(guard, lock);
+    if let HandOut::Expired(lock) = services.activities().hand_out(guard, lock) {
+        let (item, now) = (lock.lock().await.item.clone(), services.store.now());
+        // Otherwise another worker has taken it, or counts one attempt more.
+        if let Err(error) = unlock_until(&services.store, item, now, false).await {
+            tracing::debug!(%error, "an expired lock was not released");
+        }
+        return Ok(None);
+    }
+    if is_old
+        && let Err(lost @ Error::LockLost(_)) = renew(services, &token, request.lock_timeout).await
+    {
+        tracing::debug!(%lost, %id, "an activity is not handed out");
+        return Ok(None);
+    }
     let reason = match read_text(services, &token, request.lock_timeout, text).await {
         Ok(text) => match serde_json::from_str(&text) {
             Ok(mut work_item @ WorkItem::ActivityExecute { .. }) => {
@@ -154,8 +186,9 @@ async fn begin(
                         format!("activity `{id}` cannot be decoded: {reason}")
                     }
                     Err(error) => {
+                        tracing::warn!(%id, %error, "cannot run an activity yet");
                         abandon(services, &token, Some(UNFIT_BACKOFF), true).await?;
-                        return Err(error);
+                        return Ok(None);
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! Polls of the worker queue.
 
 use cdb_client::RangeId;
+use cdb_coordination::Runs;
 use cdb_model::{Filter, Indexed, Patchable, Path, Query, Timestamp};
 use tokio::time::Instant;
 
@@ -52,7 +53,7 @@ impl Polled for Activities {
         let has_taker = poll.wanted.has_taker(&item.document);
         let key = poll.services.activities().found(poll.number, item);
         Noted {
-            is_usable: has_taker && key.is_some(),
+            runs: Runs::now_if(has_taker && key.is_some()),
             key,
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{Document, Stored};
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
@@ -11,7 +12,7 @@ use super::reads::WorkerReads;
 use super::running::{SharedLock, WorkLock};
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::WorkerItem;
-use crate::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Won};
+use crate::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
 use crate::store::Store;
 
 /// Activities are prelocked for a busy worker if it is expected to be free within this time.
@@ -60,7 +61,7 @@ impl ActivityQueue {
         let key = item.document.key();
         let won = self.won(item);
         self.queue.with(|queue, now| {
-            if let Some((claim, _)) = queue.claim(&key, now, won.until) {
+            if let Some((claim, _)) = queue.claim(&key, now) {
                 queue.prelocked(&claim, won, now, KnownActivity::forget);
             }
         });
@@ -114,7 +115,11 @@ impl ActivityQueue {
     }
 
     /// Hands an activity to a worker.
-    pub(super) fn hand_out(&self, guard: Guard<'_, Activities>, lock: WorkLock) {
+    pub(super) fn hand_out(
+        &self,
+        guard: Guard<'_, Activities>,
+        lock: WorkLock,
+    ) -> HandOut<AsyncMutex<WorkLock>> {
         let long_poll = lock.request.is_some();
         if long_poll {
             self.reads.note_fetch(&lock.item.document.instance_id);
@@ -123,9 +128,9 @@ impl ActivityQueue {
         let won = Won {
             token: lock.token.clone(),
             until: self.store.local_time(until),
-            lock: Arc::new(tokio::sync::Mutex::new(lock)),
+            lock: Arc::new(AsyncMutex::new(lock)),
         };
-        guard.hand_out(won, long_poll, KnownActivity::forget);
+        guard.hand_out(won, long_poll, KnownActivity::forget)
     }
 
     /// Returns the prelock of an activity, for the next worker that fetches.

@@ -79,6 +79,8 @@ pub(crate) enum Readiness {
     Ready,
     /// A dispatcher that supports the instance's version can process it.
     ReadyForSome,
+    /// This process or another runtime is processing the instance, which gets the message later.
+    Blocked,
     /// The instance is in backoff.
     Backoff,
 }
@@ -160,9 +162,14 @@ impl KnownInstance {
         }
     }
 
+    /// Returns whether another runtime held the instance when it was read last.
+    pub(crate) fn is_held(&self) -> bool {
+        self.presence == Presence::Held
+    }
+
     /// Notes that no other runtime is known to hold the instance.
     pub(crate) fn forget_holder(&mut self) {
-        if self.presence == Presence::Held {
+        if self.is_held() {
             self.presence = Presence::Exists;
         }
     }

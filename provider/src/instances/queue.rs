@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_model::ItemId;
+use cdb_model::{ItemId, Timestamp};
 use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use super::known::{FIRST_BACKOFF, Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
-use crate::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Won};
+use crate::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
 use crate::mutex::lock;
 use crate::store::Store;
 
@@ -101,7 +101,7 @@ impl InstanceQueue {
     /// Notes a message that a poll has found, and classifies it.
     pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Readiness {
         if self.is_consumed(&message) {
-            return Readiness::Ready;
+            return Readiness::Blocked;
         }
         let document = &message.stored.document;
         let (visible_at, execution) = (document.visible_at, document.execution_id);
@@ -109,9 +109,12 @@ impl InstanceQueue {
         let instance_id = document.instance_id.clone();
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
-            let mut readiness = Readiness::Ready;
+            let is_busy = queue.is_busy(&instance_id);
+            let mut readiness = Readiness::Blocked;
             queue.learn_from_poll(poll, &instance_id, |known| {
-                readiness = known.classify(visible_at, is_backed_off);
+                if !is_busy && !known.is_held() {
+                    readiness = known.classify(visible_at, is_backed_off);
+                }
                 if readiness != Readiness::Backoff {
                     known.execution = execution.filter(|number| *number > 1).or(known.execution);
                     known.note(message, now + after, true);
@@ -192,7 +195,7 @@ impl InstanceQueue {
     }
 
     /// Hands a turn to the runtime.
-    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) {
+    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) -> HandOut<SharedTurn> {
         let long_poll = turn.long_poll;
         let execution = turn.instance.document.current_execution_id;
         let history = turn.events();
@@ -205,7 +208,7 @@ impl InstanceQueue {
             known.execution = (execution > 1).then_some(execution);
             // The first turn has no history; its commit schedules the activities that need one.
             known.history = history.filter(|events| !events.is_empty());
-        });
+        })
     }
 
     /// Returns the lock of a turn.
@@ -313,10 +316,20 @@ impl InstanceQueue {
         self.correct(instance_id, KnownInstance::forget_messages);
     }
 
-    /// Returns the next backoff of an instance.
-    pub(crate) fn backoff_of(&self, instance_id: &str) -> Duration {
-        let pause = self.read(instance_id, |known| Some(known.next_backoff()));
-        pause.unwrap_or(FIRST_BACKOFF)
+    /// Ends an attempt at an instance that cannot be processed, considering messages due until
+    /// `newest`. Its backoff doubles each time.
+    pub(crate) fn back_off_unfit(
+        &self,
+        guard: Guard<'_, Instances>,
+        newest: Timestamp,
+        pinned: Option<u64>,
+        learn: impl FnOnce(&mut KnownInstance),
+    ) {
+        let pause = self.read(&guard.claim.key, |known| Some(known.next_backoff()));
+        guard.back_off(pause.unwrap_or(FIRST_BACKOFF), |known| {
+            known.mark_unfit(newest, pinned);
+            learn(known);
+        });
     }
 
     /// Returns whether an instance was unfit before, and whether it is cached.

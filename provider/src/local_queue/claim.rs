@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::slot::{Epoch, Work};
 
-/// The claim of a dispatcher to an item. A later claim makes it void.
+/// The claim of a dispatcher to an item. It ends once. Nobody else can claim the item before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim<K> {
     pub(crate) key: K,
@@ -19,6 +19,16 @@ pub(super) struct Held<W: Work> {
     pub(super) running: Arc<W::Running>,
     pub(super) long_poll: bool,
     pub(super) since: Instant,
+}
+
+/// The result of handing an item to the runtime.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum HandOut<R> {
+    /// The runtime processes the item.
+    Done,
+    /// The lock has expired. The caller releases it, so that its attempt does not count.
+    Expired(Arc<R>),
 }
 
 /// A prelock that no dispatcher has used.

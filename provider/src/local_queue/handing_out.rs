@@ -56,7 +56,7 @@ impl<W: Work> Queue<W> {
         let request = waiter.request.clone();
         let (must_poll, is_outdated) = (waiter.must_poll, waiter.is_outdated);
         if let Some(key) = self.first_accepted(&request.capability, now) {
-            return self.take(&key, request.lock_timeout, now);
+            return self.take(&key, now);
         }
         if must_poll {
             return Next::Poll(self.number_poll());
@@ -79,28 +79,31 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Returns whether an item without a prelock is next. Items that are prelocked again and again
-    /// would delay all others.
-    fn is_turn_of_others(&mut self, now: Instant) -> bool {
+    /// Returns the class of the next item. Items that are prelocked again and again would delay all
+    /// others.
+    fn next_class(&mut self, now: Instant) -> Class {
         let dispatchers = &mut self.dispatchers;
         if self.ready.range((Class::Free, 0)..).next().is_none() {
             dispatchers.others_ready_since = None;
-            return false;
+            return Class::Locked;
         }
         let since = *dispatchers.others_ready_since.get_or_insert(now);
         let has_waited = now.saturating_duration_since(since) >= LOCKED_FIRST;
-        has_waited && dispatchers.locked_in_a_row >= MAX_LOCKED_IN_A_ROW
+        if has_waited && dispatchers.locked_in_a_row >= MAX_LOCKED_IN_A_ROW {
+            Class::Free
+        } else {
+            Class::Locked
+        }
     }
 
     /// Returns the first ready item that a dispatcher can take. Prelocked items are usually first.
     fn first_accepted(&mut self, capability: &W::Capability, now: Instant) -> Option<W::Key> {
-        let is_turn_of_others = self.is_turn_of_others(now);
+        let class = self.next_class(now);
         let locked = self.ready.range(..(Class::Free, 0));
         let others = self.ready.range((Class::Free, 0)..);
-        let (first, last) = if is_turn_of_others {
-            (others, locked)
-        } else {
-            (locked, others)
+        let (first, last) = match class {
+            Class::Locked => (locked, others),
+            Class::Free | Class::Backoff => (others, locked),
         };
         let mut ready = first.chain(last).map(|(_, key)| key);
         let accepted = ready.find(|key| {
@@ -110,7 +113,7 @@ impl<W: Work> Queue<W> {
         accepted.cloned()
     }
 
-    fn take(&mut self, key: &W::Key, lock_timeout: Duration, now: Instant) -> Next<W> {
+    fn take(&mut self, key: &W::Key, now: Instant) -> Next<W> {
         let slot = self.slots.entry(key.clone()).or_default();
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
         let next = if let Phase::Prelocked {
@@ -124,7 +127,7 @@ impl<W: Work> Queue<W> {
             Next::HandOut(Claim { key, epoch }, lock)
         } else {
             self.dispatchers.locked_in_a_row = 0;
-            let (claim, attempt) = self.start_attempt(key, now, now + lock_timeout);
+            let (claim, attempt) = self.start_attempt(key, now);
             Next::Try(claim, attempt)
         };
         self.place(key, now);
@@ -175,14 +178,21 @@ impl<W: Work> Queue<W> {
             .collect()
     }
 
-    /// Wakes one waiting dispatcher. Returns `false` when all are awake.
-    pub(super) fn nudge(&mut self) -> bool {
-        let mut waiting = self.dispatchers.waiting.values_mut();
-        let asleep = waiting.find(|waiter| !waiter.woken);
-        let woken = asleep.map(Waiter::wake);
-        let is_found = woken.is_some();
+    /// Wakes one waiting dispatcher, if one is asleep.
+    pub(super) fn nudge(&mut self) {
+        self.wake_up_to(1);
+    }
+
+    /// Wakes every waiting dispatcher.
+    pub(super) fn wake_all(&mut self) {
+        self.wake_up_to(usize::MAX);
+    }
+
+    fn wake_up_to(&mut self, most: usize) {
+        let waiting = self.dispatchers.waiting.values_mut();
+        let asleep = waiting.filter(|waiter| !waiter.woken);
+        let woken = asleep.take(most).map(Waiter::wake);
         self.dispatchers.to_wake.extend(woken);
-        is_found
     }
 
     /// Notes the end of a dispatcher's own poll. The dispatcher waits for running attempts for

@@ -19,7 +19,8 @@
 //!    └────────────────────────────────────────────────────────────────────────-┘
 //! ```
 //!
-//! Every phase but `Idle` ends by an event or by its time.
+//! `Trying` and `Locking` end with the guard of their attempt, every other phase but `Idle` by an event
+//! or by its time.
 
 mod claim;
 mod dispatcher;
@@ -36,7 +37,7 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use claim::Won;
+pub(crate) use claim::{HandOut, Won};
 pub(crate) use dispatcher::FetchRequest;
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};

@@ -51,7 +51,7 @@ impl<W: Work> Queue<W> {
         self.is_polling = false;
         self.pace.polled(found, now);
         // Every dispatcher then waits for the next poll.
-        while self.nudge() {}
+        self.wake_all();
     }
 
     /// Notes an item that a poll has found.

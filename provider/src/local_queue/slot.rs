@@ -93,9 +93,11 @@ pub(super) enum Class {
 pub(super) enum Phase<L> {
     /// No dispatcher has claimed the item. It is ready when it is due.
     Idle,
-    /// A dispatcher has claimed the item, and has sent no lock request yet.
-    Trying { until: Instant },
-    /// A lock was requested, or acquired and not handed out yet.
+    /// A dispatcher has claimed the item, and has sent no lock request yet. The claim ends with its
+    /// guard, however long that takes.
+    Trying,
+    /// A lock was requested, or acquired and not handed out yet. The claim ends with its guard; if
+    /// that is dropped, the lock expires at `until`.
     Locking { token: String, until: Instant },
     /// Locked by an earlier batch, waiting for a dispatcher.
     Prelocked {
@@ -113,13 +115,11 @@ pub(super) enum Phase<L> {
 }
 
 impl<L> Phase<L> {
-    /// Returns the time at which the phase ends.
+    /// Returns the time at which the phase ends; `None` for a phase that only an event ends.
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
-            Self::Idle => None,
-            Self::Trying { until }
-            | Self::Locking { until, .. }
-            | Self::Prelocked { until, .. }
+            Self::Idle | Self::Trying | Self::Locking { .. } => None,
+            Self::Prelocked { until, .. }
             | Self::Running { until, .. }
             | Self::Releasing { until, .. }
             | Self::Backoff { until } => Some(*until),
@@ -128,7 +128,7 @@ impl<L> Phase<L> {
 
     /// Returns whether an attempt is running.
     pub(super) fn is_undecided(&self) -> bool {
-        matches!(self, Self::Trying { .. } | Self::Locking { .. })
+        matches!(self, Self::Trying | Self::Locking { .. })
     }
 
     /// Returns whether this process has claimed the item.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::claim::{Claim, Held, UnusedPrelock, Won};
+use super::claim::{Claim, HandOut, Held, UnusedPrelock, Won};
 use super::queue::Queue;
 use super::slot::{Class, Phase, Slot, Work};
 
@@ -12,7 +12,6 @@ impl<W: Work> Queue<W> {
     pub(crate) fn claim_ready(
         &mut self,
         now: Instant,
-        until: Instant,
         is_suitable: impl Fn(&W::Known) -> bool,
     ) -> Option<(Claim<W::Key>, W::Attempt)> {
         self.tick(now);
@@ -21,7 +20,7 @@ impl<W: Work> Queue<W> {
             slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle) && is_suitable(&slot.known))
         });
         let key = ready.cloned()?;
-        self.claim(&key, now, until)
+        self.claim(&key, now)
     }
 
     /// Claims an idle item for a prelock of a batch. Returns `None` while the item is not idle.
@@ -29,14 +28,13 @@ impl<W: Work> Queue<W> {
         &mut self,
         key: &W::Key,
         now: Instant,
-        until: Instant,
     ) -> Option<(Claim<W::Key>, W::Attempt)> {
         self.tick(now);
         let slot = self.slots.entry(key.clone()).or_default();
         if !matches!(slot.phase, Phase::Idle) {
             return None;
         }
-        let claimed = self.start_attempt(key, now, until);
+        let claimed = self.start_attempt(key, now);
         self.place(key, now);
         Some(claimed)
     }
@@ -46,26 +44,25 @@ impl<W: Work> Queue<W> {
         &mut self,
         key: &W::Key,
         now: Instant,
-        until: Instant,
     ) -> (Claim<W::Key>, W::Attempt) {
         self.sequence += 1;
         let (key, epoch) = (key.clone(), self.sequence);
         let slot = self.slots.entry(key.clone()).or_default();
         slot.epoch = epoch;
-        slot.phase = Phase::Trying { until };
+        slot.phase = Phase::Trying;
         (Claim { key, epoch }, W::attempt(&slot.known, now))
     }
 
-    /// Notes that a lock is requested with this token. Returns `false` when the claim is void.
+    /// Notes that a lock is requested with this token, which expires at `until`.
     pub(crate) fn locking(
         &mut self,
         claim: &Claim<W::Key>,
         token: &str,
         until: Instant,
         now: Instant,
-    ) -> bool {
+    ) {
         let token = token.to_owned();
-        self.change(claim, Phase::Locking { token, until }, now, |_| {})
+        self.change(claim, Phase::Locking { token, until }, now, |_| {});
     }
 
     /// Ends an attempt without a lock. `learn` notes what the attempt found.
@@ -95,7 +92,7 @@ impl<W: Work> Queue<W> {
             return;
         };
         match std::mem::replace(&mut slot.phase, Phase::Idle) {
-            Phase::Trying { .. } => {}
+            Phase::Trying => {}
             Phase::Locking { token, until } => {
                 slot.phase = Phase::Releasing { token, until };
                 self.releasing.insert(claim.key.clone());
@@ -148,7 +145,7 @@ impl<W: Work> Queue<W> {
         self.change(claim, phase, now, learn);
     }
 
-    /// Hands an item to the runtime. Returns `false` when the claim is void.
+    /// Hands an item to the runtime, unless its lock has expired.
     pub(crate) fn hand_out(
         &mut self,
         claim: &Claim<W::Key>,
@@ -156,15 +153,17 @@ impl<W: Work> Queue<W> {
         long_poll: bool,
         now: Instant,
         learn: impl FnOnce(&mut W::Known),
-    ) -> bool {
+    ) -> HandOut<W::Running> {
         let (token, until) = (won.token, won.until);
+        if until <= now {
+            self.release(claim, now, |known| W::expire(known, now));
+            return HandOut::Expired(won.lock);
+        }
         let phase = Phase::Running {
             token: token.clone(),
             until,
         };
-        if !self.change(claim, phase, now, learn) {
-            return false;
-        }
+        self.change(claim, phase, now, learn);
         self.dispatchers.working += usize::from(long_poll);
         let held = Held {
             claim: claim.clone(),
@@ -173,7 +172,7 @@ impl<W: Work> Queue<W> {
             since: now,
         };
         self.held.insert(token, held);
-        true
+        HandOut::Done
     }
 
     /// Returns the item that the runtime is processing under this token; `None` without one.
@@ -232,9 +231,9 @@ impl<W: Work> Queue<W> {
     pub(super) fn end(&mut self, token: &str, now: Instant) -> Option<Claim<W::Key>> {
         let held = self.held.remove(token)?;
         if let Some(slot) = self.slots.get_mut(&held.claim.key)
-            && let Phase::Running { until, .. } = slot.phase
+            && matches!(slot.phase, Phase::Running { .. })
         {
-            slot.phase = Phase::Trying { until };
+            slot.phase = Phase::Trying;
         }
         self.dispatchers.working -= usize::from(held.long_poll);
         let time = now.saturating_duration_since(held.since);
@@ -298,28 +297,27 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Returns the slot of an attempt; `None` when its claim is void.
+    /// Returns the slot of an attempt; `None` after its claim has ended.
     fn attempted(&mut self, claim: &Claim<W::Key>) -> Option<&mut Slot<W>> {
         let slot = self.slots.get_mut(&claim.key)?;
         (slot.epoch == claim.epoch && slot.phase.is_undecided()).then_some(slot)
     }
 
-    /// Ends an attempt with a new phase. Returns `false` when its claim is void, and then changes
-    /// nothing.
+    /// Moves an attempt to a new phase.
     fn change(
         &mut self,
         claim: &Claim<W::Key>,
         phase: Phase<W::Lock>,
         now: Instant,
         learn: impl FnOnce(&mut W::Known),
-    ) -> bool {
+    ) {
         let Some(slot) = self.attempted(claim) else {
-            return false;
+            debug_assert!(false, "a guard ends its claim once: {claim:?}");
+            return;
         };
         slot.phase = phase;
         self.edit(&claim.key, learn);
         self.place(&claim.key, now);
         self.shrink(now);
-        true
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::claim::{Claim, UnusedPrelock, Won};
+use super::claim::{Claim, HandOut, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
 use super::pace::Pace;
 use super::queue::{Limits, Queue};
@@ -150,22 +150,17 @@ impl<W: Work> LocalQueue<W> {
     }
 
     /// Claims an idle item for a prelock of a batch. Returns `None` while the item is not idle.
-    pub(crate) fn claim(
-        &self,
-        key: &W::Key,
-        timeout: Duration,
-    ) -> Option<(Guard<'_, W>, W::Attempt)> {
-        let claimed = self.with(|queue, now| queue.claim(key, now, now + timeout));
+    pub(crate) fn claim(&self, key: &W::Key) -> Option<(Guard<'_, W>, W::Attempt)> {
+        let claimed = self.with(|queue, now| queue.claim(key, now));
         claimed.map(|(claim, attempt)| (self.guard(claim), attempt))
     }
 
     /// Claims a ready item for a prelock of a batch. Returns `None` when no ready item is suitable.
     pub(crate) fn claim_ready(
         &self,
-        timeout: Duration,
         is_suitable: impl Fn(&W::Known) -> bool,
     ) -> Option<(Guard<'_, W>, W::Attempt)> {
-        let claimed = self.with(|queue, now| queue.claim_ready(now, now + timeout, is_suitable));
+        let claimed = self.with(|queue, now| queue.claim_ready(now, is_suitable));
         claimed.map(|(claim, attempt)| (self.guard(claim), attempt))
     }
 
@@ -331,13 +326,16 @@ impl<W: Work> Guard<'_, W> {
         won: Won<Arc<W::Running>>,
         long_poll: bool,
         learn: impl FnOnce(&mut W::Known),
-    ) {
-        self.end(|queue, claim, now| queue.hand_out(claim, won, long_poll, now, learn));
+    ) -> HandOut<W::Running> {
+        self.end(|queue, claim, now| queue.hand_out(claim, won, long_poll, now, learn))
     }
 
-    fn end<R>(mut self, end: impl FnOnce(&mut Queue<W>, &Claim<W::Key>, std::time::Instant) -> R) {
+    fn end<R>(
+        mut self,
+        end: impl FnOnce(&mut Queue<W>, &Claim<W::Key>, std::time::Instant) -> R,
+    ) -> R {
         self.is_over = true;
-        self.queue.with(|queue, now| end(queue, &self.claim, now));
+        self.queue.with(|queue, now| end(queue, &self.claim, now))
     }
 }
 

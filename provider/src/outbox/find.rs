@@ -1,12 +1,10 @@
 //! The search for due intents: in each physical partition separately, oldest first.
 //!
 //! The runtimes divide the intents by the dispatch slot of the sender, and take overdue intents of
-//! other runtimes. A search skips intents whose target is in backoff, and the next one continues
-//! behind the found intents, so that failing intents do not hide those behind them.
-
-use std::time::Duration;
+//! other runtimes. A search skips intents whose target is in backoff.
 
 use cdb_client::RangeId;
+use cdb_coordination::Runs;
 use cdb_model::{Patch, Query, Stored, Timestamp, Unreadable};
 use futures::StreamExt as _;
 use futures::stream;
@@ -16,9 +14,6 @@ use crate::documents::{NEVER, OutboxIntent, Partial, dispatch_slot};
 use crate::error::Result;
 use crate::poll::{Due, OVERDUE_AFTER, Part, Share, probe};
 use crate::services::Services;
-
-/// The most rows that one search reads in a physical partition.
-const MAX_ROWS: usize = 1_000;
 
 /// The number of physical partitions that are searched at a time.
 const CONCURRENCY: usize = 16;
@@ -68,29 +63,26 @@ impl Search<'_> {
     /// Returns the due intents of a physical partition.
     async fn range(&self, range: &RangeId) -> Result<Vec<Intent>> {
         let state = &self.services.delivery.search;
-        let from = state.cursor(range);
-        let query = self.query(range, from);
+        let enough = u32::try_from(self.most / 2).unwrap_or(u32::MAX);
+        let mut search = state.windows.search(range, enough);
+        let query = self.query(range, search.from());
         let run = self.services.container().query(query).in_range(range);
-        let page_size = u32::try_from(self.most).unwrap_or(u32::MAX);
-        let mut pages = run.page_size(page_size).row_by_row().pages();
-        let (mut found, mut rows, mut last) = (Vec::new(), 0, None);
-        loop {
+        let mut pages = run.page_size(search.page_size()).row_by_row().pages();
+        let mut found = Vec::new();
+        while search.reads_on() {
             let page = state.ranges.answer(range, self.ranges, pages.next_page());
             for row in page.await?.unwrap_or_default() {
-                rows += 1;
-                last = created_at(&row).or(last);
-                found.extend(self.accept(range, row).await);
+                let created_at = created_at(&row);
+                let intent = self.accept(range, row).await;
+                search.note(created_at, Runs::now_if(intent.is_some()));
+                found.extend(intent);
             }
             if !pages.has_more() {
-                state.move_cursor(range, None);
-                return Ok(found);
-            }
-            if found.len() >= self.most || rows >= MAX_ROWS {
-                let next = from.map(|from| from + Duration::from_millis(1));
-                state.move_cursor(range, last.max(next));
-                return Ok(found);
+                search.complete();
             }
         }
+        state.windows.finish(range, &search);
+        Ok(found)
     }
 
     /// Returns the query for the due intents of a physical partition, oldest first.

@@ -163,6 +163,15 @@ impl Payloads {
         self.decode_all(of_message(message))
     }
 
+    /// Returns why the payloads of a message cannot be decoded at present; `None` if they can be, or
+    /// if they are damaged.
+    pub(crate) fn missing_key(&self, message: &WorkItem) -> Option<String> {
+        match self.decode_message(&mut message.clone()) {
+            Err(Error::KeyUnavailable(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// Encodes the payloads of messages.
     pub(crate) fn encode_messages(&self, messages: &mut [WorkItem]) -> Result<()> {
         self.encode_all(messages.iter_mut().flat_map(of_message))
@@ -237,7 +246,7 @@ fn marked(key: &str, bytes: &[u8]) -> String {
 impl From<PayloadError> for Error {
     fn from(error: PayloadError) -> Self {
         match error {
-            PayloadError::Unavailable(reason) => Self::Retryable(reason),
+            PayloadError::Unavailable(reason) => Self::KeyUnavailable(reason),
             PayloadError::Damaged(reason) => Self::Damaged(reason),
         }
     }

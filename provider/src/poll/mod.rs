@@ -9,9 +9,8 @@ pub(crate) mod probe;
 mod ranges;
 pub(crate) mod run;
 mod share;
-mod window;
 
 pub(crate) use due::{Due, LastProbe};
 pub(crate) use ranges::Ranges;
+pub(crate) use run::Polls;
 pub(crate) use share::{OVERDUE_AFTER, Part, PolledQueue, Share, Shares};
-pub(crate) use window::PollWindow;

@@ -1,6 +1,7 @@
 //! A queue that polls fill: the query of its polls, and the use of a row.
 
 use cdb_client::RangeId;
+use cdb_coordination::Runs;
 use cdb_model::{
     Document, Filter, Indexed, Patchable, Path, QueriedIn, Query, Stored, Timestamp, Unreadable,
 };
@@ -49,6 +50,14 @@ pub(crate) trait Polled: Work {
     /// Returns the due time of an item.
     fn visible_at(item: &Self::Item) -> Timestamp;
 
+    /// Returns the due time of a row, decoded or not.
+    fn due_of(row: &Row<Self>) -> Option<Timestamp> {
+        match row {
+            Ok(stored) => Some(Self::visible_at(&stored.document)),
+            Err(found) => found.field(Self::VISIBLE_AT),
+        }
+    }
+
     /// Notes a polled row.
     fn note(poll: &Poll<'_, Self>, row: Row<Self>, sent_at: Instant) -> Noted<Self::Key>;
 
@@ -68,13 +77,13 @@ pub(crate) struct Noted<K> {
     /// The item, if a dispatcher may take it.
     pub(crate) key: Option<K>,
     /// Whether a dispatcher can take the item now.
-    pub(crate) is_usable: bool,
+    pub(crate) runs: Runs,
 }
 
 impl<K> Noted<K> {
     pub(crate) const UNUSABLE: Self = Self {
         key: None,
-        is_usable: false,
+        runs: Runs::NotNow,
     };
 }
 
@@ -86,6 +95,6 @@ pub(crate) struct Poll<'a, Q: Polled> {
     pub(crate) share: Share,
     /// The physical partitions to query.
     pub(super) ranges: &'a [RangeId],
-    /// The rows per physical partition, without unusable items.
-    pub(super) rows: u32,
+    /// The items that can run, of which a poll finds at least as many in each physical partition.
+    pub(super) enough: u32,
 }

@@ -1,6 +1,7 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
 use cdb_client::RangeId;
+use cdb_coordination::{Runs, Windows};
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
@@ -9,7 +10,7 @@ use super::due::Due;
 use super::polled::{Poll, Polled};
 use super::probe;
 use super::ranges::{answered, is_split};
-use super::window::PollResult;
+use crate::documents::FIRST_DUE;
 use crate::error::Result;
 use crate::local_queue::PollNumber;
 use crate::services::Services;
@@ -17,12 +18,29 @@ use crate::services::Services;
 /// The number of physical partitions that a poll queries at a time.
 const CONCURRENCY: usize = 16;
 
-/// The rows per physical partition beyond its part of a poll, because items are not distributed
+/// The items per physical partition beyond its part of a poll, because items are not distributed
 /// evenly.
-const SLACK: u32 = 2;
+const SLACK: u32 = 1;
 
 /// How often a poll starts over because partitions split during it.
 const MAX_RESTARTS: u32 = 2;
+
+/// The polls of a queue.
+#[derive(Debug)]
+pub(crate) struct Polls {
+    /// The items that are enough for one poll of all physical partitions, if they can run.
+    enough: u32,
+    windows: Windows<RangeId>,
+}
+
+impl Polls {
+    pub(crate) fn new(enough: u32) -> Self {
+        Self {
+            enough,
+            windows: Windows::default(),
+        }
+    }
+}
 
 /// Starts a poll that serves all dispatchers of this process.
 pub(crate) fn start<Q: Polled>(services: &Services, number: PollNumber) {
@@ -37,14 +55,32 @@ pub(crate) fn start<Q: Polled>(services: &Services, number: PollNumber) {
             let due = probe::before_poll(&services, Q::QUEUE, interval).await?;
             match Q::wanted(queue) {
                 Some(wanted) => poll::<Q>(&services, number, &wanted, &due).await,
-                None => Ok(Vec::new()),
+                None => Ok(Found::default()),
             }
         };
         match polled.await {
-            Ok(found) => polling.finish(!found.is_empty()),
+            // Items that cannot run do not speed up the polls.
+            Ok(found) => polling.finish(found.can_run > 0),
             Err(error) => tracing::warn!(%error, queue = ?Q::QUEUE, "cannot poll"),
         }
     });
+}
+
+/// The items that a poll has found.
+#[derive(Debug)]
+pub(crate) struct Found<K> {
+    pub(crate) keys: Vec<K>,
+    /// The number of rows with items that can run.
+    can_run: usize,
+}
+
+impl<K> Default for Found<K> {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            can_run: 0,
+        }
+    }
 }
 
 /// Queries the physical partitions for their first due items. Returns the found items.
@@ -56,7 +92,7 @@ pub(crate) async fn poll<Q: Polled>(
     number: PollNumber,
     wanted: &Q::Wanted,
     due: &Due,
-) -> Result<Vec<Q::Key>> {
+) -> Result<Found<Q::Key>> {
     let mut restarts = 0;
     loop {
         let ranges = services.container().ranges().await?;
@@ -70,7 +106,7 @@ pub(crate) async fn poll<Q: Polled>(
             number,
             wanted,
             ranges: &ranges,
-            rows: rows_of_each(queues.polls(Q::QUEUE).base_rows(), ranges.len()),
+            enough: enough_of_each(queues.polls(Q::QUEUE).enough, ranges.len()),
             share,
         };
         let is_complete = due.is_complete() && ranges.len() == count;
@@ -85,11 +121,11 @@ pub(crate) async fn poll<Q: Polled>(
     }
 }
 
-/// Returns the rows per physical partition.
-fn rows_of_each(rows: u32, ranges: usize) -> u32 {
+/// Returns the items that are enough in each physical partition.
+fn enough_of_each(enough: u32, ranges: usize) -> u32 {
     match u32::try_from(ranges) {
-        Ok(0 | 1) => rows,
-        Ok(ranges) => rows.div_ceil(ranges) + SLACK,
+        Ok(0 | 1) => enough,
+        Ok(ranges) => enough.div_ceil(ranges) + SLACK,
         Err(_) => SLACK,
     }
 }
@@ -97,40 +133,58 @@ fn rows_of_each(rows: u32, ranges: usize) -> u32 {
 impl<Q: Polled> Poll<'_, Q> {
     /// Polls one physical partition. The dispatchers can take its items before the other partitions
     /// answer.
-    async fn range(&self, range: RangeId) -> Result<Vec<Q::Key>> {
+    async fn range(&self, range: RangeId) -> Result<Found<Q::Key>> {
         let queues = &self.services.queues;
-        let window = queues.polls(Q::QUEUE);
-        let request = window.next_request(&range, self.rows);
-        let now = self.services.store.now();
-        let due = Q::due_in(&self.share.part(&range), request.from, now);
-        let query = Q::query(self.wanted, due).limit(request.rows);
-        let sent_at = Instant::now();
+        let windows = &queues.polls(Q::QUEUE).windows;
+        let mut search = windows.search(&range, self.enough);
+        let from = search.from().unwrap_or(FIRST_DUE);
+        let due = Q::due_in(&self.share.part(&range), from, self.services.store.now());
+        let query = Q::query(self.wanted, due);
         let read = self.services.container().query(query).in_range(&range);
-        let read = read.row_by_row().all();
-        let rows = queues.ranges.answer(&range, self.ranges, read).await?;
-        let mut result = PollResult::of(&rows, Q::VISIBLE_AT, Q::visible_at);
-        let mut found = Vec::with_capacity(rows.len());
-        for row in rows {
-            let noted = Q::note(self, row, sent_at);
-            result.unusable += usize::from(!noted.is_usable);
-            found.extend(noted.key);
+        let mut pages = read.page_size(search.page_size()).row_by_row().pages();
+        let mut found = Found::default();
+        while search.reads_on() {
+            let sent_at = Instant::now();
+            let page = queues.ranges.answer(&range, self.ranges, pages.next_page());
+            let rows = match page.await {
+                Ok(rows) => rows.unwrap_or_default(),
+                Err(error) if found.keys.is_empty() => return Err(error),
+                // The next poll reads the others.
+                Err(_) => break,
+            };
+            for row in rows {
+                let due = Q::due_of(&row);
+                let noted = Q::note(self, row, sent_at);
+                search.note(due, noted.runs);
+                found.can_run += usize::from(noted.runs == Runs::Now);
+                found.keys.extend(noted.key);
+            }
+            if !pages.has_more() {
+                search.complete();
+            }
         }
-        window.note(&range, request, result);
-        Q::sort(self, &range, &mut found);
-        found.dedup();
+        windows.finish(&range, &search);
+        Q::sort(self, &range, &mut found.keys);
+        found.keys.dedup();
         let queue = Q::queue(self.services);
-        queue.with(|queue, now| queue.finish_poll(self.number, &found, |_| false, now));
+        queue.with(|queue, now| queue.finish_poll(self.number, &found.keys, |_| false, now));
         Ok(found)
     }
 
     /// Returns the found items. A complete poll forgets items that it has not found.
-    fn finish(&self, answers: Vec<Result<Vec<Q::Key>>>, is_complete: bool) -> Result<Vec<Q::Key>> {
+    fn finish(
+        &self,
+        answers: Vec<Result<Found<Q::Key>>>,
+        is_complete: bool,
+    ) -> Result<Found<Q::Key>> {
         let (found, all_answered) = answered(answers)?;
         if is_complete && all_answered {
             let covers = |known: &Q::Known| Q::covers(self.wanted, known);
             let queue = Q::queue(self.services);
             queue.with(|queue, now| queue.finish_poll(self.number, &[], covers, now));
         }
-        Ok(found.concat())
+        let can_run = found.iter().map(|found| found.can_run).sum();
+        let keys = found.into_iter().flat_map(|found| found.keys).collect();
+        Ok(Found { keys, can_run })
     }
 }

@@ -11,7 +11,6 @@ use super::hand_out::{self, Fetched, HELD_BACKOFF};
 use super::load::{self, Loaded};
 use super::lock;
 use super::orphans;
-use super::prelock;
 use crate::documents::InstanceKey;
 use crate::error::Result;
 use crate::instances::{
@@ -71,12 +70,16 @@ pub(crate) async fn fetch(
         .instances()
         .local()
         .fetch(fetch_request, poll_timeout);
-    let poll = async |number| poll::poll::<Instances>(services, number, &(), &Due::Anywhere).await;
+    let poll = async |number| {
+        let polled = poll::poll::<Instances>(services, number, &(), &Due::Anywhere).await;
+        polled.map(|polled| polled.keys)
+    };
     let start_poll = |number| poll::start::<Instances>(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
         let fetched = match taken {
-            Taken::Locked(guard, turn) => {
-                prelock::begin(services, guard, turn, lock_timeout).await?
+            Taken::Locked(guard, mut turn) => {
+                turn.lock_time = lock_timeout;
+                hand_out::begin(services, guard, turn).await?
             }
             Taken::Free(guard, known) => attempt(services, guard, known, request).await?,
         };
@@ -172,9 +175,8 @@ async fn conclude(
             }
         }),
         AttemptResult::Unfit { newest, pinned } => {
-            let pause = services.instances().backoff_of(&guard.claim.key);
-            guard.back_off(pause, |slot| {
-                slot.mark_unfit(newest, pinned);
+            let instances = services.instances();
+            instances.back_off_unfit(guard, newest, pinned, |slot| {
                 // A poll finds the other messages again, behind newer ones.
                 if pinned.is_none() {
                     slot.attempt_ended(known);
@@ -286,6 +288,15 @@ async fn check_runnable(
         return Ok(Some(AttemptResult::HeldElsewhere { recheck: true }));
     }
     let newest = loaded.newest_due();
+    let mut missing = loaded.messages.iter().filter_map(|message| {
+        let payloads = &services.store.payloads;
+        payloads.missing_key(message.content.item()?)
+    });
+    if let Some(reason) = missing.next() {
+        tracing::warn!(instance = %loaded.instance_id, reason, "cannot process an instance yet");
+        let pinned = None;
+        return Ok(Some(AttemptResult::Unfit { newest, pinned }));
+    }
     // The filter is applied before the lock and before any event is decoded: an incompatible
     // execution may hold events that this version does not know (provider guide, "Capability
     // Filtering Contract").

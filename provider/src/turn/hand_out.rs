@@ -12,7 +12,7 @@ use super::{release, renew};
 use crate::documents::Instance;
 use crate::error::{Error, Result};
 use crate::instances::{Content, Instances, Message, Turn};
-use crate::local_queue::Guard;
+use crate::local_queue::{Guard, HandOut};
 use crate::services::Services;
 use crate::spill::{self, ReadStep, ReadUnderLock};
 use crate::store::Store;
@@ -21,36 +21,48 @@ use crate::store::Store;
 /// at any time.
 pub(super) const HELD_BACKOFF: Duration = Duration::from_millis(100);
 
-/// The backoff of an instance whose chunks or payload keys are unavailable.
+/// The backoff of an instance whose chunks are unavailable.
 const BACKOFF: Duration = Duration::from_secs(2);
 
 /// The result of a fetch: the item, its lock token, the attempt.
 pub(super) type Fetched = (OrchestrationItem, String, u32);
 
-/// Registers a locked turn, and hands it to a dispatcher. Returns `None` when the lock was lost while
-/// its messages were read.
+/// Registers a locked turn, and hands it to a dispatcher. Returns `None` when the lock was lost
+/// or has expired, or when a payload key is unavailable.
 ///
 /// # Errors
-/// Fails when the chunks of its messages cannot be read, or its payloads cannot be decoded at
-/// present. The lock is then released.
+/// Fails when the chunks of its messages cannot be read. The lock is then released.
 pub(super) async fn begin(
     services: &Services,
     guard: Guard<'_, Instances>,
     mut turn: Turn,
 ) -> Result<Option<Fetched>> {
+    let search = std::time::Instant::now();
+    // A prelock has waited, or the request for the lock was slow. The runtime expects its full time.
+    let is_old = turn.lasts_less_than(services.store.now(), turn.lock_time / 4 * 3);
+    if is_old && matches!(renew::extend(services, &mut turn).await, Ok(false)) {
+        guard.release(|known| known.search(search));
+        return Ok(None);
+    }
     services.instances().merge_late(&mut turn);
     let item = match readable(services, &guard, &mut turn).await {
         Ok(item) => item,
         Err(Error::LockLost(_)) => {
-            guard.back_off(HELD_BACKOFF, |known| {
-                known.search(std::time::Instant::now());
-            });
+            guard.back_off(HELD_BACKOFF, |known| known.search(search));
+            return Ok(None);
+        }
+        Err(Error::KeyUnavailable(reason)) => {
+            tracing::warn!(instance = %guard.claim.key, reason, "cannot process an instance yet");
+            release::unlock(&services.store, &turn).await;
+            let newest = services.store.now();
+            let instances = services.instances();
+            instances.back_off_unfit(guard, newest, None, |_| {});
             return Ok(None);
         }
         Err(error) => {
             tracing::warn!(instance = %turn.instance.document.instance_id, %error, "cannot read a turn");
             release::unlock(&services.store, &turn).await;
-            guard.back_off(BACKOFF, |known| known.search(std::time::Instant::now()));
+            guard.back_off(BACKOFF, |known| known.search(search));
             return Err(error);
         }
     };
@@ -58,8 +70,13 @@ pub(super) async fn begin(
         tracing::error!(instance = %turn.instance.document.instance_id, %reason, "cannot decode an instance");
     }
     let fetched = (item, turn.token.clone(), turn.attempt_count());
-    services.instances().hand_out(guard, turn);
-    Ok(Some(fetched))
+    match services.instances().hand_out(guard, turn) {
+        HandOut::Done => Ok(Some(fetched)),
+        HandOut::Expired(turn) => {
+            release::unlock(&services.store, &*turn.lock().await).await;
+            Ok(None)
+        }
+    }
 }
 
 /// Returns duroxide's item of a turn with decoded payloads. A damaged turn also becomes an item:

@@ -3,6 +3,7 @@
 use std::hash::BuildHasher as _;
 
 use cdb_client::RangeId;
+use cdb_coordination::Runs;
 use cdb_model::{Filter, Indexed, Patchable, Path, Query, Timestamp};
 use tokio::time::Instant;
 
@@ -55,7 +56,7 @@ impl Polled for Instances {
         let readiness = poll.services.instances().found(poll.number, message);
         Noted {
             key: (readiness != Readiness::Backoff).then_some(instance_id),
-            is_usable: readiness == Readiness::Ready,
+            runs: Runs::now_if(readiness == Readiness::Ready),
         }
     }
 

@@ -15,10 +15,8 @@ use cdb_model::{
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
-use super::hand_out::{self, Fetched};
 use super::lock::{NewLock, lock_patch, remove_attempts};
 use super::release;
-use super::renew::extend;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::Result;
 use crate::instances::{Attempt, CachedInstance, History, Instances, MAX_MESSAGES, Message, Turn};
@@ -78,7 +76,7 @@ impl<'a> Prelock<'a> {
     ) -> Option<Self> {
         let timeout = services.instances().prelock_timeout()?;
         let queue = services.instances().local();
-        let (guard, attempt) = queue.claim(&instance_id.to_owned(), timeout)?;
+        let (guard, attempt) = queue.claim(&instance_id.to_owned())?;
         if !is_suitable(&attempt) {
             return None;
         }
@@ -219,33 +217,6 @@ impl<'a> Prelock<'a> {
             services.instances().local().released(&claim);
         });
     }
-}
-
-/// Hands out a prelocked turn, if its lock lasts long enough or can be renewed.
-pub(crate) async fn begin(
-    services: &Services,
-    guard: Guard<'_, Instances>,
-    mut turn: Turn,
-    lock_timeout: Duration,
-) -> Result<Option<Fetched>> {
-    let now = services.store.now();
-    turn.lock_time = lock_timeout;
-    let fresh_until = Some(now + lock_timeout / 4 * 3);
-    let is_fresh = |turn: &Turn| turn.instance.document.locked_until > fresh_until;
-    if !is_fresh(&turn) {
-        let extended = extend(services, &mut turn).await;
-        let search = std::time::Instant::now();
-        if matches!(extended, Ok(false)) {
-            guard.release(|known| known.search(search));
-            return Ok(None);
-        }
-        if !is_fresh(&turn) {
-            // The lock may still be held, and must not block the instance until it expires.
-            guard.unanswered(Duration::ZERO, |known| known.search(search));
-            return Ok(None);
-        }
-    }
-    hand_out::begin(services, guard, turn).await
 }
 
 /// The prelock of an instance's next turn, taken by the commit of the current turn.

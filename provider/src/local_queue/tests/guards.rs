@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::promises::{learn, sleeper, takes};
 use super::{LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
-use crate::local_queue::claim::Claim;
+use crate::local_queue::claim::{Claim, HandOut};
 use crate::local_queue::dispatcher::{FetchRequest, Next};
 use crate::local_queue::queue::Queue;
 use crate::local_queue::slot::Work as _;
@@ -13,7 +13,7 @@ use crate::local_queue::slot::Work as _;
 /// Claims an item, and drops its lock request.
 fn dropped_lock(queue: &mut Queue<Paint>, token: &str, now: Instant) -> Claim<u8> {
     learn(queue, 1, 0, now);
-    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&1, now).expect("it is idle");
     queue.locking(&claim, token, now + LOCK, now);
     queue.dropped(&claim, now);
     claim
@@ -24,7 +24,7 @@ fn an_unanswered_lock_request_is_released_before_the_next_attempt() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&1, now).expect("it is idle");
     queue.locking(&claim, "t", now + LOCK, now);
     queue.unanswered(&claim, now, now, |_| {});
     let waiter = queue.register(request(0));
@@ -57,9 +57,9 @@ fn claim_ready_returns_the_first_suitable_idle_item() {
     for key in 0..4 {
         learn(&mut queue, key, key, now);
     }
-    let (claim, _) = queue.claim(&0, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&0, now).expect("it is idle");
     queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
-    let claimed = queue.claim_ready(now, now + LOCK, |known| known.colour != 1);
+    let claimed = queue.claim_ready(now, |known| known.colour != 1);
     assert_eq!(claimed.map(|(claim, _)| claim.key), Some(2));
 }
 
@@ -68,7 +68,7 @@ fn a_lock_to_release_later_is_not_taken_for_release() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&1, now).expect("it is idle");
     queue.locking(&claim, "t", now + LOCK, now);
     queue.release_later(&claim, now);
     assert_eq!(queue.take_releasing(), []);
@@ -97,9 +97,7 @@ fn a_dropped_lock_that_has_expired_is_not_released() {
     let mut queue = queue(now);
     dropped_lock(&mut queue, "a", now);
     let later = now + LOCK;
-    let (claim, _) = queue
-        .claim(&1, later, later + LOCK)
-        .expect("it has expired");
+    let (claim, _) = queue.claim(&1, later).expect("it has expired");
     queue.locking(&claim, "b", later + LOCK, later);
     assert_eq!(queue.take_releasing(), []);
 }
@@ -109,7 +107,7 @@ fn only_old_prelocks_are_taken_as_unused() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&1, now).expect("it is idle");
     queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
     let before = now.checked_sub(ms(1)).expect("a time");
     assert!(queue.take_unused(before, now).is_empty());
@@ -121,7 +119,7 @@ fn an_item_is_not_backed_off_at_the_end_of_its_backoff() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&1, now).expect("it is idle");
     queue.back_off(&claim, now + ms(10), now, |_| {});
     assert!(queue.is_backed_off(&1, now));
     assert!(!queue.is_backed_off(&1, now + ms(10)));
@@ -146,7 +144,7 @@ fn an_item_keeps_its_state_through_a_backoff() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&1, now).expect("it is idle");
     queue.back_off(&claim, now + ms(10), now, |_| {});
     queue.tick(now + ms(10));
     let known = queue.known(&1).expect("it is due");
@@ -197,7 +195,7 @@ fn a_fetch_without_long_polling_waits_only_for_attempts_seen_by_its_poll() {
     let now = Instant::now();
     let mut queue = queue(now);
     let seen = |queue: &mut Queue<Paint>| {
-        let (claim, _) = queue.claim(&7, now, now + LOCK).expect("it is idle");
+        let (claim, _) = queue.claim(&7, now).expect("it is idle");
         let once = FetchRequest {
             long_poll: false,
             ..request(1)
@@ -211,7 +209,7 @@ fn a_fetch_without_long_polling_waits_only_for_attempts_seen_by_its_poll() {
     learn(&mut queue, 7, 0, now);
     let (claim, waiter) = seen(&mut queue);
     queue.release(&claim, now, |_| {});
-    let (claim, _) = queue.claim(&7, now, now + LOCK).expect("it is idle again");
+    let (claim, _) = queue.claim(&7, now).expect("it is idle again");
     assert!(
         matches!(queue.next(waiter, now), Next::End),
         "another attempt"
@@ -219,7 +217,8 @@ fn a_fetch_without_long_polling_waits_only_for_attempts_seen_by_its_poll() {
     queue.release(&claim, now, |_| {});
     let (claim, waiter) = seen(&mut queue);
     let running = won(Arc::new(0), "t", now + LOCK);
-    assert!(queue.hand_out(&claim, running, true, now, |_| {}));
+    let handed_out = queue.hand_out(&claim, running, true, now, |_| {});
+    assert_eq!(handed_out, HandOut::Done);
     assert!(matches!(queue.next(waiter, now), Next::End), "handed out");
 }
 
@@ -228,7 +227,7 @@ fn a_prelocked_item_is_handed_out_once() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&1, now).expect("it is idle");
     queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
     let first = queue.register(request(0));
     let begun = takes(&mut queue, first, now).expect("it is locked");
@@ -244,7 +243,7 @@ fn a_prelocked_item_ends_no_fetch() {
     let mut queue = queue(now);
     let waiter = sleeper(&mut queue, 1, now);
     learn(&mut queue, 7, 2, now);
-    let (claim, _) = queue.claim(&7, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&7, now).expect("it is idle");
     queue.prelocked(&claim, won(2, "t", now + LOCK), now, |_| {});
     queue.end_fetches(|_, known| known.colour == 2);
     assert!(matches!(queue.next(waiter, now), Next::Wait(_)));

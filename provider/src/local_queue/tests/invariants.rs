@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
-use crate::local_queue::claim::Claim;
+use crate::local_queue::claim::{Claim, HandOut};
 use crate::local_queue::dispatcher::{Next, WaiterId};
 use crate::local_queue::queue::Queue;
 use crate::local_queue::slot::{Memory, Offer, Phase, Slot, Work};
@@ -42,6 +42,8 @@ fn check(queue: &Queue<Paint>, now: Instant) {
         }
         if slot.phase.until().is_some() {
             assert!(slot.timer.is_some(), "{key} never leaves {:?}", slot.phase);
+        } else if slot.phase.is_undecided() {
+            assert_eq!(slot.rank, None, "{key} is claimed");
         } else if Paint::due(&slot.known).is_some() {
             assert!(
                 slot.rank.is_some() || slot.timer.is_some(),
@@ -216,9 +218,10 @@ impl Run {
         self.drawn.to_string()
     }
 
-    fn claim(&self, at: usize) -> Option<Claim<u8>> {
-        let at = at % self.claims.len().max(1);
-        self.claims.get(at).cloned()
+    /// Takes a claim: a guard ends it once.
+    fn take_claim(&mut self, at: usize) -> Option<Claim<u8>> {
+        let count = self.claims.len();
+        (count > 0).then(|| self.claims.swap_remove(at % count))
     }
 
     fn lock_token(&self, at: usize) -> Option<String> {
@@ -261,9 +264,9 @@ impl Run {
             Event::Leave(_) => {}
             Event::Close => self.queue.close(),
             Event::Unused => {
-                let taken = self.queue.take_unused(now, now);
-                self.claims
-                    .extend(taken.into_iter().map(|(claim, _)| claim));
+                for (claim, _) in self.queue.take_unused(now, now) {
+                    self.queue.released(&claim, now);
+                }
             }
             Event::Releasing => {
                 for (claim, _) in self.queue.take_releasing() {
@@ -322,7 +325,7 @@ impl Run {
         let now = self.now;
         let until = now + LOCK;
         if let Event::Prelock(key) = event {
-            let claimed = self.queue.claim(key, now, until);
+            let claimed = self.queue.claim(key, now);
             self.claims.extend(claimed.map(|(claim, _)| claim));
             return;
         }
@@ -331,22 +334,21 @@ impl Run {
             Event::Release { claim, .. } | Event::BackOff { claim, .. } => *claim,
             _ => return,
         };
-        let Some(claim) = self.claim(at) else {
+        let Some(claim) = self.take_claim(at) else {
             return;
         };
         let token = self.token();
         match event {
             Event::Lock(_) => {
                 self.queue.locking(&claim, &token, until, now);
+                self.claims.push(claim);
             }
             Event::HandOut(_) => {
                 let running = won(Arc::new(0), &token, until);
-                if self
-                    .queue
-                    .hand_out(&claim, running, true, now, |known| known.load = None)
-                {
-                    self.tokens.push(token);
-                }
+                let learn = |known: &mut Known| known.load = None;
+                let handed_out = self.queue.hand_out(&claim, running, true, now, learn);
+                assert_eq!(handed_out, HandOut::Done);
+                self.tokens.push(token);
             }
             Event::Release { clear, .. } => self.queue.release(&claim, now, |known| {
                 if *clear {
@@ -378,7 +380,10 @@ proptest! {
             run.apply(event);
             check(&run.queue, run.now);
         }
-        // Whatever happened, no item stays locked or in backoff.
+        // Whatever happened, no item stays claimed, locked or in backoff once its guard is gone.
+        for claim in std::mem::take(&mut run.claims) {
+            run.queue.dropped(&claim, run.now);
+        }
         run.now += Duration::from_secs(60);
         run.queue.tick(run.now);
         check(&run.queue, run.now);

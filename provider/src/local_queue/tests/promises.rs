@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Colours, LIMITS, LOCK, Paint, ms, queue, request, won};
-use crate::local_queue::claim::Claim;
+use crate::local_queue::claim::{Claim, HandOut};
 use crate::local_queue::dispatcher::{FetchRequest, Next, WaiterId};
 use crate::local_queue::queue::Queue;
 
@@ -148,28 +148,46 @@ fn a_dropped_lock_request_is_released_before_the_next_attempt() {
 }
 
 #[test]
-fn a_void_claim_changes_nothing() {
+fn an_attempt_keeps_its_claim_however_long_it_takes() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
     let waiter = queue.register(request(0));
-    let old = takes(&mut queue, waiter, now).expect("it is due");
-    let later = now + LOCK;
-    let new = takes(&mut queue, waiter, later).expect("the attempt took too long");
-    assert_ne!(old, new);
-    queue.release(&old, later, |known| known.pending.clear());
-    queue.back_off(&old, later + LOCK, later, |known| known.pending.clear());
-    queue.dropped(&old, later);
-    assert!(!queue.locking(&old, "a", later + LOCK, later));
-    assert!(!queue.hand_out(
-        &old,
-        won(Arc::new(0), "a", later + LOCK),
-        true,
-        later,
-        |_| {}
-    ));
-    assert_eq!(queue.known(&1).map(|known| known.pending.len()), Some(1));
-    assert!(queue.locking(&new, "b", later + LOCK, later));
+    let claim = takes(&mut queue, waiter, now).expect("it is due");
+    for passed in [LOCK, LOCK * 100] {
+        queue.tick(now + passed);
+        assert_eq!(takes(&mut queue, waiter, now + passed), None);
+    }
+    let later = now + LOCK * 101;
+    queue.locking(&claim, "a", later + LOCK, later);
+    let end = later + LOCK * 2;
+    assert_eq!(
+        takes(&mut queue, waiter, end),
+        None,
+        "its lock was requested"
+    );
+    let lock = won(Arc::new(0), "a", end + LOCK);
+    let handed_out = queue.hand_out(&claim, lock, true, end, |known| known.pending.clear());
+    assert_eq!(handed_out, HandOut::Done);
+}
+
+#[test]
+fn an_expired_lock_is_not_handed_out() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let waiter = queue.register(request(0));
+    let claim = takes(&mut queue, waiter, now).expect("it is due");
+    queue.locking(&claim, "a", now + LOCK, now);
+    let lock = won(Arc::new(0), "a", now + LOCK);
+    let handed_out = queue.hand_out(&claim, lock, true, now + LOCK, |_| {});
+    assert_eq!(handed_out, HandOut::Expired(Arc::new(0)));
+    assert_eq!(queue.load().working, 0);
+    assert!(queue.running("a").is_none());
+    assert!(
+        takes(&mut queue, waiter, now + LOCK).is_some(),
+        "it is tried again"
+    );
 }
 
 #[test]
@@ -180,7 +198,8 @@ fn an_item_with_an_expired_lock_is_read_from_the_store() {
     let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     let lock = won(Arc::new(0), "a", now + LOCK);
-    assert!(queue.hand_out(&claim, lock, true, now, |known| known.pending.clear()));
+    let handed_out = queue.hand_out(&claim, lock, true, now, |known| known.pending.clear());
+    assert_eq!(handed_out, HandOut::Done);
     assert_eq!(queue.load().working, 1);
     let later = now + LOCK;
     assert!(takes(&mut queue, waiter, later).is_some());
@@ -193,7 +212,7 @@ fn a_prelocked_item_is_handed_out_first() {
     let now = Instant::now();
     let mut queue = queue(now);
     learn(&mut queue, 1, 0, now);
-    let (claim, _) = queue.claim(&2, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&2, now).expect("it is idle");
     queue.prelocked(&claim, won(0, "a", now + LOCK), now, |_| {});
     let waiter = queue.register(request(0));
     assert!(matches!(queue.next(waiter, now), Next::HandOut(got, _) if got == claim));
@@ -203,10 +222,10 @@ fn a_prelocked_item_is_handed_out_first() {
 fn an_unused_prelock_is_released() {
     let now = Instant::now();
     let mut queue = queue(now);
-    let (claim, _) = queue.claim(&2, now, now + LOCK).expect("it is idle");
+    let (claim, _) = queue.claim(&2, now).expect("it is idle");
     queue.prelocked(&claim, won(0, "a", now + LOCK), now, |_| {});
     let later = now + ms(10);
-    queue.claim(&3, later, later + LOCK).expect("it is idle");
+    queue.claim(&3, later).expect("it is idle");
     let taken = queue.take_unused(now, later);
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0].0, claim);
