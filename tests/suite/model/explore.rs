@@ -8,25 +8,25 @@ use std::hash::Hash;
 /// A larger number of states indicates a mistake in the model.
 const MOST_STATES: usize = 2_000_000;
 
-/// The result of an exploration.
-pub(super) struct Explored<S> {
+/// The result of an exploration, with steps of type `L`.
+pub(super) struct Explored<S, L> {
     /// The number of states.
     pub(super) states: usize,
     /// The violation, and the steps that lead to it.
-    pub(super) violation: Option<(String, Vec<&'static str>)>,
-    all: Vec<S>,
+    pub(super) violation: Option<(String, Vec<L>)>,
+    pub(super) all: Vec<S>,
     /// The predecessor of each state and the step from it.
-    from: Vec<Option<(usize, &'static str)>>,
-    /// The successors of each state.
-    next: Vec<Vec<usize>>,
+    from: Vec<Option<(usize, L)>>,
+    /// The steps from each state, with their successors.
+    pub(super) next: Vec<Vec<(L, usize)>>,
 }
 
 /// Explores from `start` along `steps`, until `violation` returns one or all states are visited.
-pub(super) fn explore<S: Clone + Eq + Hash + Debug>(
+pub(super) fn explore<S: Clone + Eq + Hash + Debug, L: Clone>(
     start: S,
-    steps: impl Fn(&S) -> Vec<(&'static str, S)>,
+    steps: impl Fn(&S) -> Vec<(L, S)>,
     violation: impl Fn(&S) -> Option<String>,
-) -> Explored<S> {
+) -> Explored<S, L> {
     let mut known = HashMap::from([(start.clone(), 0)]);
     let mut found = Explored {
         states: 1,
@@ -46,10 +46,10 @@ pub(super) fn explore<S: Clone + Eq + Hash + Debug>(
         for (step, after) in steps(&state) {
             let index = *known.entry(after).or_insert_with_key(|after| {
                 found.all.push(after.clone());
-                found.from.push(Some((at, step)));
+                found.from.push(Some((at, step.clone())));
                 found.all.len() - 1
             });
-            successors.push(index);
+            successors.push((step, index));
         }
         found.next.push(successors);
         at += 1;
@@ -59,26 +59,32 @@ pub(super) fn explore<S: Clone + Eq + Hash + Debug>(
     found
 }
 
-impl<S: Clone> Explored<S> {
+impl<S: Clone, L: Clone> Explored<S, L> {
     /// The steps from the start to a state.
-    fn path(&self, mut at: usize) -> Vec<&'static str> {
+    pub(super) fn path(&self, mut at: usize) -> Vec<L> {
         let mut steps = Vec::new();
-        while let Some((before, step)) = self.from[at] {
-            steps.push(step);
-            at = before;
+        while let Some((before, step)) = &self.from[at] {
+            steps.push(step.clone());
+            at = *before;
         }
         steps.reverse();
         steps
     }
 
-    /// Returns a state that cannot reach a done state, and the steps that lead to it.
-    pub(super) fn stuck(&self, is_done: impl Fn(&S) -> bool) -> Option<(Vec<&'static str>, S)> {
+    /// The predecessors of each state.
+    pub(super) fn before(&self) -> Vec<Vec<usize>> {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.all.len()];
         for (at, successors) in self.next.iter().enumerate() {
-            for successor in successors {
+            for (_, successor) in successors {
                 before[*successor].push(at);
             }
         }
+        before
+    }
+
+    /// Returns a state that cannot reach a done state, and the steps that lead to it.
+    pub(super) fn stuck(&self, is_done: impl Fn(&S) -> bool) -> Option<(Vec<L>, S)> {
+        let before = self.before();
         let mut good: Vec<bool> = self.all.iter().map(is_done).collect();
         let mut open: Vec<usize> = (0..good.len()).filter(|at| good[*at]).collect();
         while let Some(at) = open.pop() {

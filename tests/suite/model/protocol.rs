@@ -5,6 +5,8 @@
 //! machine. The commit writes an intent, from which a message is delivered to a receiver. A request
 //! is one step; its answer may be lost.
 
+use super::rules::Rules;
+
 /// A condition of the protocol. All are necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
@@ -21,22 +23,6 @@ pub(super) enum Condition {
     DerivedIds,
     /// A consumed message leaves a trace under its id.
     Trace,
-}
-
-/// The protocol, complete or without one of its conditions.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rules(Option<Condition>);
-
-impl Rules {
-    pub(super) const ALL: Self = Self(None);
-
-    pub(super) fn without(condition: Condition) -> Self {
-        Self(Some(condition))
-    }
-
-    fn has(self, condition: Condition) -> bool {
-        self.0 != Some(condition)
-    }
 }
 
 /// A version of the instance; also the token of the lock that left it.
@@ -151,7 +137,7 @@ impl State {
     }
 
     /// Returns all possible next steps.
-    pub(super) fn steps(&self, rules: Rules) -> Vec<Step> {
+    pub(super) fn steps(&self, rules: Rules<Condition>) -> Vec<Step> {
         let mut steps = Vec::new();
         for runtime in 0..self.runtimes.len() {
             self.act(runtime, rules, &mut steps);
@@ -196,7 +182,7 @@ impl State {
         (step, self.with(|state| state.runtimes[runtime] = to))
     }
 
-    fn act(&self, runtime: usize, rules: Rules, steps: &mut Vec<Step>) {
+    fn act(&self, runtime: usize, rules: Rules<Condition>, steps: &mut Vec<Step>) {
         match self.runtimes[runtime] {
             Runtime::Idle => {
                 if self.consumed == 0 && (self.lock.is_none() || self.expired) {
@@ -240,8 +226,14 @@ impl State {
         (self.lock == Some(token)).then_some(Runtime::Holds { token, etag })
     }
 
-    fn take_lock(&self, runtime: usize, seen: Version, rules: Rules, steps: &mut Vec<Step>) {
-        if rules.has(Condition::LockIfMatch) && self.version != seen {
+    fn take_lock(
+        &self,
+        runtime: usize,
+        seen: Version,
+        rules: Rules<Condition>,
+        steps: &mut Vec<Step>,
+    ) {
+        if rules.has(&Condition::LockIfMatch) && self.version != seen {
             steps.push(self.go(runtime, "lock, too late", Runtime::Idle));
             return;
         }
@@ -291,14 +283,14 @@ impl State {
         &self,
         runtime: usize,
         (token, etag): (Version, Version),
-        rules: Rules,
+        rules: Rules<Condition>,
         steps: &mut Vec<Step>,
     ) {
-        if rules.has(Condition::CommitIfMatch) && etag != self.version {
+        if rules.has(&Condition::CommitIfMatch) && etag != self.version {
             steps.push(self.resolve(runtime, token, rules));
             return;
         }
-        let then = if rules.has(Condition::IntentWithCommit) {
+        let then = if rules.has(&Condition::IntentWithCommit) {
             Runtime::Delivers
         } else {
             Runtime::WritesIntent
@@ -311,14 +303,14 @@ impl State {
                 state.expired = false;
                 state.committed = Some(token);
                 state.consumed += 1;
-                state.intent |= rules.has(Condition::IntentWithCommit);
+                state.intent |= rules.has(&Condition::IntentWithCommit);
             }),
         );
     }
 
     /// Reads the instance and compares its tokens.
-    fn resolve(&self, runtime: usize, token: Version, rules: Rules) -> Step {
-        if rules.has(Condition::CommitToken) && self.committed == Some(token) {
+    fn resolve(&self, runtime: usize, token: Version, rules: Rules<Condition>) -> Step {
+        if rules.has(&Condition::CommitToken) && self.committed == Some(token) {
             return self.go(runtime, "find the commit", Runtime::Delivers);
         }
         let to = self.held(token).unwrap_or(Runtime::Idle);
@@ -332,9 +324,9 @@ impl State {
         ("look for the commit", after)
     }
 
-    fn deliver(&mut self, rules: Rules) {
+    fn deliver(&mut self, rules: Rules<Condition>) {
         // A new id never conflicts: the receiver gets a second message.
-        if self.message == Delivered::Never || !rules.has(Condition::DerivedIds) {
+        if self.message == Delivered::Never || !rules.has(&Condition::DerivedIds) {
             self.message = Delivered::Queued;
         }
     }
@@ -371,11 +363,11 @@ impl State {
         steps.push(("the lock ends", after));
     }
 
-    fn receive(&self, rules: Rules, steps: &mut Vec<Step>) {
+    fn receive(&self, rules: Rules<Condition>, steps: &mut Vec<Step>) {
         if self.message == Delivered::Queued {
             let after = self.with(|state| {
                 state.received += 1;
-                state.message = if rules.has(Condition::Trace) {
+                state.message = if rules.has(&Condition::Trace) {
                     Delivered::Trace
                 } else {
                     Delivered::Never
