@@ -14,6 +14,7 @@ use duroxide::providers::ProviderError;
 
 use crate::error::InOperation;
 use crate::payload::{self, PayloadCodec};
+use crate::timing;
 
 /// Configuration of the provider. The first eight fields and their defaults are those of
 /// `duroxide-cdb`.
@@ -209,7 +210,7 @@ impl CosmosDBProviderConfig {
     }
 
     /// Checks for values that cannot work: a malformed endpoint or key, empty names, zero times and
-    /// sizes, a minimum above its maximum. An empty endpoint and an empty key are left to the
+    /// sizes, a time that is too short for another one. An empty endpoint and an empty key are left to the
     /// constructors that need them.
     ///
     /// Every constructor of the provider that opens a container first checks the values that it
@@ -290,15 +291,42 @@ impl CosmosDBProviderConfig {
         ];
         let zero = zero.into_iter().filter(|(_, is_zero)| *is_zero);
         let has_unnamed_region = self.preferred_regions.iter().any(String::is_empty);
-        let is_reversed = self.max_poll_interval < self.min_poll_interval;
         empty
             .map(|(name, _)| format!("{name} is empty"))
             .chain(zero.map(|(name, _)| format!("{name} must be more than zero")))
             .chain(has_unnamed_region.then(|| "preferred_regions has an empty name".to_owned()))
-            .chain(is_reversed.then(|| {
-                "max_poll_interval must be at least as long as min_poll_interval".to_owned()
-            }))
+            .chain(broken_relations(self))
     }
+}
+
+/// Returns the settings that break a relation, each with both values.
+fn broken_relations(config: &CosmosDBProviderConfig) -> impl Iterator<Item = String> {
+    let retry = &config.delivery_retry;
+    let retried = retry.longest_delay.saturating_mul(retry.max_attempts);
+    // The shorter one, the longer one, and what breaks.
+    let relations = [
+        (
+            ("min_poll_interval", config.min_poll_interval),
+            ("max_poll_interval", config.max_poll_interval),
+            "an idle queue is polled less often than a busy one",
+        ),
+        (
+            ("reconciler_age_threshold", config.reconciler_age_threshold),
+            ("unclaimed_age", config.unclaimed_age),
+            "a message must wait for a start that the reconciler delivers",
+        ),
+        (
+            ("delivery_retry.longest_delay times max_attempts", retried),
+            ("the time of redeliveries", timing::REDELIVERED),
+            "a message must have all of its attempts",
+        ),
+    ];
+    let broken = relations
+        .into_iter()
+        .filter(|(less, more, _)| less.1 > more.1);
+    broken.map(|((less, short), (more, long), why)| {
+        format!("{more} ({long:?}) must be at least {less} ({short:?}): {why}")
+    })
 }
 
 /// Fails with all mistakes, if there are any.
@@ -331,20 +359,20 @@ impl Default for CosmosDBProviderConfig {
             container: "duroxide".to_owned(),
             orch_concurrency: 1,
             worker_concurrency: 1,
-            reconciler_interval: Duration::from_secs(2),
-            reconciler_age_threshold: Duration::from_secs(2),
+            reconciler_interval: timing::DEFAULT_RECONCILER_INTERVAL,
+            reconciler_age_threshold: timing::DEFAULT_RECONCILER_AGE,
             delivery_retry: RetryPolicy::default(),
             long_polling: true,
-            min_poll_interval: Duration::from_millis(50),
-            max_poll_interval: Duration::from_millis(1250),
+            min_poll_interval: timing::DEFAULT_MIN_POLL,
+            max_poll_interval: timing::DEFAULT_MAX_POLL,
             history_cache_bytes: 64 * 1024 * 1024,
             membership: None,
             retention: None,
             max_value_bytes: 32 * 1024 * 1024,
             max_turn_bytes: 256 * 1024 * 1024,
             max_history_bytes: 512 * 1024 * 1024,
-            orphan_age: Duration::from_secs(10 * 60),
-            unclaimed_age: Duration::from_secs(24 * 60 * 60),
+            orphan_age: timing::DEFAULT_ORPHAN_AGE,
+            unclaimed_age: timing::DEFAULT_UNCLAIMED_AGE,
             bootstrap: Bootstrap::CreateIfMissing,
             secondary_key: None,
             credential: None,
@@ -497,7 +525,7 @@ mod tests {
             "database is empty",
             "reconciler_interval must be more than zero",
             "max_turn_bytes",
-            "max_poll_interval must be at least",
+            "max_poll_interval (1ms) must be at least min_poll_interval (50ms)",
             "preferred_regions has an empty name",
             "index_timeout must be more than zero",
             "max_connections must be more than zero",
@@ -529,5 +557,23 @@ mod tests {
         let keys = |name: &str| (name == "COSMOS_PAYLOAD_KEYS").then(|| "k1=c2hvcnQ=".to_owned());
         let refused = CosmosDBProviderConfig::from_variables(account(), keys).unwrap_err();
         assert!(!refused.message.contains("c2hvcnQ"), "{refused}");
+    }
+
+    #[test]
+    fn a_setting_that_breaks_a_relation_is_refused_with_both_values() {
+        let config = CosmosDBProviderConfig {
+            min_poll_interval: Duration::from_secs(3),
+            unclaimed_age: Duration::from_secs(1),
+            delivery_retry: RetryPolicy::default().with_max_attempts(1000),
+            ..CosmosDBProviderConfig::default()
+        };
+        let refused = config.validate().unwrap_err().message;
+        for reason in [
+            "max_poll_interval (1.25s) must be at least min_poll_interval (3s)",
+            "unclaimed_age (1s) must be at least reconciler_age_threshold (2s)",
+            "(82800s) must be at least delivery_retry.longest_delay times max_attempts (300000s)",
+        ] {
+            assert!(refused.contains(reason), "{refused}");
+        }
     }
 }

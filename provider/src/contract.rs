@@ -16,6 +16,7 @@ use crate::documents::target_instance;
 use crate::error::InOperation as _;
 use crate::instances::TurnResult;
 use crate::provider::CosmosDBProvider;
+use crate::timing::LONGEST_TIMEOUT;
 use crate::turn;
 use crate::{activities, custom_status, enqueue, history, kv, stats};
 
@@ -24,8 +25,7 @@ type Result<T> = std::result::Result<T, ProviderError>;
 
 /// Limits a timeout to one year, so that its end is a time.
 fn bounded(timeout: Duration) -> Duration {
-    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-    timeout.min(YEAR)
+    timeout.min(LONGEST_TIMEOUT)
 }
 
 #[async_trait]

@@ -77,6 +77,7 @@ mod store;
 mod takeover;
 mod tasks;
 mod telemetry;
+mod timing;
 mod tools;
 mod turn;
 

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use crate::services::Services;
+use crate::timing::RELEASE_TIMEOUT;
 use crate::{activities, turn};
-
-/// The most time that a dropped provider may spend to release its locks.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Ends the background tasks of a provider when its last handle is dropped.
 pub(crate) struct Owner {

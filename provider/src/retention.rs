@@ -14,14 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::admin::prune::prune_slice;
 use crate::admin::purge::Purge;
 use crate::services::Services;
-
-/// The longest and the shortest time between two searches.
-const MAX_INTERVAL: Duration = Duration::from_secs(3600);
-const MIN_INTERVAL: Duration = Duration::from_secs(1);
+use crate::timing::{MAX_RETENTION_INTERVAL, MIN_RETENTION_INTERVAL};
 
 /// Runs until the provider stops.
 pub(crate) async fn run(services: Services, keep: Duration, stop: CancellationToken) {
-    let interval = (keep / 10).clamp(MIN_INTERVAL, MAX_INTERVAL);
+    let interval = (keep / 10).clamp(MIN_RETENTION_INTERVAL, MAX_RETENTION_INTERVAL);
     // Runtimes that start together search at different times.
     let early = services.queues.scatter.hash_one("retention") % 1000;
     let mut pause = interval / 1000 * u32::try_from(early).unwrap_or_default();

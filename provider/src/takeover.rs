@@ -5,8 +5,6 @@
 //! counted, as after an expiry. The failed process may still run: a released lock has another
 //! version, so the service refuses its commits. Locks that are not found expire.
 
-use std::time::Duration;
-
 use cdb_coordination::FailedMember;
 use cdb_model::{Query, Stored};
 use futures::StreamExt as _;
@@ -18,17 +16,8 @@ use crate::documents::{Durable, Instance, WorkerItem};
 use crate::error::Result;
 use crate::services::Services;
 use crate::store::is_token_of;
+use crate::timing::{TAKEOVER_DEADLINE, TAKEOVER_PAUSE, TAKEOVER_SEARCHES};
 use crate::{activities, turn};
-
-/// The most searches for the locks of one member.
-const MAX_SEARCHES: u32 = 3;
-
-/// The pause after a failed search.
-const PAUSE: Duration = Duration::from_millis(500);
-
-/// The deadline of a takeover. A member that was removed by mistake may have rejoined and taken new
-/// locks by then.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The number of concurrent releases.
 const CONCURRENCY: usize = 16;
@@ -49,7 +38,12 @@ pub(crate) async fn run(services: Services, mut failed: broadcast::Receiver<Fail
 
 async fn take_over(services: &Services, failed: &FailedMember) {
     let member = &failed.name;
-    match tokio::time::timeout(DEADLINE, release_all(services, &failed.incarnation)).await {
+    match tokio::time::timeout(
+        TAKEOVER_DEADLINE,
+        release_all(services, &failed.incarnation),
+    )
+    .await
+    {
         Ok(Ok(locks)) => tracing::info!(%member, locks, "took over the locks of a failed member"),
         Ok(Err(error)) => {
             tracing::warn!(%member, %error, "cannot find the locks of a failed member; they will expire");
@@ -66,13 +60,13 @@ async fn release_all(services: &Services, incarnation: &str) -> Result<usize> {
     let locked = loop {
         // The gateway may be unable to serve the query. Later searches ask each partition.
         match find(services, incarnation, searches == 0).await {
-            Err(error) if searches + 1 < MAX_SEARCHES => {
+            Err(error) if searches + 1 < TAKEOVER_SEARCHES => {
                 tracing::debug!(%error, "cannot search for the locks of a failed member; retrying");
             }
             found => break found?,
         }
         searches += 1;
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(TAKEOVER_PAUSE).await;
     };
     let count = locked.len();
     stream::iter(locked)

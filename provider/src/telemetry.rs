@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use metrics::{counter, histogram};
@@ -15,10 +14,10 @@ use tracing::{Span, field, info_span};
 
 use crate::error::Result;
 use crate::mutex::lock;
+use crate::timing::SPAN_AGE;
 
 /// The number of spans from which on each new span removes abandoned spans.
 const SWEEP_THRESHOLD: usize = 4096;
-const MAX_AGE: Duration = Duration::from_secs(3600);
 
 /// The spans of turns and activities.
 #[derive(Debug)]
@@ -99,7 +98,7 @@ impl Spans {
     fn begin(&self, token: &str, span: Span) {
         let mut running = lock(&self.running);
         if running.len() >= SWEEP_THRESHOLD {
-            running.retain(|_, (begun, _)| begun.elapsed() < MAX_AGE);
+            running.retain(|_, (begun, _)| begun.elapsed() < SPAN_AGE);
         }
         running.insert(token.to_owned(), (Instant::now(), span));
     }

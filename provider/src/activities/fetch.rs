@@ -24,12 +24,7 @@ use crate::services::Services;
 use crate::session::Claim as SessionClaim;
 use crate::spill::{self, ReadStep, ReadUnderLock};
 use crate::store::Store;
-
-/// The backoff of an activity that cannot be locked, although the service answered.
-const UNFIT_BACKOFF: Duration = Duration::from_secs(10);
-
-/// The backoff of an activity after the service did not answer.
-const UNANSWERED_BACKOFF: Duration = Duration::from_millis(100);
+use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNFIT};
 
 /// The result of a fetch: the activity, its lock token, the attempt.
 type Fetched = (WorkItem, String, u32);
@@ -120,7 +115,7 @@ async fn try_lock(
 ) -> Result<Option<Fetched>> {
     if let Some(reason) = missing_key(services, &item.document) {
         tracing::warn!(id = %item.id, reason, "cannot run an activity yet");
-        guard.back_off(UNFIT_BACKOFF, KnownActivity::forget);
+        guard.back_off(ACTIVITY_UNFIT, KnownActivity::forget);
         return Ok(None);
     }
     let attempt = attempt(services, &guard, &item, request);
@@ -137,13 +132,13 @@ async fn try_lock(
             Ok(None)
         }
         Err(error) if error.is_retryable() => {
-            guard.unanswered(UNANSWERED_BACKOFF, KnownActivity::forget);
+            guard.unanswered(ACTIVITY_UNANSWERED, KnownActivity::forget);
             Err(error)
         }
         // One activity must not block its worker.
         Err(error) => {
             tracing::error!(instance = %item.document.instance_id, id = %item.id, %error, "cannot lock an activity");
-            guard.back_off(UNFIT_BACKOFF, KnownActivity::forget);
+            guard.back_off(ACTIVITY_UNFIT, KnownActivity::forget);
             Ok(None)
         }
     }
@@ -187,7 +182,7 @@ async fn begin(
                     }
                     Err(error) => {
                         tracing::warn!(%id, %error, "cannot run an activity yet");
-                        abandon(services, &token, Some(UNFIT_BACKOFF), true).await?;
+                        abandon(services, &token, Some(ACTIVITY_UNFIT), true).await?;
                         return Ok(None);
                     }
                 }

@@ -1,8 +1,6 @@
 //! An undecodable activity: retried for a while, then failed, so that its orchestration does not
 //! wait endlessly and no worker is blocked.
 
-use std::time::Duration;
-
 use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
 
@@ -10,13 +8,11 @@ use super::abandon::abandon;
 use super::ack::ack;
 use crate::error::Result;
 use crate::services::Services;
+use crate::timing::ACTIVITY_UNDECODABLE;
 
 /// The most attempts. A runtime of a newer version, which may decode the activity, can take it in
 /// between.
 const MAX_ATTEMPTS: u32 = 10;
-
-/// The backoff after an attempt.
-const DELAY: Duration = Duration::from_secs(1);
 
 /// Abandons a locked activity with a delay, or fails it after the last attempt.
 pub(super) async fn retry_or_fail(
@@ -27,7 +23,7 @@ pub(super) async fn retry_or_fail(
 ) -> Result<()> {
     tracing::error!(attempts, %reason, "an activity cannot be decoded");
     if attempts < MAX_ATTEMPTS {
-        return abandon(services, token, Some(DELAY), false).await;
+        return abandon(services, token, Some(ACTIVITY_UNDECODABLE), false).await;
     }
     let shared = services.activities().local().running(token)?;
     let item = shared.lock().await.item.document.clone();

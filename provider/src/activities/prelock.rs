@@ -15,10 +15,11 @@ use super::capability::WorkerCapability;
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
 use super::running::WorkLock;
-use crate::documents::{Durable, RESERVED, WorkerItem};
+use crate::documents::{Durable, WorkerItem};
 use crate::local_queue::{FetchRequest, Guard};
 use crate::services::Services;
 use crate::store::Store;
+use crate::timing::RESERVED;
 
 /// The free capacity of this process's workers.
 #[derive(Debug)]

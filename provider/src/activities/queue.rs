@@ -14,15 +14,10 @@ use crate::config::CosmosDBProviderConfig;
 use crate::documents::WorkerItem;
 use crate::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
 use crate::store::Store;
-
-/// Activities are prelocked for a busy worker if it is expected to be free within this time.
-const PRELOCK_WITHIN: Duration = Duration::from_millis(100);
+use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
 
 /// The most activities that are prelocked per worker.
 const MAX_PRELOCKS: usize = 4;
-
-/// The longest delay with which activities are kept in memory.
-const MAX_DELAY: Duration = Duration::from_secs(300);
 
 /// The local queue of activities.
 #[derive(Debug)]
@@ -48,7 +43,7 @@ impl ActivityQueue {
 
     /// Notes an activity that is free after a delay.
     pub(crate) fn note_free(&self, item: Stored<WorkerItem>, after: Duration) {
-        if after > MAX_DELAY {
+        if after > ACTIVITY_KEPT {
             return;
         }
         let key = item.document.key();

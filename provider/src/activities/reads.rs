@@ -2,14 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::mutex::lock;
-
-/// A worker reads the history right after it has fetched an activity, or never.
-const READS_WITHIN: Duration = Duration::from_secs(1);
+use crate::timing::WORKER_READS_WITHIN;
 
 /// The number of expected history reads per instance, and the time of the last fetch.
 #[derive(Debug, Default)]
@@ -34,7 +31,7 @@ impl WorkerReads {
         let Some((count, since)) = expected.get_mut(instance_id) else {
             return false;
         };
-        let in_time = since.elapsed() < READS_WITHIN;
+        let in_time = since.elapsed() < WORKER_READS_WITHIN;
         *count = if in_time { *count - 1 } else { 0 };
         if *count == 0 {
             expected.remove(instance_id);
@@ -44,7 +41,7 @@ impl WorkerReads {
 
     /// Forgets the reads that did not come.
     pub(super) fn sweep(&self) {
-        let in_time = |since: &Instant| since.elapsed() < READS_WITHIN;
+        let in_time = |since: &Instant| since.elapsed() < WORKER_READS_WITHIN;
         lock(&self.expected).retain(|_, (_, since)| in_time(since));
     }
 }

@@ -11,16 +11,14 @@ use super::lock::unlock_until;
 use crate::documents::WorkerItem;
 use crate::services::Services;
 use crate::store::Store;
+use crate::timing::UNUSED_PRELOCK;
 
 /// The number of concurrent releases.
 const CONCURRENCY: usize = 16;
 
-/// The age at which an unused prelock is released.
-const UNUSED_AFTER: Duration = Duration::from_secs(1);
-
 /// Releases unused prelocks, and locks that dropped fetches may have taken.
 pub(crate) async fn release_unused(services: &Services) {
-    release_prelocks(services, UNUSED_AFTER).await;
+    release_prelocks(services, UNUSED_PRELOCK).await;
     release_dropped(services).await;
 }
 

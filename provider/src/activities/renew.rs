@@ -11,9 +11,7 @@ use crate::documents::WorkerItem;
 use crate::error::{Error, Result};
 use crate::services::Services;
 use crate::store::Store;
-
-/// The wait before a retry while the store does not answer.
-const RETRY_DELAY: Duration = Duration::from_millis(200);
+use crate::timing::RETRY_PAUSE;
 
 /// Implements `Provider::renew_work_item_lock`.
 ///
@@ -81,9 +79,9 @@ async fn extend(
 /// whether to retry. The runtime calls only once: after an error it repeats the activity, however
 /// long it took.
 pub(super) async fn may_wait(store: &Store, lock: &WorkLock, is_transient: bool) -> bool {
-    let waits = is_transient && lock.holds(store.now() + RETRY_DELAY);
+    let waits = is_transient && lock.holds(store.now() + RETRY_PAUSE);
     if waits {
-        tokio::time::sleep(RETRY_DELAY).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     waits
 }

@@ -18,15 +18,13 @@ use crate::documents::{
     WorkerItem,
 };
 use crate::error::Result;
+use crate::timing::METRICS_AGE;
 
 /// The request units up to which each call computes a new answer.
 const CHEAP: f64 = 250.0;
 
 /// The request units per second that new answers may cost on average, once they are expensive.
 const MAX_RATE: f64 = 5.0;
-
-/// The longest time for which an answer serves further calls.
-const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// The last expensive answers.
 #[derive(Default)]
@@ -83,7 +81,7 @@ impl<T: Clone> LastAnswer<T> {
 
 /// Returns the time for which an answer of this charge serves further calls.
 fn age(charge: f64) -> Duration {
-    Duration::try_from_secs_f64(charge / MAX_RATE).map_or(MAX_AGE, |age| age.min(MAX_AGE))
+    Duration::try_from_secs_f64(charge / MAX_RATE).map_or(METRICS_AGE, |age| age.min(METRICS_AGE))
 }
 
 /// Counts the documents that match a filter.

@@ -20,6 +20,7 @@ use crate::instances::{RejectedCommit, Turn, TurnResult};
 use crate::outbox;
 use crate::payload::Payloads;
 use crate::services::Services;
+use crate::timing::COMMIT_TIME;
 use crate::turn::prelock::NextTurn;
 use apply::apply_commit;
 use outgoing::Origin;
@@ -37,7 +38,7 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
         rejected.complete(&mut result);
     }
     // The process is alive: its dispatchers must not take the turn over when a renewal is slow.
-    let until = services.store.now() + send::MAX_TIME;
+    let until = services.store.now() + COMMIT_TIME;
     let until = services.store.local_time(until);
     services.instances().local().extend(token, until);
     let instance_id = turn.instance.document.instance_id.clone();

@@ -11,15 +11,9 @@ use crate::documents::Durable;
 use crate::error::{Error, Result};
 use crate::instances::Turn;
 use crate::services::Services;
+use crate::timing::{COMMIT_TIME, RENEWAL, RETRY_PAUSE};
 use crate::turn::lock::find_out;
 use crate::turn::{release, renew};
-
-/// The time for which a commit renews its lock. duroxide fails an orchestration when a commit
-/// returns an error; after a lost lock it repeats the turn.
-pub(super) const MAX_TIME: Duration = Duration::from_secs(120);
-
-/// The pause after a request whose retries in the client failed.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Sends the commit until it is known to be committed, or until the lock is lost. Returns its
 /// answer; `None` when the answer was lost.
@@ -43,7 +37,7 @@ pub(super) async fn send(
     while let Fenced::Refused(error) = &fenced
         && (error.is_transient() || error.is_denied())
     {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
         fenced = execute_fenced(&mut commit).await?;
     }
     match fenced {
@@ -115,16 +109,16 @@ impl FencedWrite for Commit<'_> {
             return Ok(None);
         }
         let is_short = self.turn.lasts_less_than(now, self.turn.lock_time / 2);
-        if (sends > 0 || is_short) && self.begun.elapsed() < MAX_TIME {
+        if (sends > 0 || is_short) && self.begun.elapsed() < COMMIT_TIME {
             // An error changes nothing here: the send fails if the lock is lost.
             let _renewed = renew::extend_for_commit(self.services, self.turn).await;
         }
         if sends == 0 && self.plan.etag == self.turn.instance.etag {
-            return Ok(Some(self.turn.lock_time / 3));
+            return Ok(Some(self.turn.lock_time / RENEWAL));
         }
         self.plan.rebuild(self.turn, self.services.store.now())?;
         // The lock was just renewed, so a slow commit gets most of the lock time.
-        Ok(Some(self.turn.lock_time / 3 * 2))
+        Ok(Some(self.turn.lock_time / RENEWAL * 2))
     }
 
     async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {

@@ -40,7 +40,7 @@ pub(crate) use partial::Partial;
 pub use queue_item::{
     NEVER, OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
 };
-pub(crate) use queue_item::{RESERVED, header, target_instance};
+pub(crate) use queue_item::{header, target_instance};
 pub(crate) use schema::gate;
 pub use schema::{FIRST_DUE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 pub use session::{Session, SessionKey};

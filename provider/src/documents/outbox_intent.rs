@@ -4,8 +4,8 @@
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::queue_item::REDELIVERED_FOR;
 use super::{Chunked, Text};
+use crate::timing::REDELIVERED;
 
 /// All messages of one turn to one instance. The intent is delivered when every target document
 /// exists.
@@ -96,7 +96,7 @@ impl OutboxIntent {
     /// Returns whether the traces of an earlier delivery may be gone. Cancellations need no traces.
     pub(crate) fn is_too_old(&self, now: Timestamp) -> bool {
         let has_messages = !self.items.is_empty() || self.more.is_some() || self.payload.is_some();
-        has_messages && now.since(self.commit_time()) > REDELIVERED_FOR
+        has_messages && now.since(self.commit_time()) > REDELIVERED
     }
 
     /// Returns whether the intent or one of its messages is stored in chunks.

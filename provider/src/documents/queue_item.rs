@@ -3,8 +3,6 @@
 //! The id of an item is derived from its cause, if it has one, so that a repeated write stores one
 //! item.
 
-use std::time::Duration;
-
 use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use duroxide::ErrorDetails;
@@ -12,6 +10,7 @@ use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 
 use super::{OperatorAction, Text};
+use crate::timing::{REMEMBERED, RESERVED};
 
 /// A message for an orchestration. The lock of its instance decides which dispatcher handles it.
 ///
@@ -83,21 +82,14 @@ pub struct OrchestratorItem {
     pub ttl: Option<u32>,
 }
 
-/// The time for which a queue item is reserved for the runtime that wrote it. Other runtimes find
-/// it afterwards, when that runtime is busy or has ended.
-pub(crate) const RESERVED: Duration = Duration::from_millis(500);
-
 /// The due time of consumed messages, which are never due again: the last millisecond of a
 /// four-digit year.
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
 
 /// The seconds for which a delivery is remembered: one day. An intent is deleted right after its
 /// delivery; the trace has to outlive failed deletions.
-pub(super) const REMEMBERED_SECONDS: u32 = 24 * 60 * 60;
-
-/// The age of a commit up to which its intents are redelivered: an hour less than the life of a
-/// trace. Later, a delivery could repeat a message whose trace is gone.
-pub(super) const REDELIVERED_FOR: Duration = Duration::from_secs(23 * 60 * 60);
+#[expect(clippy::cast_possible_truncation, reason = "a constant below 2^32")]
+pub(super) const REMEMBERED_SECONDS: u32 = REMEMBERED.as_secs() as u32;
 
 impl OrchestratorItem {
     /// Creates a message for the instance that `item` names.

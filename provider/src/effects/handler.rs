@@ -1,7 +1,6 @@
 //! Runs the body of an activity, and commits its effects.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{Jitter, OutboxBatch, OutboxError, RetryPolicy, is_lost_race};
@@ -21,12 +20,10 @@ use crate::documents::Durable;
 use crate::error::Error;
 use crate::services::Services;
 use crate::telemetry::Telemetry;
+use crate::timing::{MAX_EFFECTS_PAUSE, MIN_EFFECTS_PAUSE};
 
 /// The most runs of a body whose effects are refused.
 const MAX_RUNS: u32 = 10;
-
-/// The pause before the second run, and the longest one.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The most commits while other commits use the same message streams.
 const MAX_SEALS: u32 = 8;
@@ -90,7 +87,7 @@ impl<C: Extends<Durable>> Handler<C> {
         Fut: Future<Output = Result<Out, ActivityError>>,
     {
         let activity = self.held(&ctx).await?;
-        let policy = RetryPolicy::default().with_delays(PAUSES.0, PAUSES.1);
+        let policy = RetryPolicy::default().with_delays(MIN_EFFECTS_PAUSE, MAX_EFFECTS_PAUSE);
         let (mut runs, jitter) = (0, Jitter::random());
         loop {
             let effects = self.begin(&ctx, runs);

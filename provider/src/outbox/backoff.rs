@@ -6,11 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first backoff of a target.
-const FIRST: Duration = Duration::from_secs(1);
-
-/// The longest backoff. It doubles with each failure.
-const LONGEST: Duration = Duration::from_secs(30);
+use crate::timing::{MAX_TARGET_BACKOFF, MIN_TARGET_BACKOFF};
 
 /// The most targets with a backoff. Beyond them, failing targets are retried in every round.
 const MAX_TARGETS: usize = 10_000;
@@ -54,12 +50,14 @@ impl Backoff {
             return;
         }
         if before.is_none() && failing.len() >= MAX_TARGETS {
-            failing.retain(|_, state| state.retry_at + LONGEST > now);
+            failing.retain(|_, state| state.retry_at + MAX_TARGET_BACKOFF > now);
             if failing.len() >= MAX_TARGETS {
                 return;
             }
         }
-        let backoff = before.map_or(FIRST, |state| (state.backoff * 2).min(LONGEST));
+        let backoff = before.map_or(MIN_TARGET_BACKOFF, |state| {
+            (state.backoff * 2).min(MAX_TARGET_BACKOFF)
+        });
         let retry_at = now + backoff;
         failing.insert(target.to_owned(), Failing { backoff, retry_at });
     }
@@ -84,7 +82,7 @@ mod tests {
         targets.note_success("target");
         assert!(!targets.is_waiting("target"));
         targets.note_failure("target");
-        tokio::time::advance(FIRST).await;
+        tokio::time::advance(MIN_TARGET_BACKOFF).await;
         assert!(!targets.is_waiting("target"));
     }
 
@@ -96,7 +94,7 @@ mod tests {
         }
         targets.note_failure("late");
         assert!(!targets.is_waiting("late"));
-        tokio::time::advance(FIRST + LONGEST).await;
+        tokio::time::advance(MIN_TARGET_BACKOFF + MAX_TARGET_BACKOFF).await;
         targets.note_failure("late");
         assert!(targets.is_waiting("late"));
         assert_eq!(targets.failing().len(), 1);

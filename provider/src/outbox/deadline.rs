@@ -2,15 +2,9 @@
 //! round.
 
 use std::future::Future;
-use std::time::Duration;
 
 use crate::error::{Error, Result};
-
-/// The deadline of a request with few operations.
-const DEADLINE: Duration = Duration::from_secs(5);
-
-/// The additional time for each operation, so that a throttled container finishes a large bulk.
-const PER_OPERATION: Duration = Duration::from_millis(10);
+use crate::timing::{DELIVERY_DEADLINE, DELIVERY_PER_OPERATION};
 
 /// Awaits a request with few operations.
 ///
@@ -28,8 +22,8 @@ pub(super) async fn bulk_in_time<T>(
     operations: usize,
     request: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    let more = PER_OPERATION.saturating_mul(u32::try_from(operations).unwrap_or(u32::MAX));
-    let answered = tokio::time::timeout(DEADLINE + more, request).await;
+    let more = DELIVERY_PER_OPERATION.saturating_mul(u32::try_from(operations).unwrap_or(u32::MAX));
+    let answered = tokio::time::timeout(DELIVERY_DEADLINE + more, request).await;
     answered.unwrap_or_else(|_| Err(unanswered()))
 }
 

@@ -8,10 +8,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::services::Services;
+use crate::timing::HOUSEKEEPING;
 use crate::{activities, spill, turn};
-
-/// The interval of releasing unused locks. Sends nothing when there are none.
-const HOUSEKEEPING: Duration = Duration::from_millis(500);
 
 /// Runs until the provider stops.
 pub(crate) async fn run(services: Services, policy: RetryPolicy, stop: CancellationToken) {

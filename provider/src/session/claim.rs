@@ -1,8 +1,6 @@
 //! Claims a session for a worker, in the batch that locks one of its activities, conditionally on
 //! the version that was free.
 
-use std::time::Duration;
-
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, Query, Timestamp};
 use duroxide::providers::SessionFetchConfig;
@@ -10,10 +8,7 @@ use duroxide::providers::SessionFetchConfig;
 use super::Sessions;
 use crate::documents::{Durable, Session, SessionKey, WorkerItem};
 use crate::error::Result;
-
-/// The longest time for which another worker is assumed to hold a session, because it may release
-/// it early.
-const MAX_ASSUMED: Duration = Duration::from_secs(5);
+use crate::timing::SESSION_ASSUMED;
 
 /// The claim of a session, taken together with an activity.
 #[derive(Debug)]
@@ -80,7 +75,7 @@ impl Sessions {
     /// Notes a session that another worker holds.
     fn note_held(&self, session: &Session, now: Timestamp) {
         let assumed = Session {
-            locked_until: session.locked_until.min(now + MAX_ASSUMED),
+            locked_until: session.locked_until.min(now + SESSION_ASSUMED),
             ..session.clone()
         };
         self.note(&assumed, now);

@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use cdb_model::{Document, Timestamp};
 use duroxide::providers::SessionFetchConfig;
@@ -13,9 +12,7 @@ use duroxide::providers::SessionFetchConfig;
 use crate::corrupt_documents::CorruptDocuments;
 use crate::documents::{Session, SessionKey, WorkerItem};
 use crate::mutex::lock;
-
-/// The time for which an owner without sessions is not searched again, unless it claims one here.
-const NO_SESSIONS_FOR: Duration = Duration::from_secs(60);
+use crate::timing::OWNER_WITHOUT_SESSIONS;
 
 /// The number of remembered sessions from which on expired ones are removed.
 const SWEEP_THRESHOLD: usize = 1024;
@@ -99,7 +96,7 @@ impl Sessions {
 
     /// Notes owners without sessions.
     pub(super) fn note_idle<'a>(&self, owners: impl Iterator<Item = &'a str>, now: Timestamp) {
-        let until = now + NO_SESSIONS_FOR;
+        let until = now + OWNER_WITHOUT_SESSIONS;
         let idle = owners.map(|owner| (owner.to_owned(), until));
         lock(&self.state).idle.extend(idle);
     }
@@ -121,6 +118,8 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_secs(1_000);
@@ -157,7 +156,7 @@ mod tests {
         sessions.note_own(&session(1, "w", NOW), NOW);
         assert_eq!(sessions.busy(&["w", "x"], NOW), ["w"]);
         assert_eq!(
-            sessions.busy(&["w", "x"], NOW + NO_SESSIONS_FOR),
+            sessions.busy(&["w", "x"], NOW + OWNER_WITHOUT_SESSIONS),
             ["w", "x"]
         );
     }

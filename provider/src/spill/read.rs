@@ -9,17 +9,10 @@ use tokio::time::Instant;
 
 use crate::documents::{Chunk, ChunkKey, Chunked, Durable, Text};
 use crate::error::{Error, Result};
+use crate::timing::{READ_RENEWAL, SHORT_READ, STALE_CHUNK_PAUSE, STALE_CHUNK_READS};
 
 /// The number of concurrent reads.
 const CONCURRENCY: usize = 4;
-
-/// The number of retries for a missing chunk, because another process may have written it and a
-/// lagging replica may have answered.
-const STALE_READS: u32 = 6;
-const STALE_DELAY: Duration = Duration::from_millis(10);
-
-/// The longest read after which a lock is not renewed.
-const SHORT_READ: Duration = Duration::from_secs(1);
 
 /// Reads texts of an item whose lock is held. The caller renews the lock in between: the runtime
 /// renews it only after it has the item, and expects its full time.
@@ -53,7 +46,7 @@ impl<'a, F: Future> ReadUnderLock<'a, F> {
         if let Some(done) = self.done.take() {
             return ReadStep::Done(done);
         }
-        let read = tokio::time::timeout(self.lock_time / 4, self.read.as_mut()).await;
+        let read = tokio::time::timeout(self.lock_time / READ_RENEWAL, self.read.as_mut()).await;
         let is_short = self.begun.elapsed() < SHORT_READ.min(self.lock_time / 8);
         match read {
             Ok(done) if is_short => ReadStep::Done(done),
@@ -102,11 +95,11 @@ async fn read_part(
     part: String,
 ) -> Result<Option<Chunk>> {
     let key = ChunkKey::new(instance_id, &*part);
-    for again in 0..STALE_READS {
+    for again in 0..STALE_CHUNK_READS {
         if let Some(found) = container.read(&key).await? {
             return Ok(Some(found.document));
         }
-        tokio::time::sleep(STALE_DELAY * 2_u32.pow(again)).await;
+        tokio::time::sleep(STALE_CHUNK_PAUSE * 2_u32.pow(again)).await;
     }
     let found = container.latest_committed().read(&key).await?;
     Ok(found.map(|stored| stored.document))

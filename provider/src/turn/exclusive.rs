@@ -1,7 +1,5 @@
 //! Locks an instance for a change by an operator, outside of the queues.
 
-use std::time::Duration;
-
 use cdb_coordination::Lockable as _;
 use duroxide::providers::WorkItem;
 
@@ -9,13 +7,7 @@ use super::{load, lock, release, renew};
 use crate::error::{Error, Result};
 use crate::instances::Turn;
 use crate::services::Services;
-
-/// The time of the lock.
-const LOCK_TIME: Duration = Duration::from_secs(60);
-
-/// The number of attempts, and the pause between them.
-const ATTEMPTS: u32 = 50;
-const PAUSE: Duration = Duration::from_millis(200);
+use crate::timing::{OPERATOR_ATTEMPTS, OPERATOR_LOCK, RETRY_PAUSE};
 
 /// A turn of an operator. The caller commits it, or releases it.
 #[derive(Debug)]
@@ -50,11 +42,11 @@ pub(crate) async fn exclusively(
     instance_id: &str,
     execution_id: u64,
 ) -> Result<ExclusiveTurn> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..OPERATOR_ATTEMPTS {
         if let Some(turn) = attempt(services, instance_id, execution_id).await? {
             return Ok(turn);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     Err(Error::Retryable(format!(
         "a runtime holds instance `{instance_id}`; try again"
@@ -83,12 +75,12 @@ async fn attempt(
         return Ok(None);
     }
     let token = store.new_lock_token();
-    let locked = lock::lock(store, &loaded, &token, LOCK_TIME).await?;
+    let locked = lock::lock(store, &loaded, &token, OPERATOR_LOCK).await?;
     Ok(locked.map(|instance| {
         ExclusiveTurn(Turn {
             token,
             instance,
-            lock_time: LOCK_TIME,
+            lock_time: OPERATOR_LOCK,
             uncounted: None,
             history: loaded.history(),
             messages: loaded.messages,

@@ -1,7 +1,6 @@
 //! Loads the documents that a turn needs, in one query of the instance's partition.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query, Stored, Timestamp, Unreadable};
@@ -11,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::documents::{
     Durable, FIRST_DUE, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack,
-    OrchestratorItem, Partial, RESERVED,
+    OrchestratorItem, Partial,
 };
 use crate::error::{Error, Result};
 use crate::history::{self, Segments};
@@ -20,10 +19,7 @@ use crate::instances::{
 };
 use crate::kv::{KvRows, KvState};
 use crate::store::Store;
-
-/// The number of reads of a history that lacks committed documents, before it counts as damaged.
-const STALE_READS: u32 = 5;
-const STALE_DELAY: Duration = Duration::from_millis(20);
+use crate::timing::{RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
 
 /// The most messages in a load of several pages: those of one turn, and some that are reserved for
 /// another runtime.
@@ -376,12 +372,12 @@ pub(crate) async fn complete(store: &Store, mut loaded: Loaded) -> Result<Option
     if loaded.current_execution() != execution_id {
         loaded.history = segments(&store.container, &loaded, at).await?;
     }
-    for _ in 0..STALE_READS {
+    for _ in 0..STALE_HISTORY_READS {
         if !loaded.lacks_history() {
             break;
         }
         // A lagging replica answered, or the instance moved on while the history was read.
-        tokio::time::sleep(STALE_DELAY).await;
+        tokio::time::sleep(STALE_HISTORY_PAUSE).await;
         if !is_unchanged(store, &loaded).await? {
             return Ok(None);
         }

@@ -17,6 +17,7 @@ use crate::history;
 use crate::instances::Turn;
 use crate::services::Services;
 use crate::store::Store;
+use crate::timing::{RENEWAL, UNUSED_PRELOCK};
 
 /// The number of concurrent releases.
 const CONCURRENCY: usize = 16;
@@ -24,12 +25,9 @@ const CONCURRENCY: usize = 16;
 /// The most sends of the batch while its outcome is unknown. Afterwards the lock expires.
 const MAX_SENDS: u32 = 4;
 
-/// The age at which an unused prelock is released.
-const UNUSED_AFTER: Duration = Duration::from_secs(1);
-
 /// Releases unused prelocks, and locks that dropped fetches may have taken.
 pub(crate) async fn release_unused(services: &Services) {
-    release_prelocks(services, UNUSED_AFTER).await;
+    release_prelocks(services, UNUSED_PRELOCK).await;
     release_dropped(services).await;
 }
 
@@ -222,7 +220,7 @@ impl FencedWrite for Release<'_> {
 
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
         self.batch = self.batch()?;
-        Ok((sends < MAX_SENDS).then_some(self.turn.lock_time / 3))
+        Ok((sends < MAX_SENDS).then_some(self.turn.lock_time / RENEWAL))
     }
 
     async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {

@@ -10,6 +10,7 @@ use crate::documents::Instance;
 use crate::error::{Error, Result};
 use crate::instances::Turn;
 use crate::services::Services;
+use crate::timing::RENEWAL;
 
 const LOST: &str = "another runtime took it, or it was deleted";
 
@@ -42,7 +43,7 @@ pub(crate) async fn while_doing<T>(
 ) -> Result<T> {
     tokio::pin!(work);
     loop {
-        if let Ok(done) = tokio::time::timeout(turn.lock_time / 3, &mut work).await {
+        if let Ok(done) = tokio::time::timeout(turn.lock_time / RENEWAL, &mut work).await {
             return done;
         }
         if !extend_for_commit(services, turn).await? {

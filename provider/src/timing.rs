@@ -1,0 +1,193 @@
+//! The durations of this crate: what each bounds, and how they relate. A relation of constants is
+//! asserted here; one that a setting may break is checked when the provider opens
+//! ([`validate`](crate::CosmosDBProviderConfig::validate)).
+
+use std::time::Duration;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const HOUR: Duration = secs(60 * 60);
+
+// Of duroxide and of the client, by default.
+
+/// The lock of a turn (`RuntimeOptions::orchestrator_lock_timeout`).
+const TURN_LOCK: Duration = secs(5);
+/// The locks of activities and sessions (`worker_lock_timeout`, `session_lock_timeout`).
+const WORKER_LOCK: Duration = secs(30);
+/// The longest call of the client, with its retries (`cdb_client::RetryConfig`).
+const CLIENT_CALL: Duration = secs(30);
+
+// Locks.
+
+/// A lock is renewed after this fraction of its time, by work that precedes a commit.
+pub(crate) const RENEWAL: u32 = 3;
+/// Large messages are read under a lock that is renewed after this fraction of its time.
+pub(crate) const READ_RENEWAL: u32 = 4;
+/// The longest read after which a lock is not renewed.
+pub(crate) const SHORT_READ: Duration = secs(1);
+/// The lock of an operator's change.
+pub(crate) const OPERATOR_LOCK: Duration = secs(60);
+/// The attempts of an operator's change to lock an instance, [`RETRY_PAUSE`] apart.
+pub(crate) const OPERATOR_ATTEMPTS: u32 = 50;
+/// The age at which an unused prelock is released.
+pub(crate) const UNUSED_PRELOCK: Duration = secs(1);
+/// The interval of releasing unused locks. Sends nothing when there are none.
+pub(crate) const HOUSEKEEPING: Duration = ms(500);
+/// Activities are prelocked for a busy worker if it is expected to be free within this time.
+pub(crate) const PRELOCK_WITHIN: Duration = ms(100);
+/// The time for which a queue item is reserved for the runtime that wrote it. Other runtimes find
+/// it afterwards, when that runtime is busy or has ended.
+pub(crate) const RESERVED: Duration = ms(500);
+/// The time for which another worker is assumed to hold a session, because it may release it early.
+pub(crate) const SESSION_ASSUMED: Duration = secs(5);
+/// The time for which an owner without sessions is not searched again, unless it claims one here.
+pub(crate) const OWNER_WITHOUT_SESSIONS: Duration = secs(60);
+/// The most time that a dropped provider may spend to release its locks.
+pub(crate) const RELEASE_TIMEOUT: Duration = secs(5);
+/// The deadline of taking over the locks of a failed member. A member that was removed by mistake
+/// may have rejoined and taken new locks by then.
+pub(crate) const TAKEOVER_DEADLINE: Duration = secs(10);
+/// The most searches for the locks of one member, and the pause after a failed one.
+pub(crate) const TAKEOVER_SEARCHES: u32 = 3;
+pub(crate) const TAKEOVER_PAUSE: Duration = ms(500);
+
+// Commits.
+
+/// The time for which a commit renews its lock. duroxide fails an orchestration when a commit
+/// returns an error; after a lost lock it repeats the turn.
+pub(crate) const COMMIT_TIME: Duration = secs(120);
+/// The pause after a write whose retries in the client failed.
+pub(crate) const RETRY_PAUSE: Duration = ms(200);
+/// The first and the longest pause before the body of a transactional activity runs again.
+pub(crate) const MIN_EFFECTS_PAUSE: Duration = ms(20);
+pub(crate) const MAX_EFFECTS_PAUSE: Duration = secs(1);
+
+// Reads.
+
+/// The reads of a history that lacks committed documents before it counts as damaged, and their
+/// pause.
+pub(crate) const STALE_HISTORY_READS: u32 = 5;
+pub(crate) const STALE_HISTORY_PAUSE: Duration = ms(20);
+/// The retries for a missing chunk, because another process may have written it and a lagging
+/// replica may have answered, and the first pause, which doubles.
+pub(crate) const STALE_CHUNK_READS: u32 = 6;
+pub(crate) const STALE_CHUNK_PAUSE: Duration = ms(10);
+/// The time in which a worker reads the history after it has fetched an activity.
+pub(crate) const WORKER_READS_WITHIN: Duration = secs(1);
+
+// Backoffs of activities.
+
+/// The longest delay with which activities are kept in memory.
+pub(crate) const ACTIVITY_KEPT: Duration = secs(300);
+/// The backoff of an activity that cannot be locked, although the service answered.
+pub(crate) const ACTIVITY_UNFIT: Duration = secs(10);
+/// The backoff of an activity after the service did not answer.
+pub(crate) const ACTIVITY_UNANSWERED: Duration = ms(100);
+/// The backoff after an attempt at an undecodable activity.
+pub(crate) const ACTIVITY_UNDECODABLE: Duration = secs(1);
+
+// Messages to other instances.
+
+/// The deadline of a request with few operations to a partition. Intents for other partitions wait
+/// for the end of the round.
+pub(crate) const DELIVERY_DEADLINE: Duration = secs(5);
+/// The additional time for each operation, so that a throttled container finishes a large bulk.
+pub(crate) const DELIVERY_PER_OPERATION: Duration = ms(10);
+/// The first and the longest backoff of a target whose partition did not answer.
+pub(crate) const MIN_TARGET_BACKOFF: Duration = secs(1);
+pub(crate) const MAX_TARGET_BACKOFF: Duration = secs(30);
+/// The time for which a delivery is remembered. An intent is deleted right after its delivery; the
+/// trace has to outlive failed deletions.
+pub(crate) const REMEMBERED: Duration = secs(24 * 60 * 60);
+/// The age of a commit up to which its intents are redelivered. Later, a delivery could repeat a
+/// message whose trace is gone.
+pub(crate) const REDELIVERED: Duration = secs(23 * 60 * 60);
+
+// Upkeep.
+
+/// The shortest and the longest time between two searches for what retention deletes.
+pub(crate) const MIN_RETENTION_INTERVAL: Duration = secs(1);
+pub(crate) const MAX_RETENTION_INTERVAL: Duration = HOUR;
+/// The longest time for which an answer of the metrics serves further calls.
+pub(crate) const METRICS_AGE: Duration = HOUR;
+/// The age at which the span of a turn counts as abandoned.
+pub(crate) const SPAN_AGE: Duration = HOUR;
+/// The longest timeout of a caller, so that its end is a time.
+pub(crate) const LONGEST_TIMEOUT: Duration = secs(365 * 24 * 60 * 60);
+
+// Defaults of the settings.
+
+pub(crate) const DEFAULT_RECONCILER_INTERVAL: Duration = secs(2);
+pub(crate) const DEFAULT_RECONCILER_AGE: Duration = secs(2);
+pub(crate) const DEFAULT_MIN_POLL: Duration = ms(50);
+pub(crate) const DEFAULT_MAX_POLL: Duration = ms(1250);
+pub(crate) const DEFAULT_ORPHAN_AGE: Duration = secs(10 * 60);
+pub(crate) const DEFAULT_UNCLAIMED_AGE: Duration = secs(24 * 60 * 60);
+
+/// Returns whether `time`, `times` over, is at most `most`.
+const fn fits(time: Duration, times: u32, most: Duration) -> bool {
+    time.as_millis() * times as u128 <= most.as_millis()
+}
+
+const fn sum(first: Duration, second: Duration) -> Duration {
+    first.saturating_add(second)
+}
+
+// A lock survives one renewal that is lost.
+const _: () = assert!(RENEWAL >= 3 && READ_RENEWAL >= 3);
+// Retries of a write, and the wait for a lagging replica, need no renewal of their own.
+const _: () = assert!(fits(RETRY_PAUSE, 3 * RENEWAL, TURN_LOCK));
+const _: () = assert!(fits(STALE_CHUNK_PAUSE, 1 << STALE_CHUNK_READS, SHORT_READ));
+const _: () = assert!(fits(STALE_HISTORY_PAUSE, STALE_HISTORY_READS, SHORT_READ));
+const _: () = assert!(fits(SHORT_READ, RENEWAL, TURN_LOCK));
+// An unused prelock and a reservation end before the lock would, so other runtimes gain by them.
+const _: () = assert!(fits(HOUSEKEEPING, 1, UNUSED_PRELOCK));
+const _: () = assert!(fits(sum(UNUSED_PRELOCK, HOUSEKEEPING), 2, TURN_LOCK));
+const _: () = assert!(fits(RESERVED, 1, UNUSED_PRELOCK));
+const _: () = assert!(fits(PRELOCK_WITHIN, 1, UNUSED_PRELOCK));
+// An operator's change outlasts the lock of a crashed runtime.
+const _: () = assert!(fits(
+    TURN_LOCK,
+    2,
+    RETRY_PAUSE.saturating_mul(OPERATOR_ATTEMPTS)
+));
+// A lock that is released late has expired anyway.
+const _: () = assert!(fits(RELEASE_TIMEOUT, 1, TURN_LOCK));
+const _: () = assert!(fits(TAKEOVER_DEADLINE, 1, WORKER_LOCK));
+const _: () = assert!(fits(TAKEOVER_PAUSE, TAKEOVER_SEARCHES, TAKEOVER_DEADLINE));
+// A session that was released early is found before it would have expired.
+const _: () = assert!(fits(SESSION_ASSUMED, RENEWAL, WORKER_LOCK));
+// A commit outlasts a call of the client that fails, and the retry after it.
+const _: () = assert!(fits(sum(CLIENT_CALL, RETRY_PAUSE), 2, COMMIT_TIME));
+const _: () = assert!(fits(MIN_EFFECTS_PAUSE, 1, MAX_EFFECTS_PAUSE));
+// A silent partition takes less of the rounds' time than its backoff leaves to the others.
+const _: () = assert!(fits(DELIVERY_DEADLINE, 2, MAX_TARGET_BACKOFF));
+const _: () = assert!(fits(MIN_TARGET_BACKOFF, 1, MAX_TARGET_BACKOFF));
+// The last redelivery ends while the trace of the first one exists.
+const _: () = assert!(fits(sum(REDELIVERED, DELIVERY_DEADLINE), 1, REMEMBERED));
+// A message that overtakes the start of its instance waits as long as the start is redelivered.
+const _: () = assert!(fits(REDELIVERED, 1, DEFAULT_UNCLAIMED_AGE));
+const _: () = assert!(fits(MIN_RETENTION_INTERVAL, 1, MAX_RETENTION_INTERVAL));
+
+#[cfg(test)]
+mod tests {
+    use cdb_client::RetryConfig;
+    use duroxide::runtime::RuntimeOptions;
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_duroxide_and_of_the_client_are_as_stated() {
+        let options = RuntimeOptions::default();
+        assert_eq!(options.orchestrator_lock_timeout, TURN_LOCK);
+        assert_eq!(options.worker_lock_timeout, WORKER_LOCK);
+        assert_eq!(options.session_lock_timeout, WORKER_LOCK);
+        assert_eq!(RetryConfig::default().deadline, CLIENT_CALL);
+    }
+}
