@@ -35,6 +35,7 @@ mod samples;
 mod security;
 mod several;
 mod shutdown;
+mod slow_loads;
 mod stress;
 mod takeover;
 mod telemetry;

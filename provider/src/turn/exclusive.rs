@@ -1,6 +1,5 @@
 //! Locks an instance for a change by an operator, outside of the queues.
 
-use cdb_coordination::Lockable as _;
 use duroxide::providers::WorkItem;
 
 use super::{load, lock, release, renew};
@@ -70,8 +69,7 @@ async fn attempt(
             Some(WorkItem::CancelInstance { .. })
         )
     });
-    let instance = loaded.instance.as_ref();
-    if instance.is_some_and(|stored| !stored.document.is_lockable(store.now())) {
+    if loaded.is_held(store.now()) {
         return Ok(None);
     }
     let token = store.new_lock_token();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cdb_client::ContainerClient;
+use cdb_coordination::Lockable as _;
 use cdb_model::{Filter, Query, Stored, Timestamp, Unreadable};
 use duroxide::Event;
 use duroxide::providers::WorkItem;
@@ -20,6 +21,10 @@ use crate::instances::{
 use crate::kv::{KvRows, KvState};
 use crate::store::Store;
 use crate::timing::{RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
+
+/// The number of reads of a partition in several pages while its instance changes. Afterwards the
+/// attempt fails and the instance has a backoff, because its dispatcher has other instances.
+const CHANGING_READS: u32 = 3;
 
 /// The most messages in a load of several pages: those of one turn, and some that are reserved for
 /// another runtime.
@@ -116,6 +121,12 @@ impl Loaded {
             LoadedHistory::Cached(_) => false,
         };
         history || self.damage.is_some()
+    }
+
+    /// Returns whether a runtime holds the instance.
+    pub(super) fn is_held(&self, now: Timestamp) -> bool {
+        let instance = self.instance.as_ref();
+        instance.is_some_and(|stored| !stored.document.is_lockable(now))
     }
 
     /// Returns whether the orchestration has ended, so that no turn follows.
@@ -240,17 +251,24 @@ fn starts(messages: &[Message]) -> bool {
 ///
 /// A single page comes from one replica at one moment. With several pages, the later lock on the
 /// instance's ETag would prove nothing about the other documents; so such a load is repeated until
-/// the instance is the same before and after. `execution_id` is a guess; a wrong guess costs
-/// another query.
+/// the instance is the same before and after. An instance that another runtime has locked is
+/// returned as it was found: its documents keep changing, and the caller leaves it alone.
+/// `execution_id` is a guess; a wrong guess costs another query.
+///
+/// # Errors
+/// Fails when the instance changes during every read.
 pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) -> Result<Loaded> {
-    loop {
+    for _ in 0..CHANGING_READS {
         let read = read(store, instance_id, execution_id).await?;
         let in_one_page = read.in_one_page;
         let loaded = sort(store, instance_id, execution_id, read);
-        if in_one_page || is_unchanged(store, &loaded).await? {
+        if in_one_page || loaded.is_held(store.now()) || is_unchanged(store, &loaded).await? {
             return Ok(loaded);
         }
     }
+    Err(Error::Retryable(format!(
+        "instance `{instance_id}` keeps changing while it is read"
+    )))
 }
 
 async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
