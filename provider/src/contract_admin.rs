@@ -95,12 +95,12 @@ impl ProviderAdmin for CosmosDBProvider {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult> {
-        let answer = delete::delete(self.container(), ids, force);
+        let answer = delete::delete(&self.services, ids, force);
         answer.await.in_operation("delete_instances_atomic")
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult> {
-        let answer = delete::delete_bulk(self.container(), &filter);
+        let answer = delete::delete_bulk(&self.services, &filter);
         answer.await.in_operation("delete_instance_bulk")
     }
 

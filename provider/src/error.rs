@@ -20,7 +20,7 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 /// | `Request`: not authorized (401, 403, no token) | retryable, except at opening | the rights of a working runtime return: a rotated key, a role that has not reached all nodes. The client has retried for 30 s |
 /// | `Request`: logical partition full (403/1014) | permanent | the instance has reached 20 GB |
 /// | `Request`: too large (413), bad request (400), document that does not fit, other partition key, untrusted certificate | permanent | the same call fails again |
-/// | [`Retryable`](Self::Retryable) | retryable | the same call can succeed later |
+/// | [`Retryable`](Self::Retryable), [`Undelivered`](Self::Undelivered) | retryable | the same call can succeed later |
 /// | [`KeyUnavailable`](Self::KeyUnavailable) | retryable | the key may arrive later |
 /// | all others | permanent | the same call fails again |
 ///
@@ -53,6 +53,9 @@ pub(crate) enum Error {
     /// The call breaks a rule or a limit of this provider.
     #[error("{0}")]
     Refused(String),
+    /// A message of an instance that is to be deleted was not delivered.
+    #[error("{0}")]
+    Undelivered(String),
     /// The service gave no usable answer, the documents changed during every attempt, or another
     /// delivery has to come first.
     #[error("{0}")]
@@ -70,7 +73,7 @@ impl Error {
                     || error.is_not_found()
                     || error.is_denied()
             }
-            Self::Retryable(_) | Self::KeyUnavailable(_) => true,
+            Self::Retryable(_) | Self::KeyUnavailable(_) | Self::Undelivered(_) => true,
             Self::Batch(_)
             | Self::Id(_)
             | Self::Json(_)

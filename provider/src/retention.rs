@@ -43,7 +43,7 @@ pub(crate) async fn run(services: Services, keep: Duration, stop: CancellationTo
 /// may be one.
 async fn purge_slice(services: &Services, keep: Duration, purge: &mut Option<Purge>) -> bool {
     let before = services.store.now() - keep;
-    let current = purge.get_or_insert_with(|| Purge::new(services.container().clone(), before));
+    let current = purge.get_or_insert_with(|| Purge::new(services.clone(), Some(before)));
     current.set_slots(services.queues.shares.slots().await);
     match current.next_slice().await {
         Ok(Some(slice)) => {

@@ -1,5 +1,6 @@
 //! The state that all operations of a provider share.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,5 +81,11 @@ impl Services {
         W: FnOnce(Self) -> F,
     {
         self.tasks.spawn(work(self.clone()));
+    }
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services").finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@ mod bad_input;
 mod book;
 mod circles;
 mod core_faults;
+mod deletions;
 mod faults;
 mod hostile;
 mod lag;

@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::{
-    Durable, Execution, Instance, InstanceKey, NEVER, OutboxIntent, Status, dispatch_slot,
+    Durable, Execution, Instance, InstanceKey, IntentItem, IntentQueue, NEVER, OutboxIntent,
+    Status, Text, dispatch_slot,
 };
 use cdb_provider::model::{Document, Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::{Backend, instance_id};
-use duroxide::providers::Provider as _;
+use duroxide::providers::{
+    DeleteInstanceResult, InstanceFilter, Provider as _, ProviderAdmin as _, ProviderError,
+    WorkItem,
+};
 use duroxide::runtime::Runtime;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
@@ -75,7 +79,7 @@ async fn run(provider: &CosmosDBProvider, orchestration: &str, ids: &[String]) {
 }
 
 /// Returns the instances that have documents.
-async fn partitions(provider: &CosmosDBProvider) -> BTreeSet<String> {
+pub(crate) async fn partitions(provider: &CosmosDBProvider) -> BTreeSet<String> {
     let query = Query::<Durable>::across_partitions();
     let rows = provider.container().query(query).all().await.expect("rows");
     let ids = rows.iter().filter_map(|row| instance_id(&row.document));
@@ -193,7 +197,12 @@ async fn an_eternal_orchestration_with_children_holds_a_bounded_number_of_docume
 }
 
 /// Creates an instance that ended, or started, an hour ago.
-async fn create(provider: &CosmosDBProvider, id: &str, parent: Option<&str>, status: Status) {
+pub(crate) async fn create(
+    provider: &CosmosDBProvider,
+    id: &str,
+    parent: Option<&str>,
+    status: Status,
+) {
     let hour_ago = provider.container().now() - Duration::from_secs(3600);
     let instance = Instance {
         orchestration_name: "Any".to_owned(),
@@ -288,11 +297,7 @@ async fn a_tree_that_continues_during_a_purge_is_kept() {
         create(&provider, child, Some(root), Status::Failed).await;
     }
     // The answer to the search for their children.
-    let children: Kind = |request| {
-        let body = request.body.as_ref();
-        body.windows(7).any(|text| text == b"rewound")
-    };
-    network.answer_late(children, Duration::from_secs(10));
+    network.answer_late(CHILDREN_OF_REWOUND, Duration::from_secs(10));
     let rewind = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         for id in ["goes-on", "rewound"] {
@@ -311,6 +316,12 @@ async fn a_tree_that_continues_during_a_purge_is_kept() {
     assert!(purge.next_slice().await.expect("an end").is_none());
     backend.stop().await;
 }
+
+/// Matches the search for the children of `rewound`.
+pub(crate) const CHILDREN_OF_REWOUND: Kind = |request| {
+    let body = request.body.as_ref();
+    body.windows(7).any(|text| text == b"rewound")
+};
 
 #[tokio::test]
 async fn two_runtimes_with_slots_of_their_own_share_the_work_of_retention() {

@@ -6,25 +6,28 @@
 //! last. If this is interrupted, the instance still exists and a repeated call finishes the work.
 
 use cdb_client::ContainerClient;
-use cdb_model::Query;
+use cdb_model::{Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 
 use super::instances;
-use super::removal::Removal;
+use super::purge::Purge;
+use super::removal::{Condition, Removal, add};
 use crate::admission;
-use crate::documents::{Durable, Instance, OutboxIntent, Status};
+use crate::documents::{Durable, OutboxIntent, Status};
 use crate::error::{Error, Result};
 use crate::history;
+use crate::services::Services;
 
 /// The number of instances that one bulk call deletes without a limit of its own.
 const DEFAULT_LIMIT: u32 = 1000;
 
 /// Implements `ProviderAdmin::delete_instances_atomic`.
 pub(crate) async fn delete(
-    container: &ContainerClient<Durable>,
+    services: &Services,
     ids: &[String],
     force: bool,
 ) -> Result<DeleteInstanceResult> {
+    let container = services.container();
     for id in ids {
         admission::check_not_reserved(id)?;
         if !force {
@@ -35,37 +38,37 @@ pub(crate) async fn delete(
     if ids.len() > 1 {
         // A start delivered to a child after its deletion would recreate the child.
         for id in ids {
-            drop_intents(container, id).await?;
+            drop_intents(container, id, ids).await?;
         }
     }
     let mut result = DeleteInstanceResult::default();
     // Children first: while the parent exists, an interrupted deletion can be found and repeated.
     for id in ids.iter().rev() {
-        add(
-            &mut result,
-            &Removal::of_instance(container, id).run().await?,
-        );
+        // It may have been rewound or started again since the check.
+        let condition = (!force).then_some(Condition::NotRunning);
+        let removal = Removal::of_instance(services, id).only_if(condition);
+        let removed = removal.run().await?;
+        if removed.instances_deleted == 0 {
+            return Err(still_running(id));
+        }
+        add(&mut result, &removed);
     }
     Ok(result)
-}
-
-/// Adds the counts of another deletion.
-pub(super) fn add(sum: &mut DeleteInstanceResult, more: &DeleteInstanceResult) {
-    sum.instances_deleted += more.instances_deleted;
-    sum.executions_deleted += more.executions_deleted;
-    sum.events_deleted += more.events_deleted;
-    sum.queue_messages_deleted += more.queue_messages_deleted;
 }
 
 async fn check_not_running(container: &ContainerClient<Durable>, id: &str) -> Result<()> {
     // Another process may just have started the instance.
     let found = history::read_instance(&container.latest_committed(), id).await?;
     if found.is_some_and(|stored| stored.document.status == Status::Running) {
-        return Err(Error::Refused(format!(
-            "instance {id} is still running; cancel it first, or delete it with force"
-        )));
+        return Err(still_running(id));
     }
     Ok(())
+}
+
+fn still_running(id: &str) -> Error {
+    Error::Refused(format!(
+        "instance {id} is still running; cancel it first, or delete it with force"
+    ))
 }
 
 /// Checks that the children of an instance are to be deleted too.
@@ -84,13 +87,17 @@ async fn check_complete(
     Ok(())
 }
 
-/// Deletes the undelivered intents of an instance. Intents with chunks are withdrawn with its
-/// partition.
-async fn drop_intents(container: &ContainerClient<Durable>, instance_id: &str) -> Result<()> {
+/// Deletes the undelivered intents of an instance for those that are deleted with it. Intents with
+/// chunks are withdrawn with its partition.
+async fn drop_intents(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    ids: &[String],
+) -> Result<()> {
     let all = Query::<OutboxIntent>::in_partition(instance_id);
     let found = container.query(all).row_by_row().all().await?;
     for stored in found.into_iter().flatten() {
-        if stored.document.has_chunks() {
+        if stored.document.has_chunks() || !ids.contains(&stored.document.target_instance_id) {
             continue;
         }
         match container.delete_stored(&stored).await {
@@ -107,15 +114,12 @@ async fn drop_intents(container: &ContainerClient<Durable>, instance_id: &str) -
 /// Implements `ProviderAdmin::delete_instance_bulk` for ended root instances, each with its
 /// descendants.
 pub(crate) async fn delete_bulk(
-    container: &ContainerClient<Durable>,
+    services: &Services,
     filter: &InstanceFilter,
 ) -> Result<DeleteInstanceResult> {
-    let ended = Instance::STATUS.is_in([Status::Completed, Status::Failed, Status::ContinuedAsNew]);
-    let ended_roots = ended & instances::is_root();
-    let mut result = DeleteInstanceResult::default();
-    for root in instances::filtered(container, filter, ended_roots, DEFAULT_LIMIT).await? {
-        let tree = instances::tree(container, vec![root]).await?.concat();
-        add(&mut result, &delete(container, &tree, true).await?);
-    }
-    Ok(result)
+    let before = filter.completed_before.map(Timestamp::from_millis);
+    let mut purge = Purge::new(services.clone(), before);
+    let container = services.container();
+    let roots = instances::filtered(container, filter, purge.roots(), DEFAULT_LIMIT).await?;
+    purge.delete_trees(roots, Vec::new()).await
 }

@@ -8,19 +8,19 @@
 
 use std::collections::HashSet;
 
-use cdb_client::{ContainerClient, Continuation};
+use cdb_client::Continuation;
 use cdb_coordination::SlotSet;
 use cdb_model::{Filter, Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::delete::add;
 use super::ended_children;
 use super::instances;
 use super::metrics::count;
-use super::removal::{Condition, Removal};
-use crate::documents::{Durable, Instance, Status, dispatch_slot};
-use crate::error::{InOperation, Result};
+use super::removal::{Condition, Removal, add};
+use crate::documents::{Instance, Status, dispatch_slot};
+use crate::error::{Error, InOperation, Result};
+use crate::services::Services;
 
 /// The operation's name in errors of a purge.
 const PURGE: &str = "purge";
@@ -56,11 +56,13 @@ const CONCURRENCY: usize = 8;
 /// ```
 #[derive(Debug)]
 pub struct Purge {
-    container: ContainerClient<Durable>,
-    ended_before: Timestamp,
+    services: Services,
+    /// The time before which the instances have ended; `None` for all ended ones.
+    ended_before: Option<Timestamp>,
     /// The dispatch slots whose instances are deleted.
     slots: SlotSet,
-    /// Instances that a query has found, and that have not ended before the limit any more.
+    /// Instances that a query has found, and that have not ended before the limit any more, or whose
+    /// messages cannot be delivered.
     kept: HashSet<String>,
     /// The position in the search for children; `None` before the first slice and after the last.
     next_children: Option<Continuation>,
@@ -69,9 +71,9 @@ pub struct Purge {
 }
 
 impl Purge {
-    pub(crate) fn new(container: ContainerClient<Durable>, ended_before: Timestamp) -> Self {
+    pub(crate) fn new(services: Services, ended_before: Option<Timestamp>) -> Self {
         Self {
-            container,
+            services,
             ended_before,
             slots: SlotSet::ALL,
             kept: HashSet::new(),
@@ -92,7 +94,7 @@ impl Purge {
     /// # Errors
     /// Fails when the service does not answer.
     pub async fn remaining(&self) -> Result<u64, ProviderError> {
-        let remaining = count(&self.container, self.roots()).await;
+        let remaining = count(self.services.container(), self.roots()).await;
         remaining.in_operation(PURGE)
     }
 
@@ -143,7 +145,8 @@ impl Purge {
             .filter(self.roots())
             .values(Instance::INSTANCE_ID);
         let rows = u32::try_from(SLICE).unwrap_or(u32::MAX);
-        let query = self.container.query(query).page_size(rows).row_by_row();
+        let container = self.services.container();
+        let query = container.query(query).page_size(rows).row_by_row();
         let mut pages = query.pages();
         let mut found = Vec::new();
         while found.len() < SLICE
@@ -162,11 +165,12 @@ impl Purge {
     async fn ended_children(&self) -> Result<(Vec<String>, Option<Continuation>)> {
         let ended_children = self.ended() & !instances::is_root();
         let query = Query::<Instance>::across_partitions().filter(ended_children);
-        let query = self.container.query(query).row_by_row();
+        let container = self.services.container();
+        let query = container.query(query).row_by_row();
         let page = query.page(SLICE, self.next_children.as_ref()).await?;
         let children = page.rows.into_iter().flatten().map(|row| row.document);
         let children = children.filter(|child| self.is_mine(&child.instance_id));
-        let deletable = ended_children::deletable(&self.container, children.collect()).await?;
+        let deletable = ended_children::deletable(container, children.collect()).await?;
         Ok((deletable, page.next))
     }
 
@@ -176,7 +180,7 @@ impl Purge {
     }
 
     /// Deletes instances with their descendants. Returns the counts of what it deleted.
-    async fn delete_trees(
+    pub(super) async fn delete_trees(
         &mut self,
         roots: Vec<String>,
         children: Vec<String>,
@@ -184,15 +188,39 @@ impl Purge {
         let mut slice = DeleteInstanceResult::default();
         let mut failure = Ok(());
         for (top, is_delivered) in [(roots, false), (children, true)] {
-            let condition = Condition {
-                ended_before: self.ended_before,
+            let condition = Condition::Ended {
+                before: self.ended_before,
                 is_delivered,
             };
-            let deleted = self.delete_levels(top, condition, &mut slice).await;
+            let deleted = self.delete_deliverable(top, condition, &mut slice).await;
             failure = deleted.and(failure);
         }
         add(&mut self.purged, &slice);
         failure.map(|()| slice)
+    }
+
+    /// Deletes instances that fulfil the condition, with their descendants. Keeps the trees that
+    /// have messages that cannot be delivered.
+    async fn delete_deliverable(
+        &mut self,
+        top: Vec<String>,
+        condition: Condition,
+        slice: &mut DeleteInstanceResult,
+    ) -> Result<()> {
+        let deleted = self.delete_levels(top.clone(), condition, slice).await;
+        if !matches!(deleted, Err(Error::Undelivered(_))) {
+            return deleted;
+        }
+        for id in top {
+            let deleted = self.delete_levels(vec![id.clone()], condition, slice).await;
+            if let Err(Error::Undelivered(reason)) = &deleted {
+                tracing::warn!(instance = id, %reason, "an ended instance is not deleted");
+                self.kept.insert(id);
+                continue;
+            }
+            deleted?;
+        }
+        Ok(())
     }
 
     /// Deletes instances that fulfil the condition, after their descendants.
@@ -215,7 +243,7 @@ impl Purge {
     /// deleted and started again, after a query found it: its descendants are deleted before it.
     async fn ended_trees(&mut self, mut top: Vec<String>) -> Result<Vec<Vec<String>>> {
         loop {
-            let levels = instances::tree(&self.container, top.clone()).await?;
+            let levels = instances::tree(self.services.container(), top.clone()).await?;
             if levels.iter().skip(1).all(Vec::is_empty) {
                 return Ok(levels);
             }
@@ -230,7 +258,7 @@ impl Purge {
 
     /// Returns the instances that have not ended before the limit, by their latest commits.
     async fn not_ended(&self, ids: &[String]) -> Result<Vec<String>> {
-        let container = self.container.latest_committed();
+        let container = self.services.container().latest_committed();
         let read = |id: &String| {
             let query = Query::<Instance>::in_partition(&**id).filter(self.ended());
             let (container, id) = (container.clone(), id.clone());
@@ -253,9 +281,9 @@ impl Purge {
     ) -> Result<()> {
         let mut partitions = stream::iter(ids)
             .map(|id| {
-                let container = self.container.clone();
+                let services = self.services.clone();
                 async move {
-                    let removal = Removal::of_instance(&container, &id).only_if(condition);
+                    let removal = Removal::of_instance(&services, &id).only_if(condition);
                     let removed = removal.run().await;
                     (id, removed)
                 }
@@ -275,13 +303,16 @@ impl Purge {
     }
 
     /// Matches instances that ended before the limit and have no parent.
-    fn roots(&self) -> Filter<Instance> {
+    pub(super) fn roots(&self) -> Filter<Instance> {
         self.ended() & instances::is_root()
     }
 
     /// Matches instances that ended before the limit.
     fn ended(&self) -> Filter<Instance> {
-        Instance::STATUS.is_in([Status::Completed, Status::Failed])
-            & Instance::COMPLETED_AT.lt(self.ended_before)
+        let ended = Instance::STATUS.is_in([Status::Completed, Status::Failed]);
+        match self.ended_before {
+            Some(before) => ended & Instance::COMPLETED_AT.lt(before),
+            None => ended,
+        }
     }
 }

@@ -12,8 +12,10 @@ use duroxide::providers::DeleteInstanceResult;
 
 use super::row::Row;
 use super::{chunks, withdraw};
-use crate::documents::{Chunk, Durable, Execution, HistorySegment, NEVER};
+use crate::documents::{Chunk, Durable, Execution, HistorySegment, Instance, NEVER, Status};
 use crate::error::{Error, Result};
+use crate::outbox;
+use crate::services::Services;
 
 /// The most reads of a partition that changes during the removal, or whose answers were lost.
 const MAX_ROUNDS: u32 = 10;
@@ -21,6 +23,8 @@ const MAX_ROUNDS: u32 = 10;
 /// A removal, with the documents removed so far.
 pub(super) struct Removal<'a> {
     container: &'a ContainerClient<Durable>,
+    /// Delivers the messages of the instance; `None` if the instance stays.
+    services: Option<&'a Services>,
     instance_id: &'a str,
     /// The executions to remove; `None` for the whole partition.
     executions: Option<BTreeSet<u64>>,
@@ -31,44 +35,53 @@ pub(super) struct Removal<'a> {
     unconfirmed: Vec<Row>,
 }
 
-/// The condition of a removal by age. The instance may have been deleted and started again since
-/// a query found it.
+/// The condition of a removal. The instance may have been rewound, or deleted and started again,
+/// since a query found it.
 #[derive(Clone, Copy)]
-pub(super) struct Condition {
-    /// The instance has ended before this time.
-    pub(super) ended_before: Timestamp,
-    /// The messages that the instance has sent are delivered, such as its completion to a running
-    /// parent.
-    pub(super) is_delivered: bool,
+pub(super) enum Condition {
+    /// The instance is not running.
+    NotRunning,
+    Ended {
+        /// The instance has ended before this time, if any.
+        before: Option<Timestamp>,
+        /// The messages that the instance has sent are delivered, such as its completion to a
+        /// running parent.
+        is_delivered: bool,
+    },
 }
 
 impl Condition {
     /// Returns whether the documents of a partition fulfil the condition.
     fn holds(self, rows: &[Row]) -> bool {
-        let documents = || rows.iter().filter_map(|row| row.document.as_ref());
-        let has_ended = |document: &Durable| {
-            matches!(document, Durable::Instance(instance) if !instance.has_more()
-                && instance.completed_at.is_some_and(|at| at < self.ended_before))
+        let mut instances = rows.iter().filter_map(|row| match &row.document {
+            Some(Durable::Instance(instance)) => Some(instance),
+            _ => None,
+        });
+        let (before, is_delivered) = match self {
+            Self::NotRunning => return instances.all(|found| found.status != Status::Running),
+            Self::Ended {
+                before,
+                is_delivered,
+            } => (before, is_delivered),
+        };
+        let has_ended = |instance: &Instance| {
+            let is_before = |before| instance.completed_at.is_some_and(|at| at < before);
+            !instance.has_more() && before.is_none_or(is_before)
         };
         // An unreadable document may be an undelivered message.
         let may_send = |row: &Row| matches!(row.document, None | Some(Durable::OutboxIntent(_)));
-        documents().any(has_ended) && !(self.is_delivered && rows.iter().any(may_send))
+        instances.any(has_ended) && !(is_delivered && rows.iter().any(may_send))
     }
 }
 
 impl<'a> Removal<'a> {
-    /// Prepares the removal of an instance with its partition.
-    pub(super) fn of_instance(
-        container: &'a ContainerClient<Durable>,
-        instance_id: &'a str,
-    ) -> Self {
+    /// Prepares the removal of an instance with its partition, after its messages to others are
+    /// delivered.
+    pub(super) fn of_instance(services: &'a Services, instance_id: &'a str) -> Self {
         Self {
-            container,
-            instance_id,
+            services: Some(services),
             executions: None,
-            condition: None,
-            gone: Vec::new(),
-            unconfirmed: Vec::new(),
+            ..Self::of_executions(services.container(), instance_id, [])
         }
     }
 
@@ -80,8 +93,13 @@ impl<'a> Removal<'a> {
         execution_ids: impl IntoIterator<Item = u64>,
     ) -> Self {
         Self {
+            container,
+            services: None,
+            instance_id,
             executions: Some(execution_ids.into_iter().collect()),
-            ..Self::of_instance(container, instance_id)
+            condition: None,
+            gone: Vec::new(),
+            unconfirmed: Vec::new(),
         }
     }
 
@@ -94,7 +112,8 @@ impl<'a> Removal<'a> {
     /// Removes the documents. Returns their counts.
     ///
     /// # Errors
-    /// Fails when the documents keep changing, or the service does not answer.
+    /// Fails when a message is not delivered, the documents keep changing, or the service does not
+    /// answer.
     pub(super) async fn run(mut self) -> Result<DeleteInstanceResult> {
         for round in 0..MAX_ROUNDS {
             let rows = self.read(round).await?;
@@ -109,6 +128,10 @@ impl<'a> Removal<'a> {
                     [] => DeleteInstanceResult::default(),
                     gone => count(gone),
                 });
+            }
+            if let Some(services) = self.services {
+                let intents = rows.iter().filter_map(Row::intent);
+                outbox::deliver_before_deletion(services, intents).await?;
             }
             match self.delete(rows).await {
                 Ok(()) => return Ok(count(&self.gone)),
@@ -203,6 +226,14 @@ impl<'a> Removal<'a> {
         }
         Ok(())
     }
+}
+
+/// Adds the counts of another deletion.
+pub(super) fn add(sum: &mut DeleteInstanceResult, more: &DeleteInstanceResult) {
+    sum.instances_deleted += more.instances_deleted;
+    sum.executions_deleted += more.executions_deleted;
+    sum.events_deleted += more.events_deleted;
+    sum.queue_messages_deleted += more.queue_messages_deleted;
 }
 
 fn count(rows: &[Row]) -> DeleteInstanceResult {

@@ -3,7 +3,7 @@
 use cdb_model::{Location, Stored, Unreadable};
 
 use crate::corrupt_documents::is_ours;
-use crate::documents::Durable;
+use crate::documents::{Durable, OutboxIntent};
 
 /// A document to delete.
 #[derive(Clone)]
@@ -34,6 +34,14 @@ impl Row {
                 document: None,
             }),
             Err(_) => None,
+        }
+    }
+
+    /// Returns the document if it holds undelivered messages.
+    pub(super) fn intent(&self) -> Option<&OutboxIntent> {
+        match &self.document {
+            Some(Durable::OutboxIntent(intent)) => Some(intent),
+            _ => None,
         }
     }
 

@@ -13,8 +13,8 @@ use super::documents::Documents;
 use super::intent::Intent;
 use super::messages::DeliveryBatch;
 use super::{activities, cancelled, remove};
-use crate::documents::{OrchestratorItem, OutboxIntent, WorkerItemKey};
-use crate::error::Result;
+use crate::documents::{NEVER, OrchestratorItem, OutboxIntent, WorkerItemKey, target_instance};
+use crate::error::{Error, Result};
 use crate::services::Services;
 
 /// The number of intents that are prepared or deleted at a time.
@@ -160,13 +160,7 @@ async fn pack<'a>(
     intent: &OutboxIntent,
     prepared: Prepared,
 ) -> Result<()> {
-    for (document, item) in prepared.messages {
-        let document = OrchestratorItem {
-            enqueued_at: services.store.enqueue_time(),
-            ..document
-        };
-        batch.add(services, number, document, item).await?;
-    }
+    pack_messages(services, batch, number, prepared.messages).await?;
     for activity in cancelled::small(intent) {
         batch.cancel(services, number, activity).await?;
     }
@@ -174,4 +168,71 @@ async fn pack<'a>(
         batch.outcome.note_missing(number, activity);
     }
     Ok(())
+}
+
+async fn pack_messages<'a>(
+    services: &'a Services,
+    batch: &mut DeliveryBatch<'a>,
+    number: usize,
+    messages: Vec<(OrchestratorItem, WorkItem)>,
+) -> Result<()> {
+    for (document, item) in messages {
+        let document = OrchestratorItem {
+            enqueued_at: services.store.enqueue_time(),
+            ..document
+        };
+        batch.add(services, number, document, item).await?;
+    }
+    Ok(())
+}
+
+/// Delivers the messages of an instance that is about to be deleted with these intents. Leaves out
+/// dead letters, messages to itself, and starts of its children, which end with it.
+///
+/// # Errors
+/// Fails with [`Error::Undelivered`] when a message is not delivered.
+pub(crate) async fn deliver_before_deletion(
+    services: &Services,
+    intents: impl Iterator<Item = &OutboxIntent> + Send,
+) -> Result<()> {
+    let mut batch = DeliveryBatch::default();
+    let mut sent = Vec::new();
+    for intent in intents.filter(|intent| intent.created_at != NEVER) {
+        let packed = pack_last(services, &mut batch, sent.len(), intent).await;
+        packed.map_err(|error| undelivered(intent, &error))?;
+        sent.push(intent);
+    }
+    match batch.send(services).await.failures.first() {
+        Some((number, error)) => Err(undelivered(sent[*number], error)),
+        None => Ok(()),
+    }
+}
+
+async fn pack_last<'a>(
+    services: &'a Services,
+    batch: &mut DeliveryBatch<'a>,
+    number: usize,
+    intent: &OutboxIntent,
+) -> Result<()> {
+    if intent.is_too_old(services.store.now()) {
+        return Err(Error::Refused(TOO_OLD.to_owned()));
+    }
+    let id = &intent.instance_id;
+    let now = || services.store.now();
+    let documents = Documents::of(services.container(), now, intent);
+    let mut messages = bulk_in_time(operations_to_read(intent), documents)
+        .await?
+        .messages;
+    messages.retain(|(_, item)| {
+        let is_child = matches!(item, WorkItem::StartOrchestration { parent_instance: Some(parent), .. } if parent == id);
+        !is_child && target_instance(item) != id
+    });
+    pack_messages(services, batch, number, messages).await
+}
+
+fn undelivered(intent: &OutboxIntent, error: &Error) -> Error {
+    Error::Undelivered(format!(
+        "instance `{}` has an undelivered message for `{}` and is kept: {error}",
+        intent.instance_id, intent.target_instance_id
+    ))
 }

@@ -25,7 +25,7 @@ use cdb_coordination::Undelivered;
 use crate::error::Error;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use deliver::deliver_all;
+pub(crate) use deliver::{deliver_all, deliver_before_deletion};
 pub(crate) use documents::Documents;
 pub(crate) use intent::Outbox;
 pub(crate) use reconcile::run as reconcile;

@@ -25,10 +25,15 @@ fn emulator(backend: &Backend) -> &Emulator {
 
 /// Commits a turn of "sender" that starts "child" with a large input.
 async fn send_large(provider: &CosmosDBProvider) {
+    send(provider, start("child", text(2_400_000))).await;
+}
+
+/// Commits a turn of "sender" that sends this message.
+async fn send(provider: &CosmosDBProvider, message: WorkItem) {
     enqueue(provider, start("sender", String::new())).await;
     let left = Left {
         events: vec![started("sender", String::new())],
-        messages: vec![start("child", text(2_400_000))],
+        messages: vec![message],
         metadata: named(),
         ..Left::default()
     };
@@ -51,7 +56,14 @@ async fn an_undelivered_large_message_of_a_deleted_instance_leaves_no_chunks() {
     let emulator = emulator(&backend);
     // Its deliveries fail.
     emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk));
-    send_large(&provider).await;
+    let mut child = start("child", text(2_400_000));
+    if let WorkItem::StartOrchestration {
+        parent_instance, ..
+    } = &mut child
+    {
+        *parent_instance = Some("sender".to_owned());
+    }
+    send(&provider, child).await;
     eventually(async || count::<OutboxIntent>(&provider).await == 1).await;
     assert!(count::<Chunk>(&provider).await >= 3, "its parts wait");
     emulator.clear_faults();
@@ -60,6 +72,26 @@ async fn an_undelivered_large_message_of_a_deleted_instance_leaves_no_chunks() {
     // A delivery by another process finds the trace.
     let none = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
     assert!(none.await.expect("a fetch").is_none(), "nothing arrives");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_undelivered_large_message_to_a_detached_instance_is_delivered_at_deletion() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    let emulator = emulator(&backend);
+    emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk));
+    send_large(&provider).await;
+    eventually(async || count::<OutboxIntent>(&provider).await == 1).await;
+    emulator.clear_faults();
+    delete_sender(&provider).await;
+    let (item, ..) = next_turn(&provider, LOCK).await;
+    assert_eq!(item.history_error, None);
+    assert!(
+        item.messages == [start("child", text(2_400_000))],
+        "the message has changed"
+    );
     backend.stop().await;
 }
 

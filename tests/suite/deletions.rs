@@ -1,0 +1,161 @@
+//! Deletions deliver the messages of an instance first, and keep an instance that continues in the
+//! meantime.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::{
+    Instance, InstanceKey, IntentItem, IntentQueue, OutboxIntent, Status, Text,
+};
+use cdb_provider::model::Patch;
+use cdb_tests::Backend;
+use duroxide::providers::{
+    DeleteInstanceResult, InstanceFilter, Provider as _, ProviderAdmin as _, ProviderError,
+    WorkItem,
+};
+
+use crate::harness::start_of;
+use crate::network::Network;
+use crate::retention::{CHILDREN_OF_REWOUND, create, partitions};
+
+/// Deletes the ended instance `rewound`, which continues during the search for its children.
+/// Returns the number of deleted instances, and whether it is kept.
+async fn delete_while_it_continues(
+    delete: impl AsyncFnOnce(&CosmosDBProvider) -> Result<DeleteInstanceResult, ProviderError>,
+) -> Option<(Result<DeleteInstanceResult, ProviderError>, bool)> {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let provider = network.provider(&backend).await?;
+    create(&provider, "rewound", None, Status::Failed).await;
+    network.answer_late(CHILDREN_OF_REWOUND, Duration::from_secs(10));
+    let rewind = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let running = Patch::<Instance>::new().set(Instance::STATUS, Status::Running);
+        let key = InstanceKey::new("rewound");
+        let patched = provider.container().patch(&key, &running).await;
+        patched.expect("it is patched");
+    };
+    let (deleted, ()) = tokio::join!(delete(&provider), rewind);
+    let is_kept = !partitions(&provider).await.is_empty();
+    backend.stop().await;
+    Some((deleted, is_kept))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_deletion_keeps_an_instance_that_continues_after_the_list() {
+    let delete = async |provider: &CosmosDBProvider| {
+        let filter = InstanceFilter::default();
+        provider.delete_instance_bulk(filter).await
+    };
+    let Some((deleted, is_kept)) = delete_while_it_continues(delete).await else {
+        return;
+    };
+    assert!(is_kept, "a running instance was deleted");
+    assert_eq!(deleted.expect("the others").instances_deleted, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_without_force_refuses_an_instance_that_continues_after_the_check() {
+    let delete = async |provider: &CosmosDBProvider| {
+        let ids = ["rewound".to_owned()];
+        provider.delete_instances_atomic(&ids, false).await
+    };
+    let Some((deleted, is_kept)) = delete_while_it_continues(delete).await else {
+        return;
+    };
+    assert!(is_kept, "a running instance was deleted");
+    let refused = deleted.expect_err("it is running").message;
+    assert!(refused.contains("is still running"), "{refused}");
+}
+
+/// Creates the ended instance `sender`, with an undelivered start of this instance by this parent.
+async fn sender_of(provider: &CosmosDBProvider, target: &str, parent: Option<&str>) {
+    create(provider, "sender", None, Status::Completed).await;
+    let mut start = start_of(target, "Wait");
+    if let WorkItem::StartOrchestration {
+        parent_instance, ..
+    } = &mut start
+    {
+        *parent_instance = parent.map(str::to_owned);
+    }
+    let now = provider.container().now();
+    let mut intent = OutboxIntent::new("sender", "turn-1-0".to_owned(), target, now);
+    intent.items.push(IntentItem {
+        queue: IntentQueue::Orchestrator,
+        work_item: Text::Inline(serde_json::to_string(&start).expect("it is JSON")),
+        visible_at: now,
+    });
+    let created = provider.container().create(&intent).await;
+    created.expect("it is created");
+}
+
+/// A provider that does not deliver the intents of others.
+async fn without_reconciler() -> Option<(Backend, CosmosDBProvider)> {
+    let day = Duration::from_secs(24 * 3600);
+    Backend::failing(|config| config.reconciler_interval = day).await
+}
+
+/// Deletes the ended instance `sender` while its undelivered start of `detached` cannot be
+/// delivered, and again when it can.
+async fn delete_a_sender(
+    delete: impl AsyncFn(&CosmosDBProvider) -> Result<u64, ProviderError>,
+) -> Option<Result<u64, ProviderError>> {
+    let (backend, provider) = without_reconciler().await?;
+    sender_of(&provider, "detached", None).await;
+    let emulator = backend.emulator().expect("checked before");
+    emulator.inject(Fault::always(Effect::error(400, 0)).on(OperationKind::Bulk));
+    let failed = delete(&provider).await;
+    let left = partitions(&provider).await;
+    assert!(left.contains("sender"), "the message is lost: {left:?}");
+    emulator.clear_faults();
+    assert_eq!(delete(&provider).await.expect("it is deleted"), 1);
+    let left = partitions(&provider).await;
+    assert_eq!(left, BTreeSet::from(["detached".to_owned()]));
+    let lock = Duration::from_secs(5);
+    let fetched = provider.fetch_orchestration_item(lock, Duration::ZERO, None);
+    let (item, ..) = fetched.await.expect("fetch").expect("it starts");
+    assert_eq!(item.instance, "detached");
+    backend.stop().await;
+    Some(failed)
+}
+
+#[tokio::test]
+async fn a_purge_delivers_the_messages_of_an_ended_instance_before_it_deletes_it() {
+    let purge = async |provider: &CosmosDBProvider| {
+        let mut purge = provider.purge_ended(Duration::from_secs(60));
+        while purge.next_slice().await?.is_some() {}
+        Ok(purge.purged().instances_deleted)
+    };
+    let Some(skipped) = delete_a_sender(purge).await else {
+        return;
+    };
+    assert_eq!(skipped.expect("others can be deleted"), 0);
+}
+
+#[tokio::test]
+async fn a_deletion_delivers_the_messages_of_the_instance_before_it_deletes_it() {
+    let delete = async |provider: &CosmosDBProvider| {
+        let deleted = provider.delete_instance("sender", true).await?;
+        Ok(deleted.instances_deleted)
+    };
+    let Some(failed) = delete_a_sender(delete).await else {
+        return;
+    };
+    let failed = failed.expect_err("the message cannot be delivered");
+    assert!(failed.is_retryable(), "{failed}");
+    assert!(failed.message.contains("undelivered"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_deletion_does_not_start_children_of_the_deleted_instance() {
+    let Some((backend, provider)) = without_reconciler().await else {
+        return;
+    };
+    sender_of(&provider, "child", Some("sender")).await;
+    let deleted = provider.delete_instance("sender", true).await;
+    assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
+    assert!(partitions(&provider).await.is_empty());
+    backend.stop().await;
+}
