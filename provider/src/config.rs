@@ -89,8 +89,8 @@ pub struct CosmosDBProviderConfig {
     /// needs the whole history in memory. A larger history fails the orchestration; let long
     /// orchestrations continue as new.
     pub max_history_bytes: u64,
-    /// The age at which chunks that no commit refers to are deleted; 10 min by default. A commit
-    /// that takes longer is refused.
+    /// The age at which chunks that no commit refers to are deleted; 10 min by default, and at
+    /// least four minutes. A commit that makes progress keeps its chunks.
     pub orphan_age: Duration,
     /// The time that a cancellation or an event is kept for an instance that does not exist yet,
     /// because it may have overtaken the start; one day by default. While a delayed start is
@@ -309,6 +309,11 @@ fn broken_relations(config: &CosmosDBProviderConfig) -> impl Iterator<Item = Str
             ("min_poll_interval", config.min_poll_interval),
             ("max_poll_interval", config.max_poll_interval),
             "an idle queue is polled less often than a busy one",
+        ),
+        (
+            ("twice the time of a commit", timing::MIN_ORPHAN_AGE),
+            ("orphan_age", config.orphan_age),
+            "the chunks of a running commit must not be deleted",
         ),
         (
             ("reconciler_age_threshold", config.reconciler_age_threshold),
@@ -563,6 +568,7 @@ mod tests {
     fn a_setting_that_breaks_a_relation_is_refused_with_both_values() {
         let config = CosmosDBProviderConfig {
             min_poll_interval: Duration::from_secs(3),
+            orphan_age: Duration::from_secs(30),
             unclaimed_age: Duration::from_secs(1),
             delivery_retry: RetryPolicy::default().with_max_attempts(1000),
             ..CosmosDBProviderConfig::default()
@@ -570,6 +576,7 @@ mod tests {
         let refused = config.validate().unwrap_err().message;
         for reason in [
             "max_poll_interval (1.25s) must be at least min_poll_interval (3s)",
+            "orphan_age (30s) must be at least twice the time of a commit (240s)",
             "unclaimed_age (1s) must be at least reconciler_age_threshold (2s)",
             "(82800s) must be at least delivery_retry.longest_delay times max_attempts (300000s)",
         ] {

@@ -57,16 +57,21 @@ pub(crate) const TAKEOVER_DEADLINE: Duration = secs(10);
 pub(crate) const TAKEOVER_SEARCHES: u32 = 3;
 pub(crate) const TAKEOVER_PAUSE: Duration = ms(500);
 
-// Commits.
+// Commits and their chunks.
 
-/// The time for which a commit renews its lock. duroxide fails an orchestration when a commit
-/// returns an error; after a lost lock it repeats the turn.
+/// The time for which a commit renews its lock, and for which it sends chunks without progress.
+/// duroxide fails an orchestration when a commit returns an error; after a lost lock it repeats the
+/// turn.
 pub(crate) const COMMIT_TIME: Duration = secs(120);
 /// The pause after a write whose retries in the client failed.
 pub(crate) const RETRY_PAUSE: Duration = ms(200);
 /// The first and the longest pause before the body of a transactional activity runs again.
 pub(crate) const MIN_EFFECTS_PAUSE: Duration = ms(20);
 pub(crate) const MAX_EFFECTS_PAUSE: Duration = secs(1);
+/// How often the time of a spill moves within `orphan_age` while its chunks are written.
+pub(crate) const SPILL_REFRESHES: u32 = 4;
+/// The shortest `orphan_age`.
+pub(crate) const MIN_ORPHAN_AGE: Duration = secs(240);
 
 // Reads.
 
@@ -166,6 +171,14 @@ const _: () = assert!(fits(SESSION_ASSUMED, RENEWAL, WORKER_LOCK));
 // A commit outlasts a call of the client that fails, and the retry after it.
 const _: () = assert!(fits(sum(CLIENT_CALL, RETRY_PAUSE), 2, COMMIT_TIME));
 const _: () = assert!(fits(MIN_EFFECTS_PAUSE, 1, MAX_EFFECTS_PAUSE));
+// The spill of a running commit is never swept: its age is at most that of a refresh that is due,
+// the calls that delay the refresh, and the commit that follows.
+const _: () = assert!(fits(
+    sum(CLIENT_CALL.saturating_mul(2), COMMIT_TIME),
+    SPILL_REFRESHES,
+    MIN_ORPHAN_AGE.saturating_mul(SPILL_REFRESHES - 1)
+));
+const _: () = assert!(fits(MIN_ORPHAN_AGE, 1, DEFAULT_ORPHAN_AGE));
 // A silent partition takes less of the rounds' time than its backoff leaves to the others.
 const _: () = assert!(fits(DELIVERY_DEADLINE, 2, MAX_TARGET_BACKOFF));
 const _: () = assert!(fits(MIN_TARGET_BACKOFF, 1, MAX_TARGET_BACKOFF));

@@ -155,8 +155,14 @@ impl Content {
                 content.spilling.spill_message(text)?;
             }
         }
-        content.spilling.write(&services.store).await?;
-        Ok(content)
+        loop {
+            match content.spilling.write(&services.store).await {
+                Err(Error::Request(error))
+                    if may_wait(&services.store, &*shared.lock().await, error.is_transient())
+                        .await => {}
+                written => return written.map(|()| content),
+            }
+        }
     }
 
     fn new(

@@ -32,7 +32,7 @@ pub(super) async fn from_targets(
         match document {
             Durable::OutboxIntent(intent) => messages(container, intent).await?,
             Durable::Spill(spill) if spill.texts.iter().any(|text| is_foreign(spill, text)) => {
-                let is_released = spill::release_now(container, spill).await?;
+                let is_released = spill::release_now(container, spill, None).await?;
                 if is_released {
                     released.push(row.location.id.clone());
                 }

@@ -11,6 +11,7 @@ use crate::documents::Durable;
 use crate::error::{Error, Result};
 use crate::instances::Turn;
 use crate::services::Services;
+use crate::spill::Spilling;
 use crate::timing::{COMMIT_TIME, RENEWAL, RETRY_PAUSE};
 use crate::turn::lock::find_out;
 use crate::turn::{release, renew};
@@ -25,8 +26,7 @@ pub(super) async fn send(
     turn: &mut Turn,
     plan: &mut CommitPlan,
 ) -> Result<Option<BatchOutcome<Durable>>> {
-    let writing = plan.spilling.write(&services.store);
-    renew::while_doing(services, turn, writing).await?;
+    write_chunks(services, turn, &mut plan.spilling).await?;
     let mut commit = Commit {
         services,
         turn,
@@ -61,6 +61,30 @@ pub(super) async fn send(
         Fenced::Unknown(_) => {
             release::unlock(&services.store, turn).await;
             Err(lost(services, turn))
+        }
+    }
+}
+
+/// Writes the chunks of the commit. Like the batch, they are sent again until the time of a commit
+/// has passed, here since the last chunk that was written.
+async fn write_chunks(services: &Services, turn: &mut Turn, spilling: &mut Spilling) -> Result<()> {
+    let (mut left, mut progress) = (spilling.chunks_left(), Instant::now());
+    loop {
+        let writing = spilling.write(&services.store);
+        let Err(failure) = renew::while_doing(services, turn, writing).await else {
+            return Ok(());
+        };
+        if spilling.chunks_left() < left {
+            (left, progress) = (spilling.chunks_left(), Instant::now());
+        }
+        match &failure {
+            Error::Request(error)
+                if (error.is_transient() || error.is_denied())
+                    && progress.elapsed() < COMMIT_TIME =>
+            {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            _ => return Err(failure),
         }
     }
 }

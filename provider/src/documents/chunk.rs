@@ -249,7 +249,7 @@ pub struct Spill {
     pub name: String,
     /// The chunks.
     pub texts: Vec<Chunked>,
-    /// The time of the write. Old spills are swept.
+    /// The time of the write, or of the last refresh while chunks are written. Old spills are swept.
     #[document(index)]
     pub created_at: Timestamp,
 }

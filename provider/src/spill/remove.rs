@@ -2,7 +2,7 @@
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{Fenced, Proof, execute_proven};
-use cdb_model::{Batch, BatchError, BulkBatch, Document, Query, Timestamp};
+use cdb_model::{Batch, BatchError, BulkBatch, Document, ETag, Query, Timestamp};
 use futures::{StreamExt as _, stream};
 
 use crate::documents::{ChunkKey, Chunked, Durable, Spill, Text};
@@ -69,7 +69,7 @@ impl ConsumedChunks {
 /// Deletes the chunks of an abandoned commit in the background, unless the commit took place.
 pub(super) fn release(services: &Services, spill: Spill) {
     services.spawn(|services| async move {
-        release_or_log(services.container(), &spill).await;
+        release_or_log(services.container(), &spill, None).await;
     });
 }
 
@@ -122,28 +122,34 @@ pub(crate) async fn sweep(store: &Store) {
         }
     };
     for stored in found {
-        release_or_log(&store.container, &stored.document).await;
+        // A commit that still writes chunks moves the time of its spill.
+        release_or_log(&store.container, &stored.document, Some(&stored.etag)).await;
     }
 }
 
 /// Deletes the chunks of an abandoned commit, unless the commit took place. Logs errors.
-async fn release_or_log(container: &ContainerClient<Durable>, spill: &Spill) {
-    if let Err(error) = release_now(container, spill).await {
+async fn release_or_log(
+    container: &ContainerClient<Durable>,
+    spill: &Spill,
+    version: Option<&ETag>,
+) {
+    if let Err(error) = release_now(container, spill, version).await {
         // After a lost answer the next sweep finds the spill.
         tracing::debug!(%error, "a spill was not released; the next sweep will retry");
     }
 }
 
-/// Deletes the chunks of an abandoned commit. Returns `false` when the commit took place. Failures
-/// after the first step are left to the sweep.
+/// Deletes the chunks of an abandoned commit. Returns `false` when the commit took place, or the
+/// spill has another `version`. Failures after the first step are left to the sweep.
 ///
 /// # Errors
 /// Fails when the outcome of the first step is unknown.
 pub(crate) async fn release_now(
     container: &ContainerClient<Durable>,
     spill: &Spill,
+    version: Option<&ETag>,
 ) -> Result<bool> {
-    let Some(renamed) = rename(container, spill).await? else {
+    let Some(renamed) = rename(container, spill, version).await? else {
         return Ok(false);
     };
     tracing::info!(
@@ -156,8 +162,12 @@ pub(crate) async fn release_now(
 }
 
 /// Renames a spill for the sweep, so that its commit fails if it is still to arrive. Returns `None`
-/// when the commit or another runtime has deleted the spill.
-async fn rename(container: &ContainerClient<Durable>, spill: &Spill) -> Result<Option<Spill>> {
+/// when the commit or another runtime has deleted the spill, or it has another `version`.
+async fn rename(
+    container: &ContainerClient<Durable>,
+    spill: &Spill,
+    version: Option<&ETag>,
+) -> Result<Option<Spill>> {
     if spill.name.starts_with(SWEPT) {
         return Ok(Some(spill.clone()));
     }
@@ -166,11 +176,15 @@ async fn rename(container: &ContainerClient<Durable>, spill: &Spill) -> Result<O
         ..spill.clone()
     };
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
-    // Unconditional, because a spill never changes.
-    batch.delete(&spill.key())?;
+    match version {
+        Some(etag) => batch.delete_if_match(&spill.key(), etag)?,
+        None => batch.delete(&spill.key())?,
+    };
     batch.create(&renamed)?;
     match execute_proven(container, &batch, &Proof::Created(renamed.key())).await? {
-        Fenced::Refused(error) if error.is_not_found() => Ok(None),
+        Fenced::Refused(error) if error.is_not_found() || error.is_precondition_failed() => {
+            Ok(None)
+        }
         fenced => committed(fenced).map(|_| Some(renamed)),
     }
 }

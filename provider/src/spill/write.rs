@@ -1,15 +1,19 @@
 //! Writes chunks for a commit.
 
+use std::collections::HashSet;
+
+use cdb_client::ContainerClient;
 use cdb_coordination::Proof;
-use cdb_model::{Batch, BatchError, Document, Timestamp};
+use cdb_model::{Batch, BatchError, Document, Patch, Timestamp};
 use duroxide::providers::WorkItem;
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 
 use super::remove::release;
 use crate::documents::{Chunk, Chunked, Durable, Spill, SpillKey, Text, header, target_instance};
 use crate::error::Result;
 use crate::services::Services;
 use crate::store::Store;
+use crate::timing::SPILL_REFRESHES;
 
 /// The size from which on a text moves into chunks when the commit is too large for one batch.
 /// Smaller texts are few, or leave in intents, so that the rest of a commit always fits.
@@ -22,10 +26,10 @@ const CONCURRENCY: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Spilling {
     spill: Spill,
-    /// The chunks that are not written yet.
+    /// Whether the spill is written.
+    named: bool,
+    /// The chunks that are not known to be written.
     chunks: Vec<Chunk>,
-    /// Whether all chunks are known to be written.
-    written: bool,
 }
 
 impl Spilling {
@@ -33,8 +37,8 @@ impl Spilling {
     pub(crate) fn new(instance_id: &str, now: Timestamp) -> Self {
         Self {
             spill: Spill::new(instance_id, Vec::new(), now),
+            named: false,
             chunks: Vec::new(),
-            written: false,
         }
     }
 
@@ -73,24 +77,44 @@ impl Spilling {
         Ok(())
     }
 
-    /// Writes the spill, then the chunks that are not written yet.
+    /// Returns the number of chunks that are not known to be written.
+    pub(crate) fn chunks_left(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Writes the spill, then the chunks that are not written yet. After an error, another call
+    /// continues.
     ///
     /// # Errors
-    /// Fails when a document cannot be written. The sweep deletes the written ones.
+    /// Fails when a document cannot be written, or the spill was swept. The sweep deletes the
+    /// written ones.
     pub(crate) async fn write(&mut self, store: &Store) -> Result<()> {
         if self.chunks.is_empty() {
             return Ok(());
         }
         let container = &store.container;
-        container.ensure(&self.spill).await?;
-        let writes = std::mem::take(&mut self.chunks).into_iter();
-        let writes = writes.map(|chunk| async move { container.ensure(&chunk).await.map(drop) });
-        stream::iter(writes)
-            .buffer_unordered(CONCURRENCY)
-            .try_collect::<()>()
-            .await?;
-        self.written = true;
-        Ok(())
+        if !self.named {
+            container.ensure(&self.spill).await?;
+            self.named = true;
+        }
+        let writes = self.chunks.iter().map(|chunk| write(container, chunk));
+        let writes: Vec<_> = writes.collect();
+        let mut writes = stream::iter(writes).buffer_unordered(CONCURRENCY);
+        let (mut written, mut ended) = (HashSet::new(), Ok(()));
+        while ended.is_ok()
+            && let Some(chunk) = writes.next().await
+        {
+            match chunk {
+                Ok(part) => {
+                    written.insert(part);
+                    ended = refresh(&mut self.spill, store).await;
+                }
+                Err(error) => ended = Err(error),
+            }
+        }
+        drop(writes);
+        self.chunks.retain(|chunk| !written.contains(&chunk.part));
+        ended
     }
 
     /// Adds the deletion of the spill to the commit. The commit fails if its chunks were released
@@ -110,8 +134,26 @@ impl Spilling {
     /// Deletes the chunks of an abandoned commit in the background, unless the commit took place. A
     /// send that may still arrive is left to the sweep.
     pub(crate) fn release(&self, services: &Services) {
-        if self.written {
+        if self.named && self.chunks.is_empty() {
             release(services, self.spill.clone());
         }
     }
+}
+
+/// Writes a chunk. Returns its name.
+async fn write(container: &ContainerClient<Durable>, chunk: &Chunk) -> Result<String> {
+    container.ensure(chunk).await?;
+    Ok(chunk.part.clone())
+}
+
+/// Moves the time of a spill whose chunks are still written, so that no process takes it for the
+/// spill of a commit that never comes.
+async fn refresh(spill: &mut Spill, store: &Store) -> Result<()> {
+    let now = store.now();
+    if now.since(spill.created_at) >= store.orphan_age / SPILL_REFRESHES {
+        let patch = Patch::<Spill>::new().set(Spill::CREATED_AT, now);
+        store.container.patch(&spill.key(), &patch).await?;
+        spill.created_at = now;
+    }
+    Ok(())
 }

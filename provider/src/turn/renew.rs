@@ -1,9 +1,11 @@
 //! Renews the lock of a long turn.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use cdb_coordination::{Kept, Lockable as _, keep};
 use cdb_model::{Patch, Stored};
+use futures::future::{Either, select};
 
 use super::lock::attempts_before;
 use crate::documents::Instance;
@@ -46,8 +48,25 @@ pub(crate) async fn while_doing<T>(
         if let Ok(done) = tokio::time::timeout(turn.lock_time / RENEWAL, &mut work).await {
             return done;
         }
-        if !extend_for_commit(services, turn).await? {
-            return Err(Error::LockLost(LOST));
+        let mut done = None;
+        let renewal = pin!(extend_for_commit(services, turn));
+        let renewed = match select(renewal, &mut work).await {
+            Either::Left((renewed, _)) => renewed,
+            // The renewal changes the version that the commit is conditional on.
+            Either::Right((ended, renewal)) => {
+                done = Some(ended);
+                renewal.await
+            }
+        };
+        match renewed {
+            Ok(true) => {}
+            Ok(false) => return Err(Error::LockLost(LOST)),
+            // The next renewal or the commit detects whether the lock is lost.
+            Err(error) if error.is_retryable() => {}
+            Err(error) => return Err(error),
+        }
+        if let Some(done) = done {
+            return done;
         }
     }
 }
