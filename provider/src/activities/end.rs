@@ -68,7 +68,7 @@ pub(crate) async fn end(
         .encode_messages(completion.as_mut_slice())?;
     let content = Content::write(services, shared, completion, effects).await?;
     let mut lock = shared.lock().await;
-    let now = held(services, &mut lock)?;
+    held(services, &mut lock)?;
     let mut plan = AckPlan::new(services, &lock, content, effects);
     let instance_id = lock.item.document.instance_id.clone();
     let charge = plan.charge;
@@ -104,15 +104,12 @@ pub(crate) async fn end(
     } else {
         services.activities().finish(&mut lock);
     }
-    let item = &lock.item.document;
-    let touched = services
-        .queues
-        .sessions
-        .touch(services.container(), item, now);
     let first = plan.first_effect;
     let intent = plan.finish(services, outcome.as_ref());
     outbox::deliver_all(services, Vec::from_iter(intent), lock.request.is_some()).await;
-    touched.await;
+    let item = &lock.item.document;
+    let sessions = &services.queues.sessions;
+    sessions.touch(services.container(), item).await;
     Ok(Ended::Committed(CommittedEffects { outcome, first }))
 }
 

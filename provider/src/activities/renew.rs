@@ -24,8 +24,7 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     if lock.effects == EffectsState::Committed {
         return Ok(());
     }
-    let now = services.store.now();
-    if !lock.holds(now) {
+    if !lock.holds(services.store.now()) {
         services.activities().finish(&mut lock);
         return Err(Error::LockLost("it has expired"));
     }
@@ -34,7 +33,7 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     match kept? {
         Kept::Written(_) => {
             let (sessions, item) = (&services.queues.sessions, &lock.item.document);
-            sessions.touch(services.container(), item, now).await;
+            sessions.touch(services.container(), item).await;
             Ok(())
         }
         // Renewed or not: the caller renews again well before the lock expires.

@@ -103,10 +103,15 @@ impl Sessions {
             return Ok(None);
         };
         self.corrupt_documents.report(&found);
-        let until = found.field(Session::LOCKED_UNTIL);
-        let owner = found.field(Session::OWNER_ID);
-        let held = until.is_some_and(|until| until > now);
-        if held && owner.is_some_and(|owner: String| owner != config.owner_id) {
+        let held = Session {
+            locked_until: found.field(Session::LOCKED_UNTIL).unwrap_or(now),
+            owner_id: found
+                .field(Session::OWNER_ID)
+                .unwrap_or_else(|| config.owner_id.clone()),
+            ..session.clone()
+        };
+        if held.locked_until > now && held.owner_id != config.owner_id {
+            self.note_held(&held, now);
             return Ok(None);
         }
         let etag = found.location.map(|location| location.etag);

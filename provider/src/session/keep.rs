@@ -13,19 +13,16 @@ use crate::documents::{Durable, Session, SessionKey, WorkerItem};
 use crate::error::Result;
 
 impl Sessions {
-    /// Notes progress of an activity of the session, while the session is held.
+    /// Notes progress of an activity of the session, while the session is held. The time is that of
+    /// this call, because the activity's own write may have waited for minutes.
     ///
     /// The patch is not part of the activity's own batch, because a deleted session must not undo
     /// the end of an activity.
-    pub(crate) async fn touch(
-        &self,
-        container: &ContainerClient<Durable>,
-        item: &WorkerItem,
-        now: Timestamp,
-    ) {
+    pub(crate) async fn touch(&self, container: &ContainerClient<Durable>, item: &WorkerItem) {
         let Some(session_id) = &item.session_id else {
             return;
         };
+        let now = container.now();
         let key = SessionKey::new(&*item.instance_id, &**session_id);
         let patch = Patch::<Session>::new()
             .set(Session::LAST_ACTIVITY, now)

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{Provider, TagFilter, WorkItem};
+use cdb_emulator::OperationKind;
+use cdb_provider::documents::SessionKey;
+use cdb_tests::Backend;
+use duroxide::providers::{Provider, SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{
@@ -12,8 +15,12 @@ use duroxide::{
 use futures::poll;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{LONG, activity, id_of, in_session, owner, quiet, schedule, unpolled};
+use super::{LONG, activity, count, id_of, in_session, owner, quiet, schedule, unpolled};
 use crate::harness::{PATIENCE, end_of};
+use crate::network::{BATCH, Network, PATCH};
+
+/// The default lock of activities and sessions.
+const LOCK: Duration = Duration::from_secs(30);
 
 /// Activities that report their start, and end on a permit.
 fn activities(begun: mpsc::UnboundedSender<String>, may_end: Arc<Semaphore>) -> ActivityRegistry {
@@ -169,5 +176,79 @@ async fn an_activity_is_found_behind_many_of_a_session_that_another_process_hold
     }
     let (found, ..) = found.expect("it is found by one of five polls");
     assert_eq!(id_of(&found), 200);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_session_of_another_worker_is_not_read_again_at_once() {
+    let backend = Backend::start_simulated().await;
+    let Some(emulator) = backend.emulator() else {
+        return backend.stop().await;
+    };
+    let provider = backend.provider().await;
+    let until = provider.container().now() + Duration::from_secs(30);
+    let session = serde_json::json!({
+        "id": "i:session:s", "type": "session", "instanceId": "i", "sessionId": "s",
+        "ownerId": "theirs", "lockedUntil": until.as_millis(), "lastActivity": "never",
+    });
+    let stored = provider.container();
+    let stored = stored.upsert_json(&"i".into(), &session.to_string()).await;
+    stored.expect("it is stored");
+    let item = in_session(activity("i", 2), "s");
+    provider.enqueue_for_worker(item).await.expect("stored");
+    emulator.reset_requests();
+    let worker = owner("ours");
+    let wait = Duration::from_secs(3);
+    let fetched = provider.fetch_work_item(LOCK, wait, Some(&worker), &TagFilter::Any);
+    assert!(fetched.await.expect("fetch").is_none(), "it is held");
+    let reads = count(&backend, OperationKind::Read).unwrap_or_default();
+    assert!(reads <= 2, "{reads} reads in {wait:?}");
+    // The session has expired by then, and is replaced.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let fetched = provider.fetch_work_item(LOCK, wait, Some(&worker), &TagFilter::Any);
+    assert!(fetched.await.expect("fetch").is_some(), "it is free");
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_shows_the_time_at_which_its_activity_has_ended() {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(provider) = network.provider(&backend).await else {
+        return backend.stop().await;
+    };
+    let item = in_session(activity("i", 2), "s");
+    provider.enqueue_for_worker(item).await.expect("stored");
+    let worker = SessionFetchConfig {
+        owner_id: "worker".to_owned(),
+        lock_timeout: LOCK,
+    };
+    let fetched = provider.fetch_work_item(LOCK, LOCK, Some(&worker), &TagFilter::Any);
+    let (item, token, _) = fetched.await.expect("fetch").expect("an activity");
+    let late = Duration::from_secs(8);
+    let last_activity = async || {
+        let key = SessionKey::new("i", "s");
+        let session = provider.container().read(&key).await.expect("a read");
+        session.expect("it exists").document.last_activity
+    };
+    let begun = provider.container().now();
+    network.slow_down(PATCH, late);
+    let renewed = provider.renew_work_item_lock(&token, LOCK).await;
+    renewed.expect("it is renewed");
+    network.repair();
+    let renewed = last_activity().await;
+    assert!(
+        renewed >= begun + late,
+        "{renewed:?} is before {begun:?} + {late:?}"
+    );
+    let begun = provider.container().now();
+    network.slow_down(BATCH, late);
+    let ended = provider.ack_work_item(&token, Some(completed(&item))).await;
+    ended.expect("it ends");
+    let ended = last_activity().await;
+    assert!(
+        ended >= begun + late,
+        "{ended:?} is before {begun:?} + {late:?}"
+    );
     backend.stop().await;
 }
