@@ -45,13 +45,15 @@ impl Row {
         }
     }
 
-    /// Returns the position in the order of deletion: queues first, the instance last.
-    pub(super) fn rank(&self) -> u8 {
+    /// Returns the position in the order of deletion: queues first, the instance last. Of an
+    /// execution, the first event is deleted first, because its absence shows a partial deletion.
+    pub(super) fn rank(&self) -> (u8, u64) {
         match &self.document {
-            Some(Durable::OrchestratorItem(_) | Durable::WorkerItem(_)) => 0,
-            Some(Durable::Execution(_)) => 2,
-            Some(Durable::Instance(_)) => 3,
-            _ => 1,
+            Some(Durable::OrchestratorItem(_) | Durable::WorkerItem(_)) => (0, 0),
+            Some(Durable::History(segment)) => (1, segment.event_id),
+            Some(Durable::Execution(_)) => (2, 0),
+            Some(Durable::Instance(_)) => (3, 0),
+            _ => (1, 0),
         }
     }
 }

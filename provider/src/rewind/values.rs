@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use duroxide::{Event, EventKind};
+use duroxide::{Event, EventKind, INITIAL_EVENT_ID};
 
 use crate::documents::{ExecutionKey, KeyValue};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::history;
 use crate::provider::CosmosDBProvider;
 
@@ -68,8 +68,15 @@ pub(super) async fn before(
         if execution.is_some_and(|execution| execution.rewound.is_some()) {
             continue; // Its changes were undone.
         }
-        let events = history::read_execution(store.container(), instance_id, earlier).await?;
-        if events.is_empty() {
+        let events = history::read_execution(store.container(), instance_id, earlier).await;
+        let events = events.map_err(|error| match error {
+            // A prune deletes chunks before the documents that refer to them.
+            Error::Damaged(reason) => Error::Retryable(format!(
+                "execution {earlier} of `{instance_id}` is damaged or being pruned; try again: {reason}"
+            )),
+            error => error,
+        })?;
+        if !is_whole(store, instance_id, earlier).await? {
             return Ok(values);
         }
         let mut changes = Changes::of(&events);
@@ -85,6 +92,16 @@ pub(super) async fn before(
         values.entry(key).or_default();
     }
     Ok(values)
+}
+
+/// Returns whether a history that was just read is whole: a prune deletes the first event first.
+async fn is_whole(store: &CosmosDBProvider, instance_id: &str, execution_id: u64) -> Result<bool> {
+    let latest = store.container().latest_committed();
+    let left = history::read_segments(&latest, instance_id, execution_id).await?;
+    Ok(left
+        .documents
+        .first()
+        .is_some_and(|first| first.event_id == INITIAL_EVENT_ID))
 }
 
 /// The changes of the store by an execution.

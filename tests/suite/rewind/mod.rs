@@ -2,6 +2,7 @@
 //! activity runs again.
 
 mod forks;
+mod pruned;
 mod shapes;
 
 use std::sync::Arc;
@@ -247,6 +248,19 @@ async fn one_of_two_concurrent_rewinds_is_refused() {
     env.stop().await;
 }
 
+fn started() -> EventKind {
+    EventKind::OrchestrationStarted {
+        name: "Wait".to_owned(),
+        version: "1.0.0".to_owned(),
+        input: String::new(),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    }
+}
+
 /// Commits the next turn. It starts children, then the instance fails.
 async fn fail_next(provider: &CosmosDBProvider, children: u64) {
     fail_with(provider, children, &[]).await;
@@ -256,16 +270,6 @@ async fn fail_next(provider: &CosmosDBProvider, children: u64) {
 /// the instance fails.
 async fn fail_with(provider: &CosmosDBProvider, children: u64, failed: &[u64]) {
     let (item, token, _) = next_turn(provider, Duration::from_secs(60)).await;
-    let started = EventKind::OrchestrationStarted {
-        name: "Wait".to_owned(),
-        version: "1.0.0".to_owned(),
-        input: String::new(),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    };
     let fired = EventKind::TimerFired { fire_at_ms: 1 };
     let details = ErrorDetails::Application {
         kind: AppErrorKind::OrchestrationFailed,
@@ -281,7 +285,7 @@ async fn fail_with(provider: &CosmosDBProvider, children: u64, failed: &[u64]) {
         details: details.clone(),
     };
     let ended = failed.iter().map(|&source| (Some(source), ended.clone()));
-    let mut kinds = Vec::from_iter(item.history.is_empty().then_some((None, started)));
+    let mut kinds = Vec::from_iter(item.history.is_empty().then(|| (None, started())));
     kinds.extend(ended);
     kinds.extend((0..children).map(|number| (None, child(number))));
     let failed = EventKind::OrchestrationFailed { details };
