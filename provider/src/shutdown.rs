@@ -50,11 +50,20 @@ impl CosmosDBProvider {
 
 /// Releases every lock that this process holds.
 async fn release_locks(services: &Services) {
-    let sessions = services.queues.sessions.release(services.container());
+    release_unused(services).await;
     futures::join!(
-        turn::release_all(services),
-        activities::release_all(services)
+        turn::release_running(services),
+        activities::release_running(services)
     );
+    // The last commits may have taken locks for what comes next.
+    release_unused(services).await;
     // Released last, because another runtime cannot use a session while its activities are locked.
-    sessions.await;
+    services.queues.sessions.release(services.container()).await;
+}
+
+async fn release_unused(services: &Services) {
+    futures::join!(
+        turn::release_unused(services, Duration::ZERO),
+        activities::release_unused(services, Duration::ZERO)
+    );
 }

@@ -18,7 +18,8 @@ use duroxide::{
 use tokio::sync::Semaphore;
 
 use crate::harness::{Wait, end_of, eventually, next_activity, next_turn};
-use crate::several::{ack, enqueue, start};
+use crate::network::{BATCH, Network};
+use crate::several::{ack, enqueue, event, start};
 
 /// Longer than any wait, so that no test passes because a lock expired.
 const LONG: Duration = Duration::from_secs(24 * 3600);
@@ -207,6 +208,31 @@ async fn every_lock_is_released_without_counting_the_attempt() {
     }
     found.sort();
     assert_eq!(found, ["ahead", "begun"]);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_a_commit_takes_during_the_shutdown_are_released() {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(first) = network.provider(&backend).await else {
+        return backend.stop().await;
+    };
+    let second = backend.provider().await;
+    let lock = Duration::from_secs(5);
+    enqueue(&first, start("i")).await;
+    let (item, token, _) = next_turn(&first, lock).await;
+    // The commit also locks the turn of this message.
+    enqueue(&first, event("i")).await;
+    network.slow_down(BATCH, Duration::from_secs(2));
+    let shutdown = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        first.shutdown(GRACE).await;
+    };
+    tokio::join!(ack(&first, &item, &token), shutdown);
+    let found = tokio::time::timeout(Duration::from_secs(1), next_turn(&second, lock)).await;
+    let (item, ..) = found.expect("the next turn is still locked");
+    assert_eq!(item.messages.len(), 1);
     backend.stop().await;
 }
 

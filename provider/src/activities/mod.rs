@@ -29,7 +29,7 @@ pub(crate) use fetch::fetch;
 pub(crate) use known::Activities;
 pub(crate) use prelock::{FreeWorkers, extend_prelocks, outcome_unknown};
 pub(crate) use queue::ActivityQueue;
-pub(crate) use release::{release_all, release_prelocks, release_unused, take_over};
+pub(crate) use release::{release_prelocks, release_running, release_unused, take_over};
 pub(crate) use renew::renew;
 pub(crate) use running::{EffectsState, SharedLock};
 

@@ -11,14 +11,13 @@ use super::lock::unlock_until;
 use crate::documents::WorkerItem;
 use crate::services::Services;
 use crate::store::Store;
-use crate::timing::UNUSED_PRELOCK;
 
 /// The number of concurrent releases.
 const CONCURRENCY: usize = 16;
 
-/// Releases unused prelocks, and locks that dropped fetches may have taken.
-pub(crate) async fn release_unused(services: &Services) {
-    release_prelocks(services, UNUSED_PRELOCK).await;
+/// Releases prelocks that are at least `age` old, and locks that dropped fetches may have taken.
+pub(crate) async fn release_unused(services: &Services, age: Duration) {
+    release_prelocks(services, age).await;
     release_dropped(services).await;
 }
 
@@ -44,10 +43,9 @@ async fn release_dropped(services: &Services) {
         .await;
 }
 
-/// Releases all activities of this process, also those whose runtime has broken off or dropped
-/// them. Waits for an activity that is being ended.
-pub(crate) async fn release_all(services: &Services) {
-    release_prelocks(services, Duration::ZERO).await;
+/// Releases the activities of this process that the runtime has broken off. Waits for an activity
+/// that is being ended.
+pub(crate) async fn release_running(services: &Services) {
     stream::iter(services.activities().local().all_running())
         .for_each_concurrent(CONCURRENCY, |shared| async move {
             let mut lock = shared.lock().await;
@@ -60,7 +58,6 @@ pub(crate) async fn release_all(services: &Services) {
             }
         })
         .await;
-    release_dropped(services).await;
 }
 
 /// Releases an activity that this token locks, whatever its version. Returns the released activity;

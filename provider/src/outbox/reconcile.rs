@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::services::Services;
-use crate::timing::HOUSEKEEPING;
+use crate::timing::{HOUSEKEEPING, UNUSED_PRELOCK};
 use crate::{activities, spill, turn};
 
 /// Runs until the provider stops.
@@ -26,8 +26,12 @@ pub(crate) async fn run(services: Services, policy: RetryPolicy, stop: Cancellat
         services.instances().local().tick();
         services.activities().sweep();
         // In the background, because a partition that does not answer must not delay intents.
-        services.spawn(|services| async move { turn::release_unused(&services).await });
-        services.spawn(|services| async move { activities::release_unused(&services).await });
+        services.spawn(|services| async move {
+            turn::release_unused(&services, UNUSED_PRELOCK).await;
+        });
+        services.spawn(|services| async move {
+            activities::release_unused(&services, UNUSED_PRELOCK).await;
+        });
         if Instant::now() >= last_sweep + services.store.orphan_age / 2 {
             last_sweep = Instant::now();
             services.spawn(|services| async move { spill::sweep(&services.store).await });

@@ -17,4 +17,4 @@ pub(crate) mod renew;
 pub(crate) use exclusive::{ExclusiveTurn, exclusively};
 pub(crate) use fetch::fetch;
 pub(crate) use prelock::{NewMessage, Prelock, Written};
-pub(crate) use release::{abandon, release_all, release_prelocks, release_unused, take_over};
+pub(crate) use release::{abandon, release_prelocks, release_running, release_unused, take_over};

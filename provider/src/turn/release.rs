@@ -17,7 +17,7 @@ use crate::history;
 use crate::instances::Turn;
 use crate::services::Services;
 use crate::store::Store;
-use crate::timing::{RENEWAL, UNUSED_PRELOCK};
+use crate::timing::RENEWAL;
 
 /// The number of concurrent releases.
 const CONCURRENCY: usize = 16;
@@ -25,9 +25,9 @@ const CONCURRENCY: usize = 16;
 /// The most sends of the batch while its outcome is unknown. Afterwards the lock expires.
 const MAX_SENDS: u32 = 4;
 
-/// Releases unused prelocks, and locks that dropped fetches may have taken.
-pub(crate) async fn release_unused(services: &Services) {
-    release_prelocks(services, UNUSED_PRELOCK).await;
+/// Releases prelocks that are at least `age` old, and locks that dropped fetches may have taken.
+pub(crate) async fn release_unused(services: &Services, age: Duration) {
+    release_prelocks(services, age).await;
     release_dropped(services).await;
 }
 
@@ -54,10 +54,9 @@ async fn release_dropped(services: &Services) {
         .await;
 }
 
-/// Releases all locks of this process, also those of turns and fetches that the runtime has broken
-/// off. Waits for a turn that is being committed.
-pub(crate) async fn release_all(services: &Services) {
-    release_prelocks(services, Duration::ZERO).await;
+/// Releases the turns of this process that the runtime has broken off. Waits for a turn that is
+/// being committed.
+pub(crate) async fn release_running(services: &Services) {
     stream::iter(services.instances().local().all_running())
         .for_each_concurrent(CONCURRENCY, |shared| async move {
             let mut turn = shared.lock().await;
@@ -70,7 +69,6 @@ pub(crate) async fn release_all(services: &Services) {
             }
         })
         .await;
-    release_dropped(services).await;
 }
 
 /// Releases a lock that may have been taken with this token at an unknown version. `attempts`
