@@ -181,11 +181,12 @@ mod tests {
             let (mut found, mut pages) = (Vec::new(), 0);
             while search.reads_on() {
                 pages += 1;
-                for _ in 0..search.page_size() {
-                    let Some((at, (due, runs))) = rows.next() else {
-                        search.complete();
-                        break;
-                    };
+                let size = usize::try_from(search.page_size()).expect("few");
+                let page: Vec<_> = rows.by_ref().take(size).collect();
+                if page.len() < size {
+                    search.complete();
+                }
+                for (at, (due, runs)) in page {
                     search.note(Some(*due), *runs);
                     found.extend((*runs == Runs::Now).then_some(at));
                 }
