@@ -18,7 +18,7 @@ use super::inner::{Inner, Unwritten};
 use super::queue::{NotedReport, Pending, PendingKind, extract};
 use super::settlement::Receipt;
 use super::state::{State, later};
-use super::stream::{Change, StreamKey};
+use super::stream::{Change, ClaimState, StreamKey};
 use super::telemetry;
 
 /// The failure of an attempt whose claim was dropped.
@@ -54,7 +54,7 @@ impl Inner {
         }
         let mut started = Vec::with_capacity(starting.len());
         for (mut claimed, receipt) in starting {
-            if self.is_started(&claimed, receipt).await {
+            if self.note_start(&claimed, receipt).await == ClaimState::Held {
                 claimed.held.is_delivered = true;
                 started.push(claimed);
             }
@@ -76,11 +76,13 @@ impl Inner {
         ((partition, number), receipt)
     }
 
-    async fn is_started(&self, claimed: &ClaimedWork, receipt: Option<Receipt>) -> bool {
-        let Some(receipt) = receipt else { return true };
+    async fn note_start(&self, claimed: &ClaimedWork, receipt: Option<Receipt>) -> ClaimState {
+        let Some(receipt) = receipt else {
+            return ClaimState::Held;
+        };
         if let Err(error) = receipt.settled().await {
             tracing::debug!(%error, "the start of an attempt was not stored");
-            return false;
+            return ClaimState::Void;
         }
         let claim = &claimed.held.claim;
         self.with_streams(claim, |streams| {
@@ -88,8 +90,8 @@ impl Inner {
         })
     }
 
-    /// Lets a claim last for another time-out. Returns `false` when it is no longer held.
-    pub(super) fn renew(&self, claim: &Claim) -> bool {
+    /// Lets a claim last for another time-out.
+    pub(super) fn renew(&self, claim: &Claim) -> ClaimState {
         let until = later(self.config.claim_timeout);
         let place = (&claim.key, claim.sequence, claim.epoch);
         self.with_streams(claim, |streams| streams.renew(place, until))

@@ -1,7 +1,6 @@
 //! A bridge between a message broker and the lanes of a coordinator.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_coordination::Failed;
@@ -15,9 +14,7 @@ use super::interval::Interval;
 use super::new_work::NewWork;
 use super::processor::{RunConfig, WorkRun};
 use super::strategy::FlushStrategy as _;
-
-/// The wait after the broker failed.
-const BROKER_PAUSE: Duration = Duration::from_secs(1);
+use super::timing::BROKER_PAUSE;
 
 /// A message broker with acknowledgements, for example NATS JetStream, RabbitMQ or Service Bus.
 /// [`WorkCoordinator::bridge`] connects it.

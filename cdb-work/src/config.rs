@@ -5,8 +5,13 @@ use std::time::Duration;
 use cdb_model::Timestamp;
 
 use super::documents::WorkMessage;
+use super::error::WorkError;
 use super::partitions::Partitions;
 use super::stream::Verdict;
+use super::timing::{
+    CLAIM_TIMEOUT, DRAIN, FIRST_RETRY, FORGET, LEASE, LONGEST_PAUSE, LONGEST_RETRY, REMEMBER,
+    RENEWED_IN, SWEEP, UPKEEP, YEAR, at_most,
+};
 use cdb_coordination::name_hash;
 
 /// The configuration of a [`WorkCoordinator`](super::WorkCoordinator). Intervals, leases and delays
@@ -42,10 +47,11 @@ pub struct WorkConfig {
     /// default. If a message is claimed for longer, the other streams of the partition continue here
     /// until it has ended.
     pub drain: Duration,
-    /// The interval of renewing leases and taking free partitions, 1 s by default.
+    /// The interval of renewing leases and taking free partitions, 1 s by default. At most a third
+    /// of [`lease`](Self::lease).
     pub upkeep: Duration,
-    /// The longest wait between two searches without messages, 1 s by default. The first wait is 20
-    /// ms.
+    /// The longest wait between two searches without messages, 1 s by default; at most
+    /// [`sweep`](Self::sweep). The first wait is 20 ms.
     pub longest_pause: Duration,
     /// The interval of searches for late messages, 10 s by default. A message is late when its
     /// request takes over a second longer than that of a later message.
@@ -70,27 +76,23 @@ impl Default for WorkConfig {
             name: "work".to_owned(),
             partitions: Partitions::default(),
             max_partitions: u16::MAX,
-            lease: Duration::from_secs(15),
-            claim_timeout: Duration::from_secs(300),
-            drain: Duration::from_secs(5),
-            upkeep: Duration::from_secs(1),
-            longest_pause: Duration::from_secs(1),
-            sweep: Duration::from_secs(10),
+            lease: LEASE,
+            claim_timeout: CLAIM_TIMEOUT,
+            drain: DRAIN,
+            upkeep: UPKEEP,
+            longest_pause: LONGEST_PAUSE,
+            sweep: SWEEP,
             most_held: 5000,
-            remember: Duration::from_secs(7 * 24 * 3600),
-            forget: Duration::from_secs(3600),
+            remember: REMEMBER,
+            forget: FORGET,
             retry: WorkRetry::default(),
         }
     }
 }
 
-/// The longest duration that is added to a time. Without a limit the sum may not be representable:
-/// an `Instant` overflows, and JSON numbers are exact only up to 2^53.
-pub(super) const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-
 impl WorkConfig {
-    /// Limits the durations that are added to times.
-    pub(super) fn limited(mut self) -> Self {
+    /// Limits the durations that are added to times, and refuses those that break a relation.
+    pub(super) fn checked(mut self) -> Result<Self, WorkError> {
         for duration in [
             &mut self.lease,
             &mut self.upkeep,
@@ -101,7 +103,17 @@ impl WorkConfig {
         ] {
             *duration = (*duration).min(YEAR);
         }
-        self
+        // The last third of a lease has an upkeep, so no lease ends without an attempt to renew it.
+        at_most(
+            ("upkeep", self.upkeep),
+            ("a third of `lease`", self.lease / RENEWED_IN),
+        )?;
+        // Sweeps begin with a search.
+        at_most(
+            ("longest_pause", self.longest_pause),
+            ("`sweep`", self.sweep),
+        )?;
+        Ok(self)
     }
 
     /// The time to live of completed messages in seconds; at least one.
@@ -139,8 +151,8 @@ pub struct WorkRetry {
 impl Default for WorkRetry {
     fn default() -> Self {
         Self {
-            first: Duration::from_secs(1),
-            longest: Duration::from_secs(300),
+            first: FIRST_RETRY,
+            longest: LONGEST_RETRY,
             max_attempts: 10,
             exhausted: Exhausted::HoldStream,
         }

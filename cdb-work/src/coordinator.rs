@@ -15,7 +15,8 @@ use super::exchange::Accepted;
 use super::inner::Inner;
 use super::settlement::Settlement;
 use super::state::later;
-use super::{EventStore, Immediate, Interval, IntervalConfig, Scoped, ownership};
+use super::timing::UNSTARTED_PAUSE;
+use super::{EventStore, Immediate, Interval, IntervalConfig, Scoped, forget, ownership, renewal};
 use cdb_coordination::LeaseProvider;
 
 /// Stores messages in streams, hands them out in order, and writes their results.
@@ -47,9 +48,6 @@ use cdb_coordination::LeaseProvider;
 pub struct WorkCoordinator {
     pub(super) inner: Arc<Inner>,
 }
-
-/// The wait after the start of an attempt could not be stored.
-const UNSTARTED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The input of [`WorkCoordinator::process`].
 ///
@@ -104,20 +102,19 @@ impl WorkCoordinator {
     ///
     /// # Errors
     /// When the container cannot be read or written, or was set up with another number of
-    /// partitions.
+    /// partitions; [`WorkError::Timing`] when durations of the configuration contradict each other.
     pub async fn open(
         container: ContainerClient<Work>,
         slots: Arc<dyn LeaseProvider>,
         config: WorkConfig,
     ) -> Result<Self, WorkError> {
-        let inner = Inner::new(container, slots, config);
+        let inner = Inner::new(container, slots, config.checked()?);
         inner.agree_on_settings().await?;
+        // Before the first upkeep, which may last longer than the leases that it takes.
+        tokio::spawn(renewal::run(Arc::downgrade(&inner), inner.stop.clone()));
         inner.upkeep().await?;
-        tokio::spawn(ownership::run(
-            Arc::downgrade(&inner),
-            inner.config.clone(),
-            inner.stop.clone(),
-        ));
+        tokio::spawn(ownership::run(Arc::downgrade(&inner), inner.stop.clone()));
+        tokio::spawn(forget::run(Arc::downgrade(&inner), inner.stop.clone()));
         Ok(Self { inner })
     }
 

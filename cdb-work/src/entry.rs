@@ -12,6 +12,7 @@ use super::documents::{Work, WorkMessage};
 use super::inner::Inner;
 use super::new_work::NewWork;
 use super::status::WorkStatus;
+use super::stream::ClaimState;
 
 /// A claimed message. Until it is completed, no later message of its stream is claimed.
 ///
@@ -82,7 +83,7 @@ impl ClaimedWork {
     /// again. Returns `false` when the claim is no longer held: stop, the report would be refused.
     pub fn renew(&self) -> bool {
         let inner = self.held.home.upgrade();
-        inner.is_some_and(|inner| inner.renew(&self.held.claim))
+        inner.is_some_and(|inner| inner.renew(&self.held.claim) == ClaimState::Held)
     }
 
     /// Returns the message, to be claimed again at once. Counts no attempt.

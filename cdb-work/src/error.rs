@@ -1,6 +1,7 @@
 //! The errors of the work coordinator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cdb_model::BatchError;
 
@@ -114,6 +115,18 @@ pub enum WorkError {
         supported: u32,
         /// The crate and version that wrote the form.
         written_by: String,
+    },
+    /// A duration of the configuration is too long for another one.
+    #[error("`{setting}` is {value:?}; it must be at most {limit}, which is {most:?}")]
+    Timing {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: Duration,
+        /// The name of its limit.
+        limit: &'static str,
+        /// The value of the limit.
+        most: Duration,
     },
     /// The message to redrive or discard is not set aside.
     #[error("message `{message_id}` is not set aside")]

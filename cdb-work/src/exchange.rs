@@ -172,9 +172,7 @@ impl Inner {
         now: Timestamp,
     ) -> Option<(Claim, Taken)> {
         let owned = state.partitions[index].owned.as_mut()?;
-        // After the lease another coordinator may hold the partition, and the fence would refuse
-        // the report.
-        if owned.draining || owned.until <= now {
+        if !owned.hands_out(now) {
             return None;
         }
         let times = (Instant::now(), later(self.config.claim_timeout));

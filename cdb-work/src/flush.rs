@@ -7,7 +7,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_client::{Error, ErrorKind};
 use cdb_model::{BatchError, Query, Stored, Unreadable};
@@ -20,17 +19,15 @@ use super::plan::{Fence, Heads, Misfit, Origin, Plan, PlanContext, stream_key};
 use super::queue::{Pending, extract, put_back, take_batch};
 use super::send::Sent;
 use super::settlement::Settlement;
-use super::stream::{Change, StreamKey};
+use super::stream::{Change, Progress, StreamKey};
 use super::telemetry;
+use super::timing::LOST_RACES_PAUSE;
 use super::unreadable::{message_of, stream_of};
 use cdb_coordination::is_lost_race;
 
 /// How often a flush plans its batch. Every refusal settles an entry or updates the known streams,
 /// so the limit only ends a race that other writers always win.
 const PLANS: u32 = 200;
-
-/// The delay after that race.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// How many streams are known per partition and process, to store messages without a read.
 const KNOWN_HEADS: usize = 8192;
@@ -147,7 +144,7 @@ impl Inner {
             flight.partition,
             "other writers were faster at every attempt; the flush continues later"
         );
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(LOST_RACES_PAUSE).await;
         Ok(usize::MAX)
     }
 
@@ -201,6 +198,7 @@ impl Inner {
         heads.apply(&plan);
         telemetry::stored(plan.stored.len());
         let mut state = self.state();
+        let mut progress = Progress::Known;
         let most = self.config.most_held;
         let full: Vec<Lane> = Lane::BOTH
             .into_iter()
@@ -215,13 +213,13 @@ impl Inner {
                 owned.token.clone_from(&plan.token);
             }
             for report in flight.entries.iter().filter_map(Pending::report) {
-                let (claim, status) = (&report.claim, report.message.status);
-                owned.streams.stored(&claim.key, claim.sequence, status);
+                owned.streams.stored(&report.claim.key, &report.message);
             }
             for (key, done) in &plan.done {
-                owned.streams.learn_done(key, *done);
+                progress = progress.max(owned.streams.learn_done(key, *done));
             }
         }
+        let has_news = progress == Progress::News || !plan.stored.is_empty();
         let mut sequences = vec![0; flight.entries.len()];
         for (number, message) in plan.stored {
             sequences[number] = message.sequence;
@@ -242,7 +240,9 @@ impl Inner {
             let outcome = outcome(&pending, sequence);
             pending.settle(Ok(outcome));
         }
-        self.news.notify_waiters();
+        if has_news {
+            self.news.notify_waiters();
+        }
     }
 
     /// Handles a refused batch. Returns a smaller number of entries to continue with, if needed.
@@ -380,8 +380,10 @@ impl Inner {
                 self.refuse(flight, number, reason);
             }
         }
-        if let Some(owned) = &mut self.state().partition(flight.partition).owned {
-            owned.streams.learn_done(key, done);
+        if let Some(owned) = &mut self.state().partition(flight.partition).owned
+            && owned.streams.learn_done(key, done) == Progress::News
+        {
+            self.news.notify_waiters();
         }
         for pending in over {
             let outcome = outcome(&pending, 0);

@@ -1,16 +1,17 @@
 //! Deletes idle streams, so that a container does not keep a document of each past stream.
 //!
-//! A coordinator searches one of its partitions between two lease renewals, so that no lease waits
-//! for the search.
+//! A coordinator searches one of its partitions per interval of upkeep, in a task of its own.
 
-use std::time::Duration;
+use std::sync::Weak;
 
 use cdb_model::{Batch, Patch, Query, Stored, Timestamp};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::documents::{Work, WorkPartition, WorkPartitionKey, WorkStream};
 use super::error::WorkError;
 use super::inner::Inner;
+use super::ownership::next_round;
 use super::state::later;
 use super::stream::StreamKey;
 use super::unreadable::report;
@@ -19,35 +20,23 @@ use cdb_coordination::Rows;
 /// How many streams fit into one batch, besides the operation that checks the fence.
 const MOST_FORGOTTEN: u32 = 99;
 
-/// When the next round starts, and which partitions this round still has to search.
-pub(super) struct Rounds {
-    every: Duration,
-    next: Instant,
-    left: Vec<u16>,
-}
-
-impl Rounds {
-    pub(super) fn new(every: Duration) -> Self {
-        Self {
-            every,
-            next: later(every),
-            left: Vec::new(),
+/// Deletes idle streams until the coordinator is dropped: at intervals, in one partition at a time.
+pub(super) async fn run(inner: Weak<Inner>, stop: CancellationToken) {
+    let mut left: Vec<u16> = Vec::new();
+    let mut next = None;
+    while let Some(inner) = next_round(&inner, &stop).await {
+        let start = *next.get_or_insert_with(|| later(inner.config.forget));
+        if left.is_empty() && start <= Instant::now() {
+            next = None;
+            left = inner.state().owned().map(|(index, _)| index).collect();
         }
-    }
-
-    /// Searches one partition, if it is time.
-    pub(super) async fn step(&mut self, inner: &Inner) {
-        if self.left.is_empty() && self.next <= Instant::now() {
-            self.next = later(self.every);
-            self.left = inner.state().owned().map(|(index, _)| index).collect();
-        }
-        let Some(partition) = self.left.pop() else {
-            return;
+        let Some(partition) = left.pop() else {
+            continue;
         };
         let before = inner.container.now() - inner.config.remember;
         match inner.forget_in(partition, before).await {
             // There may be more.
-            Ok(forgotten) if forgotten >= most_forgotten() => self.left.push(partition),
+            Ok(forgotten) if forgotten >= most_forgotten() => left.push(partition),
             Ok(_) => {}
             Err(error) => tracing::warn!(partition, %error, "idle streams were not deleted"),
         }

@@ -19,6 +19,7 @@ use super::error::WorkError;
 use super::inner::Inner;
 use super::settlement::Settlement;
 use super::status::WorkStatus;
+use super::stream::ClaimState;
 
 /// A message as its handler sees it.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl WorkContext {
     /// longer held.
     pub fn renew(&self) -> bool {
         let inner = self.home.upgrade();
-        inner.is_some_and(|inner| inner.renew(&self.claim))
+        inner.is_some_and(|inner| inner.renew(&self.claim) == ClaimState::Held)
     }
 
     /// An empty batch for documents that are written together with the completion.

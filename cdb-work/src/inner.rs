@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use futures::StreamExt as _;
@@ -22,9 +21,10 @@ use super::poller::Poller;
 use super::queue::{Pending, extract};
 use super::share::Share;
 use super::state::State;
-use super::stream::{Change, StreamKey};
+use super::stream::{Change, ClaimState, StreamKey};
 use super::stream_order::Streams;
 use super::telemetry;
+use super::timing::{LEAST_WAIT, NOTHING_DUE};
 use cdb_coordination::LeaseProvider;
 
 /// The most concurrent batches. More would wait for each other in the service.
@@ -59,7 +59,6 @@ impl Inner {
         slots: Arc<dyn LeaseProvider>,
         config: WorkConfig,
     ) -> Arc<Self> {
-        let config = config.limited();
         let count = config.partitions.count();
         let id = format!("{}-{}", config.name, uuid::Uuid::new_v4());
         Arc::new_cyclic(|this| Self {
@@ -227,7 +226,7 @@ impl Inner {
         let given = self.with_streams(claim, |streams| {
             streams.give_back(&claim.key, claim.sequence, claim.epoch)
         });
-        if given {
+        if given == ClaimState::Held {
             self.news.notify_waiters();
         }
     }
@@ -236,12 +235,12 @@ impl Inner {
     pub(super) fn with_streams(
         &self,
         claim: &Claim,
-        change: impl FnOnce(&mut Streams) -> bool,
-    ) -> bool {
+        change: impl FnOnce(&mut Streams) -> ClaimState,
+    ) -> ClaimState {
         let mut state = self.state();
         let owned = state.partition(claim.partition).owned.as_mut();
         let good = owned.filter(|owned| owned.fence == claim.fence);
-        good.is_some_and(|owned| change(&mut owned.streams))
+        good.map_or(ClaimState::Void, |owned| change(&mut owned.streams))
     }
 
     /// When the next known message of a lane, or of any, is due, by this process's clock.
@@ -251,11 +250,11 @@ impl Inner {
         let selection = state.selection(lane);
         let due = state
             .owned()
-            .filter(|(_, owned)| !owned.draining && owned.until > service)
+            .filter(|(_, owned)| owned.hands_out(service))
             .filter_map(|(_, owned)| owned.streams.next_at(selection))
             .min();
-        due.map_or(now + Duration::from_secs(3600), |due| {
-            now + due.since(service).max(Duration::from_millis(1))
+        due.map_or(now + NOTHING_DUE, |due| {
+            now + due.since(service).max(LEAST_WAIT)
         })
     }
 

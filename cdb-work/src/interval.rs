@@ -15,6 +15,7 @@ use super::inner::Inner;
 use super::settlement::Receipt;
 use super::state::later;
 use super::strategy::{FlushStrategy, OpenEntries};
+use super::timing::{FLUSH, LAST_FLUSH, LAST_FLUSH_PAUSE};
 
 /// The configuration of [`Interval`].
 ///
@@ -39,9 +40,9 @@ pub struct IntervalConfig {
 impl Default for IntervalConfig {
     fn default() -> Self {
         Self {
-            every: Duration::from_millis(200),
+            every: FLUSH,
             most_entries: 2000,
-            last_flush: Duration::from_secs(30),
+            last_flush: LAST_FLUSH,
         }
     }
 }
@@ -145,7 +146,7 @@ impl Shared {
         let deadline = later(self.config.last_flush);
         while let Ok(Err(error)) = tokio::time::timeout_at(deadline, self.flush()).await {
             tracing::warn!(%error, "the last entries were not written yet");
-            tokio::time::sleep(self.config.every.min(Duration::from_secs(1))).await;
+            tokio::time::sleep(self.config.every.min(LAST_FLUSH_PAUSE)).await;
             // A flush that is cancelled at once would leave an unknown outcome.
             if Instant::now() >= deadline {
                 break;

@@ -50,6 +50,7 @@ mod poll;
 mod poller;
 mod processor;
 mod queue;
+mod renewal;
 mod send;
 mod settlement;
 mod share;
@@ -59,6 +60,7 @@ mod strategy;
 mod stream;
 mod stream_order;
 mod telemetry;
+mod timing;
 mod unreadable;
 
 pub use bridge::Broker;

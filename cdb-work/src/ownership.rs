@@ -1,12 +1,12 @@
-//! Takes, renews and releases virtual partitions.
+//! Takes and releases virtual partitions.
 //!
 //! The share (`share.rs`) says which partitions this coordinator should hold. A conditional patch decides which
 //! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
 //! never depend on the time of a lease.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Weak;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use cdb_client::Error;
 use cdb_model::{PartitionKey, Patch, Query, Timestamp};
@@ -14,16 +14,15 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::config::WorkConfig;
 use super::documents::{FORM, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey};
 use super::error::WorkError;
-use super::forget::Rounds;
 use super::inner::Inner;
 use super::queue::extract;
-use super::share::{ADOPTION, Free, Limits};
+use super::share::{Free, Limits};
 use super::state::Owned;
 use super::stream_order::Streams;
 use super::telemetry;
+use super::timing::ADOPTION;
 use super::unreadable::report;
 use cdb_coordination::Rows;
 
@@ -36,19 +35,32 @@ const NAMED: usize = 256;
 /// The partition of the settings.
 const SETTINGS: &str = "work-settings";
 
+/// Whether a partition was held under the fence that is given up.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    GivenUp,
+    NotHeld,
+}
+
+/// Waits for the next round of a task. Returns `None` when the coordinator was stopped or dropped.
+pub(super) async fn next_round(
+    inner: &Weak<Inner>,
+    stop: &CancellationToken,
+) -> Option<Arc<Inner>> {
+    let every = inner.upgrade()?.config.upkeep;
+    tokio::select! {
+        () = stop.cancelled() => None,
+        () = tokio::time::sleep(every) => inner.upgrade(),
+    }
+}
+
 /// Maintains the partitions until the coordinator is dropped.
-pub(super) async fn run(inner: Weak<Inner>, config: WorkConfig, stop: CancellationToken) {
-    let mut forgetting = Rounds::new(config.forget);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(config.upkeep) => {}
-        }
-        let Some(inner) = inner.upgrade() else { return };
+pub(super) async fn run(inner: Weak<Inner>, stop: CancellationToken) {
+    while let Some(inner) = next_round(&inner, &stop).await {
         if let Err(error) = inner.upkeep().await {
             tracing::warn!(%error, "maintaining the partitions failed");
         }
-        forgetting.step(&inner).await;
     }
 }
 
@@ -89,8 +101,7 @@ impl Inner {
         }
     }
 
-    /// Releases unwanted partitions, renews leases that expire soon, and takes free partitions.
-    /// Sends nothing if there is nothing to do.
+    /// Releases unwanted partitions and takes free ones. Sends nothing if there is nothing to do.
     pub(super) async fn upkeep(&self) -> Result<(), WorkError> {
         let _alone = self.upkeep.lock().await;
         let wanted = self.wanted().await;
@@ -106,16 +117,19 @@ impl Inner {
                 unwanted.push(index);
             }
         }
-        // First, because the other requests may take long.
-        self.renew_leases().await;
-        self.fail_timed_out();
-        self.write_own_entries().await;
         telemetry::partitions(self.state().owned().count(), wanted.len());
-        let released = stream::iter(unwanted);
-        released
-            .for_each_concurrent(AT_A_TIME, |index| self.release(index, false))
-            .await;
-        let missing: Vec<u16> = missing.into_iter().collect();
+        let missing = missing.into_iter().collect();
+        // A partition without an answer delays the other steps no longer than its own.
+        let (taken, (), ()) = tokio::join!(
+            self.take_free(missing, wanted),
+            self.release_each(unwanted, false),
+            self.write_own_entries()
+        );
+        taken
+    }
+
+    /// Takes those of the missing partitions that are free, and adopts partitions that stayed free.
+    async fn take_free(&self, missing: Vec<u16>, wanted: BTreeSet<u16>) -> Result<(), WorkError> {
         let mut free = Vec::new();
         if !missing.is_empty() {
             free = self.find_free(&missing).await?;
@@ -251,7 +265,7 @@ impl Inner {
             }
         };
         let won = match won {
-            Err(error) if error.is_ambiguous() => self.is_held(index, fence).await,
+            Err(error) if error.is_ambiguous() => self.is_stored(index, fence).await,
             other => other.map(|()| true),
         };
         match won {
@@ -262,7 +276,8 @@ impl Inner {
         }
     }
 
-    async fn is_held(&self, index: u16, fence: u64) -> Result<bool, Error> {
+    /// Whether this coordinator is the stored holder of a partition.
+    async fn is_stored(&self, index: u16, fence: u64) -> Result<bool, Error> {
         let latest = self.container.latest_committed();
         let read = latest.read(&self.lease_key(index)).await?;
         Ok(read.is_some_and(|stored| {
@@ -284,58 +299,20 @@ impl Inner {
         self.news.notify_waiters();
     }
 
-    /// Renews leases in their last third. Writes to a partition renew its lease too.
-    async fn renew_leases(&self) {
-        let now = self.container.now();
-        let mut due = Vec::new();
-        for (index, owned) in self.state().owned() {
-            let left = owned.until.since(now);
-            if left < self.config.lease / 3 {
-                due.push((index, owned.fence, left));
-            }
-        }
-        let renew = |(index, fence, left)| async move {
-            telemetry::lease_left(left);
-            let until = now + self.config.lease;
-            let patch = Patch::<WorkPartition>::new()
-                .set(WorkPartition::UNTIL, until)
-                .when(WorkPartition::FENCE.eq(fence));
-            match self.container.patch(&self.lease_key(index), &patch).await {
-                Ok(_) => {
-                    telemetry::lease("renewed");
-                    let mut state = self.state();
-                    let owned = state.partition(index).owned.as_mut();
-                    if let Some(owned) = owned.filter(|owned| owned.fence == fence) {
-                        owned.until = owned.until.max(until);
-                    }
-                }
-                Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-                    self.lose(index, fence);
-                }
-                Err(error) => {
-                    tracing::warn!(index, %error, "the lease of a partition was not renewed");
-                }
-            }
-        };
-        stream::iter(due)
-            .for_each_concurrent(AT_A_TIME, renew)
-            .await;
-    }
-
     /// Another coordinator holds the partition. Refuses claimed and reported messages here.
     pub(super) fn lose(&self, index: u16, fence: u64) {
-        if self.give_up(index, fence) {
+        if self.give_up(index, fence) == Loss::GivenUp {
             telemetry::lease("lost");
             tracing::warn!(index, "another coordinator has taken a partition");
         }
     }
 
     /// Forgets a partition and refuses its reports, if it is held under this fence.
-    fn give_up(&self, index: u16, fence: u64) -> bool {
+    fn give_up(&self, index: u16, fence: u64) -> Loss {
         let mut state = self.state();
         let held = state.partition(index);
         if held.owned.take_if(|owned| owned.fence == fence).is_none() {
-            return false;
+            return Loss::NotHeld;
         }
         let void = extract(&mut held.queue, |pending| pending.report().is_some());
         drop(state);
@@ -344,7 +321,7 @@ impl Inner {
             pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
         }
         self.news.notify_waiters();
-        true
+        Loss::GivenUp
     }
 
     /// Releases every partition after the stop. Later reports are refused.
@@ -352,8 +329,12 @@ impl Inner {
         // Partitions that are being taken are released too.
         let _alone = self.upkeep.lock().await;
         let held: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
-        stream::iter(held)
-            .for_each_concurrent(AT_A_TIME, |index| self.release(index, true))
+        self.release_each(held, true).await;
+    }
+
+    async fn release_each(&self, indexes: Vec<u16>, force: bool) {
+        stream::iter(indexes)
+            .for_each_concurrent(AT_A_TIME, |index| self.release(index, force))
             .await;
     }
 
@@ -380,10 +361,9 @@ impl Inner {
             .set(WorkPartition::UNTIL, Timestamp::default())
             .when(WorkPartition::FENCE.eq(fence));
         match self.container.patch(&self.lease_key(index), &patch).await {
-            Ok(_) => {
-                telemetry::lease("released");
-                self.give_up(index, fence);
-            }
+            Ok(_) if self.give_up(index, fence) == Loss::GivenUp => telemetry::lease("released"),
+            // A renewal has found another holder.
+            Ok(_) => {}
             Err(error) if error.is_precondition_failed() || error.is_not_found() => {
                 self.lose(index, fence);
             }
@@ -394,7 +374,7 @@ impl Inner {
         }
     }
 
-    fn lease_key(&self, index: u16) -> WorkPartitionKey {
+    pub(super) fn lease_key(&self, index: u16) -> WorkPartitionKey {
         WorkPartitionKey::new(self.config.partitions.name(index))
     }
 }

@@ -5,40 +5,46 @@
 //! documents are read from the latest committed state. After a partition was taken only its owner
 //! completes messages, so a message that is read as waiting is waiting.
 
+use cdb_model::{Query, Stored, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use cdb_model::{Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::documents::{WorkMessage, WorkStream};
 use super::error::WorkError;
 use super::inner::Inner;
-use super::poller::{FIRST_PAUSE, Poller};
+use super::poller::{Page, Poller};
 use super::state::{Owned, State};
-use super::stream::StreamKey;
+use super::stream::{LeftOutMessages, Progress, StreamKey};
+use super::timing::{FIRST_PAUSE, OVERLAP, SLOW_HANDLER, SWEPT_AHEAD};
 use super::unreadable::report;
 use cdb_coordination::Rows;
 
 /// Streams per query.
 const STREAMS_ASKED: usize = 100;
 
-/// How far a search goes back before the newest known message.
-const OVERLAP: Duration = Duration::from_secs(1);
-
 /// The result of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Searched {
-    /// Whether more messages may be claimed now.
+    /// Whether more messages may be claimed now, or the search continues.
     pub(super) found_some: bool,
     /// When to search again.
     pub(super) again_at: Instant,
 }
 
-/// The partitions that were held when a search began, with their fences. A result counts only under
-/// the same fence.
-struct Held(BTreeMap<u16, u64>);
+/// What a search found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// More messages may be claimed now.
+    News,
+    /// A full page without news: the search continues behind it.
+    FullPage,
+    Nothing,
+}
+
+/// The partitions that were held when a search began, with their fences and the number of streams
+/// that they had forgotten. A result counts only under the same fence.
+struct Held(BTreeMap<u16, (u64, u64)>);
 
 impl Held {
     fn names(&self, inner: &Inner) -> Vec<String> {
@@ -50,7 +56,14 @@ impl Held {
 
     fn still<'a>(&self, state: &'a mut State, index: u16) -> Option<&'a mut Owned> {
         let owned = state.partition(index).owned.as_mut();
-        owned.filter(|owned| self.0.get(&index) == Some(&owned.fence))
+        owned.filter(|owned| self.0.get(&index).is_some_and(|held| held.0 == owned.fence))
+    }
+
+    /// Whether no stream of a partition was forgotten since. Otherwise a message that was read as
+    /// waiting may be the completed message of a forgotten stream.
+    fn knows_all(&self, index: u16, owned: &Owned) -> bool {
+        let held = self.0.get(&index);
+        held.is_some_and(|held| held.1 == owned.streams.forgotten)
     }
 }
 
@@ -64,8 +77,9 @@ impl Inner {
                 again_at: now + self.config.longest_pause,
             };
         };
-        if self.sweep_wanted.swap(false, Ordering::AcqRel) {
-            poller.sweeping = Some(Timestamp::default());
+        // The current sweep ends first. Otherwise messages at its end might never be found.
+        if poller.sweeping.is_none() && self.wants_sweep() {
+            poller.start_sweep();
             poller.next_search = None;
         }
         if let Some(again_at) = poller.next_search.filter(|next| *next > now) {
@@ -74,88 +88,90 @@ impl Inner {
                 again_at,
             };
         }
-        let found_some = match self.search_once(&mut poller).await {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(%error, "the search for messages failed");
-                false
-            }
-        };
-        let again_at = if found_some {
+        let found = self.search_once(&mut poller).await;
+        let found = found.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the search for messages failed");
+            Found::Nothing
+        });
+        if found == Found::News {
             poller.pause = FIRST_PAUSE;
-            Instant::now()
-        } else {
-            let pause = poller.pause.min(self.config.longest_pause);
-            poller.pause = poller
-                .pause
-                .saturating_mul(2)
-                .min(self.config.longest_pause);
-            Instant::now() + pause
-        };
-        poller.next_search = Some(again_at);
-        if found_some {
             self.news.notify_waiters();
         }
+        let found_some = found != Found::Nothing;
+        let mut again_at = Instant::now();
+        if !found_some {
+            let longest = self.config.longest_pause;
+            again_at += poller.pause.min(longest);
+            poller.pause = poller.pause.saturating_mul(2).min(longest);
+        }
+        poller.next_search = Some(again_at);
         Searched {
             found_some,
             again_at,
         }
     }
 
-    async fn search_once(&self, poller: &mut Poller) -> Result<bool, WorkError> {
+    /// Whether messages wait that only a sweep finds.
+    fn wants_sweep(&self) -> bool {
+        for (_, owned) in self.state().owned() {
+            if owned.streams.take_left_out() == LeftOutMessages::Wanted {
+                self.sweep_wanted.store(true, Ordering::Release);
+            }
+        }
+        self.sweep_wanted.swap(false, Ordering::AcqRel)
+    }
+
+    async fn search_once(&self, poller: &mut Poller) -> Result<Found, WorkError> {
         let held = {
             let mut state = self.state();
-            if state.held_to_claim() >= self.config.most_held {
+            let service_now = self.container.now();
+            if state.held_to_claim(service_now) >= self.config.most_held {
                 // Messages that cannot be claimed must not keep others out.
-                let soon = self.container.now() + self.config.sweep * 2;
+                let soon = service_now + self.config.sweep * SWEPT_AHEAD;
+                let slow = Instant::now().checked_sub(SLOW_HANDLER);
                 for (_, owned) in state.owned() {
-                    owned.streams.shed(soon);
+                    owned.streams.shed(soon, slow);
                 }
             }
-            if state.held_to_claim() >= self.config.most_held {
-                return Ok(false);
+            if state.held_to_claim(service_now) >= self.config.most_held {
+                return Ok(Found::Nothing);
             }
             let held = state.owned().filter(|(_, owned)| !owned.draining);
-            Held(held.map(|(at, owned)| (at, owned.fence)).collect())
+            let held = held.map(|(at, owned)| (at, (owned.fence, owned.streams.forgotten)));
+            Held(held.collect())
         };
         if held.0.is_empty() {
-            return Ok(false);
+            return Ok(Found::Nothing);
         }
         let now = Instant::now();
         if poller.sweeping.is_none() && poller.next_sweep.is_none_or(|at| at <= now) {
-            poller.sweeping = Some(Timestamp::default());
+            poller.start_sweep();
         }
         let from = poller.sweeping.unwrap_or(poller.newest - OVERLAP);
         let was_sweep = poller.sweeping.is_some();
         let service_now = self.container.now();
         // A sweep finds messages before they are due.
         let ahead = if was_sweep {
-            self.config.sweep.saturating_mul(2)
+            self.config.sweep * SWEPT_AHEAD
         } else {
             OVERLAP
         };
         let times = (from, service_now + ahead);
         let waiting = self.read_waiting(&held, times, poller).await?;
-        let is_last = poller.advance(from, service_now, &waiting);
-        if was_sweep && is_last {
+        let page = poller.advance(from, service_now, &waiting);
+        if page == Page::LastOfSweep {
             poller.next_sweep = Some(now + self.config.sweep);
         }
-        let before = self.state().held_to_claim();
+        let before = self.state().held_to_claim(service_now);
         self.set_unreadable_aside(&waiting.unreadable).await;
         self.learn(&held, waiting.rows, was_sweep);
-        let resolved = if was_sweep || self.has_unknown_streams() {
-            self.resolve_stuck(&held).await?
-        } else {
-            false
-        };
-        let mut state = self.state();
-        let freed = state
-            .owned()
-            .filter_map(|(_, owned)| owned.streams.takes_sweep().then_some(()));
-        if freed.count() > 0 {
-            self.sweep_wanted.store(true, Ordering::Release);
-        }
-        Ok(!is_last || resolved || state.held_to_claim() > before)
+        let progress = self.resolve_stuck(&held, page).await?;
+        let has_more = self.state().held_to_claim(service_now) > before;
+        Ok(match page {
+            _ if has_more || progress == Progress::News => Found::News,
+            Page::Full => Found::FullPage,
+            Page::Last | Page::LastOfSweep => Found::Nothing,
+        })
     }
 
     async fn read_waiting(
@@ -190,38 +206,45 @@ impl Inner {
             let index = self.config.partitions.index_of(&message.partition);
             if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
                 // Message 1 of a stream waits, so no message of the stream is completed.
-                let starts_here = is_latest && message.sequence == 1;
+                let is_sure = is_latest && held.knows_all(index.unwrap_or_default(), owned);
+                let starts_here = is_sure && message.sequence == 1;
                 owned.streams.learn(message, starts_here);
             }
         }
     }
 
-    fn has_unknown_streams(&self) -> bool {
-        let mut state = self.state();
-        state.owned().any(|(_, owned)| owned.streams.has_unknown())
-    }
-
-    /// Reads the progress of stuck streams. Returns `true` if one of them can continue.
-    async fn resolve_stuck(&self, held: &Held) -> Result<bool, WorkError> {
+    /// Reads the progress of stuck streams: after a sweep of all, otherwise of those whose progress
+    /// is unknown.
+    async fn resolve_stuck(&self, held: &Held, page: Page) -> Result<Progress, WorkError> {
         let mut stuck = Vec::new();
-        for (_, owned) in self.state().owned() {
-            stuck.extend(owned.streams.stuck());
+        for (index, owned) in self.state().owned() {
+            let keys = match page {
+                Page::LastOfSweep => owned.streams.stuck(),
+                Page::Full | Page::Last => owned.streams.unknown(),
+            };
+            stuck.extend(keys.into_iter().map(|key| (index, key)));
         }
         if stuck.is_empty() {
-            return Ok(false);
+            return Ok(Progress::Known);
         }
-        let streams = self.read_streams(&held.names(self), &stuck).await?;
+        let keys: Vec<StreamKey> = stuck.iter().map(|(_, key)| key.clone()).collect();
+        let streams = self.read_streams(&held.names(self), &keys).await?;
         let mut state = self.state();
-        let mut moved = false;
+        let mut progress = Progress::Known;
         for row in streams.rows {
             let stream = row.document;
             let index = self.config.partitions.index_of(&stream.partition);
             if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
                 let key = StreamKey::new(stream.lane, &stream.stream);
-                moved |= owned.streams.learn_done(&key, stream.done);
+                progress = progress.max(owned.streams.learn_done(&key, stream.done));
             }
         }
-        Ok(moved)
+        for (index, key) in stuck {
+            if let Some(owned) = held.still(&mut state, index) {
+                owned.streams.learn_missing(&key);
+            }
+        }
+        Ok(progress)
     }
 
     /// Reads the documents of streams from the latest committed state. Logs unreadable documents.

@@ -6,13 +6,11 @@ use cdb_model::{Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::documents::WorkMessage;
+use super::timing::FIRST_PAUSE;
 use cdb_coordination::Rows;
 
 /// Messages per search.
 const PAGE: u32 = 250;
-
-/// The first wait after a search without messages.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The progress of the search.
 #[derive(Debug)]
@@ -21,6 +19,8 @@ pub(super) struct Poller {
     pub(super) newest: Timestamp,
     /// How far the current sweep has come.
     pub(super) sweeping: Option<Timestamp>,
+    /// Whether the sweep began with the oldest message.
+    is_whole: bool,
     pub(super) next_sweep: Option<Instant>,
     pub(super) next_search: Option<Instant>,
     pub(super) pause: Duration,
@@ -32,6 +32,7 @@ impl Default for Poller {
         Self {
             newest: Timestamp::default(),
             sweeping: None,
+            is_whole: false,
             next_sweep: None,
             next_search: None,
             pause: FIRST_PAUSE,
@@ -40,14 +41,30 @@ impl Default for Poller {
     }
 }
 
+/// The place of a page in its search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    /// There may be more messages behind it.
+    Full,
+    Last,
+    /// The last page of a sweep over all messages.
+    LastOfSweep,
+}
+
 impl Poller {
-    /// Takes over a page that was read from `from` on. Returns `true` if it was the last one.
+    /// Starts a sweep over all messages.
+    pub(super) fn start_sweep(&mut self) {
+        self.sweeping = Some(Timestamp::default());
+        self.is_whole = true;
+    }
+
+    /// Takes over a page that was read from `from` on.
     pub(super) fn advance(
         &mut self,
         from: Timestamp,
         now: Timestamp,
         waiting: &Rows<Stored<WorkMessage>>,
-    ) -> bool {
+    ) -> Page {
         let found = waiting.rows.len() + waiting.unreadable.len();
         let full = u32::try_from(found).unwrap_or(u32::MAX) >= self.page;
         let last = waiting.rows.last();
@@ -58,7 +75,11 @@ impl Poller {
         if !full {
             self.sweeping = None;
             self.page = PAGE;
-            return true;
+            return if std::mem::take(&mut self.is_whole) {
+                Page::LastOfSweep
+            } else {
+                Page::Last
+            };
         }
         if last == from {
             // More messages than a page have the same time.
@@ -66,6 +87,6 @@ impl Poller {
         }
         // A full page makes the search a sweep: all later messages have to be read.
         self.sweeping = Some(last);
-        false
+        Page::Full
     }
 }

@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_coordination::Failed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,12 +17,8 @@ use super::handlers::{Completed, Told, WorkContext, WorkHandlers};
 use super::interval::{Interval, IntervalConfig};
 use super::settlement::Settlement;
 use super::strategy::FlushStrategy as _;
-
-/// How long one call waits for messages. A run stops without waiting for it.
-const CLAIM_WAIT: Duration = Duration::from_secs(30);
-
-/// The interval of checking whether the claim of a running handler is still held.
-const CLAIM_CHECK: Duration = Duration::from_secs(1);
+use super::stream::ClaimState;
+use super::timing::{CLAIM_CHECK, CLAIM_WAIT, RUN_FLUSH};
 
 /// The configuration of [`WorkCoordinator::run`].
 ///
@@ -49,7 +44,7 @@ impl Default for RunConfig {
         Self {
             concurrency: 32,
             lane: None,
-            flush: IntervalConfig::every(Duration::from_millis(100)),
+            flush: IntervalConfig::every(RUN_FLUSH),
         }
     }
 }
@@ -254,10 +249,10 @@ impl Processor {
                 result = &mut handling => return Some(result),
                 () = tokio::time::sleep(CLAIM_CHECK) => {
                     let claim = &claimed.held.claim;
-                    let is_held = self.work.inner.with_streams(claim, |streams| {
-                        streams.holds(&claim.key, claim.sequence, claim.epoch)
+                    let state = self.work.inner.with_streams(claim, |streams| {
+                        streams.state_of(&claim.key, claim.sequence, claim.epoch)
                     });
-                    if !is_held {
+                    if state == ClaimState::Void {
                         return None;
                     }
                 }

@@ -11,11 +11,7 @@ use cdb_coordination::name_hash;
 use cdb_model::Timestamp;
 use tokio::time::{Duration, Instant};
 
-/// How long a partition stays adopted, in leases. Then its own coordinator can take it.
-pub(super) const ADOPTION: u32 = 20;
-
-/// How many intervals of upkeep its own coordinator has for that.
-const RETURN: u32 = 3;
+use super::timing::RETURN;
 
 /// A partition that can be taken.
 pub(super) enum Free {

@@ -7,12 +7,12 @@ use cdb_model::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::config::YEAR;
 use super::documents::Lane;
 use super::queue::{Pending, PendingKind};
 use super::settlement::Receipt;
 use super::stream::Selection;
 use super::stream_order::Streams;
+use super::timing::YEAR;
 
 /// The time after a duration. Limits an unrepresentable time to one year.
 pub(super) fn later(after: Duration) -> Instant {
@@ -50,10 +50,18 @@ pub(super) struct Owned {
     pub(super) draining: bool,
     /// Since when another coordinator should hold it.
     pub(super) unwanted_since: Option<Instant>,
+    /// When the last renewal of the lease was sent.
+    pub(super) renewed_at: Option<Instant>,
     pub(super) streams: Streams,
 }
 
 impl Owned {
+    /// Whether messages are handed out. After the lease another coordinator may hold the partition,
+    /// and the fence would refuse the report.
+    pub(super) fn hands_out(&self, now: Timestamp) -> bool {
+        !self.draining && self.until > now
+    }
+
     /// Drains the partition if another coordinator should hold it. While a message is claimed for
     /// longer than `pause`, the other streams continue, but not for longer than `most`.
     pub(super) fn drain(
@@ -126,9 +134,19 @@ impl State {
         }
     }
 
-    /// How many messages of the claimed lanes are in memory.
-    pub(super) fn held_to_claim(&self) -> usize {
-        self.claimed_lanes.iter().map(|lane| self.held(*lane)).sum()
+    /// How many messages of the claimed lanes are in memory, of partitions that hand out messages.
+    pub(super) fn held_to_claim(&mut self, now: Timestamp) -> usize {
+        let lanes = std::mem::take(&mut self.claimed_lanes);
+        let owned = self.owned().filter(|(_, owned)| owned.hands_out(now));
+        let held = |owned: &Owned| {
+            lanes
+                .iter()
+                .map(|lane| owned.streams.held(*lane))
+                .sum::<usize>()
+        };
+        let count = owned.map(|(_, owned)| held(owned)).sum();
+        self.claimed_lanes = lanes;
+        count
     }
 
     /// Whether a message of a lane is held in memory. A lane that this process does not claim must

@@ -19,6 +19,9 @@ pub(super) const OWNER_LOST: &str =
 /// messages of a stream were handed out.
 pub(super) const MOST_UNWRITTEN: u64 = 100;
 
+/// How many messages stay in memory behind one that is claimed for long.
+const KEPT: u64 = 10;
+
 /// A stream in one lane.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct StreamKey {
@@ -41,6 +44,50 @@ impl StreamKey {
     pub(super) fn stream(&self) -> &str {
         &self.stream
     }
+}
+
+/// Whether a claim still counts.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClaimState {
+    Held,
+    /// The claim has timed out, was lost, or was returned.
+    Void,
+}
+
+impl ClaimState {
+    /// `Held` if the claim led to something.
+    pub(super) fn of<T>(found: Option<T>) -> Self {
+        found.map_or(Self::Void, |_| Self::Held)
+    }
+}
+
+/// What the stored progress of a stream told.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Progress {
+    Known,
+    /// The stream has advanced, or its progress was unknown.
+    News,
+}
+
+/// Why later messages of a stream were left out of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    /// The next message is set aside or unknown.
+    Blocked,
+    /// The message before them is claimed for long.
+    Claimed,
+}
+
+/// Whether a sweep is needed for messages that were left out of memory.
+#[must_use]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LeftOutMessages {
+    /// Some of them can be claimed now.
+    Wanted,
+    #[default]
+    Unwanted,
 }
 
 /// The effect of a report on the stored message.
@@ -123,8 +170,8 @@ pub(super) struct Stream {
     pub(super) epoch: u64,
     pub(super) available_at: Option<Timestamp>,
     pub(super) is_suspect: bool,
-    /// Whether messages behind the first known one were left out of memory.
-    pub(super) is_shed: bool,
+    /// Set while messages behind the next one are left out of memory.
+    pub(super) left_out: Option<LeftOut>,
 }
 
 /// A claimed message.
@@ -169,10 +216,13 @@ impl Stream {
         Some(Arc::make_mut(message))
     }
 
-    /// Notes the stored stages of a message.
-    pub(super) fn note_stored(&mut self, sequence: u64, status: WorkStatus) {
+    /// Notes a stored version of a message. A message that has changed since differs from the store.
+    pub(super) fn note_stored(&mut self, stored: &Arc<WorkMessage>) {
+        let sequence = stored.sequence;
         match self.waiting.get(&sequence) {
-            Some(message) if message.status != status => self.stored.insert(sequence, status),
+            Some(message) if !Arc::ptr_eq(message, stored) => {
+                self.stored.insert(sequence, stored.status)
+            }
             _ => self.stored.remove(&sequence),
         };
     }
@@ -200,30 +250,49 @@ impl Stream {
             && next.is_none_or(|next| next.dead_since.is_some())
     }
 
-    /// The first message that can leave the memory, because it cannot be claimed before `time`. A
-    /// sweep finds it again. The first known message of a blocked stream stays, and so do messages
-    /// with unwritten failures.
-    pub(super) fn first_to_shed(&self, time: Timestamp) -> Option<u64> {
-        if self.is_blocked() {
-            return self.waiting.keys().nth(1).copied();
+    /// The first of the messages that can leave the memory, because they cannot be claimed: before
+    /// the time `soon`, or behind a message that was claimed before `slow`. A search finds them
+    /// again. A message that differs from the store stays.
+    pub(super) fn first_to_shed(
+        &self,
+        soon: Timestamp,
+        slow: Option<Instant>,
+    ) -> Option<(u64, Option<LeftOut>)> {
+        if let Some(out) = self.out {
+            let first = (out.sequence + 1 + KEPT, Some(LeftOut::Claimed));
+            return slow.is_some_and(|slow| out.since < slow).then_some(first);
         }
         let next = self.reported + 1;
-        let is_late = self.next_at().is_some_and(|at| at > time);
-        let has_failed = self
-            .waiting
-            .get(&next)
-            .is_some_and(|next| next.attempts > 0);
-        (is_late && !has_failed).then_some(next)
+        let is_unwritten = self.stored.contains_key(&next);
+        if self.is_blocked() {
+            return Some((next + u64::from(is_unwritten), Some(LeftOut::Blocked)));
+        }
+        let is_late = self.next_at().is_some_and(|at| at > soon);
+        (is_late && !is_unwritten).then_some((next, None))
     }
 
-    /// Whether the stream can continue only with news from the store.
-    pub(super) fn is_stuck(&self) -> bool {
-        if self.waiting.is_empty() || self.out.is_some() {
-            return false;
+    /// Whether a message that is not in memory stays out.
+    pub(super) fn leaves_out(&self, sequence: u64) -> bool {
+        match self.left_out {
+            Some(LeftOut::Blocked) => self.is_blocked() && sequence > self.reported + 1,
+            Some(LeftOut::Claimed) => sequence > self.reported + 1 + KEPT,
+            None => false,
         }
-        let Some(done) = self.done else { return true };
-        let next = self.waiting.get(&(self.reported + 1));
-        done == self.reported && next.is_none_or(|next| next.dead_since.is_some())
+    }
+
+    /// Whether messages that were left out can be claimed now, or soon.
+    pub(super) fn needs_left_out(&self) -> bool {
+        match self.left_out {
+            Some(LeftOut::Blocked) => !self.is_blocked(),
+            Some(LeftOut::Claimed) => self.is_blocked(),
+            None => false,
+        }
+    }
+
+    /// Whether the stream has messages and can continue only with news from the store.
+    pub(super) fn is_stuck(&self) -> bool {
+        let has_messages = self.left_out.is_some() || !self.waiting.is_empty();
+        has_messages && (self.done.is_none() || self.is_blocked())
     }
 }
 

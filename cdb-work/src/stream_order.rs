@@ -12,7 +12,10 @@ use tokio::time::Instant;
 use super::delivery::Delivery;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
-use super::stream::{Change, Next, Out, Selection, Stream, StreamKey, Taken, Verdict, is_suspect};
+use super::stream::{
+    Change, ClaimState, LeftOutMessages, Next, Out, Progress, Selection, Stream, StreamKey, Taken,
+    Verdict, is_suspect,
+};
 
 /// How many idle streams are remembered per partition, so that their next message needs no read.
 const REMEMBERED: usize = 4096;
@@ -38,7 +41,10 @@ pub(super) struct Streams {
     /// No claim ends earlier.
     first_timeout: Option<Instant>,
     /// Whether messages that were left out can be claimed now.
-    wants_sweep: bool,
+    left_out: LeftOutMessages,
+    /// How many streams were forgotten. A message that was read before that does not tell where its
+    /// stream starts.
+    pub(super) forgotten: u64,
 }
 
 impl Streams {
@@ -73,9 +79,8 @@ impl Streams {
         }
         // The known message is newer, unless an operator has redriven it, which changes the time
         // since which it waits.
-        let is_later = message.sequence > stream.reported + 1;
         let known = stream.waiting.get(&message.sequence);
-        if stream.is_shed && stream.is_blocked() && is_later && known.is_none() {
+        if known.is_none() && stream.leaves_out(message.sequence) {
             return;
         }
         let is_redriven = |known: &Arc<WorkMessage>| {
@@ -88,14 +93,13 @@ impl Streams {
         self.refresh(&key);
     }
 
-    /// Takes over the stored progress: all messages up to `done` are completed. Returns `true` if
-    /// that is news.
-    pub(super) fn learn_done(&mut self, key: &StreamKey, done: u64) -> bool {
+    /// Takes over the stored progress: all messages up to `done` are completed.
+    pub(super) fn learn_done(&mut self, key: &StreamKey, done: u64) -> Progress {
         let Some(stream) = self.known.get_mut(key) else {
-            return false;
+            return Progress::Known;
         };
         if stream.done.is_some_and(|known| known >= done) {
-            return false;
+            return Progress::Known;
         }
         if stream.done.is_none() || stream.reported < done {
             if stream.out.is_some_and(|out| out.sequence <= done) {
@@ -115,10 +119,23 @@ impl Streams {
         stream.waiting = rest;
         self.refresh(key);
         if self.known.len() > REMEMBERED {
+            let before = self.known.len();
             self.known
                 .retain(|_, stream| stream.out.is_some() || !stream.waiting.is_empty());
+            self.forgotten += u64::try_from(before - self.known.len()).unwrap_or(u64::MAX);
         }
-        true
+        Progress::News
+    }
+
+    /// Forgets the messages of a stream without a document: they were read before the document was
+    /// deleted, because a stored message has one.
+    pub(super) fn learn_missing(&mut self, key: &StreamKey) {
+        let missing = self.known.get(key).filter(|known| known.done.is_none());
+        if let Some(stream) = missing {
+            *self.held.entry(key.lane).or_default() -= stream.waiting.len();
+            self.unknown -= 1;
+            self.known.remove(key);
+        }
     }
 
     /// The stream's document was deleted, so its next message has number 1. A stream with known
@@ -127,33 +144,44 @@ impl Streams {
         let at_rest = |stream: &Stream| stream.waiting.is_empty() && stream.out.is_none();
         if self.known.get(key).is_some_and(at_rest) {
             self.known.remove(key);
+            self.forgotten += 1;
         }
     }
 
-    /// Leaves messages out of memory that cannot be claimed before `time`: those behind a message
-    /// that is set aside, and those that are not due. Otherwise they would keep other messages out.
-    pub(super) fn shed(&mut self, time: Timestamp) {
-        let late = self.known.iter();
-        let late =
-            late.filter_map(|(key, stream)| Some((key.clone(), stream.first_to_shed(time)?)));
-        for (key, first) in late.collect::<Vec<_>>() {
+    /// Leaves messages out of memory that cannot be claimed before the time `soon`, or that are
+    /// behind a message that was claimed before `slow`. Otherwise they would keep other messages
+    /// out.
+    pub(super) fn shed(&mut self, soon: Timestamp, slow: Option<Instant>) {
+        let streams = self.known.iter();
+        let streams = streams
+            .filter_map(|(key, stream)| Some((key.clone(), stream.first_to_shed(soon, slow)?)));
+        for (key, (first, reason)) in streams.collect::<Vec<_>>() {
             if let Some(stream) = self.known.get_mut(&key) {
-                stream.is_shed = stream.is_blocked();
-                let left_out = stream.waiting.split_off(&first).len();
-                *self.held.entry(key.lane).or_default() -= left_out;
+                let left_out = stream.waiting.split_off(&first);
+                *self.held.entry(key.lane).or_default() -= left_out.len();
+                if left_out.range(stream.reported + 2..).next().is_some() {
+                    stream.left_out = reason;
+                }
             }
             self.refresh(&key);
         }
     }
 
-    /// Returns `true` once after a stream has become free, of which messages were left out.
-    pub(super) fn takes_sweep(&mut self) -> bool {
-        std::mem::take(&mut self.wants_sweep)
+    /// Tells once whether messages that were left out can be claimed now.
+    pub(super) fn take_left_out(&mut self) -> LeftOutMessages {
+        std::mem::take(&mut self.left_out)
     }
 
-    /// Whether the progress of a stream is unknown.
-    pub(super) fn has_unknown(&self) -> bool {
-        self.unknown > 0
+    /// The streams of which only messages are known.
+    pub(super) fn unknown(&self) -> Vec<StreamKey> {
+        if self.unknown == 0 {
+            return Vec::new();
+        }
+        let unknown = self
+            .known
+            .iter()
+            .filter(|(_, stream)| stream.done.is_none());
+        unknown.map(|(key, _)| key.clone()).collect()
     }
 
     /// The streams that can continue only with news from the store.
@@ -255,31 +283,30 @@ impl Streams {
         })
     }
 
-    /// Notes that the start of an attempt is stored. Returns `false` when the claim is void.
-    pub(super) fn started(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> bool {
+    /// Notes that the start of an attempt is stored.
+    pub(super) fn started(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> ClaimState {
         let fence = self.fence;
         let claimed = self.claimed(key, sequence, epoch);
         let message = claimed.and_then(|stream| stream.waiting.get_mut(&sequence));
         let noted = message.map(|message| Arc::make_mut(message).started_under = Some(fence));
-        noted.is_some()
+        ClaimState::of(noted)
     }
 
-    /// Lets a claim last until `until`. Returns `false` when the claim is void.
+    /// Lets a claim last until `until`.
     pub(super) fn renew(
         &mut self,
         (key, sequence, epoch): (&StreamKey, u64, u64),
         until: Instant,
-    ) -> bool {
+    ) -> ClaimState {
         let out = self.claimed(key, sequence, epoch);
         let out = out.and_then(|stream| stream.out.as_mut());
-        out.map(|out| out.until = until).is_some()
+        ClaimState::of(out.map(|out| out.until = until))
     }
 
-    /// Whether a claim is held.
-    pub(super) fn holds(&self, key: &StreamKey, sequence: u64, epoch: u64) -> bool {
-        self.known
-            .get(key)
-            .is_some_and(|stream| stream.has_claim(sequence, epoch))
+    /// Returns the state of a claim.
+    pub(super) fn state_of(&self, key: &StreamKey, sequence: u64, epoch: u64) -> ClaimState {
+        let stream = self.known.get(key);
+        ClaimState::of(stream.filter(|stream| stream.has_claim(sequence, epoch)))
     }
 
     /// The claims that have timed out: stream, sequence number and epoch.
@@ -339,14 +366,14 @@ impl Streams {
         self.fail(key, sequence, reason, judge)
     }
 
-    /// Returns a claim. Returns `true` if the claim was valid.
-    pub(super) fn give_back(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> bool {
+    /// Returns a claim to its stream.
+    pub(super) fn give_back(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> ClaimState {
         let held = self.claimed(key, sequence, epoch).map(|stream| {
             stream.out = None;
             stream.epoch += 1;
         });
         self.refresh(key);
-        held.is_some()
+        ClaimState::of(held)
     }
 
     /// Notes that the store has refused the report of a message for good: the attempt failed. The
@@ -400,10 +427,10 @@ impl Streams {
         Some((change, message))
     }
 
-    /// Notes that a report is stored, with these stages of its message.
-    pub(super) fn stored(&mut self, key: &StreamKey, sequence: u64, status: WorkStatus) {
+    /// Notes that a report is stored, which left its message like this.
+    pub(super) fn stored(&mut self, key: &StreamKey, message: &Arc<WorkMessage>) {
         if let Some(stream) = self.known.get_mut(key) {
-            stream.note_stored(sequence, status);
+            stream.note_stored(message);
         }
     }
 
@@ -441,9 +468,9 @@ impl Streams {
         let Some(stream) = self.known.get_mut(key) else {
             return;
         };
-        if stream.is_shed && !stream.is_blocked() {
-            stream.is_shed = false;
-            self.wants_sweep = true;
+        if stream.needs_left_out() {
+            stream.left_out = None;
+            self.left_out = LeftOutMessages::Wanted;
         }
         let at = stream.next_at();
         let head = stream.waiting.get(&(stream.reported + 1));

@@ -86,7 +86,7 @@ fn a_later_message_waits_for_the_earlier_one_in_any_order_of_arrival() {
         assert_eq!(end(&mut streams, sequence), Some(Change::End));
     }
     assert!(!streams.is_at_rest(), "no report is stored");
-    streams.learn_done(&key("s"), 3);
+    assert_eq!(streams.learn_done(&key("s"), 3), Progress::News);
     assert!(streams.is_at_rest());
     assert_eq!(streams.held(Lane::Inbox), 0);
 }
@@ -96,10 +96,10 @@ fn a_stream_waits_until_its_progress_is_known() {
     let mut streams = Streams::default();
     streams.learn(message("s", 1), false);
     assert_eq!(take(&mut streams), None, "it may be completed");
-    assert!(streams.has_unknown());
+    assert_eq!(streams.unknown(), [key("s")]);
     assert_eq!(streams.stuck(), [key("s")]);
-    assert!(streams.learn_done(&key("s"), 0));
-    assert!(!streams.has_unknown());
+    assert_eq!(streams.learn_done(&key("s"), 0), Progress::News);
+    assert!(streams.unknown().is_empty());
     assert_eq!(take(&mut streams), Some(1));
 }
 
@@ -164,7 +164,7 @@ fn a_message_set_aside_holds_its_stream_until_an_operator_decides() {
     streams.learn(redriven, false);
     assert_eq!(take(&mut streams), Some(1), "redriven");
     assert_eq!(fail(&mut streams, 1, aside), Some(Change::SetAside));
-    streams.learn_done(&key("s"), 1);
+    assert_eq!(streams.learn_done(&key("s"), 1), Progress::News);
     assert_eq!(take(&mut streams), Some(2), "discarded");
 }
 
@@ -194,11 +194,9 @@ fn a_message_with_an_unwritten_report_is_claimed_again_and_old_claims_are_void()
     assert_eq!(end(&mut streams, 2), None, "the claim is void");
     let again = take_at(&mut streams, at(1000)).unwrap();
     assert_eq!((again.message.sequence, again.epoch), (1, 1));
-    assert!(streams.give_back(&key("s"), 1, 1));
-    assert!(
-        !streams.give_back(&key("s"), 1, 1),
-        "the claim was returned already"
-    );
+    assert_eq!(streams.give_back(&key("s"), 1, 1), ClaimState::Held);
+    let again = streams.give_back(&key("s"), 1, 1);
+    assert_eq!(again, ClaimState::Void, "the claim was returned already");
     assert_eq!(take(&mut streams), Some(1));
 }
 
@@ -220,7 +218,7 @@ fn messages_that_a_former_owner_may_have_handed_out_count_an_attempt_once() {
     let first = take_at(&mut streams, at(1000)).unwrap();
     assert!(is_handed_out(&first, Delivery::TakenOver), "{first:?}");
     assert_eq!(first.message.attempts, 1);
-    assert!(streams.give_back(&key("s"), 1, 0));
+    assert_eq!(streams.give_back(&key("s"), 1, 0), ClaimState::Held);
     let again = take_at(&mut streams, at(1000)).unwrap();
     assert_eq!(again.message.attempts, 1, "counted once");
     let mut later = message("t", 1);
@@ -252,7 +250,7 @@ fn a_stored_start_is_not_stored_again_after_a_rolled_back_report() {
     let mut streams = taken_over();
     streams.learn(message("s", 1), true);
     take(&mut streams);
-    assert!(streams.started(&key("s"), 1, 0));
+    assert_eq!(streams.started(&key("s"), 1, 0), ClaimState::Held);
     assert_eq!(end(&mut streams, 1), Some(Change::End));
     streams.roll_back(&key("s"));
     let again = take_at(&mut streams, at(1000)).unwrap();
@@ -277,7 +275,7 @@ fn a_stream_with_too_many_unwritten_reports_waits_until_they_are_written() {
         end(&mut streams, sequence);
     }
     assert!(take_at(&mut streams, at(5000)).is_none());
-    streams.learn_done(&key("s"), 1);
+    assert_eq!(streams.learn_done(&key("s"), 1), Progress::News);
     assert!(take_at(&mut streams, at(5000)).is_some());
 }
 
@@ -288,7 +286,8 @@ fn a_claim_times_out_unless_it_is_renewed() {
     let taken = take_at(&mut streams, at(1000)).unwrap();
     let place = (&taken.key, 1, taken.epoch);
     let in_five_minutes = Instant::now() + Duration::from_secs(301);
-    assert!(streams.renew(place, in_five_minutes + Duration::from_secs(1)));
+    let renewed = streams.renew(place, in_five_minutes + Duration::from_secs(1));
+    assert_eq!(renewed, ClaimState::Held);
     assert!(streams.timed_out(in_five_minutes).is_empty());
     let later = in_five_minutes + Duration::from_secs(2);
     assert_eq!(streams.timed_out(later), [(key("s"), 1, taken.epoch)]);
@@ -357,7 +356,7 @@ fn one_suspect_is_handed_out_at_a_time_until_its_result_is_stored() {
     let place = (&first.key, 1, first.epoch);
     assert_eq!(streams.reached(place, None).unwrap().0, Change::End);
     assert!(streams.has_suspect_in_hand(), "the result is not stored");
-    streams.learn_done(&first.key, 1);
+    assert_eq!(streams.learn_done(&first.key, 1), Progress::News);
     assert!(!streams.has_suspect_in_hand());
     assert!(take_at(&mut streams, at(1000)).unwrap().is_suspect);
 }
@@ -368,24 +367,22 @@ fn a_discarded_report_leaves_the_stored_stages() {
     streams.learn(message("s", 1), true);
     streams.learn(message("s", 2), false);
     assert_eq!(take(&mut streams), Some(1));
-    let reach = |streams: &mut Streams, sequence, stage| {
+    let reach = |streams: &mut Streams, sequence, stage, expected: (Change, WorkStatus)| {
         let epoch = streams.known[&key("s")].epoch;
         let noted = streams.reached((&key("s"), sequence, epoch), Some(stage));
-        noted.map(|(change, message)| (change, message.status))
+        let (change, message) = noted.expect("the claim is held");
+        assert_eq!((change, message.status), expected);
+        message
     };
     let first = WorkStatus::STORED | WorkStatus::RECEIVER_DONE;
     let all = first | WorkStatus::PROJECTION_DONE;
-    assert_eq!(
-        reach(&mut streams, 1, WorkStatus::RECEIVER_DONE),
-        Some((Change::Progress, first))
-    );
-    streams.stored(&key("s"), 1, first);
-    assert_eq!(
-        reach(&mut streams, 1, WorkStatus::PROJECTION_DONE),
-        Some((Change::End, all))
-    );
+    let (in_part, whole) = ((Change::Progress, first), (Change::End, all));
+    let reported = reach(&mut streams, 1, WorkStatus::RECEIVER_DONE, in_part);
+    streams.stored(&key("s"), &reported);
+    reach(&mut streams, 1, WorkStatus::PROJECTION_DONE, whole);
     assert_eq!(take(&mut streams), Some(2));
-    let _unwritten = reach(&mut streams, 2, WorkStatus::RECEIVER_DONE);
+    // This report stays unwritten.
+    reach(&mut streams, 2, WorkStatus::RECEIVER_DONE, in_part);
     // The reports cannot be written: the messages continue from what is stored.
     streams.roll_back(&key("s"));
     let status = |streams: &Streams, sequence| streams.known[&key("s")].waiting[&sequence].status;
@@ -393,16 +390,51 @@ fn a_discarded_report_leaves_the_stored_stages() {
     assert_eq!(status(&streams, 2), WorkStatus::STORED);
 
     assert_eq!(take(&mut streams), Some(1));
-    assert_eq!(
-        reach(&mut streams, 1, WorkStatus::PROJECTION_DONE),
-        Some((Change::End, all))
-    );
+    reach(&mut streams, 1, WorkStatus::PROJECTION_DONE, whole);
     // The store refuses the report for good: the attempt failed, and the retry stores no stage.
     let retry = Verdict::Retry { due_at: at(0) };
     let refused = streams.refused(&key("s"), 1, "no".to_owned(), |_| retry);
     let (change, retried) = refused.expect("the message is known");
     assert_eq!((change, retried.status), (Change::Retry, first));
-    streams.stored(&key("s"), 1, first);
-    streams.learn_done(&key("s"), 1);
+    streams.stored(&key("s"), &retried);
+    assert_eq!(streams.learn_done(&key("s"), 1), Progress::News);
     assert!(streams.known[&key("s")].stored.is_empty());
+}
+
+#[test]
+fn only_messages_that_cannot_be_claimed_leave_the_memory() {
+    let mut streams = Streams::default();
+    for stream in ["aside", "late", "ready"] {
+        for sequence in 1..=3 {
+            streams.learn(message(stream, sequence), sequence == 1);
+        }
+    }
+    let mut fail = |verdict| {
+        let taken = take_at(&mut streams, at(1000)).unwrap();
+        let place = (&taken.key, 1, taken.epoch);
+        let failed = streams.failed(place, "no".to_owned(), |_| verdict);
+        (taken.key, failed.expect("the claim is held").1)
+    };
+    let aside = fail(Verdict::SetAside { now: at(9) });
+    let late = fail(Verdict::Retry { due_at: at(5000) });
+    streams.shed(at(2000), None);
+    assert_eq!(streams.held(Lane::Inbox), 7, "failures are not stored");
+    for (key, message) in [&aside, &late] {
+        streams.stored(key, message);
+    }
+    streams.shed(at(2000), None);
+    assert_eq!(streams.held(Lane::Inbox), 3, "those of `ready`");
+    assert_eq!(
+        streams.stuck(),
+        [aside.0],
+        "an operator may discard the message"
+    );
+    for sequence in 2..=3 {
+        streams.learn(message("aside", sequence), false);
+    }
+    assert_eq!(streams.held(Lane::Inbox), 3, "they stay out");
+    assert_eq!(streams.take_left_out(), LeftOutMessages::Unwanted);
+    streams.learn(message("aside", 1), false);
+    assert_eq!(streams.take_left_out(), LeftOutMessages::Wanted, "redriven");
+    assert_eq!(streams.take_left_out(), LeftOutMessages::Unwanted);
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::test_env::{
-    Applied, Shop, TestEnv, applied, config, message, next, nothing, one_partition,
+    Applied, Process, Shop, TestEnv, applied, config, message, next, nothing, one_partition,
 };
 
 fn three_attempts() -> WorkConfig {
@@ -162,11 +162,10 @@ async fn a_message_that_ends_its_process_is_set_aside_after_its_last_attempt() {
 #[tokio::test(start_paused = true)]
 async fn a_message_behind_unwritten_reports_that_ends_its_process_runs_out_of_attempts_too() {
     let env = TestEnv::start().await;
-    // Renews no lease, so that it ends when the test stops using it.
-    let mut settings = three_attempts();
-    settings.lease = Duration::from_millis(400);
-    settings.upkeep = Duration::from_secs(3600);
-    let mut work = env.open(settings.clone()).await;
+    let settings = three_attempts();
+    let Some((mut work, mut process)) = env.open_switched(settings.clone()).await else {
+        return;
+    };
     for number in 1..=3 {
         work.immediate().store(message("a", number)).await.unwrap();
     }
@@ -185,9 +184,11 @@ async fn a_message_behind_unwritten_reports_that_ends_its_process_runs_out_of_at
         let Some(last) = last else { break };
         kills += 1;
         // The process ends before the reports of the first two messages are written.
-        std::mem::forget((scope, last));
+        process.send_replace(Process::Dead);
+        std::mem::forget((scope, last, process));
         tokio::time::sleep(settings.lease).await;
-        work = env.open(settings.clone()).await;
+        let next = env.open_switched(settings.clone()).await;
+        (work, process) = next.expect("there is an emulator");
     }
     assert_eq!(kills, 3);
     assert_eq!(work.set_aside(10).await.unwrap()[0].message_id, "3");

@@ -4,28 +4,24 @@ use std::time::Duration;
 
 use cdb_work::{Partitions, WorkCoordinator, WorkError};
 
-use crate::test_env::{TestEnv, applied, config, message, next, nothing};
-
-/// The configuration of a coordinator that never renews, like a stopped process.
-fn asleep() -> cdb_work::WorkConfig {
-    let mut settings = config();
-    settings.lease = Duration::from_millis(400);
-    settings.upkeep = Duration::from_secs(3600);
-    settings
-}
+use crate::test_env::{Process, TestEnv, applied, config, message, next, nothing};
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_owner_cannot_complete_messages_after_a_takeover() {
     let env = TestEnv::start().await;
-    let paused = env.open(asleep()).await;
+    let Some((paused, process)) = env.open_switched(config()).await else {
+        return;
+    };
     for n in 1..=2 {
         paused.immediate().store(message("a", n)).await.unwrap();
     }
     let old = next(&paused).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    process.send_replace(Process::Paused);
+    tokio::time::sleep(config().lease).await;
     let other = env.open(config()).await;
     let taken = next(&other).await;
     assert_eq!(taken.message().message_id, "1");
+    process.send_replace(Process::Runs);
     assert!(taken.fencing_token() > old.fencing_token());
     let refused = paused.immediate().report(applied(old)).await.unwrap_err();
     assert!(matches!(refused, WorkError::NotOwner { .. }), "{refused}");

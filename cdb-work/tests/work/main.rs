@@ -8,6 +8,7 @@ mod backend;
 mod events;
 mod faults;
 mod handover;
+mod liveness;
 mod metrics;
 mod order;
 mod outcomes;

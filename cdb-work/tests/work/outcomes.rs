@@ -8,8 +8,8 @@ use cdb_coordination::SlotSet;
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Batch, Patch};
 use cdb_work::{
-    ClaimedWork, FlushStrategy, IntervalConfig, NewWork, Settlement, WorkCoordinator, WorkReport,
-    WorkStatus,
+    ClaimedWork, FlushStrategy, IntervalConfig, NewWork, Settlement, WorkConfig, WorkCoordinator,
+    WorkReport, WorkStatus,
 };
 
 use crate::attempts::Slots;
@@ -40,7 +40,6 @@ async fn a_coordinator_works_with_the_longest_durations() {
         &mut longest.lease,
         &mut longest.claim_timeout,
         &mut longest.drain,
-        &mut longest.upkeep,
         &mut longest.longest_pause,
         &mut longest.sweep,
         &mut longest.remember,
@@ -258,4 +257,26 @@ async fn a_partition_that_is_being_taken_at_the_shutdown_is_released() {
     emulator.clear_faults();
     let second = env.open(settings).await;
     assert_eq!(second.partitions().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn durations_that_contradict_each_other_are_refused() {
+    let env = TestEnv::start().await;
+    let refusal = async |settings: WorkConfig| {
+        let slots = Arc::new(Slots(Mutex::new(SlotSet::ALL)));
+        let refused = WorkCoordinator::open(env.container(), slots, settings).await;
+        refused.unwrap_err().to_string()
+    };
+    let mut rare = WorkConfig::default();
+    rare.upkeep = Duration::from_secs(6);
+    assert_eq!(
+        refusal(rare).await,
+        "`upkeep` is 6s; it must be at most a third of `lease`, which is 5s"
+    );
+    let mut slow = WorkConfig::default();
+    slow.longest_pause = Duration::from_secs(20);
+    assert_eq!(
+        refusal(slow).await,
+        "`longest_pause` is 20s; it must be at most `sweep`, which is 10s"
+    );
 }

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{
-    ContainerClient, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
-    async_trait,
-};
+use cdb_client::{ContainerClient, async_trait};
 use cdb_coordination::{Failed, LeaseProvider, Membership, MembershipConfig, SlotSet};
 use cdb_emulator::Fault;
 use cdb_model::{BulkBatch, Patch, Query};
@@ -19,7 +16,9 @@ use cdb_work::{
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::test_env::{Applied, Shop, Tally, TallyKey, TestEnv, config, message};
+use crate::test_env::{
+    Applied, Process, Shop, Switched, Tally, TallyKey, TestEnv, config, message,
+};
 
 const HEARTBEAT: Duration = Duration::from_millis(400);
 
@@ -27,38 +26,6 @@ const MAX_ATTEMPTS: u32 = 6;
 
 /// The longest run, in simulated time.
 const LIMIT: Duration = Duration::from_secs(200);
-
-/// The state of a member's process.
-#[derive(Clone, Copy, PartialEq)]
-enum Process {
-    Runs,
-    Paused,
-    Dead,
-}
-
-/// The network of a member. A paused or dead process sends nothing.
-#[derive(Debug)]
-struct Switched {
-    network: SimulatedTime,
-    process: watch::Receiver<Process>,
-}
-
-impl std::fmt::Debug for Process {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Process")
-    }
-}
-
-#[async_trait]
-impl Transport for Switched {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let runs = |process: &Process| *process == Process::Runs;
-        if self.process.clone().wait_for(runs).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        self.network.send(request).await
-    }
-}
 
 /// What the handlers of all members have seen.
 #[derive(Clone, Default)]

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{
-    Bootstrap, ContainerClient, DatabaseClient, FeedStart, RetryConfig, SimulatedTime, Transport,
+    Bootstrap, ContainerClient, DatabaseClient, FeedStart, HttpRequest, HttpResponse, RetryConfig,
+    SimulatedTime, Transport, TransportError, async_trait,
 };
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{ClaimedWork, NewWork, Partitions, Work, WorkConfig, WorkCoordinator, WorkReport};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use crate::backend::Backend;
 use crate::skewed::Skewed;
@@ -72,6 +74,32 @@ pub(crate) fn one_partition() -> WorkConfig {
     config
 }
 
+/// The state of a member's process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Process {
+    Runs,
+    Paused,
+    Dead,
+}
+
+/// The network of a member. A paused or dead process sends nothing.
+#[derive(Debug)]
+pub(crate) struct Switched {
+    pub(crate) network: SimulatedTime,
+    pub(crate) process: watch::Receiver<Process>,
+}
+
+#[async_trait]
+impl Transport for Switched {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let runs = |process: &Process| *process == Process::Runs;
+        if self.process.clone().wait_for(runs).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.network.send(request).await
+    }
+}
+
 impl TestEnv {
     pub(crate) async fn start() -> Self {
         let backend = Backend::start(1, Some(SimulatedTime::new())).await;
@@ -102,6 +130,15 @@ impl TestEnv {
         client.database(&self.backend.database).container("work")
     }
 
+    /// The container, through a client with this network and the default retries.
+    pub(crate) fn with_default_retry<C: Container>(
+        &self,
+        network: impl Transport + 'static,
+    ) -> ContainerClient<C> {
+        let client = self.backend.builder().transport(network).build().unwrap();
+        client.database(&self.backend.database).container("work")
+    }
+
     fn retry() -> RetryConfig {
         RetryConfig::default()
             .with_deadline(Duration::from_secs(2))
@@ -116,11 +153,24 @@ impl TestEnv {
     /// Opens a coordinator with a clock that is ten seconds ahead or behind.
     pub(crate) async fn open_skewed(&self, config: WorkConfig, ahead: bool) -> WorkCoordinator {
         let network = Skewed::new(self.backend.time.clone(), ahead);
-        let client = self.backend.builder().transport(network);
-        let database = client.build().unwrap().database(&self.backend.database);
         let slots = Arc::new(InMemoryLeaseProvider::all());
-        let work = WorkCoordinator::open(database.container("work"), slots, config);
+        let work = WorkCoordinator::open(self.with_default_retry(network), slots, config);
         work.await.unwrap()
+    }
+
+    /// Opens a coordinator whose process the test can pause; `None` on an account.
+    pub(crate) async fn open_switched(
+        &self,
+        config: WorkConfig,
+    ) -> Option<(WorkCoordinator, watch::Sender<Process>)> {
+        let (process, runs) = watch::channel(Process::Runs);
+        let network = Switched {
+            network: self.time()?.clone(),
+            process: runs,
+        };
+        let slots = Arc::new(InMemoryLeaseProvider::all());
+        let work = WorkCoordinator::open(self.over(network), slots, config).await;
+        Some((work.unwrap(), process))
     }
 
     pub(crate) async fn open(&self, config: WorkConfig) -> WorkCoordinator {

@@ -1,0 +1,336 @@
+//! Work that can be handled is handled while other work cannot, with the default durations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cdb_client::{
+    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
+};
+use cdb_coordination::{Failed, InMemoryLeaseProvider, SlotSet};
+use cdb_model::Query;
+use cdb_work::{
+    FlushStrategy, NewWork, Partitions, RunConfig, Work, WorkConfig, WorkContext, WorkCoordinator,
+    WorkHandlers, WorkPartition,
+};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::attempts::Slots;
+use crate::test_env::{TestEnv, applied, message, next};
+
+/// More streams than a coordinator holds messages in memory.
+const STREAMS: usize = 5_100;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn slots(set: SlotSet) -> Arc<Slots> {
+    Arc::new(Slots(Mutex::new(set)))
+}
+
+/// A coordinator that holds no partition.
+async fn sender(env: &TestEnv) -> WorkCoordinator {
+    env.open_with(WorkConfig::default(), slots(SlotSet::NONE))
+        .await
+}
+
+/// Stores messages with these numbers in each of the streams.
+async fn store_all(sender: &WorkCoordinator, streams: usize, numbers: &[usize]) {
+    let scope = sender.scoped();
+    for &number in numbers {
+        for stream in 0..streams {
+            let name = format!("poison-{stream}");
+            scope.store(message(&name, number)).await;
+        }
+    }
+    scope.commit().await.unwrap();
+}
+
+/// Handlers that note when they handle each message. They reject messages of streams that are
+/// called `poison` as long as they are told to.
+#[derive(Clone, Default)]
+struct Witness {
+    is_cured: Arc<AtomicBool>,
+    handled: Arc<Mutex<BTreeMap<(String, String), Instant>>>,
+}
+
+impl Witness {
+    fn handlers(&self) -> WorkHandlers {
+        let this = self.clone();
+        WorkHandlers::new().otherwise(move |work: WorkContext| {
+            let this = this.clone();
+            async move {
+                let message = work.message();
+                let is_poison = message.stream.starts_with("poison");
+                if is_poison && message.message_id == "1" && !this.is_cured.load(Ordering::Relaxed)
+                {
+                    return Err(Failed::permanently("poison"));
+                }
+                let key = (message.stream.clone(), message.message_id.clone());
+                let mut handled = this.handled.lock().unwrap();
+                let before = handled.insert(key, Instant::now());
+                assert!(before.is_none(), "handled twice: {message:?}");
+                Ok(work.done())
+            }
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.handled.lock().unwrap().len()
+    }
+
+    /// Waits until a message is handled, and returns the time since `from`.
+    async fn time_of(&self, stream: &str, from: Instant) -> Duration {
+        let key = (stream.to_owned(), "1".to_owned());
+        while from.elapsed() < MINUTE {
+            if let Some(at) = self.handled.lock().unwrap().get(&key) {
+                return at.saturating_duration_since(from);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("`{stream}` is not handled within {MINUTE:?}");
+    }
+}
+
+/// Stores a message of another stream, and returns the time until it is handled.
+async fn other_stream(sender: &WorkCoordinator, witness: &Witness, name: &str) -> Duration {
+    let from = Instant::now();
+    sender.immediate().store(message(name, 1)).await.unwrap();
+    witness.time_of(name, from).await
+}
+
+async fn until_set_aside(sender: &WorkCoordinator, count: usize) {
+    while sender.set_aside(10_000).await.unwrap().len() < count {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Redrives all messages that are set aside. Returns the longest time until one of them is handled.
+async fn redrive_all(sender: &WorkCoordinator, witness: &Witness) -> Duration {
+    witness.is_cured.store(true, Ordering::Relaxed);
+    let mut redriven = Vec::new();
+    for message in sender.set_aside(10_000).await.unwrap() {
+        sender.redrive(&message).await.unwrap();
+        redriven.push((message.stream, Instant::now()));
+    }
+    let mut longest = Duration::ZERO;
+    for (stream, at) in redriven {
+        longest = longest.max(witness.time_of(&stream, at).await);
+    }
+    longest
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_with_a_message_that_is_set_aside_stop_no_other_stream() {
+    let env = TestEnv::start().await;
+    let (work, sender) = (env.open(WorkConfig::default()).await, sender(&env).await);
+    let witness = Witness::default();
+    let run = work.run(RunConfig::default(), witness.handlers());
+    store_all(&sender, STREAMS, &[1]).await;
+    until_set_aside(&sender, STREAMS).await;
+    let other = other_stream(&sender, &witness, "other").await;
+    assert!(other <= Duration::from_secs(2), "{other:?}");
+    let longest = redrive_all(&sender, &witness).await;
+    assert!(longest <= Duration::from_secs(5), "{longest:?}");
+    println!("other stream after {other:?}, redriven after at most {longest:?}");
+    run.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_owner_pages_past_messages_behind_one_that_is_set_aside() {
+    const FEW: usize = 600;
+    let env = TestEnv::start().await;
+    let mut settings = WorkConfig::default();
+    settings.most_held = 500;
+    let (work, sender) = (env.open(settings.clone()).await, sender(&env).await);
+    let witness = Witness::default();
+    let run = work.run(RunConfig::default(), witness.handlers());
+    store_all(&sender, FEW, &[1, 2]).await;
+    until_set_aside(&sender, FEW).await;
+    run.stop().await.unwrap();
+    work.shutdown().await.unwrap();
+    let work = env.open(settings).await;
+    let run = work.run(RunConfig::default(), witness.handlers());
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    for name in ["other", "another"] {
+        let other = other_stream(&sender, &witness, name).await;
+        assert!(other <= Duration::from_secs(2), "{other:?}");
+        tokio::time::sleep(Duration::from_secs(7)).await;
+    }
+    let longest = redrive_all(&sender, &witness).await;
+    assert!(longest <= Duration::from_secs(5), "{longest:?}");
+    // The messages behind are found by the next sweep.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(witness.count(), 2 * FEW + 2);
+    run.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_behind_a_slow_handler_stop_no_other_stream() {
+    let env = TestEnv::start().await;
+    let (work, sender) = (env.open(WorkConfig::default()).await, sender(&env).await);
+    let scope = sender.scoped();
+    for number in 1..=STREAMS {
+        scope.store(message("slow", number)).await;
+    }
+    scope.commit().await.unwrap();
+    let slow = next(&work).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let witness = Witness::default();
+    let run = work.run(RunConfig::default(), witness.handlers());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let other = other_stream(&sender, &witness, "other").await;
+    assert!(other <= Duration::from_secs(2), "{other:?}");
+    work.immediate().report(slow.done()).await.unwrap();
+    let ended = Instant::now();
+    while witness.count() < STREAMS {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(ended.elapsed() < MINUTE * 3, "{}", witness.count());
+    }
+    println!("the slow stream ends after {:?}", ended.elapsed());
+    run.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_wait_for_their_next_attempt_stop_no_other_stream() {
+    let env = TestEnv::start().await;
+    let mut settings = WorkConfig::default();
+    settings.retry.first = MINUTE * 5;
+    let (work, sender) = (env.open(settings).await, sender(&env).await);
+    store_all(&sender, STREAMS, &[1]).await;
+    let scope = work.scoped();
+    let mut failed = 0;
+    while failed < STREAMS {
+        for claimed in work.claim(1_000, Duration::from_secs(1)).await {
+            scope.report(claimed.failed("not yet")).await;
+            failed += 1;
+        }
+        scope.flush().await.unwrap();
+    }
+    let witness = Witness::default();
+    let run = work.run(RunConfig::default(), witness.handlers());
+    let other = other_stream(&sender, &witness, "other").await;
+    assert!(other <= Duration::from_secs(2), "{other:?}");
+    run.stop().await.unwrap();
+}
+
+/// A network on which requests to some partitions, and queries across partitions, have no answer.
+#[derive(Debug)]
+struct Silent {
+    network: SimulatedTime,
+    partitions: Arc<Mutex<BTreeSet<String>>>,
+}
+
+#[async_trait]
+impl Transport for Silent {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let header = |name: &str| request.headers.get(name).map(|it| it.to_str().unwrap());
+        let is_silent = {
+            let silent = self.partitions.lock().unwrap();
+            let key = header("x-ms-documentdb-partitionkey").unwrap_or_default();
+            let crosses = header("x-ms-documentdb-query-enablecrosspartition").is_some();
+            silent.iter().any(|name| key.contains(name)) || (crosses && !silent.is_empty())
+        };
+        if is_silent {
+            std::future::pending::<()>().await;
+        }
+        self.network.send(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn partitions_without_an_answer_delay_no_renewal_of_the_others() {
+    let env = TestEnv::start().await;
+    let Some(time) = env.time() else { return };
+    let silent = Arc::new(Mutex::new(BTreeSet::new()));
+    let network = Silent {
+        network: time.clone(),
+        partitions: silent.clone(),
+    };
+    let mut settings = WorkConfig::default();
+    settings.partitions = Partitions::new(256).unwrap();
+    settings.forget = Duration::from_secs(30);
+    let slots = Arc::new(InMemoryLeaseProvider::all());
+    let work = WorkCoordinator::open(env.with_default_retry(network), slots, settings.clone());
+    let work = work.await.unwrap();
+    let sick = (0..256).step_by(2);
+    *silent.lock().unwrap() = sick.map(|at| settings.partitions.name(at)).collect();
+    let leases = env.container::<Work>();
+    let mut least = settings.lease;
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let query = Query::<WorkPartition>::across_partitions();
+        for stored in leases.query(query).all().await.unwrap() {
+            let partition = stored.document;
+            if !silent.lock().unwrap().contains(&partition.partition) {
+                least = least.min(partition.until.since(leases.now()));
+            }
+        }
+    }
+    println!("a healthy lease had at least {least:?} left");
+    assert!(least > settings.lease / 6, "{least:?}");
+    drop(work);
+}
+
+/// A network that withholds the answers to sweeps while it is told to.
+#[derive(Debug)]
+struct Withheld {
+    network: SimulatedTime,
+    withhold: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Transport for Withheld {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let body = String::from_utf8_lossy(&request.body);
+        // A sweep begins with the oldest message.
+        let is_sweep = body.contains("ORDER BY") && body.contains("\"value\":0}");
+        let answer = self.network.send(request).await;
+        if is_sweep {
+            let is_over = self
+                .withhold
+                .clone()
+                .wait_for(|withhold| !withhold)
+                .await
+                .map(drop);
+            is_over.expect("the test runs");
+        }
+        answer
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_completed_during_a_sweep_is_not_handed_out_again() {
+    let env = TestEnv::start().await;
+    let Some(time) = env.time() else { return };
+    let (withhold, changes) = watch::channel(false);
+    let network = Withheld {
+        network: time.clone(),
+        withhold: changes,
+    };
+    let mut settings = WorkConfig::default();
+    settings.remember = Duration::ZERO;
+    let slots = Arc::new(InMemoryLeaseProvider::all());
+    let work = WorkCoordinator::open(env.with_default_retry(network), slots, settings);
+    let work = work.await.unwrap();
+    let sender = sender(&env).await;
+    sender.immediate().store(message("a", 1)).await.unwrap();
+    let claimed = next(&work).await;
+    withhold.send_replace(true);
+    let sweeping = tokio::spawn({
+        let work = work.clone();
+        async move { work.claim(1, Duration::from_secs(15)).await }
+    });
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    work.immediate().report(applied(claimed)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(work.forget_streams(Duration::ZERO).await.unwrap(), 1);
+    withhold.send_replace(false);
+    let again = sweeping.await.unwrap();
+    assert!(again.is_empty(), "{again:?}");
+    // The stream starts again.
+    let again = NewWork::inbox("a", "2").with_body("count", "");
+    sender.immediate().store(again).await.unwrap();
+    assert_eq!(next(&work).await.message().message_id, "2");
+}
