@@ -159,8 +159,9 @@ impl Inner {
     ) -> Result<Vec<Free>, WorkError> {
         let (limits, now) = (self.share_limits(), Instant::now());
         let room = limits.partitions.saturating_sub(wanted.len());
-        let all = self.config.partitions.all();
-        let others: Vec<u16> = all.filter(|index| !wanted.contains(index)).collect();
+        let mut others: Vec<u16> = self.config.partitions.all().collect();
+        // A held partition that is not wanted waits for its handlers.
+        others.retain(|index| !wanted.contains(index) && !self.holds(*index));
         // A coordinator without a share is leaving, or was replaced.
         let is_serving = self.share().is_serving();
         let can_adopt = is_serving && room > 0 && !others.is_empty();
@@ -180,7 +181,8 @@ impl Inner {
         }
     }
 
-    /// Returns those of the partitions that no other coordinator holds.
+    /// Returns those of the partitions that no coordinator holds. The document of a partition that
+    /// this coordinator has taken without an answer names it.
     pub(super) async fn find_free(&self, missing: &[u16]) -> Result<Vec<Free>, WorkError> {
         let mut query = Query::<WorkPartition>::across_partitions();
         if missing.len() <= NAMED {
@@ -222,8 +224,9 @@ impl Inner {
         Ok(free.collect())
     }
 
+    /// Takes a free partition, unless this coordinator holds it: that would void its claims.
     async fn take(&self, free: Free) {
-        if self.stop.is_cancelled() {
+        if self.stop.is_cancelled() || self.holds(free.index()) {
             return;
         }
         let now = self.container.now();
@@ -274,6 +277,10 @@ impl Inner {
             // Another coordinator was faster, or the next round tries again.
             Err(error) => tracing::debug!(index, %error, "a partition was not taken"),
         }
+    }
+
+    fn holds(&self, index: u16) -> bool {
+        self.state().fence_of(index).is_some()
     }
 
     /// Whether this coordinator is the stored holder of a partition.

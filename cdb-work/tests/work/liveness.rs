@@ -1,7 +1,7 @@
 //! Work that can be handled is handled while other work cannot, with the default durations.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::attempts::Slots;
+use crate::recorded::Recorded;
 use crate::test_env::{TestEnv, applied, message, next};
 
 /// More streams than a coordinator holds messages in memory.
@@ -212,6 +213,55 @@ async fn messages_that_wait_for_their_next_attempt_stop_no_other_stream() {
     let run = work.run(RunConfig::default(), witness.handlers());
     let other = other_stream(&sender, &witness, "other").await;
     assert!(other <= Duration::from_secs(2), "{other:?}");
+    run.stop().await.unwrap();
+}
+
+/// Returns the name of a stream of a partition.
+fn stream_of(partition: u16) -> String {
+    let mut names = (0..).map(|number: u32| format!("slow-{number}"));
+    let found = names.find(|name| Partitions::default().of_stream(name) == partition);
+    found.expect("every partition has streams")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_handler_runs_once_while_a_member_joins() {
+    let recorded = Recorded::default();
+    let _recording = metrics::set_default_local_recorder(&recorded);
+    let env = TestEnv::start().await;
+    let first_slots = slots(SlotSet::ALL);
+    let first = env
+        .open_with(WorkConfig::default(), first_slots.clone())
+        .await;
+    let starts = Arc::new(AtomicUsize::new(0));
+    let counted = starts.clone();
+    let handlers = WorkHandlers::new().otherwise(move |work: WorkContext| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            for _ in 0..3 {
+                tokio::time::sleep(MINUTE).await;
+                assert!(work.renew(), "the claim is held");
+            }
+            Ok(work.done())
+        }
+    });
+    let run = first.run(RunConfig::default(), handlers);
+    let stream = stream_of(1);
+    first.immediate().store(message(&stream, 1)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    // A member joins: the partition of the handler belongs to the share of the new member.
+    *first_slots.0.lock().unwrap() = (0..=254).step_by(2).collect();
+    let other = Arc::new(InMemoryLeaseProvider::share(1, 2));
+    let second = env.open_with(WorkConfig::default(), other).await;
+    tokio::time::sleep(MINUTE * 2).await;
+    assert!(first.partitions().contains(&1), "the handler runs");
+    assert_eq!(
+        (first.partitions().len(), second.partitions().len()),
+        (17, 15)
+    );
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert_eq!(starts.load(Ordering::Relaxed), 1);
+    assert_eq!(recorded.under("cdb.work.").get("leases lost"), None);
+    assert!(second.partitions().contains(&1), "the hand-over has ended");
     run.stop().await.unwrap();
 }
 
