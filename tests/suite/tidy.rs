@@ -22,6 +22,9 @@ const PUBLIC_MODULES: [(&str, &str); 6] = [
     ("provider/src/lib.rs", "pub mod replay;"),
 ];
 
+/// State machines, as files or folders: a dropped outcome of theirs is a fault.
+const STATE_MACHINES: [&str; 2] = ["cdb-work/src/ownership.rs", "cdb-work/src/stream_order.rs"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -181,6 +184,46 @@ fn nothing_is_discarded_without_a_word() {
         }
     }
     refuse(&found, "add a comment with the reason");
+}
+
+#[test]
+fn state_machines_answer_with_outcomes_and_drop_none() {
+    let mut found = Vec::new();
+    for machine in STATE_MACHINES {
+        let (folder, _) = machine.rsplit_once('/').expect("a path in a folder");
+        let files = sources(folder).into_iter();
+        let mut is_known = false;
+        for (path, text) in files.filter(|(path, _)| path.starts_with(machine)) {
+            is_known = true;
+            for (at, line) in code(&text) {
+                if line.trim_start().starts_with("let _ =") {
+                    found.push(format!("{path}:{at}: {}", line.trim()));
+                }
+            }
+            found.extend(
+                boolean_transitions(&text).map(|name| format!("{path}: `{name}` returns `bool`")),
+            );
+        }
+        assert!(is_known, "{machine} does not exist");
+    }
+    refuse(&found, "return an enum with `#[must_use]`, and use it");
+}
+
+/// The functions before the tests of a source that change their value and return `bool`.
+fn boolean_transitions(text: &str) -> impl Iterator<Item = &str> {
+    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
+    text[..end].split("fn ").skip(1).filter_map(|function| {
+        let (signature, _) = function.split_once(" {\n")?;
+        let (name, _) = signature.split_once(['(', '<'])?;
+        let changes = signature.contains("&mut self");
+        (changes && signature.ends_with("-> bool")).then_some(name)
+    })
+}
+
+#[test]
+fn a_boolean_transition_is_found() {
+    let text = "fn is_free(&self) -> bool {\n}\nfn take(\n&mut self,\n) -> bool {\n}\n";
+    assert_eq!(boolean_transitions(text).collect::<Vec<_>>(), ["take"]);
 }
 
 #[test]
