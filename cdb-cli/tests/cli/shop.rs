@@ -24,11 +24,11 @@ pub(crate) struct Order {
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[document(type = "payment", id = "payment:{order}:{attempt}")]
+#[document(type = "payment", id = "payment:{number}:{attempt}")]
 pub(crate) struct Payment {
     #[document(partition_key)]
     customer: String,
-    order: u64,
+    number: u64,
     attempt: u32,
     #[document(index)]
     settled_at: Option<u64>,
@@ -41,7 +41,7 @@ impl Payment {
     pub(crate) fn example() -> Self {
         Self {
             customer: "Ada".to_owned(),
-            order: 1,
+            number: 1_001,
             attempt: 1,
             settled_at: Some(1),
             ttl: None,

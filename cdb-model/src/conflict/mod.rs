@@ -10,10 +10,12 @@ mod index;
 mod limits;
 mod search;
 mod text;
+mod unique;
 
 pub use index::check_index;
 pub use limits::check_limits;
 pub use search::check_search;
+pub use unique::check_unique;
 
 use crate::container::{Container, DefaultTtl};
 use crate::shape::{ComputedShape, DocumentShape, ExpressionPart, FieldIndexing};

@@ -10,7 +10,7 @@ use crate::respan::located_at;
 
 /// The rules of `cdb_model::conflict`. Each is a separate constant, so that one compilation reports
 /// all mistakes.
-const RULES: [&str; 8] = [
+const RULES: [&str; 9] = [
     "check_partition_key",
     "check_discriminator",
     "check_type",
@@ -19,6 +19,7 @@ const RULES: [&str; 8] = [
     "check_ttl",
     "check_computed",
     "check_search",
+    "check_unique",
 ];
 
 /// One constant per variant and rule, which compares the variant with the container and with all
