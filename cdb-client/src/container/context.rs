@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cdb_model::PartitionKey;
+use cdb_model::{ETag, PartitionKey};
 use http::Method;
 use serde::Deserialize;
 
@@ -30,6 +30,15 @@ pub(crate) struct ContainerContext {
 /// How often ranges are listed until a listing does not overlap with a split.
 const LISTING_ATTEMPTS: u32 = 5;
 
+/// Which container has the name: the resource id, and the version of its definition.
+#[derive(Deserialize)]
+struct Identity {
+    #[serde(rename = "_rid")]
+    rid: String,
+    #[serde(rename = "_etag")]
+    etag: ETag,
+}
+
 #[derive(Deserialize)]
 struct RangeListing {
     #[serde(rename = "PartitionKeyRanges")]
@@ -54,10 +63,13 @@ impl ContainerContext {
         self.ranges.clear();
     }
 
-    /// Deletes the container and everything in it.
+    /// Deletes the container and everything in it. The request names the version that was read, so
+    /// that a repetition after a lost answer does not delete a newer container of this name.
     pub(crate) async fn delete(&self) -> Result<()> {
+        let found = self.identity().await?;
         let resource = self.resource.clone();
         let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource)
+            .if_match(&found.etag)?
             .repeat(Repeat::Always);
         // Also before, because the call may be cancelled.
         self.forget();
@@ -65,8 +77,20 @@ impl ContainerContext {
         self.forget();
         match result {
             Err(error) if error.is_missing_after_doubt() => Ok(()),
+            Err(error) if error.is_precondition_failed() => match self.identity().await {
+                // Its definition has changed since it was read.
+                Ok(latest) if latest.rid == found.rid => Err(error),
+                Err(other) if !other.is_not_found() => Err(other),
+                Ok(_) | Err(_) => Ok(()),
+            },
             other => other.map(drop),
         }
+    }
+
+    async fn identity(&self) -> Result<Identity> {
+        let resource = self.resource.clone();
+        let read = Request::new(OperationKind::ReadContainer, Method::GET, resource);
+        self.send(&read).await?.json()
     }
 
     /// Sends a request to this container.

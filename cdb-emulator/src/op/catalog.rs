@@ -171,6 +171,10 @@ fn container(
     (database, id): (&str, &str),
 ) -> Result<Response, ServiceError> {
     let container = Container::find(connection, database, id)?;
+    let is_write = request.method != Method::GET;
+    if is_write && header(&request.headers, "if-match").is_some_and(|etag| etag != container.etag) {
+        return Err(ServiceError::precondition_failed());
+    }
     match request.method {
         Method::GET => {
             let mut body = container.to_json();
@@ -193,9 +197,6 @@ fn container(
             Ok(response.with("etag", container.etag))
         }
         Method::PUT => {
-            if header(&request.headers, "if-match").is_some_and(|etag| etag != container.etag) {
-                return Err(ServiceError::precondition_failed());
-            }
             let definition = serde_json::from_slice(&request.body)?;
             let definition = rules::definition(definition, Some(&container.definition))?;
             container.replace(connection, &definition)?;

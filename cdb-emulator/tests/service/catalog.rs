@@ -73,3 +73,20 @@ async fn equal_numbers_are_the_same_partition_key() {
         .await;
     assert_eq!(found.documents(), [json!("1")]);
 }
+
+#[tokio::test]
+async fn a_deletion_of_a_container_keeps_a_newer_one() {
+    let account = Account::start().await;
+    let created = define(&account, "d", indexing("/a/?")).await;
+    let etag = created.body["_etag"].as_str().expect("its version");
+    for (version, status) in [("\"other\"", 412), (etag, 204)] {
+        let deleted = account.send(&Request {
+            method: Method::DELETE,
+            resource: ("colls", "dbs/db/colls/d"),
+            path: "dbs/db/colls/d",
+            headers: &[("if-match", version)],
+            body: None,
+        });
+        assert_eq!(deleted.await.status, status);
+    }
+}

@@ -318,9 +318,23 @@ async fn a_conditional_delete_succeeds_for_one_writer_only() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_of_a_container_whose_answer_is_lost_succeeds() {
-    let script = Script::new([lost(), Step::refusal(404, 0), Step::refusal(404, 0)]);
+    let found = |rid: &str| Step::json(&json!({"_rid": rid, "_etag": "\"1\""}));
+    let steps = [found("a"), lost(), Step::refusal(404, 0)];
+    let script = Script::new(steps.into_iter().chain([Step::refusal(404, 0)]));
     let container = shop(&script);
     container.delete_container().await.unwrap();
     let missing = container.delete_container().await.unwrap_err();
     assert!(missing.is_not_found(), "{missing}");
+
+    // Another program has created a container of this name before the deletion was repeated.
+    let script = Script::new([found("a"), lost(), Step::refusal(412, 0), found("b")]);
+    shop(&script).delete_container().await.unwrap();
+    let conditions = script.sent_header("if-match");
+    let version = Some("\"1\"".to_owned());
+    assert_eq!(conditions, [None, version.clone(), version, None]);
+
+    // Another program has changed the definition.
+    let script = Script::new([found("a"), Step::refusal(412, 0), found("a")]);
+    let changed = shop(&script).delete_container().await.unwrap_err();
+    assert!(changed.is_precondition_failed(), "{changed}");
 }
