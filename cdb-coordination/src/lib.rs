@@ -5,7 +5,6 @@ mod change_feed;
 mod content;
 mod inbox;
 mod lease;
-mod limits;
 mod membership;
 mod message;
 mod messaging;
@@ -16,6 +15,7 @@ mod search;
 mod slots;
 mod store;
 mod telemetry;
+mod timing;
 mod window;
 
 pub use change_feed::{
@@ -42,5 +42,6 @@ pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use store::{Criteria, Store, StoreError};
+pub use timing::TimingError;
 #[doc(hidden)]
 pub use window::{Runs, Search, Windows};

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_client::{ChangeRow, ContainerClient};
 use cdb_model::{Container, Document as _, ItemId, Stored};
@@ -16,11 +15,7 @@ use super::reader::Reader;
 use super::settings::Settings;
 use crate::lease::{LeaseError, Leases};
 use crate::membership::{FailedMember, Membership, MembershipConfig, Standing};
-
-/// The pause before the next look at the parts, when this process reads its whole share.
-const CALM: Duration = Duration::from_secs(10);
-/// The pause while another process still holds a part of this share, or after an error.
-const BUSY: Duration = Duration::from_secs(1);
+use crate::timing::{BUSY, CALM};
 
 /// The parts that this process reads.
 pub(super) struct Assignment<C, R> {
@@ -77,6 +72,11 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
 
     /// Reads the share of this process until `stop` is cancelled.
     pub(super) async fn run(mut self, stop: CancellationToken) {
+        if let Err(error) = self.settings.config.check() {
+            let processor = self.settings.name.as_str();
+            tracing::error!(processor, %error, "the processor does not run");
+            return;
+        }
         let member = Member::join(&self.settings, &self.state);
         let (mut views, mut failed) = (member.membership.watch(), member.membership.failed());
         while !stop.is_cancelled() {

@@ -13,15 +13,10 @@ use super::settings::{ChangeHandlerError, Settings};
 use super::telemetry::{PartMetrics, oldest};
 use crate::lease::{LeaseError, LeaseGuard};
 use crate::panic::catch_panic;
+use crate::timing::{LAG_INTERVAL, SHORTEST_RENEWAL_PAUSE};
 
 /// The most parts that replace one: so many documents fit into a batch with the divided one.
 const MOST_PARTS: usize = 90;
-
-/// The interval at which the lag grows while a handler runs.
-const LAG_INTERVAL: Duration = Duration::from_secs(5);
-
-/// The shortest pause between two attempts to renew a lease that expires.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 type Guard = LeaseGuard<ChangeFeedState, PartDocument>;
 
@@ -230,7 +225,7 @@ async fn renewing<T>(guard: &mut Guard, work: impl Future<Output = T>) -> Result
             (Err(error), None) if guard.remaining().is_zero() => return Err(error),
             (Err(error), None) => {
                 tracing::debug!(%error, "the lease of a part was not renewed");
-                pause = (guard.remaining() / 4).max(SHORTEST_PAUSE);
+                pause = (guard.remaining() / 4).max(SHORTEST_RENEWAL_PAUSE);
             }
             (Ok(_), None) => pause = guard.until_due(),
         }

@@ -8,6 +8,10 @@ use futures::future::BoxFuture;
 
 use crate::membership::MembershipConfig;
 use crate::outbox::{Jitter, RetryPolicy};
+use crate::timing::{
+    FEED_HEARTBEAT, FEED_POLL_INTERVAL, LONGEST_FEED_RETRY, MISSED_HEARTBEATS, PART_LEASE,
+    TimingError, check,
+};
 
 /// The failure of a handler of changes. Any error converts with `?`.
 pub type ChangeHandlerError = Box<dyn std::error::Error + Send + Sync>;
@@ -43,12 +47,25 @@ impl Default for ChangeProcessorConfig {
         Self {
             start: FeedStart::Beginning,
             page_size: 100,
-            poll_interval: Duration::from_secs(1),
-            lease: Duration::from_secs(30),
-            retry: retry.with_delays(retry.first_delay, Duration::from_secs(60)),
+            poll_interval: FEED_POLL_INTERVAL,
+            lease: PART_LEASE,
+            retry: retry.with_delays(retry.first_delay, LONGEST_FEED_RETRY),
             member: MembershipConfig::default().member,
-            heartbeat: Duration::from_secs(2),
+            heartbeat: FEED_HEARTBEAT,
         }
+    }
+}
+
+impl ChangeProcessorConfig {
+    /// Checks the relations of the durations: the others notice a killed process before the leases
+    /// of its parts end.
+    pub(super) fn check(&self) -> Result<(), TimingError> {
+        let (first, longest) = (self.retry.first_delay, self.retry.longest_delay);
+        let detection = self.heartbeat.saturating_mul(MISSED_HEARTBEATS);
+        check(&[
+            ("three heartbeats", detection, "lease", self.lease),
+            ("retry.first_delay", first, "retry.longest_delay", longest),
+        ])
     }
 }
 

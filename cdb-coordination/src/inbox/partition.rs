@@ -4,7 +4,6 @@
 //! The record of the stream decides, and the receipt replaces it under its ETag.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use cdb_client::{Error, ErrorKind};
 use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
@@ -13,17 +12,10 @@ use super::outcome::Step;
 use crate::message::{Content, Incoming, MessageDocument, MessageDocumentKey, Side};
 use crate::messaging::Inner;
 use crate::telemetry;
+use crate::timing::{EARLY, SOON};
 
 /// Messages per page of the search.
 const PAGE: u32 = 200;
-
-/// The shortest delay of an early message. When the message before it is received, the early one
-/// does not wait for its delay.
-const EARLY: Duration = Duration::from_secs(1);
-
-/// The delay before this process looks again for messages that it has claimed and that wait for
-/// earlier ones.
-const SOON: Duration = Duration::from_millis(50);
 
 /// How many lost races with other processes end a look at a stream.
 const LOSSES: u32 = 3;

@@ -17,10 +17,7 @@ use super::fenced::Held;
 use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::{fresh_mark, lock};
-use crate::limits::YEAR;
-
-/// The duration of a lease, unless [`Leases::with_duration`] sets another.
-const DURATION: Duration = Duration::from_secs(60);
+use crate::timing::{LEASE, YEAR};
 
 /// How often a document is read again after another writer changed it between the read and the
 /// lock.
@@ -90,7 +87,7 @@ where
         Self {
             container: container.clone(),
             holder: holder.into(),
-            duration: DURATION,
+            duration: LEASE,
             contention: Arc::default(),
             marker: PhantomData,
         }

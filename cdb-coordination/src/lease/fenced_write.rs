@@ -11,12 +11,10 @@ use cdb_model::Container;
 use tokio::time::{sleep, timeout};
 
 use super::lock::is_lost_race;
+use crate::timing::RESEND_PAUSE;
 
 /// How often a write is sent while its outcome is unknown, unless it says otherwise.
 const MAX_SENDS: u32 = 4;
-
-/// How long to wait between two sends.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A write for [`execute_fenced`], whose example shows a complete one.
 ///
@@ -206,7 +204,7 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
             (Found::Done, _) => return Ok(Fenced::Earlier),
             (Found::Lost, _) => return Ok(Fenced::Lost),
             (Found::Unchanged, Some(error)) => return Ok(Fenced::Refused(error)),
-            (Found::Unchanged | Found::Moved, _) => sleep(PAUSE).await,
+            (Found::Unchanged | Found::Moved, _) => sleep(RESEND_PAUSE).await,
         }
     }
     Ok(Fenced::Unknown(last))

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::timing::{HEARTBEAT, SHORTEST_HEARTBEAT, YEAR};
+
 /// The group that a process joins, its name, and its heartbeat interval.
 ///
 /// ```
@@ -31,7 +33,7 @@ impl Default for MembershipConfig {
         Self {
             group: "cdb:members".to_owned(),
             member: format!("{}-{}-{}", machine(), std::process::id(), &random[..8]),
-            heartbeat: Duration::from_secs(3),
+            heartbeat: HEARTBEAT,
         }
     }
 }
@@ -46,7 +48,7 @@ impl MembershipConfig {
     }
 
     pub(super) fn period(&self) -> Duration {
-        self.heartbeat.max(Duration::from_millis(100))
+        self.heartbeat.clamp(SHORTEST_HEARTBEAT, YEAR)
     }
 }
 

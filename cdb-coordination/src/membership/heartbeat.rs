@@ -16,13 +16,7 @@ use super::failed::FailedMember;
 use super::failure_detector::{FailureDetector, Sighting, watched_by};
 use super::roster::{Beat, Listed, Roster, RosterError};
 use super::view::{MembershipView, Standing};
-
-/// After how many intervals without a successful heartbeat a member is unheard. By then the others
-/// have removed it.
-const UNHEARD_AFTER: u32 = 3;
-
-/// The timeout of leaving. After it, the failure detectors of the others remove this member.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::timing::{LEAVE_TIMEOUT, MISSED_HEARTBEATS};
 
 /// The channels to the users of a membership.
 pub(super) struct Reports {
@@ -179,7 +173,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         tracing::warn!(group = %self.group, member = %self.member, %error, "a heartbeat failed");
         let unheard = self
             .reached
-            .is_some_and(|at| at.elapsed() > self.period * UNHEARD_AFTER);
+            .is_some_and(|at| at.elapsed() > self.period * MISSED_HEARTBEATS);
         if unheard {
             let members = self.reports.views.borrow().members().to_vec();
             self.publish(Standing::Unheard, &members);

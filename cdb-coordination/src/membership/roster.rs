@@ -16,6 +16,7 @@ use super::config::MembershipConfig;
 use super::document::{FORM, MemberDocument, MemberRecord};
 use super::failure_detector::Sighting;
 use crate::lease::is_lost_race;
+use crate::timing::ROSTER_PAUSE;
 
 /// The name of the roster document. The document of a member has the prefix `member.`, so names
 /// cannot collide.
@@ -23,9 +24,6 @@ const ROSTER: &str = "roster";
 
 /// How often a change is tried when other members are faster.
 const TRIES: u32 = 16;
-
-/// By how much the longest wait grows with every try.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -359,7 +357,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
 
     /// Waits for a random time, so that members that start together do not collide again.
     async fn pause(&self, tries: u32) {
-        let longest = PAUSE * tries;
+        let longest = ROSTER_PAUSE * tries;
         let (own, _) = uuid::Uuid::new_v4().as_u64_pair();
         let share = u32::try_from(own % 1000).unwrap_or_default();
         tokio::time::sleep(longest * share / 1000).await;

@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use cdb_model::Timestamp;
 
-/// The longest retention, about 17 years: the record of a stream has the longest time to live that
-/// the service knows.
-const LONGEST: Duration = Duration::from_secs(i32::MAX as u64 / 4 - 1);
+use crate::timing::LONGEST_RETENTION;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lifetimes {
@@ -23,7 +21,7 @@ pub(crate) struct Lifetimes {
 impl Lifetimes {
     pub(crate) fn new(retention: Duration) -> Self {
         Self {
-            retention: retention.min(LONGEST),
+            retention: retention.min(LONGEST_RETENTION),
         }
     }
 

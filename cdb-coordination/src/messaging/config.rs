@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use crate::limits::YEAR;
 use crate::message::Lifetimes;
 use crate::outbox::RetryPolicy;
+use crate::timing::{
+    CLAIM, LONGEST_RETENTION, POLL_INTERVAL, RESERVED, RETENTION, TimingError, YEAR, check,
+};
 
 /// The configuration of [`Messaging`](crate::Messaging). All processes on a container must use the
-/// same `retention`. The times for which a message is reserved count as at most one year.
+/// same `retention`. The times for which a message is reserved count as at most one year. Messaging
+/// does not run with durations that do not fit, and its operations fail with
+/// [`OutboxError::Timing`](crate::OutboxError::Timing).
 ///
 /// ```
 /// use cdb_coordination::{MessagingConfig, RetryPolicy};
@@ -25,11 +29,12 @@ pub struct MessagingConfig {
     /// How long a message is reserved for the process that has it in memory, 2 s by default. After
     /// that any process may deliver or receive it.
     pub reserved: Duration,
-    /// How long a message is reserved for a process that has claimed it, 30 s by default. A handler
-    /// that takes longer may run twice; its effect is still committed once.
+    /// How long a message is claimed by the process that runs its handler, 30 s by default. The
+    /// claim is renewed after each third of it, so a handler may take longer. A handler whose
+    /// process cannot renew may run twice; its effect is still committed once.
     pub claim: Duration,
     /// The interval of the searches for messages that other processes left, 1 s by default. Each
-    /// search is one query for the outbox and one for the inbox. The latter reads up to 1,024
+    /// search is one query for the outbox and one for the inbox. The latter reads up to 2,048
     /// messages of a backlog, and the next search goes on behind them.
     pub poll_interval: Duration,
     /// In how many partitions messages are received at the same time, 16 by default.
@@ -44,11 +49,11 @@ impl Default for MessagingConfig {
     fn default() -> Self {
         Self {
             retry: RetryPolicy::default(),
-            reserved: Duration::from_secs(2),
-            claim: Duration::from_secs(30),
-            poll_interval: Duration::from_secs(1),
+            reserved: RESERVED,
+            claim: CLAIM,
+            poll_interval: POLL_INTERVAL,
             concurrency: 16,
-            retention: Duration::from_secs(7 * 24 * 3600),
+            retention: RETENTION,
         }
     }
 }
@@ -91,6 +96,21 @@ impl MessagingConfig {
         self.reserved = self.reserved.min(YEAR);
         self.claim = self.claim.min(YEAR);
         self
+    }
+
+    /// Checks the relations of the durations: a process extends its reservation to a claim, and a
+    /// message does not become too old while it waits once.
+    pub(super) fn check(&self) -> Result<(), TimingError> {
+        let (first, longest) = (self.retry.first_delay, self.retry.longest_delay);
+        let retention = self.retention.min(LONGEST_RETENTION);
+        let [delay, poll] = [longest, self.poll_interval].map(|wait| wait.min(YEAR));
+        check(&[
+            ("reserved", self.reserved, "claim", self.claim),
+            ("retry.first_delay", first, "retry.longest_delay", longest),
+            ("claim", self.claim, "retention", retention),
+            ("retry.longest_delay", delay, "retention", retention),
+            ("poll_interval", poll, "retention", retention),
+        ])
     }
 
     pub(crate) fn lifetimes(&self) -> Lifetimes {

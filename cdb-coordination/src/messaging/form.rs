@@ -81,8 +81,9 @@ impl<C: Container> Inner<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// Checks the form of the container, once per process.
+    /// Checks the configuration, and the form of the container, once per process.
     pub(super) async fn check_form(&self) -> Result<(), OutboxError> {
+        self.config.check()?;
         let checked = self.form.get_or_try_init(|| agree_on_form(&self.container));
         checked.await.map(drop)
     }
@@ -93,7 +94,7 @@ where
         loop {
             match self.check_form().await {
                 Ok(()) => return true,
-                Err(error @ OutboxError::NewerForm { .. }) => {
+                Err(error @ (OutboxError::NewerForm { .. } | OutboxError::Timing(_))) => {
                     tracing::error!(%error, "messaging does not run");
                     return false;
                 }

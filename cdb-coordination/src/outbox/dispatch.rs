@@ -12,12 +12,10 @@ use cdb_client::Error;
 use tokio::sync::oneshot;
 
 use super::retry::{Jitter, RetryPolicy, Undelivered};
+use crate::timing::LINGER;
 
 /// The most messages of one round.
 const ROUND: usize = 100;
-
-/// How long delivered messages wait for others before they are deleted in one request.
-const LINGER: Duration = Duration::from_millis(20);
 
 /// Delivers the messages of one kind for a [`Dispatcher`] and [`reconcile`].
 ///

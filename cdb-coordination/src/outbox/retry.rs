@@ -8,7 +8,7 @@ use cdb_client::{Error, ErrorKind};
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::YEAR;
+use crate::timing::{FIRST_RETRY, LONGEST_RETRY, YEAR};
 
 /// When and how often failures are retried.
 ///
@@ -37,8 +37,8 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            first_delay: Duration::from_secs(1),
-            longest_delay: Duration::from_secs(300),
+            first_delay: FIRST_RETRY,
+            longest_delay: LONGEST_RETRY,
             max_attempts: 10,
         }
     }

@@ -4,8 +4,6 @@
 //! number in a stream, the number is left to be delivered or received, so that later messages of
 //! the stream can be received.
 
-use std::time::Duration;
-
 use cdb_model::{
     Batch, BatchError, Container, Document as _, DocumentKey as _, Location, MemberOf, Patch,
     Timestamp, Unreadable, decode,
@@ -22,12 +20,10 @@ use crate::message::{
 };
 use crate::messaging::Inner;
 use crate::telemetry;
+use crate::timing::TOO_LARGE;
 
 /// The type of a message whose type cannot be read.
 const UNKNOWN: &str = "unreadable";
-
-/// When a document is looked at again that is too large to be copied into a dead letter.
-const TOO_LARGE_DELAY: Duration = Duration::from_secs(24 * 3600);
 
 impl<C: Container> Inner<C>
 where
@@ -97,7 +93,7 @@ where
             Side::Inbox => MessageDocument::<C>::RECEIVE_DUE,
         };
         let later =
-            Patch::<MessageDocument<C>>::new().set(due, self.container.now() + TOO_LARGE_DELAY);
+            Patch::<MessageDocument<C>>::new().set(due, self.container.now() + TOO_LARGE);
         let mut batch = Batch::<C>::new(&location.partition_key);
         batch.patch_at(location, &later)?;
         Ok(batch)
