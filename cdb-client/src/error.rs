@@ -209,6 +209,12 @@ impl Error {
         self.kind() == ErrorKind::Conflict
     }
 
+    /// Whether another item of the logical partition has the same unique key (409/3301). The item
+    /// does not exist under this id.
+    pub fn is_unique_key_conflict(&self) -> bool {
+        self.status() == Some(Status::UNIQUE_KEY_TAKEN)
+    }
+
     /// Whether the ETag or the condition of the patch no longer holds.
     pub fn is_precondition_failed(&self) -> bool {
         self.kind() == ErrorKind::PreconditionFailed

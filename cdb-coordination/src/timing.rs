@@ -29,6 +29,9 @@ pub(crate) const EARLY: Duration = Duration::from_secs(1);
 pub(crate) const SOON: Duration = Duration::from_millis(50);
 /// How long delivered messages wait for others before they are deleted in one request.
 pub(crate) const LINGER: Duration = Duration::from_millis(20);
+/// The first and the longest delay before a commit that lost a race is tried again.
+pub(crate) const LOST_COMMIT: (Duration, Duration) =
+    (Duration::from_millis(20), Duration::from_millis(500));
 /// When an unreadable document is looked at again that is too large to be copied into a dead letter.
 pub(crate) const TOO_LARGE: Duration = Duration::from_secs(24 * 3600);
 
@@ -98,6 +101,9 @@ const _: () = {
     assert!(at_most(POLL_INTERVAL, RESERVED));
     // An early message is not held back for longer than a failed one.
     assert!(at_most(EARLY, LONGEST_RETRY));
+    // Callers of a commit wait for other commits, and no longer for one than for a search.
+    assert!(at_most(LOST_COMMIT.0, LOST_COMMIT.1));
+    assert!(at_most(LOST_COMMIT.1, POLL_INTERVAL));
     // A message has all its attempts, and an unreadable one several looks, while it may be delivered.
     assert!(at_most(FIRST_RETRY, LONGEST_RETRY));
     assert!(at_most(times(LONGEST_RETRY, 10), RETENTION));

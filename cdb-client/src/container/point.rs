@@ -56,7 +56,7 @@ impl<C: Container> ContainerClient<C> {
         match self.write(id, &request.repeat(Repeat::Always)).await {
             Ok(written) => Ok(Some(written)),
             // Another document has the unique key: this one is not stored.
-            Err(error) if error.status() == Some(Status::UNIQUE_KEY_TAKEN) => Err(error),
+            Err(error) if error.is_unique_key_conflict() => Err(error),
             Err(error) if error.is_conflict() => Ok(None),
             Err(error) => Err(error),
         }

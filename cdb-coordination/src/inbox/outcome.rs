@@ -56,6 +56,7 @@ impl Refusal {
                     counts: !error.is_precondition_failed(),
                 }
             }
+            ErrorKind::Conflict if error.is_unique_key_conflict() => Self::Refused,
             ErrorKind::Conflict | ErrorKind::PreconditionFailed | ErrorKind::NotFound => Self::Lost,
             _ if error.is_transient() || error.is_denied() => Self::Unreachable,
             _ => Self::Refused,

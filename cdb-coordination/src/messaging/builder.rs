@@ -82,7 +82,8 @@ where
     /// messages to the batch that it gets and returns. That batch is committed together with the
     /// receipt of the message. The handler may run more than once, also in several processes at
     /// once, but only one of its batches is committed. Side effects outside of the batch are not
-    /// undone.
+    /// undone. A handler has no time limit. It is dropped at an `await` if another process has
+    /// claimed or received its message.
     ///
     /// Register handlers for all types that are sent to the container: a message of an unknown type
     /// becomes a dead letter.
@@ -229,7 +230,8 @@ where
         let inner = &self.inner;
         inner.check_form().await?;
         let reserved = inner.config.reserved;
-        let sent = commit(&inner.container, &batch, reserved, inner.lifetimes()).await?;
+        let lifetimes = inner.lifetimes();
+        let sent = commit(&inner.container, &batch, reserved, lifetimes, &inner.jitter).await?;
         inner.hand_over(sent);
         Ok(())
     }

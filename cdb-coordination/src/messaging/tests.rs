@@ -97,7 +97,8 @@ impl TestEnv {
             batch.send("bob", &Note(number)).unwrap();
         }
         let reserved = Duration::ZERO;
-        let sent = commit(&inner.container, &batch, reserved, inner.lifetimes()).await;
+        let lifetimes = inner.lifetimes();
+        let sent = commit(&inner.container, &batch, reserved, lifetimes, &inner.jitter).await;
         sent.unwrap()
     }
 

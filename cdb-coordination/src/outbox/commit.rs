@@ -8,8 +8,10 @@ use cdb_model::{Container, MemberOf, Stored};
 
 use super::batch::OutboxBatch;
 use super::error::OutboxError;
+use super::retry::{Jitter, RetryPolicy};
 use super::streams::{Streams, Terms};
 use crate::message::{Address, Lifetimes, MessageDocument};
+use crate::timing::LOST_COMMIT;
 
 /// How often a commit is tried while other commits use the same streams, or answers are lost.
 const TRIES: u32 = 8;
@@ -27,6 +29,7 @@ pub(crate) async fn commit<C: Container>(
     batch: &OutboxBatch<C>,
     reserved: Duration,
     lifetimes: Lifetimes,
+    jitter: &Jitter,
 ) -> Result<Vec<Stored<MessageDocument<C>>>, OutboxError>
 where
     MessageDocument<C>: MemberOf<C>,
@@ -35,7 +38,12 @@ where
     let mut reader = container.clone();
     let mut open: Option<Unanswered> = None;
     let mut last = None;
-    for _ in 0..TRIES {
+    let backoff = RetryPolicy::default().with_delays(LOST_COMMIT.0, LOST_COMMIT.1);
+    for tries in 0..TRIES {
+        if tries > 0 {
+            // Commits that lost to the same one must not collide again.
+            tokio::time::sleep(backoff.delay(tries, jitter)).await;
+        }
         let streams = match Streams::read(&reader, batch).await {
             Ok(streams) => streams,
             // The lost answer is the more important error: that try may have changed something.

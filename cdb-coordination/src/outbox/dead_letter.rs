@@ -8,7 +8,7 @@ use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timesta
 use super::batch::OutboxBatch;
 use super::commit::commit;
 use super::error::OutboxError;
-use super::retry::Attempt;
+use super::retry::{Attempt, Jitter};
 use super::route::arriving;
 use super::unreadable::read_again;
 use crate::lease::execute_once;
@@ -217,7 +217,8 @@ where
         batch.send_again(envelope);
         let lifetimes = self.config.lifetimes();
         // Not reserved: the reconciler of any process delivers it.
-        match commit(&self.container, &batch, Duration::ZERO, lifetimes).await {
+        let jitter = Jitter::random();
+        match commit(&self.container, &batch, Duration::ZERO, lifetimes, &jitter).await {
             Err(OutboxError::Failed(error)) if error.is_not_found() => Err(OutboxError::Gone),
             committed => committed.map(drop),
         }

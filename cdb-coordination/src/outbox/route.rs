@@ -54,11 +54,12 @@ pub(crate) fn arriving(envelope: Envelope) -> Incoming {
     }
 }
 
-/// Converts the result of a delivery. A message that exists already was delivered before.
+/// Converts the result of a delivery. A message that exists already was delivered before. A unique
+/// key of another document says nothing of the kind: the message does not exist.
 pub(crate) fn arrival(answer: Result<(), cdb_client::Error>) -> Result<(), Undelivered> {
     match answer {
         Ok(()) => Ok(()),
-        Err(error) if error.is_conflict() => {
+        Err(error) if error.is_conflict() && !error.is_unique_key_conflict() => {
             telemetry::delivered_again();
             Ok(())
         }

@@ -4,7 +4,6 @@ use cdb_client::Error;
 use cdb_model::{Batch, Container, ETag, MemberOf, OperationIndex, Stored, Timestamp};
 
 use super::streams::Sealed;
-use crate::lease::is_lost_race;
 use crate::message::MessageDocument;
 
 /// The operations of an [`OutboxBatch`](crate::OutboxBatch) with the numbers of its messages.
@@ -32,7 +31,7 @@ where
     /// the outbox batch again. `operation` is the index of the failed operation among
     /// [`operations`](Self::operations).
     pub fn lost_race(&self, operation: usize, error: &Error) -> bool {
-        is_lost_race(error) && !self.sealed.is_own(operation)
+        self.sealed.lost_race_at(operation, error)
     }
 
     pub(crate) fn sent(

@@ -153,13 +153,21 @@ impl<C: Container> Sealed<C> {
     }
 
     /// Returns `true` if the operation belongs to the user.
-    pub(super) fn is_own(&self, operation: usize) -> bool {
+    fn is_own(&self, operation: usize) -> bool {
         operation < self.own
+    }
+
+    /// Returns `true` if this operation belongs to the outbox and failed because another process
+    /// was faster. A unique key that another document has is refused at every attempt.
+    pub(super) fn lost_race_at(&self, operation: usize, error: &Error) -> bool {
+        is_lost_race(error) && !error.is_unique_key_conflict() && !self.is_own(operation)
     }
 
     /// Returns `true` if an operation of the outbox failed because another process was faster.
     pub(crate) fn lost_race(&self, error: &Error) -> bool {
-        is_lost_race(error) && error.operation_index().is_some() && !self.is_users(error)
+        error
+            .operation_index()
+            .is_some_and(|index| self.lost_race_at(index, error))
     }
 
     /// The messages as the batch has stored them. `etag` returns the version that an operation left.

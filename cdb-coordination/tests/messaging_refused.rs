@@ -1,0 +1,142 @@
+//! Refused commits and deliveries: lost races, unique keys, and durations that do not fit.
+
+mod backend;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use backend::Backend;
+use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
+use cdb_coordination::{
+    Jitter, Message, MessageDocument, Messaging, MessagingConfig, OutboxError, RetryPolicy, Side,
+};
+use cdb_model::{Container, Document, Query, Timestamp};
+use serde::{Deserialize, Serialize};
+
+#[derive(Container)]
+#[container(partition_key = "/place")]
+enum House {
+    Message(MessageDocument<House>),
+}
+
+/// A container whose unique key the model of its messages does not know.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "guest", id = "guest:{badge}", unique(badge))]
+struct Guest {
+    #[document(partition_key)]
+    place: String,
+    badge: u32,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/place")]
+enum Guests {
+    Guest(Guest),
+}
+
+#[derive(Container)]
+#[container(partition_key = "/place")]
+enum Annex {
+    Message(MessageDocument<Annex>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note(u32);
+
+impl Message for Note {
+    const TYPE: &'static str = "note";
+}
+
+async fn house() -> (Backend, ContainerClient<House>) {
+    let backend = Backend::start(1, Some(SimulatedTime::new())).await;
+    let database = backend.database();
+    let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
+    let house = house.await.expect("a container");
+    (backend, house)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_refused_because_of_a_unique_key_becomes_a_dead_letter() {
+    let (backend, house) = house().await;
+    let database = backend.database();
+    let guests = database.bootstrap::<Guests>("annex", Bootstrap::CreateIfMissing);
+    guests.await.expect("another container");
+    let annex = database.container::<Annex>("annex");
+    let retry = RetryPolicy::default().with_max_attempts(4);
+    let messaging = Messaging::builder(house)
+        .route(annex.clone())
+        .config(MessagingConfig::default().with_retry(retry))
+        .start();
+    let mut batch = messaging.batch("ann");
+    for number in [1, 2] {
+        let sent = batch.send_to("annex", "bob", &Note(number));
+        sent.expect("a note is JSON");
+    }
+    messaging.commit(batch).await.expect("a commit");
+    // Longer than all attempts.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let query = Query::<MessageDocument<Annex>>::across_partitions();
+    let delivered = annex.query(query).all().await.expect("a query").len();
+    let dead = messaging.dead_letters();
+    let dead = dead.list(Timestamp::default(), 10).await.expect("a list");
+    assert_eq!((delivered, dead.len()), (1, 1), "of two messages");
+    assert_eq!((dead[0].side, dead[0].attempts), (Side::Outbox, 4));
+    assert!(dead[0].reason.contains("409/3301"), "{}", dead[0].reason);
+    messaging.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn commits_that_lose_a_race_wait_until_all_have_succeeded() {
+    let (_backend, house) = house().await;
+    let drawn = Mutex::new(0_f64);
+    let jitter = Jitter::from_source(move || {
+        let mut drawn = drawn.lock().expect("no holder panics");
+        *drawn = (*drawn + 0.618).fract();
+        *drawn
+    });
+    let messaging = Messaging::builder(house).jitter(jitter).start();
+    let commits = (0..24).map(|number| {
+        let mut batch = messaging.batch("ann");
+        batch.send("zoe", &Note(number)).expect("a note is JSON");
+        messaging.commit(batch)
+    });
+    let begun = tokio::time::Instant::now();
+    let commits = futures::future::join_all(commits).await;
+    let failed = commits.iter().filter(|commit| commit.is_err()).count();
+    assert_eq!(failed, 0, "of 24 commits to one stream");
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    messaging.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn durations_that_do_not_fit_are_refused_with_both_values() {
+    let (_backend, house) = house().await;
+    let secs = Duration::from_secs;
+    let retry = |first, longest| RetryPolicy::default().with_delays(secs(first), secs(longest));
+    let default = MessagingConfig::default();
+    for (config, text) in [
+        (
+            default.with_claims(secs(60), secs(1)),
+            "`reserved` is 60s, longer than `claim`, which is 1s",
+        ),
+        (
+            default.with_retry(retry(60, 1)),
+            "`retry.first_delay` is 60s, longer than `retry.longest_delay`, which is 1s",
+        ),
+        (
+            default.with_retention(secs(1)),
+            "`claim` is 30s, longer than `retention`, which is 1s",
+        ),
+        (
+            default.with_poll_interval(secs(604_801)),
+            "`poll_interval` is 604801s, longer than `retention`, which is 604800s",
+        ),
+    ] {
+        let messaging = Messaging::builder(house.clone()).config(config).start();
+        let refused = messaging.commit(messaging.batch("ann")).await;
+        let Err(OutboxError::Timing(error)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(error.to_string().starts_with(text), "{error}");
+    }
+}
