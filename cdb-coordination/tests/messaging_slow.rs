@@ -1,4 +1,4 @@
-//! Handlers that take longer than the claim of their message, messages behind a slow handler, and
+//! Handlers that take longer than the claim of their message: renewed and lost claims, messages behind a slow handler, and
 //! the longest durations.
 
 mod backend;
@@ -13,6 +13,7 @@ use cdb_coordination::{
     Failed, Message, MessageDocument, Messaging, MessagingBuilder, MessagingConfig, OutboxBatch,
     Received, RetryPolicy,
 };
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -75,7 +76,7 @@ impl TestEnv {
 
     async fn until_noted(&self, count: u64) {
         // Far longer than any of the handlers.
-        for _ in 0..1_000 {
+        for _ in 0..2_000 {
             if self.noted().await >= count {
                 return;
             }
@@ -101,31 +102,95 @@ fn note_down(note: Note, mut batch: OutboxBatch<House>) -> cdb_coordination::Han
     Ok(batch)
 }
 
+/// Counts handlers that were started, and those that were dropped before their end.
+#[derive(Clone, Default)]
+struct Handlers {
+    started: Arc<AtomicU32>,
+    dropped: Arc<AtomicU32>,
+}
+
+impl Handlers {
+    /// Runs a slow handler.
+    async fn note_down(
+        self,
+        duration: Duration,
+        note: Received<Note>,
+        batch: OutboxBatch<House>,
+    ) -> cdb_coordination::Handled<House> {
+        self.started.fetch_add(1, Ordering::SeqCst);
+        let dropped = Dropped(self.dropped);
+        tokio::time::sleep(duration).await;
+        std::mem::forget(dropped);
+        note_down(note.message, batch)
+    }
+
+    fn counts(&self) -> (u32, u32) {
+        let count = |counter: &AtomicU32| counter.load(Ordering::SeqCst);
+        (count(&self.started), count(&self.dropped))
+    }
+}
+
+/// Counts its drop.
+struct Dropped(Arc<AtomicU32>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Starts messaging of a process with the default configuration and slow handlers.
+fn start_slow(env: &TestEnv, handlers: &Handlers, duration: Duration) -> Messaging<House> {
+    let handlers = handlers.clone();
+    let messaging = env.messaging().config(MessagingConfig::default());
+    let slow = move |note, batch| handlers.clone().note_down(duration, note, batch);
+    messaging.on(slow).start()
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_message_whose_handler_outlasts_its_claim_is_received_once_by_two_processes() {
-    let env = TestEnv::new().await;
-    let started = Arc::new(AtomicU32::new(0));
-    let start = || {
-        let started = started.clone();
-        let slow = env.messaging().on(move |note: Received<Note>, batch| {
-            started.fetch_add(1, Ordering::SeqCst);
-            async move {
-                tokio::time::sleep(Duration::from_millis(1_200)).await;
-                note_down(note.message, batch)
-            }
-        });
-        slow.start()
+async fn a_handler_of_five_seconds_runs_once_per_message_in_two_processes() {
+    for partitions in [4, 1] {
+        let (env, handlers) = (TestEnv::new().await, Handlers::default());
+        let start = || start_slow(&env, &handlers, Duration::from_secs(5));
+        let (first, second) = (start(), start());
+        // Both processes search before the first one gets the messages.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let mut batch = first.batch("ann");
+        for number in 0..4 {
+            let to = format!("to-{}", number % partitions);
+            let note = Note { to, number };
+            batch.send(&*note.to, &note).expect("a note is JSON");
+        }
+        first.commit(batch).await.expect("a commit");
+        env.until_noted(4).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(handlers.counts(), (4, 0), "{partitions} partitions");
+        assert_eq!(env.noted().await, 4);
+        first.stop().await;
+        second.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_dropped_after_another_process_has_claimed_its_message() {
+    let (env, handlers) = (TestEnv::new().await, Handlers::default());
+    let Some(emulator) = &env.backend.emulator else {
+        return;
     };
+    let start = || start_slow(&env, &handlers, Duration::from_secs(40));
     let (first, second) = (start(), start());
+    // No claim is renewed until another process has claimed the message.
+    emulator.inject(Fault::always(Effect::error(400, 0)).on(OperationKind::Patch));
     send(&first, "bob", 0..1).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    emulator.clear_faults();
     env.until_noted(1).await;
-    assert!(started.load(Ordering::SeqCst) > 1, "both have handled it");
-    // The second finisher ends, and the next message is received.
+    assert_eq!(handlers.counts(), (2, 1));
+    // The stream goes on.
     send(&first, "bob", 1..2).await;
     env.until_noted(2).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(env.noted().await, 2);
     assert_eq!(first.dead_letters().count().await.expect("a count"), 0);
+    assert_eq!(handlers.counts(), (3, 1));
     first.stop().await;
     second.stop().await;
 }

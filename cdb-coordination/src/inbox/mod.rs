@@ -5,6 +5,7 @@
 //! messages that the handler sends. An early message waits in its document. The record detects a
 //! message that arrives again.
 
+mod claim;
 mod handler;
 mod hints;
 mod outcome;

@@ -5,6 +5,7 @@ use cdb_model::{
     Batch, BatchError, Container, Document as _, MemberOf, OperationIndex, Stored, Timestamp,
 };
 
+use super::claim::{Claimed, Renewal};
 use super::handler::{Failed, Handled};
 use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
@@ -21,22 +22,8 @@ const TOO_OLD: &str = "it waited longer than what was received is remembered, so
 /// How often a handler runs again at once after the state that it had read has changed.
 const STALE: u32 = 3;
 
-/// A message that this process has claimed.
-struct Claimed<'a, C> {
-    stored: Stored<MessageDocument<C>>,
-    incoming: Incoming,
-    /// The record of its stream.
-    seen: Option<&'a Stored<MessageDocument<C>>>,
-}
-
 /// The new record of a stream, with the operation that writes it.
 type Record<C> = (OperationIndex, MessageDocument<C>);
-
-impl<C: Container> Claimed<'_, C> {
-    fn batch(&self) -> OutboxBatch<C> {
-        OutboxBatch::new(self.incoming.envelope.to.clone())
-    }
-}
 
 impl<C: Container> Inner<C>
 where
@@ -52,21 +39,30 @@ where
         let (Some(incoming), Some(due)) = (incoming(stored), stored.document.receive_due) else {
             return Ok(Step::Waits);
         };
-        let claimed = if incoming.is_claimed_by(&self.me, due, now) {
+        let is_ours = incoming.is_claimed_by(&self.me, due, now);
+        if !is_ours && due > now && !incoming.is_held_back() {
+            // Another process handles the message, or it is due later.
+            return Ok(Step::Waits);
+        }
+        let mut claimed = if is_ours {
             Claimed {
                 stored: stored.clone(),
                 incoming: incoming.clone(),
                 seen,
             }
-        } else if due > now && !incoming.is_held_back() {
-            // Another process handles the message, or it is due later.
-            return Ok(Step::Waits);
         } else {
-            match self.claim(incoming, stored, seen).await? {
+            match self.claim(stored, seen).await? {
                 Some(claimed) => claimed,
                 None => return Ok(Step::Lost),
             }
         };
+        // The message has waited for others of its partition. The handler must not begin at the end
+        // of a claim.
+        if claimed.remaining(now) < self.config.reserved / 4
+            && self.renew(&mut claimed).await == Renewal::Lost
+        {
+            return Ok(Step::Lost);
+        }
         let envelope = &claimed.incoming.envelope;
         if !self.lifetimes().is_receivable(envelope.sent_at, now) {
             return self
@@ -93,54 +89,24 @@ where
         self.handle(claimed).await
     }
 
-    /// Claims a message, and counts the attempt before it begins. Returns `None` when another
-    /// process was faster.
-    async fn claim<'a>(
-        &self,
-        incoming: &Incoming,
-        stored: &Stored<MessageDocument<C>>,
-        seen: Option<&'a Stored<MessageDocument<C>>>,
-    ) -> Result<Option<Claimed<'a, C>>, Error> {
-        let now = self.container.now();
-        let incoming = Incoming {
-            claimed_by: Some(self.me.clone()),
-            started: incoming.started.saturating_add(1),
-            ..incoming.clone()
-        };
-        let document = MessageDocument::<C>::incoming(incoming.clone(), now + self.config.claim);
-        let written = self
-            .container
-            .replace_if_match(&document, &stored.etag)
-            .await;
-        match written {
-            Ok(written) => Ok(document.stored(written.etag, now).map(|stored| Claimed {
-                stored,
-                incoming,
-                seen,
-            })),
-            Err(error)
-                if error.is_precondition_failed()
-                    || error.is_not_found()
-                    || error.is_ambiguous() =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// Runs the handler and commits its effect.
-    async fn handle(&self, claimed: Claimed<'_, C>) -> Result<Step<C>, Error> {
+    async fn handle(&self, mut claimed: Claimed<'_, C>) -> Result<Step<C>, Error> {
         let mut tried = 0;
         let (failure, counts) = loop {
             tried += 1;
-            let batch = match self.effect_of(&claimed).await {
-                Ok(batch) => batch,
-                Err(failed) => break (failed, true),
+            let batch = match self.effect_of(&mut claimed).await {
+                Some(Ok(batch)) => batch,
+                Some(Err(failed)) => break (failed, true),
+                None => return Ok(Step::Lost),
             };
             match self.commit_receipt(&claimed, batch).await? {
                 Attempted::Step(step) => return Ok(step),
-                Attempted::Stale { .. } if tried < STALE => {}
+                Attempted::Stale { .. } if tried < STALE => {
+                    // The change that the handler has met may be the receipt of another process.
+                    if self.renew(&mut claimed).await == Renewal::Lost {
+                        return Ok(Step::Lost);
+                    }
+                }
                 Attempted::Stale { reason, counts } => break (Failed::temporarily(reason), counts),
                 Attempted::Failed(failed) => break (failed, true),
             }
@@ -153,16 +119,15 @@ where
         }
     }
 
-    /// Runs the handler and checks its batch.
-    async fn effect_of(&self, claimed: &Claimed<'_, C>) -> Handled<C> {
+    /// Runs the handler and checks its batch. Returns `None` when the claim was lost meanwhile.
+    async fn effect_of(&self, claimed: &mut Claimed<'_, C>) -> Option<Handled<C>> {
+        let batch = claimed.batch();
         let Incoming {
             envelope, started, ..
-        } = &claimed.incoming;
-        let handled = self
-            .handlers
-            .handle(envelope, *started, claimed.batch())
-            .await;
-        handled.and_then(|batch| {
+        } = claimed.incoming.clone();
+        let handling = self.handlers.handle(&envelope, started, batch);
+        let handled = self.renewing(claimed, handling).await?;
+        Some(handled.and_then(|batch| {
             if *batch.home() == envelope.to {
                 Ok(batch)
             } else {
@@ -170,7 +135,7 @@ where
                     "the handler returned the batch of another message",
                 ))
             }
-        })
+        }))
     }
 
     /// Commits the effect of a message with its deletion, the record, and the sent messages.
