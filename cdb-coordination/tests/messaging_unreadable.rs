@@ -1,5 +1,5 @@
-//! Messages that another program has damaged: they become dead letters and do not block other
-//! messages.
+//! Messages that another program has damaged, and messages that cannot run now: they do not hide
+//! other messages.
 
 mod backend;
 
@@ -45,6 +45,8 @@ struct RawMessage {
     mail_out: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mail_in: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mail_dead: Option<Timestamp>,
     mail: Value,
 }
 
@@ -83,6 +85,10 @@ impl TestEnv {
         let config = MessagingConfig::default()
             .with_claims(Duration::from_millis(100), Duration::from_millis(300))
             .with_poll_interval(Duration::from_millis(50));
+        self.messaging_with(config)
+    }
+
+    fn messaging_with(&self, config: MessagingConfig) -> Messaging<House> {
         let messaging = Messaging::builder(self.house.clone()).config(config);
         let messaging = messaging.on(
             |note: Received<Note>, mut batch: OutboxBatch<House>| async move {
@@ -122,6 +128,7 @@ impl TestEnv {
             slot: slot.to_owned(),
             mail_out: None,
             mail_in: Some(Timestamp::from_secs(1)),
+            mail_dead: None,
             mail,
         }
     }
@@ -256,6 +263,47 @@ async fn an_unreadable_dead_letter_is_redriven_after_its_repair() {
     letters.redrive(&dead).await.expect("it can be read now");
     env.until_noted("bob", &["repaired"]).await;
     assert_eq!(letters.count().await.expect("a count"), 0);
+    messaging.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_dead_letter_is_listed_beside_the_others_and_can_be_discarded() {
+    let env = TestEnv::new().await;
+    let messaging = env.messaging();
+    for (slot, number) in [("in-s-1", json!("torn")), ("in-s-2", json!(2))] {
+        let mut letter = env.letter("s", 2, "bob", "lost");
+        letter["number"] = number;
+        let mail = json!({"kind": "dead", "side": "inbox", "letter": letter, "reason": "a test"});
+        let dead = RawMessage {
+            kind: "dead".to_owned(),
+            mail_in: None,
+            mail_dead: Some(Timestamp::from_secs(7)),
+            ..TestEnv::arrived(slot, mail)
+        };
+        env.write(dead).await;
+    }
+    let letters = messaging.dead_letters();
+    let page = letters.page(10, None).await.expect("a page").rows;
+    let listed: Vec<_> = page
+        .iter()
+        .map(|letter| (&*letter.name, letter.is_unreadable))
+        .collect();
+    assert_eq!(listed, [("in-s-1", true), ("in-s-2", false)]);
+    assert_eq!(until_dead(&messaging, 2).await[0].name, "in-s-1");
+    let torn = letters.get(&"bob".into(), "in-s-1").await;
+    let torn = torn.expect("it is found").expect("it exists");
+    assert!(torn.reason.contains("torn"), "{}", torn.reason);
+    assert_eq!((&*torn.message_type, torn.side), ("note", Side::Inbox));
+    assert_eq!(torn.dead_lettered_at, Timestamp::from_secs(7));
+    let redriven = letters.redrive(&torn).await;
+    assert!(
+        matches!(redriven, Err(OutboxError::Unreadable { .. })),
+        "{redriven:?}"
+    );
+    letters.discard(&torn).await.expect("it is deleted");
+    let again = letters.discard(&torn).await;
+    assert!(matches!(again, Err(OutboxError::Gone)), "{again:?}");
+    assert_eq!(letters.count().await.expect("a count"), 1);
     messaging.stop().await;
 }
 

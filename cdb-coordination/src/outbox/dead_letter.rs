@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Continuation, Error, Page};
-use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timestamp};
+use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
+use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timestamp, Unreadable};
 
 use super::batch::OutboxBatch;
 use super::commit::commit;
 use super::error::OutboxError;
 use super::retry::{Attempt, Jitter};
 use super::route::arriving;
-use super::unreadable::read_again;
+use super::unreadable::{read_again, unreadable_letter};
 use crate::lease::execute_once;
 use crate::message::{
     Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
 };
 use crate::messaging::{MessagingConfig, agree_on_form};
-use crate::search::find;
 
 /// A message that failed for good.
 #[derive(Clone, Debug)]
@@ -48,7 +47,8 @@ pub struct DeadLetter {
     pub attempts: u32,
     /// The newest failed attempts, oldest first.
     pub history: Vec<Attempt>,
-    /// Whether it is a document that could not be read. The payload is then the whole document.
+    /// Whether the message could not be read when it became a dead letter, or the dead letter itself
+    /// cannot be read. The payload is then the whole document.
     pub is_unreadable: bool,
 }
 
@@ -108,25 +108,18 @@ where
         Self { container, config }
     }
 
-    /// Returns the oldest `most` dead letters that were dead-lettered later than `after`. A dead
-    /// letter that cannot be read is logged and left out.
+    /// Returns the oldest `most` dead letters that were dead-lettered later than `after`.
     ///
     /// # Errors
     /// When the query fails.
     pub async fn list(&self, after: Timestamp, most: u32) -> Result<Vec<DeadLetter>, Error> {
-        let query = Query::<MessageDocument<C>>::across_partitions()
-            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(after))
-            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let found = find(&self.container, query, most).await?;
-        for unreadable in &found.unreadable {
-            tracing::error!(%unreadable, "a dead letter cannot be read");
-        }
-        Ok(found.rows.iter().filter_map(DeadLetter::new).collect())
+        Ok(self.later_than(after, most, None).await?.rows)
     }
 
     /// Returns a page of dead letters, oldest first, from the beginning or from the continuation of
-    /// another page.
+    /// another page. A dead letter that this program cannot read
+    /// [is listed as unreadable](DeadLetter::is_unreadable), without what it cannot read.
     ///
     /// # Errors
     /// When the query fails, or `from` belongs to another query.
@@ -135,12 +128,22 @@ where
         rows: usize,
         from: Option<&Continuation>,
     ) -> Result<Page<DeadLetter>, Error> {
+        self.later_than(Timestamp::default(), rows, from).await
+    }
+
+    async fn later_than(
+        &self,
+        after: Timestamp,
+        rows: usize,
+        from: Option<&Continuation>,
+    ) -> Result<Page<DeadLetter>, Error> {
         let query = Query::<MessageDocument<C>>::across_partitions()
-            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(Timestamp::default()))
+            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(after))
             .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT);
-        let page = self.container.query(query).page(rows, from).await?;
+        let run = self.container.query(query).row_by_row();
+        let page = run.page(rows, from).await?;
         Ok(Page {
-            rows: page.rows.iter().filter_map(DeadLetter::new).collect(),
+            rows: self.letters(&page.rows),
             next: page.next,
         })
     }
@@ -165,8 +168,27 @@ where
         partition: &PartitionKey,
         name: &str,
     ) -> Result<Option<DeadLetter>, Error> {
-        let stored = self.read(partition, name).await?;
-        Ok(stored.as_ref().and_then(DeadLetter::new))
+        match self.read(partition, name).await {
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                let query = Query::<MessageDocument<C>>::in_partition(partition)
+                    .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(Timestamp::default()));
+                let found = self.container.query(query).row_by_row().all().await?;
+                let mut letters = self.letters(&found).into_iter();
+                Ok(letters.find(|letter| letter.name == name))
+            }
+            stored => Ok(stored?.as_ref().and_then(DeadLetter::new)),
+        }
+    }
+
+    fn letters(&self, rows: &[Result<Stored<MessageDocument<C>>, Unreadable>]) -> Vec<DeadLetter> {
+        let letter = |row: &Result<_, Unreadable>| match row {
+            Ok(stored) => DeadLetter::new(stored),
+            Err(unreadable) => {
+                tracing::error!(%unreadable, "a dead letter cannot be read");
+                unreadable_letter(unreadable, self.container.name())
+            }
+        };
+        rows.iter().filter_map(letter).collect()
     }
 
     /// Sends the message of a dead letter again. An undelivered message gets a new number at the
@@ -198,8 +220,16 @@ where
     /// # Errors
     /// [`OutboxError::Gone`] when another caller was faster.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
-        let (stored, _) = self.find(letter).await?;
-        match self.container.delete_stored(&stored).await {
+        let deleted = match self.find(letter).await {
+            Ok((stored, _)) => self.container.delete_stored(&stored).await,
+            // No other dead letter ever has its id.
+            Err(OutboxError::Unreadable { .. }) => {
+                let key = MessageDocumentKey::dead(&letter.name);
+                self.container.delete_in(&letter.partition, &key).await
+            }
+            Err(error) => return Err(error),
+        };
+        match deleted {
             Err(error) if error.is_not_found() || error.is_precondition_failed() => {
                 Err(OutboxError::Gone)
             }
@@ -253,8 +283,13 @@ where
         &self,
         letter: &DeadLetter,
     ) -> Result<(Stored<MessageDocument<C>>, Dead), OutboxError> {
-        let stored = self.read(&letter.partition, &letter.name).await?;
-        let stored = stored.ok_or(OutboxError::Gone)?;
+        let stored = match self.read(&letter.partition, &letter.name).await {
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                let reason = error.to_string();
+                return Err(OutboxError::Unreadable { reason });
+            }
+            stored => stored?.ok_or(OutboxError::Gone)?,
+        };
         match stored.document.content().clone() {
             Content::Dead(dead) => Ok((stored, dead)),
             _ => Err(OutboxError::Gone),

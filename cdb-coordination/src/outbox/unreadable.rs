@@ -11,6 +11,7 @@ use cdb_model::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::dead_letter::DeadLetter;
 use super::error::OutboxError;
 use super::retry::{Tries, shortened};
 use super::route::arriving;
@@ -194,6 +195,36 @@ impl<'a> Partial<'a> {
         let is_same_id = document.key().to_id().ok()? == location.id;
         is_same_id.then_some(document)
     }
+}
+
+/// Returns the readable fields of a dead letter that cannot be read; `None` without a valid
+/// partition key.
+pub(super) fn unreadable_letter(unreadable: &Unreadable, container: &str) -> Option<DeadLetter> {
+    let location = unreadable.location.as_ref()?;
+    let here = Address {
+        container: container.to_owned(),
+        partition: location.partition_key.clone(),
+    };
+    let partial = Partial::of(unreadable, here);
+    let written = unreadable.timestamp();
+    let envelope = partial.envelope(location, written);
+    let (_, name) = location.id.as_str().split_once(":mail:")?;
+    Some(DeadLetter {
+        partition: location.partition_key.clone(),
+        name: name.to_owned(),
+        side: partial.read("/mail/side").unwrap_or(Side::Inbox),
+        id: envelope.id(),
+        from: envelope.from,
+        to: envelope.to,
+        message_type: envelope.message_type,
+        payload: unreadable.json.clone(),
+        sent_at: envelope.sent_at,
+        dead_lettered_at: partial.read("/mailDead").unwrap_or(written),
+        reason: shortened(&unreadable.to_string()),
+        attempts: partial.read("/mail/tries/failed").unwrap_or_default(),
+        history: partial.read("/mail/tries/history").unwrap_or_default(),
+        is_unreadable: true,
+    })
 }
 
 /// Returns the message of a document that was unreadable when it became a dead letter. A newer
