@@ -2,6 +2,9 @@
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Fetch, Unreadable};
+use futures::StreamExt as _;
+
+use crate::window::MAX_ROWS;
 
 /// How often a search starts again after a physical partition was split.
 const SPLITS: u32 = 4;
@@ -29,8 +32,19 @@ impl<Row> Rows<Row> {
     }
 }
 
-/// Returns the first `most` readable rows. The search also ends after `most` unreadable documents:
-/// the caller moves them out of the way, and the next search finds the documents behind them.
+/// How many requests for different items run at once.
+const PARALLEL: usize = 16;
+
+/// Does `work` for all items. So the first of many does not wait for the others one by one.
+pub(crate) async fn in_parallel<F: Future>(work: Vec<F>) -> Vec<F::Output> {
+    futures::stream::iter(work)
+        .buffer_unordered(PARALLEL)
+        .collect()
+        .await
+}
+
+/// Returns the first `most` readable rows. Unreadable documents do not count, up to the most rows
+/// of a search: the caller moves them out of the way.
 ///
 /// # Errors
 /// When the service refuses the search.
@@ -66,7 +80,7 @@ where
     let mut pages = run.pages();
     let mut found = Rows::apart(Vec::new());
     while found.rows.len() < most
-        && found.unreadable.len() < most
+        && found.rows.len() + found.unreadable.len() < MAX_ROWS as usize
         && let Some(page) = pages.next_page().await?
     {
         let page = Rows::apart(page);

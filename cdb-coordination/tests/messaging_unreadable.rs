@@ -336,3 +336,89 @@ async fn an_unreadable_record_blocks_its_stream_alone() {
         .await;
     messaging.stop().await;
 }
+
+/// Writes a thousand messages that cannot run now, sent before `until_noted` finds the last one.
+/// Returns after how long it was received.
+async fn found_behind(blocked: impl Fn(&TestEnv, u32) -> RawMessage) -> Duration {
+    let env = TestEnv::new().await;
+    for number in 0..1_000 {
+        env.write(blocked(&env, number)).await;
+    }
+    // Another process commits, and dies before it delivers.
+    let letter = env.letter("last", 1, "zoe", "last");
+    let mut last = TestEnv::sent("last-1", json!({"kind": "outgoing", "letter": letter}));
+    last.mail_out = Some(env.house.now());
+    env.write(last).await;
+    let begun = tokio::time::Instant::now();
+    let messaging = env.messaging_with(MessagingConfig::default());
+    env.until_noted("zoe", &["last"]).await;
+    let found = begun.elapsed();
+    messaging.stop().await;
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_behind_a_thousand_that_cannot_be_delivered_is_delivered() {
+    let found = found_behind(|env, number| {
+        let stream = format!("s{number}");
+        let mut letter = env.letter(&stream, 1, "bob", "blocked");
+        letter["to"]["container"] = "nowhere".into();
+        let mail = json!({"kind": "outgoing", "letter": letter});
+        TestEnv::sent(&format!("{stream}-1"), mail)
+    })
+    .await;
+    assert!(found <= Duration::from_secs(2), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_behind_a_thousand_unreadable_ones_is_delivered() {
+    let found =
+        found_behind(|_, number| TestEnv::sent(&format!("s{number}-1"), json!({"kind": "torn"})))
+            .await;
+    assert!(found <= Duration::from_secs(2), "{found:?}");
+}
+
+/// An early message, whose stream waits for the message before it.
+fn early(env: &TestEnv, place: &str, number: u32) -> RawMessage {
+    let stream = format!("s{number}");
+    let letter = env.letter(&stream, 2, place, "early");
+    let mail = json!({"kind": "incoming", "letter": letter, "started": 0});
+    RawMessage {
+        place: place.to_owned(),
+        ..TestEnv::arrived(&format!("{stream}-2"), mail)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_behind_a_thousand_early_ones_is_received() {
+    let found = found_behind(|env, number| early(env, "zoe", number)).await;
+    assert!(
+        found <= Duration::from_secs(2),
+        "{found:?} in its partition"
+    );
+    let found = found_behind(|env, number| early(env, &format!("zoe-{number}"), number)).await;
+    assert!(found <= Duration::from_secs(2), "{found:?} in others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_arrived_message_behind_a_thousand_blocked_partitions_is_received() {
+    let env = TestEnv::new().await;
+    for number in 0..1_000 {
+        env.write(early(&env, &format!("bob-{number}"), number))
+            .await;
+    }
+    let letter = env.letter("last", 1, "zoe", "last");
+    let mail = json!({"kind": "incoming", "letter": letter, "started": 0});
+    let last = RawMessage {
+        place: "zoe".to_owned(),
+        mail_in: Some(env.house.now()),
+        ..TestEnv::arrived("last-1", mail)
+    };
+    env.write(last).await;
+    let begun = tokio::time::Instant::now();
+    let messaging = env.messaging_with(MessagingConfig::default());
+    env.until_noted("zoe", &["last"]).await;
+    let found = begun.elapsed();
+    assert!(found <= Duration::from_secs(2), "{found:?}");
+    messaging.stop().await;
+}

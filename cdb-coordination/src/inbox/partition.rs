@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 
 use cdb_client::{Error, ErrorKind};
 use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
+use tokio::sync::Mutex;
 
 use super::outcome::Step;
 use crate::message::{Content, Incoming, MessageDocument, MessageDocumentKey, Side};
 use crate::messaging::Inner;
+use crate::search::{Rows, in_parallel};
 use crate::telemetry;
 use crate::timing::{EARLY, SOON};
 
@@ -27,6 +29,8 @@ struct Arrived<'a, C> {
     /// By number. The search need not return all.
     waiting: BTreeMap<u64, Stored<MessageDocument<C>>>,
     seen: Option<Stored<MessageDocument<C>>>,
+    /// One handler runs at a time. Streams whose next message cannot run do not wait for it.
+    handler: &'a Mutex<()>,
 }
 
 impl<C> Arrived<'_, C> {
@@ -50,11 +54,10 @@ impl<C: Container> Inner<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// Receives in a partition in the background, because it may have messages. Returns `true` if
-    /// this process was not receiving there.
-    pub(crate) fn hint(&self, partition: PartitionKey) -> bool {
+    /// Receives in a partition in the background, because it may have messages.
+    pub(crate) fn hint(&self, partition: PartitionKey) {
         if !self.receives() || !self.hints.note(&partition) {
-            return false;
+            return;
         }
         self.spawn(|inner| async move {
             loop {
@@ -74,7 +77,6 @@ where
                 }
             }
         });
-        true
     }
 
     /// Receives the due messages of a partition. Returns `true` if a message claimed by this
@@ -89,38 +91,33 @@ where
         let run = self.container.query(query).page_size(PAGE).row_by_row();
         let mut pages = run.pages();
         let mut waits = false;
+        let handler = Mutex::new(());
         while let Some(page) = pages.next_page().await? {
+            let found = Rows::apart(page);
+            self.dead_letter_unreadable(Side::Inbox, &found.unreadable)
+                .await;
             let mut streams: BTreeMap<String, BTreeMap<u64, Stored<MessageDocument<C>>>> =
                 BTreeMap::new();
-            for row in page {
-                let stored = match row {
-                    Ok(stored) => stored,
-                    Err(unreadable) => {
-                        self.dead_letter_unreadable(Side::Inbox, &[unreadable])
-                            .await;
-                        continue;
-                    }
-                };
+            for stored in found.rows {
                 if let Some(incoming) = incoming(&stored) {
                     let envelope = &incoming.envelope;
                     let (stream, number) = (envelope.stream.clone(), envelope.number);
                     streams.entry(stream).or_default().insert(number, stored);
                 }
             }
-            for (stream, waiting) in streams {
-                if self.stop.is_cancelled() {
-                    return Ok(false);
-                }
-                let arrived = Arrived {
-                    partition,
-                    stream,
-                    waiting,
-                    seen: None,
-                };
-                waits |= self.receive_stream(arrived).await?;
+            let streams = streams.into_iter().map(|(stream, waiting)| Arrived {
+                partition,
+                stream,
+                waiting,
+                seen: None,
+                handler: &handler,
+            });
+            let receiving = streams.map(|arrived| self.receive_stream(arrived));
+            for stream_waits in in_parallel(receiving.collect()).await {
+                waits |= stream_waits?;
             }
         }
-        Ok(waits)
+        Ok(waits && !self.stop.is_cancelled())
     }
 
     /// Receives the arrived messages of a stream. A stream with an unreadable document waits; the
@@ -140,7 +137,8 @@ where
     async fn receive_arrived(&self, arrived: &mut Arrived<'_, C>) -> Result<(), Error> {
         if let Some(redriven) = arrived.waiting.remove(&0) {
             // A redriven message belongs to no stream. Its deletion with the effect is its record.
-            self.receive(&redriven, None).await?;
+            // A redriven message has no successor that depends on the step.
+            let _step = self.receive_alone(arrived, &redriven).await?;
         }
         if arrived.waiting.is_empty() {
             return Ok(());
@@ -153,7 +151,7 @@ where
             let Some(next) = self.next(arrived).await? else {
                 break;
             };
-            match self.receive(&next, arrived.seen.as_ref()).await? {
+            match self.receive_alone(arrived, &next).await? {
                 Step::Received(seen) => arrived.seen = seen.map(|seen| *seen),
                 Step::Lost if losses < LOSSES => {
                     losses += 1;
@@ -164,6 +162,19 @@ where
             }
         }
         Ok(())
+    }
+
+    /// Receives a message while no other stream of the partition does.
+    async fn receive_alone(
+        &self,
+        arrived: &Arrived<'_, C>,
+        message: &Stored<MessageDocument<C>>,
+    ) -> Result<Step<C>, Error> {
+        let _one = arrived.handler.lock().await;
+        if self.stop.is_cancelled() {
+            return Ok(Step::Waits);
+        }
+        self.receive(message, arrived.seen.as_ref()).await
     }
 
     /// Deletes messages that were received before.

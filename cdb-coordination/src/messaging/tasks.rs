@@ -10,15 +10,17 @@ use super::inner::Inner;
 use crate::message::{MessageDocument, Side};
 use crate::outbox::reconcile;
 use crate::search::Rows;
+use crate::window::MAX_ROWS;
 
 /// Messages per page of the search for arrivals.
 const PAGE: u32 = 256;
 
 /// The most pages of one search for arrivals.
-const PAGES: usize = 4;
+const PAGES: u32 = MAX_ROWS / PAGE;
 
-/// How many partitions may wait to receive before the search pauses.
-const WAITING: usize = 256;
+/// How many partitions may wait to receive before the search pauses: those of a whole search,
+/// because perhaps none of them can receive now.
+const WAITING: usize = MAX_ROWS as usize;
 
 impl<C: Container> Inner<C>
 where
@@ -59,38 +61,40 @@ where
     /// Waits until the next search for arrivals. Returns `false` when messaging has stopped.
     async fn pause_search(&self) -> bool {
         while self.pause(self.config.poll_interval).await {
-            if self.hints.count() < self.config.concurrency.saturating_add(WAITING) {
+            if self.has_room() {
                 return true;
             }
         }
         false
     }
 
+    fn has_room(&self) -> bool {
+        self.hints.count() < self.config.concurrency.saturating_add(WAITING)
+    }
+
     /// Finds partitions with messages that were delivered and not received. After a few pages, or
-    /// when enough partitions begin to receive, the next search goes on where this one has ended: a
-    /// backlog of some partitions does not hide the others.
+    /// when too many partitions wait, the next search goes on where this one has ended: a backlog
+    /// of some partitions does not hide the others.
     async fn look_for_arrivals(&self) -> Result<(), Error> {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::RECEIVE_DUE.le(self.container.now()))
             .order_by(MessageDocument::<C>::BY_RECEIVE_DUE);
         let run = self.container.query(query).page_size(PAGE).row_by_row();
         let mut pages = run.pages();
-        let (mut read, mut started) = (0, 0);
+        let mut read = 0;
         while let Some(page) = pages.next_page().await? {
             let found = Rows::apart(page);
             self.dead_letter_unreadable(Side::Inbox, &found.unreadable)
                 .await;
-            let partitions = found.rows.iter().map(|row| row.document.partition());
-            started += partitions
-                .filter(|&partition| self.hint(partition.clone()))
-                .count();
+            for row in &found.rows {
+                self.hint(row.document.partition().clone());
+            }
             read += 1;
-            let is_enough = read >= PAGES || started >= self.config.concurrency;
-            if is_enough && pages.has_more() {
+            if (read >= PAGES || !self.has_room()) && pages.has_more() {
                 if !self.pause_search().await {
                     break;
                 }
-                (read, started) = (0, 0);
+                read = 0;
             }
         }
         Ok(())

@@ -12,7 +12,9 @@ use cdb_client::Error;
 use tokio::sync::oneshot;
 
 use super::retry::{Jitter, RetryPolicy, Undelivered};
+use crate::search::in_parallel;
 use crate::timing::LINGER;
+use crate::window::MAX_ROWS;
 
 /// The most messages of one round.
 const ROUND: usize = 100;
@@ -264,38 +266,49 @@ impl<P: Send + Sync> Dispatcher<P> {
     }
 }
 
-/// Finds due messages and delivers them in one round. Failed messages are postponed or
-/// dead-lettered, as `policy` says. Returns `true` if more messages are waiting and may succeed.
+/// Finds due messages and delivers them in rounds. Failed messages are postponed or dead-lettered,
+/// as `policy` says. Ends after the first round that has delivered a message, because the oldest
+/// messages may all fail. Returns `true` if more messages are waiting and may succeed.
 pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitter) -> bool {
-    let found = match relay.find_due(ROUND).await {
-        Ok(found) => found,
-        Err(error) => {
-            tracing::warn!(%error, "the search for undelivered messages failed");
-            return false;
+    // The failed messages of a round are due later, unless their postponement has failed too.
+    for _ in 0..(MAX_ROWS as usize).div_ceil(ROUND) {
+        let found = match relay.find_due(ROUND).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the search for undelivered messages failed");
+                return false;
+            }
+        };
+        let full = found.len() >= ROUND;
+        let results = relay.deliver(&found, &[]).await;
+        let (mut delivered, mut failed) = (Vec::new(), Vec::new());
+        for (message, result) in found.into_iter().zip(results) {
+            match result {
+                Ok(()) => delivered.push(message),
+                Err(failure) => failed.push((message, failure)),
+            }
         }
-    };
-    let full = found.len() >= ROUND;
-    let results = relay.deliver(&found, &[]).await;
-    let mut delivered = Vec::new();
-    for (message, result) in found.into_iter().zip(results) {
-        match result {
-            Ok(()) => delivered.push(message),
-            Err(failure) => retry_or_dead_letter(relay, &message, &failure, (policy, jitter)).await,
+        let retries = failed
+            .iter()
+            .map(|failed| retry_or_dead_letter(relay, failed, policy, jitter));
+        in_parallel(retries.collect()).await;
+        if !delivered.is_empty() {
+            // Without messages there are no results. A message that is not deleted is found again.
+            relay.deliver(&[], &delivered).await;
+        }
+        if !full || !delivered.is_empty() {
+            return full;
         }
     }
-    if !delivered.is_empty() {
-        // Without messages there are no results. A message that is not deleted is found again.
-        relay.deliver(&[], &delivered).await;
-    }
-    full && !delivered.is_empty()
+    false
 }
 
 /// Postpones or dead-letters a message after a failed delivery.
 async fn retry_or_dead_letter<K: Relay>(
     relay: &K,
-    message: &K::Message,
-    failure: &Undelivered,
-    (policy, jitter): (&RetryPolicy, &Jitter),
+    (message, failure): &(K::Message, Undelivered),
+    policy: &RetryPolicy,
+    jitter: &Jitter,
 ) {
     let (counted, failed) = relay.attempts(message);
     let counted = counted.saturating_add(u32::from(failure.counts()));

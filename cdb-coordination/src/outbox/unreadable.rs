@@ -20,6 +20,7 @@ use crate::message::{
     fingerprint,
 };
 use crate::messaging::Inner;
+use crate::search::in_parallel;
 use crate::telemetry;
 use crate::timing::TOO_LARGE;
 
@@ -32,28 +33,33 @@ where
 {
     /// Turns unreadable documents that a search for `side` has found into dead letters.
     pub(crate) async fn dead_letter_unreadable(&self, side: Side, unreadable: &[Unreadable]) {
-        for unreadable in unreadable {
-            tracing::error!(%unreadable, "a message cannot be read; it becomes a dead letter");
-            let Some(location) = &unreadable.location else {
-                continue;
-            };
-            let batch = self
-                .dead_letter_of(side, location, unreadable)
-                .or_else(|error| {
-                    tracing::error!(%error, "an unreadable message cannot become a dead letter");
-                    self.postpone_unreadable(side, location)
-                });
-            let Ok(batch) = batch else { continue };
-            match self.container.execute(&batch).await {
-                Ok(_) => match side {
-                    Side::Outbox => telemetry::undeliverable(),
-                    Side::Inbox => telemetry::unreceivable(),
-                },
-                // The next search finds the document again, unless another process has repaired or
-                // moved it.
-                Err(error) => {
-                    tracing::debug!(%error, "an unreadable message was not moved; the next search finds it again");
-                }
+        let moves = unreadable
+            .iter()
+            .map(|unreadable| self.move_unreadable(side, unreadable));
+        in_parallel(moves.collect()).await;
+    }
+
+    async fn move_unreadable(&self, side: Side, unreadable: &Unreadable) {
+        tracing::error!(%unreadable, "a message cannot be read; it becomes a dead letter");
+        let Some(location) = &unreadable.location else {
+            return;
+        };
+        let batch = self
+            .dead_letter_of(side, location, unreadable)
+            .or_else(|error| {
+                tracing::error!(%error, "an unreadable message cannot become a dead letter");
+                self.postpone_unreadable(side, location)
+            });
+        let Ok(batch) = batch else { return };
+        match self.container.execute(&batch).await {
+            Ok(_) => match side {
+                Side::Outbox => telemetry::undeliverable(),
+                Side::Inbox => telemetry::unreceivable(),
+            },
+            // The next search finds the document again, unless another process has repaired or
+            // moved it.
+            Err(error) => {
+                tracing::debug!(%error, "an unreadable message was not moved; the next search finds it again");
             }
         }
     }
@@ -93,8 +99,7 @@ where
             Side::Outbox => MessageDocument::<C>::SEND_DUE,
             Side::Inbox => MessageDocument::<C>::RECEIVE_DUE,
         };
-        let later =
-            Patch::<MessageDocument<C>>::new().set(due, self.container.now() + TOO_LARGE);
+        let later = Patch::<MessageDocument<C>>::new().set(due, self.container.now() + TOO_LARGE);
         let mut batch = Batch::<C>::new(&location.partition_key);
         batch.patch_at(location, &later)?;
         Ok(batch)
