@@ -41,6 +41,7 @@ mod stress;
 mod takeover;
 mod telemetry;
 mod tidy;
+mod timing;
 mod transactional;
 mod upgrade;
 mod validation;

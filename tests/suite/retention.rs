@@ -17,7 +17,7 @@ use duroxide::providers::{
     DeleteInstanceResult, InstanceFilter, Provider as _, ProviderAdmin as _, ProviderError,
     WorkItem,
 };
-use duroxide::runtime::Runtime;
+use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
 use crate::harness::{end_of, eventually, long_locks, no_activities};
@@ -174,7 +174,7 @@ async fn an_eternal_orchestration_with_children_holds_a_bounded_number_of_docume
         store.clone(),
         no_activities(),
         orchestrations(),
-        long_locks(),
+        RuntimeOptions::default(),
     )
     .await;
     let client = Client::new(store);

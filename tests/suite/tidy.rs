@@ -23,7 +23,11 @@ const PUBLIC_MODULES: [(&str, &str); 6] = [
 ];
 
 /// State machines, as files or folders: a dropped outcome of theirs is a fault.
-const STATE_MACHINES: [&str; 2] = ["cdb-work/src/ownership.rs", "cdb-work/src/stream_order.rs"];
+const STATE_MACHINES: [&str; 3] = [
+    "cdb-work/src/ownership.rs",
+    "cdb-work/src/stream_order.rs",
+    "provider/src/local_queue",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -303,4 +307,25 @@ fn every_dependency_of_a_library_is_explained() {
         }
     }
     refuse(&found, "add the dependency to docs/decisions.md");
+}
+
+#[test]
+fn durations_are_defined_in_one_module_per_crate() {
+    let timers = ["provider/src", "cdb-coordination/src", "cdb-work/src"];
+    let found: Vec<String> = timers
+        .into_iter()
+        .flat_map(sources)
+        .filter(|(path, _)| !path.ends_with("/timing.rs") && !path.ends_with("/tests.rs"))
+        .filter(|(path, _)| !is_test(path))
+        .flat_map(|(path, text)| {
+            code(&text)
+                .filter(|(_, line)| line.contains("const ") && line.contains(": Duration ="))
+                .map(|(at, line)| format!("{path}:{at}: {}", line.trim()))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    refuse(
+        &found,
+        "define it in the `timing.rs` of its crate, with its relation",
+    );
 }

@@ -8,7 +8,6 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationStatus};
 
 use super::{Counter, CounterKey, Env, receipt};
-use crate::harness::long_locks;
 
 const RUNS: u64 = 5;
 
@@ -45,7 +44,7 @@ async fn spent(with_effects: bool) -> Option<u64> {
         provider,
         registry.build(),
         super::orchestrations(),
-        long_locks(),
+        duroxide::runtime::RuntimeOptions::default(),
     );
     env.runtimes.push(runtime.await);
     for run in 0..RUNS {
