@@ -81,6 +81,7 @@ mod loopback_certificate;
 mod network;
 mod operation;
 mod operation_result;
+mod range_health;
 mod ranges;
 mod regions;
 mod request;
@@ -113,9 +114,10 @@ pub use clock::machine_now;
 pub use config::CosmosClientBuilder;
 pub use connection_string::{ConnectionString, ConnectionStringParts};
 pub use container::{
-    BatchOutcome, Bootstrap, BootstrapConfig, Change, ChangeFeed, ChangeRow, ContainerChange,
-    ContainerClient, Continuation, Difference, FeedCursor, FeedPage, FeedRow, FeedStart, Migration,
-    MigrationStep, OnDifference, Page, Pages, QueryRun, RangeRows, Throughput, VersionRow, Written,
+    AvailableRows, BatchOutcome, Bootstrap, BootstrapConfig, Change, ChangeFeed, ChangeRow,
+    ContainerChange, ContainerClient, Continuation, Difference, FeedCursor, FeedPage, FeedRow,
+    FeedStart, Migration, MigrationStep, OnDifference, Page, Pages, QueryRun, RangeRows,
+    Throughput, VersionRow, Written,
 };
 pub use credential::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]
@@ -124,6 +126,7 @@ pub use credentials::{MasterKey, ResourceTokens};
 pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
 pub use operation_result::OperationResult;
+pub use range_health::RangeHealth;
 pub use ranges::RangeId;
 pub use retry::RetryConfig;
 #[cfg(any(test, feature = "test-support"))]

@@ -23,6 +23,10 @@ use crate::error::{Error, Result};
 pub struct RangeId(String);
 
 impl RangeId {
+    pub(crate) fn new(id: &str) -> Self {
+        Self(id.to_owned())
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub body: Bytes,
     pub repeat: Repeat,
     pub session: SessionScope,
+    /// The logical partition, if the request names one.
+    pub partition: Option<PartitionKey>,
 }
 
 impl Request {
@@ -41,6 +43,7 @@ impl Request {
                 Repeat::IfNotExecuted
             },
             session: SessionScope::None,
+            partition: None,
         }
     }
 
@@ -78,7 +81,8 @@ impl Request {
         Ok(self)
     }
 
-    pub(crate) fn in_partition(self, key: &PartitionKey) -> Result<Self> {
+    pub(crate) fn in_partition(mut self, key: &PartitionKey) -> Result<Self> {
+        self.partition = Some(key.clone());
         self.header_value(header::PARTITION_KEY, &key.to_header())
     }
 
@@ -119,8 +123,8 @@ impl Request {
         }
     }
 
-    /// Whether the request names a physical partition, so that the caller has to handle a split.
-    pub(crate) fn is_addressed_to_range(&self) -> bool {
-        self.headers.contains_key(header::RANGE_ID)
+    /// Returns the physical partition that the request names; the caller has to handle its split.
+    pub(crate) fn range(&self) -> Option<&str> {
+        self.headers.get(header::RANGE_ID)?.to_str().ok()
     }
 }

@@ -13,7 +13,7 @@ use crate::activities::ActivityQueue;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::OrchestratorItem;
 use crate::instances::InstanceQueue;
-use crate::poll::{LastProbe, PolledQueue, Polls, Ranges, Shares};
+use crate::poll::{LastProbe, PolledQueue, Polls, Shares};
 use crate::session::Sessions;
 use crate::store::Store;
 
@@ -31,7 +31,6 @@ pub(crate) struct Queues {
     instance_polls: Polls,
     activity_polls: Polls,
     pub(crate) shares: Shares,
-    pub(crate) ranges: Ranges,
     pub(crate) probe: LastProbe,
     /// Orders candidates differently in each process.
     pub(crate) scatter: RandomState,
@@ -58,7 +57,6 @@ impl Queues {
             instance_polls: Polls::new(prefetch(config.orch_concurrency)),
             activity_polls: Polls::new(prefetch(config.worker_concurrency)),
             shares: Shares::new(leases),
-            ranges: Ranges::default(),
             probe: LastProbe::default(),
             scatter: RandomState::new(),
             long_polling: config.long_polling,

@@ -74,6 +74,13 @@ impl Services {
         &self.queues.activities
     }
 
+    /// Returns whether a delivery to an instance has to wait, because an earlier delivery failed or
+    /// the physical partition of the instance does not answer.
+    pub(crate) fn is_unreachable(&self, instance_id: &str) -> bool {
+        self.delivery.backoff.is_waiting(instance_id)
+            || self.container().backoff_of(&instance_id.into()).is_some()
+    }
+
     /// Runs a task in the background until the provider stops.
     pub(crate) fn spawn<F, W>(&self, work: W)
     where

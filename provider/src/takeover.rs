@@ -54,21 +54,32 @@ async fn take_over(services: &Services, failed: &FailedMember) {
     }
 }
 
-/// Releases all locks of this incarnation. Returns their number.
+/// Releases all locks of this incarnation, except those in partitions that do not answer. Returns
+/// their number.
 async fn release_all(services: &Services, incarnation: &str) -> Result<usize> {
-    let mut searches = 0;
-    let locked = loop {
-        // The gateway may be unable to serve the query. Later searches ask each partition.
-        match find(services, incarnation, searches == 0).await {
-            Err(error) if searches + 1 < TAKEOVER_SEARCHES => {
-                tracing::debug!(%error, "cannot search for the locks of a failed member; retrying");
-            }
-            found => break found?,
-        }
+    let (mut count, mut searches) = (0, 0);
+    loop {
         searches += 1;
+        let is_complete = match find(services, incarnation).await {
+            Ok((locked, is_complete)) => {
+                count += locked.len();
+                release(services, locked).await;
+                is_complete
+            }
+            Err(error) if searches == TAKEOVER_SEARCHES => return Err(error),
+            Err(error) => {
+                tracing::debug!(%error, "cannot search for the locks of a failed member; retrying");
+                false
+            }
+        };
+        if is_complete || searches == TAKEOVER_SEARCHES {
+            return Ok(count);
+        }
         tokio::time::sleep(TAKEOVER_PAUSE).await;
-    };
-    let count = locked.len();
+    }
+}
+
+async fn release(services: &Services, locked: Vec<Locked>) {
     stream::iter(locked)
         .for_each_concurrent(CONCURRENCY, |lock| async move {
             match lock {
@@ -77,7 +88,6 @@ async fn release_all(services: &Services, incarnation: &str) -> Result<usize> {
             }
         })
         .await;
-    Ok(count)
 }
 
 /// A document that a failed member has locked.
@@ -89,24 +99,21 @@ enum Locked {
 
 /// Finds the documents that this incarnation has locked. `lockedUntil` is indexed and lock tokens
 /// are not, so the query returns all documents that are locked now: at most a few per dispatcher of
-/// all members.
-async fn find(services: &Services, incarnation: &str, by_gateway: bool) -> Result<Vec<Locked>> {
+/// all members. Returns whether all partitions answered, too.
+async fn find(services: &Services, incarnation: &str) -> Result<(Vec<Locked>, bool)> {
     let now = Some(services.store.now());
     let instances = Instance::LOCKED_UNTIL.gt(now).within();
     let locked = instances | WorkerItem::LOCKED_UNTIL.gt(now).within();
     let query = Query::<Durable>::across_partitions().filter(locked);
-    let mut run = services.container().query(query);
-    if by_gateway {
-        run = run.by_gateway();
-    }
-    let rows = run.row_by_row().all().await?;
-    let rows = services.store.corrupt_documents.readable(rows).into_iter();
+    let run = services.container().query(query).by_gateway();
+    let found = run.row_by_row().all_available().await?;
+    let rows = services.store.corrupt_documents.readable(found.rows);
     let is_theirs = |token: &Option<String>| {
         token
             .as_deref()
             .is_some_and(|token| is_token_of(token, incarnation))
     };
-    let found = rows.filter_map(|row| match &row.document {
+    let locked = rows.into_iter().filter_map(|row| match &row.document {
         Durable::Instance(instance) if is_theirs(&instance.lock_token) => {
             let instance = instance.clone();
             Some(Locked::Instance(row.map(|_| instance)))
@@ -117,5 +124,5 @@ async fn find(services: &Services, incarnation: &str, by_gateway: bool) -> Resul
         }
         _ => None,
     });
-    Ok(found.collect())
+    Ok((locked.collect(), found.is_complete))
 }

@@ -86,6 +86,49 @@ pub(crate) const STALE_CHUNK_PAUSE: Duration = ms(10);
 /// The time in which a worker reads the history after it has fetched an activity.
 pub(crate) const WORKER_READS_WITHIN: Duration = secs(1);
 
+// The local queues and their polls.
+
+/// The interval at which a fetch without long polling looks at another dispatcher's attempt.
+pub(crate) const ATTEMPT_LOOK: Duration = ms(5);
+/// The time for which ready items without a prelock always wait for prelocked ones.
+pub(crate) const PRELOCKED_FIRST: Duration = ms(500);
+/// The longest poll interval while this process is working.
+pub(crate) const BUSY_POLL: Duration = ms(100);
+/// The time for which a process counts as working after its last work.
+pub(crate) const BUSY_FOR: Duration = ms(250);
+/// The poll interval from which on the probe precedes each poll of a single partition.
+pub(crate) const PROBED_FROM: Duration = ms(200);
+/// The deadline of a probe by the gateway, which waits for its slowest partition.
+pub(crate) const GATEWAY_DEADLINE: Duration = ms(500);
+/// The time without probes by the gateway after one has failed. Each partition is then probed
+/// separately.
+pub(crate) const GATEWAY_BACKOFF: Duration = secs(10);
+/// The time after which an item is overdue, so that runtimes of other shares take it.
+pub(crate) const OVERDUE_AFTER: Duration = secs(5);
+/// The time between two probes for overdue items of other runtimes' partitions.
+pub(crate) const OVERDUE_SEARCH: Duration = secs(8);
+/// The time between two polls that include overdue items. Under overload the oldest items of every
+/// share are overdue, and all runtimes would query for the same items.
+pub(crate) const OVERDUE_POLL: Duration = secs(2);
+/// The time after which the next runtime takes over overdue intents of a slot.
+pub(crate) const TAKEOVER_TURN: Duration = secs(10);
+
+// Backoffs of instances.
+
+/// The longest delay with which messages are kept in memory, so that distant timers do not fill it.
+pub(crate) const MESSAGE_KEPT: Duration = secs(300);
+/// The backoff of an instance that another runtime holds. Short, because the lock may be released
+/// at any time.
+pub(crate) const HELD_BACKOFF: Duration = ms(100);
+/// The backoff of an instance after the service did not answer.
+pub(crate) const UNANSWERED_BACKOFF: Duration = secs(1);
+/// The backoff of an instance whose chunks are unavailable.
+pub(crate) const UNREADABLE_BACKOFF: Duration = secs(2);
+/// The first backoff of an instance that cannot be processed. It doubles.
+pub(crate) const MIN_UNFIT_BACKOFF: Duration = secs(1);
+/// The longest backoff of an instance that cannot be processed. A newer message ends it.
+pub(crate) const MAX_UNFIT_BACKOFF: Duration = secs(60);
+
 // Backoffs of activities.
 
 /// The longest delay with which activities are kept in memory.
@@ -168,6 +211,31 @@ const _: () = assert!(fits(TAKEOVER_DEADLINE, 1, WORKER_LOCK));
 const _: () = assert!(fits(TAKEOVER_PAUSE, TAKEOVER_SEARCHES, TAKEOVER_DEADLINE));
 // A session that was released early is found before it would have expired.
 const _: () = assert!(fits(SESSION_ASSUMED, RENEWAL, WORKER_LOCK));
+// Dispatchers that wait have the next poll within the interval of an idle process.
+const _: () = assert!(fits(BUSY_POLL, 1, DEFAULT_MAX_POLL));
+const _: () = assert!(fits(DEFAULT_MIN_POLL, 1, BUSY_POLL));
+// Items without a prelock wait less for prelocked ones than an idle process waits for a poll.
+const _: () = assert!(fits(PRELOCKED_FIRST, 1, DEFAULT_MAX_POLL));
+// A probe that the gateway does not answer delays its poll by less than a poll interval, and the
+// fallback to single partitions lasts at least as long as one search for overdue items.
+const _: () = assert!(fits(GATEWAY_DEADLINE, 1, DEFAULT_MAX_POLL));
+const _: () = assert!(fits(OVERDUE_SEARCH, 1, GATEWAY_BACKOFF));
+// The owner of a share has several polls before others take its work.
+const _: () = assert!(fits(DEFAULT_MAX_POLL, 4, OVERDUE_AFTER));
+const _: () = assert!(fits(OVERDUE_POLL, 1, OVERDUE_AFTER));
+// Overdue work of other shares is found within the bound of docs/liveness.md, before the lock of a
+// dead worker ends.
+const _: () = assert!(fits(
+    sum(sum(OVERDUE_AFTER, OVERDUE_SEARCH), DEFAULT_MAX_POLL),
+    2,
+    WORKER_LOCK
+));
+// A lock that is released early is seen long before it would have expired.
+const _: () = assert!(fits(HELD_BACKOFF, 10, TURN_LOCK));
+// A failed attempt is repeated within the bound for work of other shares.
+const _: () = assert!(fits(UNANSWERED_BACKOFF, 1, OVERDUE_AFTER));
+const _: () = assert!(fits(UNREADABLE_BACKOFF, 1, OVERDUE_AFTER));
+const _: () = assert!(fits(MIN_UNFIT_BACKOFF, 1, MAX_UNFIT_BACKOFF));
 // A commit outlasts a call of the client that fails, and the retry after it.
 const _: () = assert!(fits(sum(CLIENT_CALL, RETRY_PAUSE), 2, COMMIT_TIME));
 const _: () = assert!(fits(MIN_EFFECTS_PAUSE, 1, MAX_EFFECTS_PAUSE));

@@ -36,6 +36,7 @@ mod samples;
 mod security;
 mod several;
 mod shutdown;
+mod silent_partition;
 mod slow_loads;
 mod stress;
 mod takeover;

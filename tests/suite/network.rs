@@ -1,5 +1,6 @@
 //! A network in simulated time that fails for one process only.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,36 @@ enum State {
     Slow(Kind, Duration),
     /// Requests of this kind are not sent and get no answer.
     Swallows(Kind),
+    /// Requests that need this physical partition are not sent and get no answer.
+    Silent(Silence),
+}
+
+/// A physical partition that answers no request.
+#[derive(Debug)]
+struct Silence {
+    range: String,
+    /// The keys of the logical partitions in it, as headers.
+    keys: BTreeSet<String>,
+}
+
+impl Silence {
+    /// Whether a request needs the partition: it names the partition or a key in it, or the gateway
+    /// has to query all partitions.
+    fn concerns(&self, request: &HttpRequest) -> bool {
+        let header = |name| {
+            request
+                .headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+        };
+        if let Some(range) = header("x-ms-documentdb-partitionkeyrangeid") {
+            return range == self.range;
+        }
+        match header("x-ms-documentdb-partitionkey") {
+            Some(key) => self.keys.contains(key),
+            None => header("x-ms-documentdb-query-enablecrosspartition").is_some(),
+        }
+    }
 }
 
 /// The answer to the next request of this kind arrives only after this time.
@@ -98,6 +129,17 @@ impl Network {
         *self.state() = State::Swallows(kind);
     }
 
+    /// Silences a physical partition. `instances` are those of the test, each with its physical
+    /// partition.
+    pub(crate) fn silence(&self, range: &str, instances: &[(String, String)]) {
+        let in_range = instances.iter().filter(|(_, other)| other == range);
+        let keys = in_range.map(|(instance, _)| format!("[\"{instance}\"]"));
+        *self.state() = State::Silent(Silence {
+            range: range.to_owned(),
+            keys: keys.collect(),
+        });
+    }
+
     /// Delays the answer to the next request of this kind. The request itself arrives at once.
     pub(crate) fn answer_late(&self, kind: Kind, time: Duration) {
         *self.late_answer() = Some((kind, time));
@@ -120,15 +162,16 @@ impl Network {
     async fn let_through(&self, request: &HttpRequest) {
         let until = {
             let mut state = self.state();
-            match *state {
-                State::StallsAt(kind, time) if kind(request) => {
+            match &*state {
+                &State::StallsAt(kind, time) if kind(request) => {
                     let until = Instant::now() + time;
                     *state = State::StalledUntil(until);
                     Some(until)
                 }
-                State::StalledUntil(until) => Some(until),
-                State::Slow(kind, time) if kind(request) => Some(Instant::now() + time),
+                &State::StalledUntil(until) => Some(until),
+                &State::Slow(kind, time) if kind(request) => Some(Instant::now() + time),
                 State::Swallows(kind) if kind(request) => None,
+                State::Silent(silence) if silence.concerns(request) => None,
                 _ => return,
             }
         };

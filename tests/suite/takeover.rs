@@ -14,6 +14,7 @@ use crate::harness::{eventually, next_activity, next_turn};
 use crate::locks::{activity, completed, is_lost};
 use crate::members::until_known;
 use crate::network::{ANY, Network};
+use crate::partitions::{SICK, instances};
 use crate::several::{ack, enqueue, start};
 
 const LOCK: Duration = Duration::from_secs(300);
@@ -150,6 +151,35 @@ async fn a_killed_members_work_goes_on_within_two_seconds_of_its_removal() {
 #[tokio::test(start_paused = true)]
 async fn a_killed_members_work_goes_on_in_all_physical_partitions() {
     a_killed_member_does_not_delay_its_work(4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_are_taken_over_while_another_partition_is_silent() {
+    let Some(backend) = Backend::start_simulated_on(8).await else {
+        return;
+    };
+    let (gone, network) = (Network::default(), Network::default());
+    let member = |name| move |config: &mut _| set_member(config, name);
+    let failing = gone.provider_with(&backend, member("failing")).await;
+    let failing = failing.expect("not on an account");
+    let survivor = network.provider_with(&backend, member("survivor")).await;
+    let survivor = survivor.expect("not on an account");
+    until_known(&[&failing, &survivor], &["failing", "survivor"]).await;
+    let all = instances(&failing, 20).await;
+    let sound = all.iter().find(|(_, range)| range != SICK);
+    let (instance, _) = sound.expect("there are sound partitions");
+    lock_turn(&failing, instance).await;
+    network.silence(SICK, &all);
+    gone.swallow(ANY);
+    let killed_at = Instant::now();
+    let (item, token, attempt) = next_turn(&survivor, LOCK).await;
+    let took = killed_at.elapsed();
+    // The search waits half a second for the gateway, and a second for the silent partition.
+    let waits = Duration::from_millis(1500);
+    assert!(took <= DETECTION + TAKEOVER + waits, "{took:?}");
+    assert_eq!((&item.instance, attempt), (instance, 2));
+    ack(&survivor, &item, &token).await;
+    backend.stop().await;
 }
 
 /// Pauses a member for this time while it commits a turn and ends an activity. Returns the answers.

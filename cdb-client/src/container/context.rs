@@ -1,16 +1,19 @@
 //! The untyped state of one container: its link, session tokens and ranges.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cdb_model::{ETag, PartitionKey};
 use http::Method;
 use serde::Deserialize;
+use tokio::time::sleep;
 
 use crate::error::Result;
 use crate::header;
 use crate::operation::OperationKind;
-use crate::ranges::{LISTING_INTERVAL, ListedRange, RangeCache, RangeMap};
+use crate::range_health::RangeHealth;
+use crate::ranges::{LISTING_INTERVAL, ListedRange, RangeCache, RangeId, RangeMap};
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
 use crate::retry::{Accepted, Pipeline, Repeat};
@@ -25,7 +28,11 @@ pub(crate) struct ContainerContext {
     pub container: String,
     sessions: SessionTokens,
     ranges: RangeCache,
+    pub health: RangeHealth,
 }
+
+/// The interval at which slow work asks whether its partition answers.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often ranges are listed until a listing does not overlap with a split.
 const LISTING_ATTEMPTS: u32 = 5;
@@ -54,6 +61,7 @@ impl ContainerContext {
             container: container.to_owned(),
             sessions: SessionTokens::default(),
             ranges: RangeCache::default(),
+            health: RangeHealth::default(),
         }
     }
 
@@ -61,6 +69,7 @@ impl ContainerContext {
     pub(crate) fn forget(&self) {
         self.sessions.clear();
         self.ranges.clear();
+        self.health.clear();
     }
 
     /// Deletes the container and everything in it. The request names the version that was read, so
@@ -97,7 +106,27 @@ impl ContainerContext {
     pub(crate) async fn send(&self, request: &Request) -> Result<Accepted> {
         check_name("database", &self.database)?;
         check_name("container", &self.container)?;
-        self.pipeline.send(request, Some(&self.sessions)).await
+        let watch = self.range_of_request(request);
+        let watch = watch.map(|range| self.health.watch(range));
+        let result = self.pipeline.send(request, Some(&self.sessions)).await;
+        if let Some(watch) = watch {
+            watch.ended(&result);
+        }
+        result
+    }
+
+    /// Returns the physical partition that a request goes to, if it is known.
+    fn range_of_request(&self, request: &Request) -> Option<RangeId> {
+        match request.range() {
+            Some(range) => Some(RangeId::new(range)),
+            None => self.known_range_of(request.partition.as_ref()?),
+        }
+    }
+
+    /// Returns the physical partition of a logical one, without listing the physical partitions.
+    pub(crate) fn known_range_of(&self, key: &PartitionKey) -> Option<RangeId> {
+        let map = self.ranges.current()?;
+        map.locate(key).map(|range| range.id.clone())
     }
 
     /// Returns which session tokens a read of this partition needs: that of its range if the ranges
@@ -123,6 +152,31 @@ impl ContainerContext {
         }
     }
 
+    /// Waits until the physical partition of a logical one does not answer while others do. Returns
+    /// the rest of its backoff.
+    pub(crate) async fn until_silent(&self, key: &PartitionKey) -> Duration {
+        loop {
+            sleep(PATIENCE).await;
+            let range = self.known_range_of(key);
+            let Some(range) = range.filter(|_| !self.health.is_single()) else {
+                continue;
+            };
+            // Slow work does not make a partition silent. A point read tells them apart, and the
+            // health notes its answer.
+            let _answer = self.health.in_time(&range, self.ping(key)).await;
+            if let Some(backoff) = self.health.backoff_of(&range) {
+                return backoff;
+            }
+        }
+    }
+
+    /// Reads an item that need not exist.
+    async fn ping(&self, key: &PartitionKey) -> Result<()> {
+        let item = self.resource.item("ping")?;
+        let request = Request::new(OperationKind::Read, Method::GET, item).in_partition(key)?;
+        self.send(&request).await.map(drop)
+    }
+
     /// Returns the physical partitions; lists them if they are not known.
     pub(crate) async fn ranges(&self) -> Result<Arc<RangeMap>> {
         if let Some(map) = self.ranges.current() {
@@ -143,8 +197,10 @@ impl ContainerContext {
         Ok(map)
     }
 
-    /// Hands the session tokens of split ranges on to their children.
+    /// Hands the session tokens of split ranges on to their children, and forgets the health of
+    /// split ranges.
     fn follow(&self, map: &RangeMap) {
+        self.health.follow(map);
         self.sessions.follow_ranges(
             map.iter()
                 .map(|range| (range.id.as_str(), range.parents.as_slice())),
@@ -157,7 +213,7 @@ impl ContainerContext {
             attempts += 1;
             match RangeMap::from_listing(self.list_ranges_once().await?) {
                 Err(_) if attempts < LISTING_ATTEMPTS => {
-                    tokio::time::sleep(LISTING_INTERVAL).await;
+                    sleep(LISTING_INTERVAL).await;
                 }
                 result => return result,
             }

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cdb_model::{Container, Extends, PartitionKey, Timestamp};
 
 use crate::container::context::ContainerContext;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::range_health::RangeHealth;
 use crate::ranges::RangeId;
 use crate::usage::Usage;
 
@@ -116,6 +118,55 @@ impl<C: Container> ContainerClient<C> {
     pub async fn range_of(&self, key: &PartitionKey) -> Result<Option<RangeId>> {
         let map = self.context.ranges().await?;
         Ok(map.locate(key).map(|range| range.id.clone()))
+    }
+
+    /// Returns which physical partitions answer, as all requests to this container have found.
+    pub fn health(&self) -> &RangeHealth {
+        &self.context.health
+    }
+
+    /// Returns the rest of the backoff of a logical partition, whose physical partition does not
+    /// answer while others do. Sends nothing. The caller sends a request if there is none.
+    pub fn backoff_of(&self, key: &PartitionKey) -> Option<Duration> {
+        if self.health().all_answer() {
+            return None;
+        }
+        self.health().backoff_of(&self.context.known_range_of(key)?)
+    }
+
+    /// Awaits work in a logical partition while its physical partition answers. Slow work goes on as
+    /// long as the partition answers point reads, which cost 1 RU every half second.
+    ///
+    /// # Errors
+    /// Returns the rest of the partition's backoff, and drops the work, when the partition does not
+    /// answer while others do.
+    pub async fn while_answering<T>(
+        &self,
+        key: &PartitionKey,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        if let Some(backoff) = self.backoff_of(key) {
+            return Err(backoff);
+        }
+        tokio::select! {
+            done = work => Ok(done),
+            backoff = self.context.until_silent(key) => Err(backoff),
+        }
+    }
+
+    /// Awaits a request to a logical partition, with the deadline of [`RangeHealth::in_time`].
+    ///
+    /// # Errors
+    /// When the request fails, or the deadline has passed.
+    pub async fn in_time<T, E: From<Error>>(
+        &self,
+        key: &PartitionKey,
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        match self.context.known_range_of(key) {
+            Some(range) => self.health().in_time(&range, request).await,
+            None => request.await,
+        }
     }
 }
 

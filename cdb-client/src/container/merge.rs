@@ -27,6 +27,9 @@ pub(super) struct Merge {
     /// Whether targets are read one after the other if the query has no order, so that no row is
     /// read and discarded.
     pub one_at_a_time: bool,
+    /// The number of targets left out, because they do not answer.
+    pub left_out: usize,
+    has_answer: bool,
 }
 
 /// The read position of a query.
@@ -55,6 +58,8 @@ impl Merge {
             left: statement.top.and_then(|top| usize::try_from(top).ok()),
             done: false,
             one_at_a_time: false,
+            left_out: 0,
+            has_answer: false,
         }
     }
 
@@ -128,6 +133,9 @@ impl Merge {
     /// since.
     async fn fill(&mut self, context: &ContainerContext, most: usize) -> Result<()> {
         let (request, reader) = (&self.request, &self.reader);
+        if request.available_only {
+            return self.fill_available(context).await;
+        }
         if self.one_at_a_time && reader.order.is_empty() {
             while let Some(source) = self.sources.first_mut() {
                 source.fill(context, (request, most), reader).await?;
@@ -143,6 +151,34 @@ impl Merge {
             .await?;
         self.sources.retain(|source| !source.is_drained());
         Ok(())
+    }
+
+    /// Requests a page from every source that needs one, concurrently. Leaves out sources that do
+    /// not answer.
+    ///
+    /// # Errors
+    /// When the service refuses the query, or no source answers.
+    async fn fill_available(&mut self, context: &ContainerContext) -> Result<()> {
+        let (request, reader) = (&self.request, &self.reader);
+        let fills = self.sources.iter_mut().map(async |source| {
+            match source.fill(context, (request, usize::MAX), reader).await {
+                Err(error) if error.is_transient() && !error.is_partition_split() => {
+                    source.leave_out();
+                    Ok(Some(error))
+                }
+                filled => filled.map(|()| None),
+            }
+        });
+        let failures = try_join_all(fills).await?;
+        let count = failures.len();
+        let mut failures: Vec<_> = failures.into_iter().flatten().collect();
+        self.left_out += failures.len();
+        self.has_answer |= failures.len() < count;
+        self.sources.retain(|source| !source.is_drained());
+        match failures.pop() {
+            Some(error) if !self.has_answer => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Returns up to `most` rows whose order is certain: until a source needs another page.

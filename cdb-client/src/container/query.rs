@@ -1,10 +1,12 @@
 //! Typed queries: all rows, the first row, pages, or one result per physical partition.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cdb_model::{Container, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement};
 use futures::future::try_join_all;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use crate::container::handle::ContainerClient;
 use crate::container::merge::Merge;
@@ -15,6 +17,10 @@ use crate::ranges::{RangeId, RangeMap};
 
 /// How often a query starts over because partitions split during it.
 pub(super) const MAX_RESTARTS: u32 = 4;
+
+/// The deadline of a page from the gateway, which waits for its slowest partition, when each
+/// partition can be queried instead.
+const GATEWAY_DEADLINE: Duration = Duration::from_millis(500);
 
 /// No limit on rows.
 const ALL: usize = usize::MAX;
@@ -28,6 +34,7 @@ pub struct QueryRun<'a, C: Container, Q> {
     page_size: Option<u32>,
     range: Option<RangeId>,
     by_gateway: bool,
+    available_only: bool,
 }
 
 /// The rows of one physical partition.
@@ -40,6 +47,16 @@ pub struct RangeRows<Row> {
     pub rows: Vec<Row>,
 }
 
+/// The rows of the physical partitions that answered.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AvailableRows<Row> {
+    /// The rows, in order.
+    pub rows: Vec<Row>,
+    /// Whether all physical partitions answered.
+    pub is_complete: bool,
+}
+
 impl<C: Container> ContainerClient<C> {
     /// Prepares a query. Its scope is one logical partition or all partitions.
     pub fn query<Q: Fetch<C>>(&self, query: Q) -> QueryRun<'_, C, Q> {
@@ -49,6 +66,7 @@ impl<C: Container> ContainerClient<C> {
             page_size: None,
             range: None,
             by_gateway: false,
+            available_only: false,
         }
     }
 }
@@ -77,6 +95,14 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         self
     }
 
+    /// Leaves out physical partitions that do not answer, instead of failing or waiting for them:
+    /// their rows are missing. The query still fails when no partition answers. Has no effect on a
+    /// query in one logical partition or by the gateway.
+    pub fn available_only(mut self) -> Self {
+        self.available_only = true;
+        self
+    }
+
     /// Returns a document that does not match its type as an [`Unreadable`](cdb_model::Unreadable)
     /// row, instead of failing the query.
     pub fn row_by_row(self) -> QueryRun<'a, C, RowByRow<Q>> {
@@ -86,6 +112,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             page_size: self.page_size,
             range: self.range,
             by_gateway: self.by_gateway,
+            available_only: self.available_only,
         }
     }
 
@@ -104,12 +131,61 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     }
 
     async fn read_all(&self) -> Result<Vec<Q::Row>> {
+        Ok(self.read_available().await?.rows)
+    }
+
+    async fn read_available(&self) -> Result<AvailableRows<Q::Row>> {
         let mut merge = self.merge().await?;
         let mut rows = Vec::new();
         while let Some(page) = self.refresh_stale(merge.rows(self, ALL).await).await? {
             rows.extend(page);
         }
-        Ok(rows)
+        let is_complete = merge.merge.left_out == 0;
+        Ok(AvailableRows { rows, is_complete })
+    }
+
+    /// Returns the rows of all physical partitions that answer, and whether all did. After
+    /// [`by_gateway`](Self::by_gateway), a gateway that waits for a partition is left out too, and
+    /// each partition is queried separately.
+    ///
+    /// # Errors
+    /// When the service refuses the query, a row does not match its type, or no partition answers.
+    pub async fn all_available(mut self) -> Result<AvailableRows<Q::Row>> {
+        if self.by_gateway && self.range.is_none() {
+            if self.container.health().all_answer()
+                && let Some(rows) = self.read_by_gateway().await
+            {
+                let is_complete = true;
+                return Ok(AvailableRows { rows, is_complete });
+            }
+            self.by_gateway = false;
+        }
+        self.available_only = true;
+        let mut splits = 0;
+        loop {
+            match self.read_available().await {
+                Err(error) if self.starts_over(&error, &mut splits) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Returns all rows, or `None` when the gateway does not answer in time.
+    async fn read_by_gateway(&self) -> Option<Vec<Q::Row>> {
+        let mut reading = self.merge().await.ok()?;
+        let mut rows = Vec::new();
+        loop {
+            let page = timeout(GATEWAY_DEADLINE, reading.rows(self, ALL)).await;
+            match page {
+                Ok(Ok(Some(page))) => rows.extend(page),
+                Ok(Ok(None)) => return Some(rows),
+                Ok(Err(Stale { error, .. })) => {
+                    tracing::debug!(%error, "the gateway cannot query all partitions");
+                    return None;
+                }
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Returns the first row, or `None`. Requests one row only, unless the query aggregates.
@@ -313,16 +389,27 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             }
             (Scope::AllPartitions, None) => {
                 let map = self.container.context.ranges().await?;
-                let targets = map.iter().map(|range| Target::Range(range.id.clone()));
-                self.read_from(targets.collect(), Some(map.clone()))
+                let all: Vec<_> = map.iter().map(|range| range.id.clone()).collect();
+                let count = all.len();
+                let ranges = if self.available_only {
+                    self.container.health().available(all)
+                } else {
+                    all
+                };
+                let left_out = count - ranges.len();
+                let targets = ranges.into_iter().map(Target::Range).collect();
+                let mut reading = self.read_from(targets, Some(map))?;
+                reading.merge.left_out = left_out;
+                Ok(reading)
             }
         }
     }
 
     fn read_from(&self, targets: Vec<Target>, map: Option<Arc<RangeMap>>) -> Result<Reading> {
         let statement = self.statement()?;
-        let request =
+        let mut request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
+        request.available_only = self.available_only;
         Ok(Reading {
             merge: Merge::new(statement, request, targets),
             map,

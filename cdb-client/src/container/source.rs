@@ -33,6 +33,8 @@ pub(super) struct QueryRequest {
     body: Bytes,
     page_size: Option<u32>,
     latest_committed: bool,
+    /// Whether partitions that do not answer are left out.
+    pub available_only: bool,
 }
 
 #[derive(Serialize)]
@@ -58,6 +60,7 @@ impl QueryRequest {
             body: body.into(),
             page_size,
             latest_committed,
+            available_only: false,
         })
     }
 }
@@ -173,7 +176,14 @@ impl Source {
         reader: &RowReader,
     ) -> Result<()> {
         while self.needs_page() {
-            let response = context.send(&self.request(context, query, most)?).await?;
+            let request = self.request(context, query, most)?;
+            let sent = context.send(&request);
+            let response = match &self.target {
+                Target::Range(range) if query.available_only => {
+                    context.health.in_time(range, sent).await?
+                }
+                _ => sent.await?,
+            };
             let rows = reader.read(response.text()?);
             let mut rows = VecDeque::from(rows.map_err(|error| response.unusable(error))?);
             let skipped = self.skip.min(rows.len());
@@ -185,6 +195,12 @@ impl Source {
             self.finished = self.continuation.is_none();
         }
         Ok(())
+    }
+
+    /// Leaves out the rest of the rows.
+    pub(super) fn leave_out(&mut self) {
+        self.rows.clear();
+        self.finished = true;
     }
 
     fn request(

@@ -156,7 +156,7 @@ impl Pipeline {
             unknown_outcome: false,
             tries: Tries {
                 unauthorized: 0,
-                addressed_to_range: request.is_addressed_to_range(),
+                addressed_to_range: request.range().is_some(),
                 granted: false,
             },
             backoff: self.backoff(),

@@ -106,7 +106,8 @@ fn missing_key(services: &Services, item: &WorkerItem) -> Option<String> {
     services.store.payloads.missing_key(&work_item)
 }
 
-/// Locks a free activity and hands it out.
+/// Locks a free activity and hands it out. The worker does not wait for a physical partition that
+/// does not answer, because other partitions have work.
 async fn try_lock(
     services: &Services,
     guard: Guard<'_, Activities>,
@@ -118,9 +119,22 @@ async fn try_lock(
         guard.back_off(ACTIVITY_UNFIT, KnownActivity::forget);
         return Ok(None);
     }
+    let instance_id = &item.document.instance_id;
     let attempt = attempt(services, &guard, &item, request);
-    let ledger = &services.ledger;
-    match ledger.charge(&item.document.instance_id, attempt).await {
+    let attempt = services.ledger.charge(instance_id, attempt);
+    let partition = instance_id.as_str().into();
+    let attempted = match services
+        .container()
+        .while_answering(&partition, attempt)
+        .await
+    {
+        Ok(attempted) => attempted,
+        Err(backoff) => {
+            guard.unanswered(backoff, |_| {});
+            return Ok(None);
+        }
+    };
+    match attempted {
         Ok(Attempted::Locked(locked)) => begin(services, guard, *locked, request).await,
         Ok(Attempted::Lost) => {
             guard.release(KnownActivity::forget);

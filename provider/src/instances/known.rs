@@ -12,10 +12,7 @@ use super::message::{Message, in_order};
 use super::turn::{SharedTurn, Turn};
 use super::version::supports;
 use crate::local_queue::{Memory, Offer, Work};
-
-/// The first and the longest backoff of an instance that cannot be processed.
-pub(crate) const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
+use crate::timing::{MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
 
 /// The queue type of instances.
 #[derive(Debug)]
@@ -208,8 +205,9 @@ impl KnownInstance {
 
     /// Returns the next backoff, which doubles each time.
     pub(crate) fn next_backoff(&self) -> Duration {
-        self.unfit
-            .map_or(FIRST_BACKOFF, |unfit| (unfit.pause * 2).min(MAX_BACKOFF))
+        self.unfit.map_or(MIN_UNFIT_BACKOFF, |unfit| {
+            (unfit.pause * 2).min(MAX_UNFIT_BACKOFF)
+        })
     }
 
     /// Notes that the instance cannot be processed, considering messages due until `newest`.

@@ -11,20 +11,18 @@ use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
 
 use super::cache::CachedInstance;
-use super::known::{FIRST_BACKOFF, Instances, KnownInstance, Readiness};
+use super::known::{Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
 use crate::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
 use crate::mutex::lock;
 use crate::store::Store;
+use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
 
 /// The number of consumed messages that are remembered, so that a poll answered before their commit
 /// does not bring them back.
 const MAX_CONSUMED: usize = 16_384;
-
-/// The longest delay with which messages are kept in memory, so that distant timers do not fill it.
-const MAX_DELAY: Duration = Duration::from_secs(300);
 
 /// A prelock is taken if its turn is expected to start within this fraction of the lock time.
 const WAIT_FRACTION: u32 = 8;
@@ -66,7 +64,7 @@ impl InstanceQueue {
     pub(crate) fn note_message(&self, message: Message) {
         let document = &message.stored.document;
         let after = document.due_at().since(self.store.now());
-        if after > MAX_DELAY || self.is_consumed(&message) {
+        if after > MESSAGE_KEPT || self.is_consumed(&message) {
             return;
         }
         let instance_id = document.instance_id.clone();
@@ -86,7 +84,7 @@ impl InstanceQueue {
     /// Notes that an instance may have messages after a delay, so that its partition is searched
     /// then.
     pub(crate) fn recheck(&self, instance_id: &str, execution: Option<u64>, after: Duration) {
-        if after > MAX_DELAY {
+        if after > MESSAGE_KEPT {
             return;
         }
         let key = instance_id.to_owned();
@@ -326,7 +324,7 @@ impl InstanceQueue {
         learn: impl FnOnce(&mut KnownInstance),
     ) {
         let pause = self.read(&guard.claim.key, |known| Some(known.next_backoff()));
-        guard.back_off(pause.unwrap_or(FIRST_BACKOFF), |known| {
+        guard.back_off(pause.unwrap_or(MIN_UNFIT_BACKOFF), |known| {
             known.mark_unfit(newest, pinned);
             learn(known);
         });

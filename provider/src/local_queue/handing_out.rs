@@ -9,13 +9,11 @@ use super::claim::Claim;
 use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
 use super::queue::Queue;
 use super::slot::{Class, Offer, Phase, Slot, Work};
+use crate::timing::PRELOCKED_FIRST;
 
 /// The prelocked items that are handed out in a row while others have been ready for
-/// [`LOCKED_FIRST`]. Each of the others costs a request more.
+/// [`PRELOCKED_FIRST`]. Each of the others costs a request more.
 const MAX_LOCKED_IN_A_ROW: u32 = 16;
-
-/// The time for which ready items without a prelock always wait for prelocked ones.
-const LOCKED_FIRST: Duration = Duration::from_millis(500);
 
 impl<W: Work> Queue<W> {
     /// Registers a fetch.
@@ -88,7 +86,7 @@ impl<W: Work> Queue<W> {
             return Class::Locked;
         }
         let since = *dispatchers.others_ready_since.get_or_insert(now);
-        let has_waited = now.saturating_duration_since(since) >= LOCKED_FIRST;
+        let has_waited = now.saturating_duration_since(since) >= PRELOCKED_FIRST;
         if has_waited && dispatchers.locked_in_a_row >= MAX_LOCKED_IN_A_ROW {
             Class::Free
         } else {

@@ -3,11 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest poll interval while this process is working.
-const BUSY_POLL: Duration = Duration::from_millis(100);
-
-/// The time for which a process counts as working after its last work.
-const BUSY_FOR: Duration = Duration::from_millis(250);
+use crate::timing::{BUSY_FOR, BUSY_POLL};
 
 /// The time of the next poll, and the interval that leads to it.
 #[derive(Debug)]

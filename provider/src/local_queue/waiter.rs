@@ -15,9 +15,7 @@ use super::slot::{Memory, PollNumber, Work};
 use crate::config::CosmosDBProviderConfig;
 use crate::error::{Error, Result};
 use crate::mutex::lock;
-
-/// The time between two checks of another dispatcher's attempt, by a fetch without long polling.
-const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
+use crate::timing::ATTEMPT_LOOK;
 
 /// The most bytes of pending messages in memory. Further messages are read from the store when they
 /// are due.
@@ -236,7 +234,7 @@ impl<'a, W: Work> Fetch<'a, W> {
                     self.queue
                         .with(|queue, now| queue.end_own_poll(self.id, &found, now));
                 }
-                Next::WaitForAttempt => tokio::time::sleep(ATTEMPT_PAUSE).await,
+                Next::WaitForAttempt => tokio::time::sleep(ATTEMPT_LOOK).await,
                 Next::End => return Ok(None),
                 Next::Wait(_) if Instant::now() >= self.deadline => return Ok(None),
                 Next::Wait(until) => {

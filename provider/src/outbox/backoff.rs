@@ -31,7 +31,7 @@ impl Backoff {
     }
 
     /// Returns whether the backoff of a target has not ended.
-    pub(super) fn is_waiting(&self, target: &str) -> bool {
+    pub(crate) fn is_waiting(&self, target: &str) -> bool {
         let failing = self.failing();
         let state = failing.get(target);
         state.is_some_and(|state| state.retry_at > Instant::now())

@@ -70,8 +70,8 @@ async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undel
             return Err(Undelivered::permanent(TOO_OLD));
         }
         // A round would wait for the target again. The reconciler delivers the intent.
-        Intent::Fresh(_) if services.delivery.backoff.is_waiting(target) => {
-            let reason = format!("an earlier delivery to {target} failed");
+        Intent::Fresh(_) if services.is_unreachable(target) => {
+            let reason = format!("an earlier request to {target} failed");
             return Err(Undelivered::unreachable(reason));
         }
         Intent::Fresh(_) | Intent::Found(_) => {}

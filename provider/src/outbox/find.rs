@@ -12,8 +12,9 @@ use futures::stream;
 use super::intent::Intent;
 use crate::documents::{NEVER, OutboxIntent, Partial, dispatch_slot};
 use crate::error::Result;
-use crate::poll::{Due, OVERDUE_AFTER, Part, Share, probe};
+use crate::poll::{Due, Part, Share, probe};
 use crate::services::Services;
+use crate::timing::OVERDUE_AFTER;
 
 /// The number of physical partitions that are searched at a time.
 const CONCURRENCY: usize = 16;
@@ -31,12 +32,14 @@ pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<
     }
     let ranges = services.container().ranges().await?;
     let share = services.queues.shares.widest(ranges).await;
-    let mut ranges = delivery.search.ranges.available(due.all_ranges(&share));
+    let mut ranges = services
+        .container()
+        .health()
+        .available(due.all_ranges(&share));
     delivery.search.rotate(&mut ranges);
     let search = Search {
         services,
         share: &share,
-        ranges: &ranges,
         most,
     };
     let searches: Vec<_> = ranges.iter().map(|range| search.range(range)).collect();
@@ -55,7 +58,6 @@ pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<
 struct Search<'a> {
     services: &'a Services,
     share: &'a Share,
-    ranges: &'a [RangeId],
     most: usize,
 }
 
@@ -66,11 +68,12 @@ impl Search<'_> {
         let enough = u32::try_from(self.most / 2).unwrap_or(u32::MAX);
         let mut search = state.windows.search(range, enough);
         let query = self.query(range, search.from());
-        let run = self.services.container().query(query).in_range(range);
+        let container = self.services.container();
+        let run = container.query(query).in_range(range);
         let mut pages = run.page_size(search.page_size()).row_by_row().pages();
         let mut found = Vec::new();
         while search.reads_on() {
-            let page = state.ranges.answer(range, self.ranges, pages.next_page());
+            let page = container.health().in_time(range, pages.next_page());
             for row in page.await?.unwrap_or_default() {
                 let created_at = created_at(&row);
                 let intent = self.accept(range, row).await;
@@ -112,8 +115,9 @@ impl Search<'_> {
         match row {
             Ok(stored) => {
                 let target = &stored.document.target_instance_id;
-                let is_waiting = self.services.delivery.backoff.is_waiting(target);
-                (!is_waiting && self.has(range, &stored.document)).then_some(Intent::Found(stored))
+                let is_due =
+                    self.has(range, &stored.document) && !self.services.is_unreachable(target);
+                is_due.then_some(Intent::Found(stored))
             }
             Err(found) => {
                 self.dead_letter_unreadable(range, &found).await;

@@ -5,12 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cdb_client::RangeId;
 use cdb_coordination::Windows;
 
-use crate::poll::Ranges;
-
 /// The state between two searches.
 #[derive(Debug, Default)]
 pub(crate) struct IntentSearch {
-    pub(super) ranges: Ranges,
     pub(super) windows: Windows<RangeId>,
     searches: AtomicUsize,
 }

@@ -3,14 +3,14 @@
 //! A poll queries each physical partition separately, so that one that does not answer delays only
 //! its own items. With several partitions, a probe first finds those with due items.
 
+mod answers;
 mod due;
 pub(crate) mod polled;
 pub(crate) mod probe;
-mod ranges;
 pub(crate) mod run;
 mod share;
 
+pub(crate) use answers::answered;
 pub(crate) use due::{Due, LastProbe};
-pub(crate) use ranges::Ranges;
 pub(crate) use run::Polls;
-pub(crate) use share::{OVERDUE_AFTER, Part, PolledQueue, Share, Shares};
+pub(crate) use share::{Part, PolledQueue, Share, Shares};

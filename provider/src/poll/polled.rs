@@ -7,10 +7,11 @@ use cdb_model::{
 };
 use tokio::time::Instant;
 
-use super::share::{OVERDUE_AFTER, Part, PolledQueue, Share};
+use super::share::{Part, PolledQueue, Share};
 use crate::documents::Durable;
 use crate::local_queue::{LocalQueue, PollNumber, Work};
 use crate::services::Services;
+use crate::timing::OVERDUE_AFTER;
 
 /// A queue that polls fill.
 pub(crate) trait Polled: Work {
@@ -93,8 +94,6 @@ pub(crate) struct Poll<'a, Q: Polled> {
     pub(crate) number: PollNumber,
     pub(crate) wanted: &'a Q::Wanted,
     pub(crate) share: Share,
-    /// The physical partitions to query.
-    pub(super) ranges: &'a [RangeId],
     /// The items that can run, of which a poll finds at least as many in each physical partition.
     pub(super) enough: u32,
 }

@@ -13,34 +13,21 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
 
+use super::answers::{CONCURRENCY, answered};
 use super::due::{Due, DueItems, Found, Item, ProbeState};
 use super::polled::Polled as _;
-use super::ranges::answered;
-use super::share::{OVERDUE_AFTER, Part, PolledQueue, Share};
+use super::share::{Part, PolledQueue, Share};
 use crate::activities::Activities;
 use crate::documents::{Durable, FIRST_DUE, OutboxIntent, dispatch_slot};
 use crate::error::Result;
 use crate::instances::Instances;
 use crate::services::Services;
-
-/// The poll interval from which on the probe precedes each poll of a single partition.
-const IDLE_INTERVAL: Duration = Duration::from_millis(200);
+use crate::timing::{
+    GATEWAY_BACKOFF, GATEWAY_DEADLINE, OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM,
+};
 
 /// The most items that a probe finds. If more are due, all partitions are polled.
 const MAX_FOUND: u32 = 32;
-
-/// The deadline of a probe by the gateway, which waits for its slowest partition.
-const GATEWAY_DEADLINE: Duration = Duration::from_millis(500);
-
-/// The time without probes by the gateway after one has failed. Each partition is then probed
-/// separately.
-const GATEWAY_BACKOFF: Duration = Duration::from_secs(10);
-
-/// The time between two probes for overdue items of other runtimes' partitions.
-const OVERDUE_INTERVAL: Duration = Duration::from_secs(8);
-
-/// The number of physical partitions that are probed at a time.
-const CONCURRENCY: usize = 16;
 
 /// Returns the partitions to poll.
 ///
@@ -51,7 +38,7 @@ pub(crate) async fn before_poll(
     queue: PolledQueue,
     interval: Duration,
 ) -> Result<Due> {
-    if interval < IDLE_INTERVAL && services.container().ranges().await?.len() == 1 {
+    if interval < PROBED_FROM && services.container().ranges().await?.len() == 1 {
         return Ok(Due::Anywhere);
     }
     due(services, Some(queue), interval).await
@@ -105,29 +92,32 @@ impl ProbeState {
             return probe_single(services, &share, nothing).await;
         }
         let now = Instant::now();
-        let is_overdue_round = !share.is_wide()
-            && self
-                .overdue_at
-                .is_none_or(|at| at + OVERDUE_INTERVAL <= now);
-        let by_gateway = share.is_wide() || is_overdue_round;
-        if !by_gateway || self.gateway_retry_at.is_some_and(|at| at > now) {
-            return probe_each(services, &share, nothing).await;
+        let is_past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
+        let is_overdue_round = is_past(self.overdue_at.map(|at| at + OVERDUE_SEARCH));
+        if is_overdue_round {
+            self.overdue_at = Some(now);
         }
-        let probe = async {
-            if is_overdue_round {
-                self.overdue_at = Some(now);
-                self.probe_overdue(services, &share, nothing.clone()).await
-            } else {
-                probe_share(services, &share, nothing.clone()).await
+        if (share.is_wide() || is_overdue_round) && is_past(self.gateway_retry_at) {
+            let probe = async {
+                if share.is_wide() {
+                    probe_share(services, &share, nothing.clone()).await
+                } else {
+                    self.probe_overdue(services, &share, nothing.clone()).await
+                }
+            };
+            match tokio::time::timeout(GATEWAY_DEADLINE, probe).await {
+                Ok(Ok(due)) => return Ok(due),
+                failed => tracing::debug!(?failed, "the gateway cannot probe all partitions"),
             }
-        };
-        match tokio::time::timeout(GATEWAY_DEADLINE, probe).await {
-            Ok(Ok(due)) => return Ok(due),
-            Ok(Err(error)) => tracing::debug!(%error, "the gateway cannot probe all partitions"),
-            Err(_) => tracing::debug!("the gateway did not probe all partitions in time"),
+            self.gateway_retry_at = Some(Instant::now() + GATEWAY_BACKOFF);
         }
-        self.gateway_retry_at = Some(Instant::now() + GATEWAY_BACKOFF);
-        probe_each(services, &share, nothing).await
+        // Without the gateway, this round searches the other shares for overdue items too.
+        let ranges = if is_overdue_round {
+            share.all_ranges()
+        } else {
+            share.own_ranges()
+        };
+        probe_each(services, &share, ranges, nothing).await
     }
 
     /// Probes all physical partitions for overdue items in one request. If more are overdue than
@@ -210,17 +200,24 @@ async fn by_gateway(
     Ok((found, pages.has_more()))
 }
 
-/// Probes the physical partitions of the share one by one.
-async fn probe_each(services: &Services, share: &Share, mut due: DueItems) -> Result<DueItems> {
-    let ranges = &services.queues.ranges;
-    let own = ranges.available(share.own_ranges());
-    let probe = ProbeEach {
-        services,
-        share,
-        nothing: due.clone(),
-        ranges: &own,
-    };
-    let probes = stream::iter(own.clone()).map(|range| probe.range(range));
+/// Probes physical partitions one by one, without those that do not answer.
+async fn probe_each(
+    services: &Services,
+    share: &Share,
+    ranges: Vec<RangeId>,
+    mut due: DueItems,
+) -> Result<DueItems> {
+    let ranges = services.container().health().available(ranges);
+    let nothing = &due.clone();
+    let probes = stream::iter(ranges).map(async |range| {
+        let query = query(services, &share.part(&range), nothing);
+        let container = services.container();
+        let run = container.query(query).page_size(MAX_FOUND);
+        let mut pages = run.in_range(&range).row_by_row().pages();
+        let answer = container.health().in_time(&range, pages.next_page());
+        let rows = answer.await?.unwrap_or_default();
+        Ok((range, rows, pages.has_more()))
+    });
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
     for (range, rows, has_more) in answered(answers)?.0 {
         for row in rows {
@@ -231,30 +228,6 @@ async fn probe_each(services: &Services, share: &Share, mut due: DueItems) -> Re
         }
     }
     Ok(due)
-}
-
-/// A probe of the physical partitions one by one.
-struct ProbeEach<'a> {
-    services: &'a Services,
-    share: &'a Share,
-    nothing: DueItems,
-    ranges: &'a [RangeId],
-}
-
-impl ProbeEach<'_> {
-    /// Returns the first due items of a partition, and whether it has more.
-    async fn range(
-        &self,
-        range: RangeId,
-    ) -> Result<(RangeId, Vec<Result<Stored<Durable>, Unreadable>>, bool)> {
-        let query = query(self.services, &self.share.part(&range), &self.nothing);
-        let run = self.services.container().query(query).page_size(MAX_FOUND);
-        let mut pages = run.in_range(&range).row_by_row().pages();
-        let ranges = &self.services.queues.ranges;
-        let answer = ranges.answer(&range, self.ranges, pages.next_page());
-        let rows = answer.await?.unwrap_or_default();
-        Ok((range, rows, pages.has_more()))
-    }
 }
 
 /// Returns the query for undelivered intents, and for the due items of the asked queues.

@@ -6,17 +6,14 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
 
+use super::answers::{CONCURRENCY, answered};
 use super::due::Due;
 use super::polled::{Poll, Polled};
 use super::probe;
-use super::ranges::{answered, is_split};
 use crate::documents::FIRST_DUE;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::local_queue::PollNumber;
 use crate::services::Services;
-
-/// The number of physical partitions that a poll queries at a time.
-const CONCURRENCY: usize = 16;
 
 /// The items per physical partition beyond its part of a poll, because items are not distributed
 /// evenly.
@@ -100,19 +97,18 @@ pub(crate) async fn poll<Q: Polled>(
         let share = queues.shares.of_poll(Q::QUEUE, ranges).await;
         let wanted_ranges = due.ranges(&share);
         let count = wanted_ranges.len();
-        let ranges = queues.ranges.available(wanted_ranges);
+        let ranges = services.container().health().available(wanted_ranges);
         let poll = Poll::<Q> {
             services,
             number,
             wanted,
-            ranges: &ranges,
             enough: enough_of_each(queues.polls(Q::QUEUE).enough, ranges.len()),
             share,
         };
         let is_complete = due.is_complete() && ranges.len() == count;
-        let answers = stream::iter(ranges.clone()).map(|range| poll.range(range));
+        let answers = stream::iter(ranges).map(|range| poll.range(range));
         let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).collect().await;
-        let has_split = |answer: &Result<_>| matches!(answer, Err(error) if is_split(error));
+        let has_split = |answer: &Result<_>| matches!(answer, Err(Error::Request(error)) if error.is_partition_split());
         if answers.iter().any(has_split) && restarts < MAX_RESTARTS {
             restarts += 1;
             continue;
@@ -140,15 +136,16 @@ impl<Q: Polled> Poll<'_, Q> {
         let from = search.from().unwrap_or(FIRST_DUE);
         let due = Q::due_in(&self.share.part(&range), from, self.services.store.now());
         let query = Q::query(self.wanted, due);
-        let read = self.services.container().query(query).in_range(&range);
+        let container = self.services.container();
+        let read = container.query(query).in_range(&range);
         let mut pages = read.page_size(search.page_size()).row_by_row().pages();
         let mut found = Found::default();
         while search.reads_on() {
             let sent_at = Instant::now();
-            let page = queues.ranges.answer(&range, self.ranges, pages.next_page());
+            let page = container.health().in_time(&range, pages.next_page());
             let rows = match page.await {
                 Ok(rows) => rows.unwrap_or_default(),
-                Err(error) if found.keys.is_empty() => return Err(error),
+                Err(error) if found.keys.is_empty() => return Err(error.into()),
                 // The next poll reads the others.
                 Err(_) => break,
             };

@@ -20,16 +20,7 @@ use cdb_coordination::{LeaseProvider, SlotSet};
 use tokio::time::Instant;
 
 use crate::mutex::lock;
-
-/// The time after which an item is overdue, so that runtimes of other shares take it.
-pub(crate) const OVERDUE_AFTER: Duration = Duration::from_secs(5);
-
-/// The time between two polls that include overdue items. Under overload the oldest items of every
-/// share are overdue, and all runtimes would query for the same items.
-const OVERDUE_INTERVAL: Duration = Duration::from_secs(2);
-
-/// The time after which another runtime takes over overdue items of a slot.
-const TAKEOVER_TURN: Duration = Duration::from_secs(10);
+use crate::timing::{OVERDUE_AFTER, OVERDUE_POLL, TAKEOVER_TURN};
 
 /// A polled queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +56,7 @@ impl Shares {
                 PolledQueue::Orchestrations => &self.last_overdue[0],
                 PolledQueue::Activities => &self.last_overdue[1],
             });
-            let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_INTERVAL);
+            let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_POLL);
             if overdue {
                 *last = Some(Instant::now());
             }
@@ -248,7 +239,7 @@ mod tests {
         assert!(next(PolledQueue::Orchestrations).await);
         assert!(next(PolledQueue::Activities).await);
         assert!(!next(PolledQueue::Orchestrations).await);
-        tokio::time::advance(OVERDUE_INTERVAL).await;
+        tokio::time::advance(OVERDUE_POLL).await;
         assert!(next(PolledQueue::Orchestrations).await);
         assert!(shares.widest(ranges(1)).await.overdue);
     }

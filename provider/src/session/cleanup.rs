@@ -12,10 +12,10 @@ impl Sessions {
     pub(crate) async fn cleanup(&self, container: &ContainerClient<Durable>) -> Result<usize> {
         let expired = Session::LOCKED_UNTIL.lt(container.now());
         let expired = Query::<Session>::across_partitions().filter(expired);
-        let expired = container.query(expired).by_gateway();
-        let expired = expired.row_by_row().all().await?;
+        let expired = container.query(expired).by_gateway().row_by_row();
+        let expired = expired.all_available().await?;
         let mut removed = 0;
-        for stored in self.corrupt_documents.readable(expired) {
+        for stored in self.corrupt_documents.readable(expired.rows) {
             if is_needed(container, &stored.document).await? {
                 continue;
             }

@@ -7,10 +7,16 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Document, Patch, Query, Timestamp};
+use futures::StreamExt as _;
+use futures::stream;
 
 use super::Sessions;
 use crate::documents::{Durable, Session, SessionKey, WorkerItem};
 use crate::error::Result;
+use crate::poll::answered;
+
+/// The number of sessions that are renewed at a time.
+const CONCURRENCY: usize = 16;
 
 impl Sessions {
     /// Notes progress of an activity of the session, while the session is held. The time is that of
@@ -41,24 +47,32 @@ impl Sessions {
         idle_timeout: Duration,
     ) -> Result<usize> {
         let owners = self.busy(owner_ids, container.now());
-        let mut renewed = 0;
-        for session in self.held_by(container, owners).await? {
-            // Read again per session, because renewing many takes time.
+        let held = self.held_by(container, owners).await?;
+        let renewals = stream::iter(held).map(async |session| {
+            // Read per session, because renewing many takes time.
             let now = container.now();
             if session.last_activity + idle_timeout <= now {
-                continue;
+                return Ok(false);
             }
-            let until = now + extend_for;
-            if hold(container, &session.key(), &session.owner_id, now, until).await? {
-                renewed += 1;
+            let (key, until) = (session.key(), now + extend_for);
+            let renewal = hold(container, &key, &session.owner_id, now, until);
+            let partition = (&*session.instance_id).into();
+            let is_renewed = container.in_time(&partition, renewal).await?;
+            if is_renewed {
                 let session = Session {
                     locked_until: until,
                     ..session
                 };
                 self.note(&session, now);
             }
-        }
-        Ok(renewed)
+            Ok(is_renewed)
+        });
+        let renewals = renewals.buffer_unordered(CONCURRENCY).collect().await;
+        let (renewals, _) = answered(renewals)?;
+        Ok(renewals
+            .into_iter()
+            .filter(|is_renewed| *is_renewed)
+            .count())
     }
 
     /// Returns the sessions that these owners hold. Remembers owners without sessions.
@@ -73,17 +87,15 @@ impl Sessions {
         let now = container.now();
         let theirs = Session::OWNER_ID.is_in(owners.iter().copied());
         let query = Query::across_partitions().filter(theirs & Session::LOCKED_UNTIL.gt(now));
-        let held = container
-            .query(query)
-            .by_gateway()
-            .row_by_row()
-            .all()
-            .await?;
+        let run = container.query(query).by_gateway().row_by_row();
+        let found = run.all_available().await?;
         // An undecodable session expires, and its next claim replaces it.
-        let held = self.corrupt_documents.readable(held).into_iter();
+        let held = self.corrupt_documents.readable(found.rows).into_iter();
         let held: Vec<Session> = held.map(|stored| stored.document).collect();
-        let idle = |owner: &&str| held.iter().all(|session| session.owner_id != *owner);
-        self.note_idle(owners.into_iter().filter(idle), now);
+        if found.is_complete {
+            let idle = |owner: &&str| held.iter().all(|session| session.owner_id != *owner);
+            self.note_idle(owners.into_iter().filter(idle), now);
+        }
         Ok(held)
     }
 

@@ -7,7 +7,7 @@ use cdb_coordination::Lockable;
 use cdb_model::Timestamp;
 use duroxide::providers::DispatcherCapabilityFilter;
 
-use super::hand_out::{self, Fetched, HELD_BACKOFF};
+use super::hand_out::{self, Fetched};
 use super::load::{self, Loaded};
 use super::lock;
 use super::orphans;
@@ -20,12 +20,7 @@ use crate::local_queue::{Guard, Taken};
 use crate::poll::{Due, run as poll};
 use crate::services::Services;
 use crate::store::Store;
-
-/// The backoff of an instance after the service did not answer.
-const UNANSWERED_BACKOFF: Duration = Duration::from_secs(1);
-
-/// The interval at which a waiting dispatcher looks whether the partition of its instance answers.
-const PATIENCE: Duration = Duration::from_secs(1);
+use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
 
 /// The request of one dispatcher.
 #[derive(Clone, Copy, Debug)]
@@ -90,23 +85,27 @@ pub(crate) async fn fetch(
     Ok(None)
 }
 
-/// Tries to lock an instance, and notes the result. While the physical partition of the instance
-/// does not answer polls, the dispatcher does not wait for it: other partitions have work.
+/// Tries to lock an instance, and notes the result. The dispatcher does not wait for a physical
+/// partition that does not answer, because other partitions have work.
 async fn attempt(
     services: &Services,
     guard: Guard<'_, Instances>,
     known: Attempt,
     request: Request<'_>,
 ) -> Result<Option<Fetched>> {
-    if let Some(pause) = backoff_of_partition(services, &guard.claim.key).await {
-        guard.back_off(pause, |known| known.search(std::time::Instant::now()));
-        return Ok(None);
-    }
     let decide = decide(services, &guard, &known, request);
-    let decided = tokio::select! {
-        decided = services.ledger.charge(&guard.claim.key, decide) => decided,
-        // Dropping the guard releases the lock if its write arrived.
-        () = partition_fails(services, &guard.claim.key) => return Ok(None),
+    let decide = services.ledger.charge(&guard.claim.key, decide);
+    let partition = guard.claim.key.as_str().into();
+    let decided = match services
+        .container()
+        .while_answering(&partition, decide)
+        .await
+    {
+        Ok(decided) => decided,
+        Err(backoff) => {
+            guard.unanswered(backoff, |known| known.search(std::time::Instant::now()));
+            return Ok(None);
+        }
     };
     match decided {
         Ok(verdict) => conclude(services, guard, &known, verdict).await,
@@ -128,28 +127,6 @@ async fn attempt(
                 AttemptResult::Unfit { newest, pinned },
             )
             .await
-        }
-    }
-}
-
-/// Returns the rest of the backoff of an instance's physical partition, while others answer.
-async fn backoff_of_partition(services: &Services, instance_id: &str) -> Option<Duration> {
-    let state = &services.queues.ranges;
-    if state.all_answer() {
-        return None;
-    }
-    let container = services.container();
-    // Without a list of the partitions, the request of the attempt fails by itself.
-    let range = container.range_of(&instance_id.into()).await.ok()??;
-    state.backoff_of(&range, container.ranges().await.ok()?)
-}
-
-/// Waits until polls of an instance's physical partition fail while others answer.
-async fn partition_fails(services: &Services, instance_id: &str) {
-    loop {
-        tokio::time::sleep(PATIENCE).await;
-        if backoff_of_partition(services, instance_id).await.is_some() {
-            return;
         }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::time::Duration;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
@@ -16,13 +15,7 @@ use crate::local_queue::{Guard, HandOut};
 use crate::services::Services;
 use crate::spill::{self, ReadStep, ReadUnderLock};
 use crate::store::Store;
-
-/// The backoff of an instance that another runtime holds. Short, because the lock may be released
-/// at any time.
-pub(super) const HELD_BACKOFF: Duration = Duration::from_millis(100);
-
-/// The backoff of an instance whose chunks are unavailable.
-const BACKOFF: Duration = Duration::from_secs(2);
+use crate::timing::{HELD_BACKOFF, UNREADABLE_BACKOFF};
 
 /// The result of a fetch: the item, its lock token, the attempt.
 pub(super) type Fetched = (OrchestrationItem, String, u32);
@@ -62,7 +55,7 @@ pub(super) async fn begin(
         Err(error) => {
             tracing::warn!(instance = %turn.instance.document.instance_id, %error, "cannot read a turn");
             release::unlock(&services.store, &turn).await;
-            guard.back_off(BACKOFF, |known| known.search(search));
+            guard.back_off(UNREADABLE_BACKOFF, |known| known.search(search));
             return Err(error);
         }
     };

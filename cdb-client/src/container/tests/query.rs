@@ -1,9 +1,12 @@
 //! Queries: merged order, pages, counts, splits, session tokens.
 
+use std::time::Duration;
+
 use cdb_model::{
     AggregateKind, DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement, ValueError,
 };
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::fixture::{
     Ask, Fixture, continued, fixture, listing, n_of, numbers, ordered, page, two_ranges,
@@ -256,6 +259,65 @@ async fn each_range_can_be_queried_separately() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_partition_removes_its_own_rows_only() {
+    let script = Script::new([
+        two_ranges(),
+        numbers(&[1]),
+        numbers(&[2]),
+        Step::Hang,
+        numbers(&[1]),
+        Step::Hang,
+        numbers(&[1]),
+        numbers(&[1]),
+        numbers(&[2]),
+    ]);
+    let container = fixture(&script);
+    let run = || container.query(ordered(None));
+    let begun = Instant::now();
+    let all = run().available_only().all().await.unwrap();
+    assert_eq!(n_of(&all), [1, 2]);
+    // The gateway waits for the silent partition, and then the client for a second.
+    let found = run().by_gateway().all_available().await.unwrap();
+    assert!(n_of(&found.rows) == [1] && !found.is_complete);
+    assert_eq!(begun.elapsed(), Duration::from_millis(1500));
+    // In backoff, it is not queried.
+    let found = run().by_gateway().all_available().await.unwrap();
+    assert!(n_of(&found.rows) == [1] && !found.is_complete);
+    assert_eq!(begun.elapsed(), Duration::from_millis(1500));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let found = run().all_available().await.unwrap();
+    assert!(n_of(&found.rows) == [1, 2] && found.is_complete);
+    assert!(container.health().all_answer());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_no_partition_answers_fails() {
+    let script = Script::new([two_ranges(), Step::Hang, Step::Hang]);
+    let container = fixture(&script);
+    let found = container.query(ordered(None)).all_available().await;
+    assert_eq!(found.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_work_goes_on_while_its_partition_answers_reads() {
+    let missing = || Step::refusal(404, 0);
+    let listed = [two_ranges(), missing(), missing(), missing(), missing()];
+    let script = Script::new(listed.into_iter().chain([Step::Hang]));
+    let container = fixture(&script);
+    container.ranges().await.unwrap();
+    let key = PartitionKey::from("a");
+    let slow = tokio::time::sleep(Duration::from_millis(2200));
+    assert_eq!(container.while_answering(&key, slow).await, Ok(()));
+    let begun = Instant::now();
+    let silent = std::future::pending::<()>();
+    let stopped = container.while_answering(&key, silent).await;
+    assert_eq!(stopped, Err(Duration::from_secs(1)));
+    assert_eq!(begun.elapsed(), Duration::from_millis(1500));
+    let refused = container.while_answering(&key, async {}).await;
+    assert_eq!(refused, Err(Duration::from_secs(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_query_of_one_partition_names_it_and_needs_no_ranges() {
     let script = Script::new([numbers(&[2, 1])]);
     let rows = fixture(&script)
@@ -371,7 +433,7 @@ async fn a_cancelled_call_repeats_no_page() {
     let container = fixture(&script);
     let mut pages = container.query(ordered(None)).pages();
     assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [1]);
-    let cancelled = tokio::time::timeout(std::time::Duration::from_secs(1), pages.next_page());
+    let cancelled = tokio::time::timeout(Duration::from_secs(1), pages.next_page());
     cancelled.await.unwrap_err();
     assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [2]);
 }

@@ -1,0 +1,394 @@
+//! The health of each physical partition: a circuit breaker per partition, like the partition-level
+//! circuit breaker of the official clients.
+//!
+//! Every request whose physical partition is known reports its end here. The client itself refuses
+//! no request. A caller with work in several partitions reads the health and leaves out those that
+//! do not answer, so that they delay only their own work.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ranges::{RangeId, RangeMap};
+use crate::status::Status;
+
+/// The deadline of a request while other partitions answer, and the first backoff.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// The longest backoff. It doubles with each failed trial.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The time after which a dropped request counts as a failure: a little less than the deadline,
+/// which begins before the request is sent.
+const SILENT_AFTER: Duration = Duration::from_millis(900);
+
+/// Which physical partitions of a container answer.
+///
+/// A request fails when it is not answered, or when the partition is unavailable (408, 410, 5xx).
+/// After a failure the partition is in backoff, for 1 s at first and up to 30 s. Then the health
+/// lets a single caller try it. Any other answer ends the backoff.
+///
+/// If all partitions fail, none is in backoff, because then a request delays no other work.
+#[derive(Debug, Default)]
+pub struct RangeHealth {
+    circuits: Mutex<HashMap<RangeId, Circuit>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Circuit {
+    /// The last answer, or the time when the partition became known.
+    answered_at: Instant,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    Open {
+        retry_at: Instant,
+        backoff: Duration,
+    },
+    /// One caller tries the partition until this time.
+    HalfOpen {
+        until: Instant,
+        backoff: Duration,
+    },
+}
+
+/// What the end of a request says about its partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    Answer,
+    Failure,
+    Nothing,
+}
+
+impl Circuit {
+    fn new(now: Instant) -> Self {
+        Self {
+            answered_at: now,
+            state: State::Closed,
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    fn answered(&mut self, now: Instant) {
+        *self = Self::new(now);
+    }
+
+    /// Notes the failure of a request. Returns the backoff that begins with it. Failures during a
+    /// backoff count once. A request sent before the last answer says nothing.
+    fn failed(&mut self, sent_at: Instant, now: Instant) -> Option<Duration> {
+        let backoff = match self.state {
+            _ if sent_at < self.answered_at => return None,
+            State::Open { retry_at, .. } if now < retry_at => return None,
+            State::Closed => FIRST,
+            State::Open { backoff, .. } | State::HalfOpen { backoff, .. } => {
+                (backoff * 2).min(LONGEST)
+            }
+        };
+        let retry_at = now + backoff;
+        self.state = State::Open { retry_at, backoff };
+        Some(backoff)
+    }
+
+    /// Returns the rest of the backoff. `None` lets the caller send a request: without a backoff
+    /// every caller, after a backoff one caller until its trial has failed or `FIRST` has passed.
+    fn admit(&mut self, now: Instant) -> Option<Duration> {
+        let (until, backoff) = match self.state {
+            State::Closed => return None,
+            State::Open { retry_at, backoff } => (retry_at, backoff),
+            State::HalfOpen { until, backoff } => (until, backoff),
+        };
+        if now < until {
+            return Some(until - now);
+        }
+        let until = now + FIRST;
+        self.state = State::HalfOpen { until, backoff };
+        None
+    }
+}
+
+impl RangeHealth {
+    fn circuits(&self) -> MutexGuard<'_, HashMap<RangeId, Circuit>> {
+        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
+        self.circuits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the container has a single known partition, which is never in backoff.
+    pub(crate) fn is_single(&self) -> bool {
+        self.circuits().len() < 2
+    }
+
+    /// Whether no partition has failed since its last answer.
+    pub fn all_answer(&self) -> bool {
+        self.circuits().values().all(Circuit::is_closed)
+    }
+
+    /// Returns those of these partitions that are not in backoff.
+    #[must_use]
+    pub fn available(&self, ranges: Vec<RangeId>) -> Vec<RangeId> {
+        let admits = |range: &RangeId| self.backoff_of(range).is_none();
+        ranges.into_iter().filter(admits).collect()
+    }
+
+    /// Returns the rest of a partition's backoff. The caller sends a request if there is none.
+    pub fn backoff_of(&self, range: &RangeId) -> Option<Duration> {
+        let mut circuits = self.circuits();
+        if !circuits.values().any(Circuit::is_closed) {
+            return None;
+        }
+        circuits.get_mut(range)?.admit(Instant::now())
+    }
+
+    /// Awaits a request to a partition. The request has a deadline of a second while other
+    /// partitions answer.
+    ///
+    /// # Errors
+    /// When the request fails; [`Unavailable`](ErrorKind::Unavailable) after the deadline.
+    pub async fn in_time<T, E: From<Error>>(
+        &self,
+        range: &RangeId,
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        if !self.others_answer(range) {
+            return request.await;
+        }
+        let answered = tokio::time::timeout(FIRST, request).await;
+        answered.unwrap_or_else(|_| {
+            let message = format!("physical partition {range} did not answer within {FIRST:?}");
+            Err(Error::new(ErrorKind::Unavailable, message).into())
+        })
+    }
+
+    fn others_answer(&self, range: &RangeId) -> bool {
+        let circuits = self.circuits();
+        let mut others = circuits.iter().filter(|(other, _)| *other != range);
+        others.any(|(_, circuit)| circuit.is_closed())
+    }
+
+    /// Follows a new list of the partitions.
+    pub(crate) fn follow(&self, map: &RangeMap) {
+        let now = Instant::now();
+        let mut circuits = self.circuits();
+        let known = std::mem::take(&mut *circuits);
+        circuits.extend(map.iter().map(|range| {
+            let circuit = known.get(&range.id).copied();
+            (range.id.clone(), circuit.unwrap_or(Circuit::new(now)))
+        }));
+    }
+
+    /// Forgets the partitions of a deleted container.
+    pub(crate) fn clear(&self) {
+        self.circuits().clear();
+    }
+
+    /// Watches a request that is about to be sent.
+    pub(crate) fn watch(&self, range: RangeId) -> Watch<'_> {
+        Watch {
+            health: self,
+            range,
+            sent_at: Instant::now(),
+            is_over: false,
+        }
+    }
+
+    fn note(&self, range: &RangeId, sent_at: Instant, signal: Signal) {
+        let now = Instant::now();
+        let mut circuits = self.circuits();
+        let Some(circuit) = circuits.get_mut(range) else {
+            return;
+        };
+        let backoff = match signal {
+            Signal::Answer => return circuit.answered(now),
+            Signal::Failure => circuit.failed(sent_at, now),
+            Signal::Nothing => return,
+        };
+        drop(circuits);
+        if let Some(backoff) = backoff
+            && self.others_answer(range)
+        {
+            tracing::warn!(%range, ?backoff, "a physical partition does not answer");
+        }
+    }
+}
+
+/// A request under way. Dropping it after a while counts as a failure of the partition.
+pub(crate) struct Watch<'a> {
+    health: &'a RangeHealth,
+    range: RangeId,
+    sent_at: Instant,
+    is_over: bool,
+}
+
+impl Watch<'_> {
+    /// Notes the end of the request.
+    pub(crate) fn ended<T>(mut self, result: &Result<T>) {
+        self.is_over = true;
+        let signal = result.as_ref().map_or_else(Signal::of, |_| Signal::Answer);
+        self.health.note(&self.range, self.sent_at, signal);
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if !self.is_over && self.sent_at.elapsed() >= SILENT_AFTER {
+            self.health.note(&self.range, self.sent_at, Signal::Failure);
+        }
+    }
+}
+
+impl Signal {
+    /// Returns what an error says. A throttled partition has answered, and so has one that was
+    /// split.
+    fn of(error: &Error) -> Self {
+        match error.status() {
+            Some(Status::RANGE_GONE) => Self::Answer,
+            Some(status) if matches!(status.code, 408 | 410 | 500..=599) => Self::Failure,
+            Some(_) => Self::Answer,
+            None if error.kind() == ErrorKind::Unavailable => Self::Failure,
+            None => Self::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(ids: &[&str]) -> Vec<RangeId> {
+        serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
+    }
+
+    fn health(ranges: &[&str]) -> RangeHealth {
+        let health = RangeHealth::default();
+        let new = |range| (range, Circuit::new(Instant::now()));
+        health.circuits().extend(ids(ranges).into_iter().map(new));
+        health
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_backoff_doubles_with_each_failed_trial_and_ends_with_an_answer() {
+        let mut now = Instant::now();
+        let mut circuit = Circuit::new(now);
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            let backoff = Duration::from_secs(seconds);
+            assert_eq!(circuit.admit(now), None);
+            assert_eq!(circuit.failed(now, now), Some(backoff));
+            assert_eq!(circuit.failed(now, now), None, "it counts once");
+            now += backoff / 2;
+            assert_eq!(circuit.admit(now), Some(backoff / 2));
+            now += backoff / 2;
+        }
+        circuit.answered(now);
+        assert!(circuit.is_closed());
+        assert_eq!(circuit.failed(now, now), Some(FIRST));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_caller_at_a_time_tries_a_partition_after_its_backoff() {
+        let now = Instant::now();
+        let mut circuit = Circuit::new(now);
+        assert_eq!(circuit.failed(now, now), Some(FIRST));
+        let now = now + FIRST;
+        assert_eq!(circuit.admit(now), None);
+        assert_eq!(circuit.admit(now), Some(FIRST));
+        // The caller of the trial has sent nothing.
+        assert_eq!(circuit.admit(now + FIRST), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_failure_of_a_request_sent_before_the_last_answer_is_ignored() {
+        let sent_at = Instant::now();
+        let mut circuit = Circuit::new(sent_at);
+        circuit.answered(sent_at + FIRST);
+        assert_eq!(circuit.failed(sent_at, sent_at + FIRST * 2), None);
+        assert!(circuit.is_closed());
+    }
+
+    #[test]
+    fn unavailability_is_a_failure_and_every_refusal_is_an_answer() {
+        let signal = |code, sub| {
+            let status = Status::new(code, sub);
+            let details = crate::error::CallDetails {
+                operation: crate::operation::OperationKind::Read,
+                resource: String::new(),
+                status: Some(status),
+                activity_id: String::new(),
+                attempts: 1,
+                elapsed: Duration::ZERO,
+                retry_after: None,
+                charge: 0.0,
+                ambiguous: false,
+            };
+            Signal::of(&Error::new(ErrorKind::of_status(status), "").with_call(details))
+        };
+        for (code, sub) in [(408, 0), (410, 1007), (500, 0), (503, 0)] {
+            assert_eq!(signal(code, sub), Signal::Failure, "{code}/{sub}");
+        }
+        for (code, sub) in [(404, 0), (404, 1002), (409, 0), (410, 1002), (412, 0)] {
+            assert_eq!(signal(code, sub), Signal::Answer, "{code}/{sub}");
+        }
+        for (code, sub) in [(400, 0), (403, 1014), (429, 3200), (449, 0)] {
+            assert_eq!(signal(code, sub), Signal::Answer, "{code}/{sub}");
+        }
+        assert_eq!(Signal::of(&Error::configuration("")), Signal::Nothing);
+        let silent = Error::new(ErrorKind::Unavailable, "");
+        assert_eq!(Signal::of(&silent), Signal::Failure);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_partition_has_a_deadline_while_another_one_answers() {
+        let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
+        let silent = async {
+            let watch = health.watch(all[1].clone());
+            std::future::pending::<()>().await;
+            watch.ended(&Ok(()));
+            Ok(())
+        };
+        let begun = Instant::now();
+        let answer: Result<()> = health.in_time(&all[1], silent).await;
+        assert!(answer.is_err_and(|error| error.is_transient()));
+        assert_eq!(begun.elapsed(), FIRST);
+        assert_eq!(health.available(all.clone()), ids(&["0"]));
+        assert_eq!(health.backoff_of(&all[1]), Some(FIRST));
+        health.watch(all[1].clone()).ended(&Ok(()));
+        assert!(health.all_answer());
+        assert_eq!(health.available(all.clone()), all);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_another_partition_that_answers_there_is_no_backoff_and_no_deadline() {
+        let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
+        for range in &all {
+            health.note(range, Instant::now(), Signal::Failure);
+        }
+        assert_eq!(health.available(all.clone()), all);
+        assert!(!health.all_answer());
+        let slow = async {
+            tokio::time::sleep(FIRST * 5).await;
+            Ok(7)
+        };
+        let answer: Result<u32> = health.in_time(&all[0], slow).await;
+        assert_eq!(answer.expect("it answers"), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_request_is_a_failure_only_if_it_was_silent_for_long() {
+        let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
+        let dropped_after = async |time: Duration| {
+            let watch = health.watch(all[1].clone());
+            tokio::time::sleep(time).await;
+            drop(watch);
+            health.all_answer()
+        };
+        assert!(dropped_after(SILENT_AFTER / 2).await);
+        assert!(!dropped_after(SILENT_AFTER).await);
+    }
+}
