@@ -303,34 +303,34 @@ impl CosmosDBProviderConfig {
 fn broken_relations(config: &CosmosDBProviderConfig) -> impl Iterator<Item = String> {
     let retry = &config.delivery_retry;
     let retried = retry.longest_delay.saturating_mul(retry.max_attempts);
-    // The shorter one, the longer one, and what breaks.
+    // What is at most as long as what.
     let relations = [
-        (
+        // An idle queue is polled less often than a busy one.
+        [
             ("min_poll_interval", config.min_poll_interval),
             ("max_poll_interval", config.max_poll_interval),
-            "an idle queue is polled less often than a busy one",
-        ),
-        (
+        ],
+        // The chunks of a running commit are not deleted.
+        [
             ("twice the time of a commit", timing::MIN_ORPHAN_AGE),
             ("orphan_age", config.orphan_age),
-            "the chunks of a running commit must not be deleted",
-        ),
-        (
+        ],
+        // A message waits for a start that the reconciler delivers.
+        [
             ("reconciler_age_threshold", config.reconciler_age_threshold),
             ("unclaimed_age", config.unclaimed_age),
-            "a message must wait for a start that the reconciler delivers",
-        ),
-        (
+        ],
+        // A message has all of its attempts.
+        [
             ("delivery_retry.longest_delay times max_attempts", retried),
             ("the time of redeliveries", timing::REDELIVERED),
-            "a message must have all of its attempts",
-        ),
+        ],
     ];
     let broken = relations
         .into_iter()
-        .filter(|(less, more, _)| less.1 > more.1);
-    broken.map(|((less, short), (more, long), why)| {
-        format!("{more} ({long:?}) must be at least {less} ({short:?}): {why}")
+        .filter(|[least, value]| least.1 > value.1);
+    broken.map(|[(short, least), (long, value)]| {
+        format!("{long} ({value:?}) must be at least {short} ({least:?})")
     })
 }
 

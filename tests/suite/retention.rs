@@ -7,16 +7,12 @@ use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::{
-    Durable, Execution, Instance, InstanceKey, IntentItem, IntentQueue, NEVER, OutboxIntent,
-    Status, Text, dispatch_slot,
+    Durable, Execution, Instance, InstanceKey, NEVER, OutboxIntent, Status, dispatch_slot,
 };
 use cdb_provider::model::{Document, Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::{Backend, instance_id};
-use duroxide::providers::{
-    DeleteInstanceResult, InstanceFilter, Provider as _, ProviderAdmin as _, ProviderError,
-    WorkItem,
-};
+use duroxide::providers::Provider as _;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 

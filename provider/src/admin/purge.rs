@@ -192,35 +192,11 @@ impl Purge {
                 before: self.ended_before,
                 is_delivered,
             };
-            let deleted = self.delete_deliverable(top, condition, &mut slice).await;
+            let deleted = self.delete_levels(top, condition, &mut slice).await;
             failure = deleted.and(failure);
         }
         add(&mut self.purged, &slice);
         failure.map(|()| slice)
-    }
-
-    /// Deletes instances that fulfil the condition, with their descendants. Keeps the trees that
-    /// have messages that cannot be delivered.
-    async fn delete_deliverable(
-        &mut self,
-        top: Vec<String>,
-        condition: Condition,
-        slice: &mut DeleteInstanceResult,
-    ) -> Result<()> {
-        let deleted = self.delete_levels(top.clone(), condition, slice).await;
-        if !matches!(deleted, Err(Error::Undelivered(_))) {
-            return deleted;
-        }
-        for id in top {
-            let deleted = self.delete_levels(vec![id.clone()], condition, slice).await;
-            if let Err(Error::Undelivered(reason)) = &deleted {
-                tracing::warn!(instance = id, %reason, "an ended instance is not deleted");
-                self.kept.insert(id);
-                continue;
-            }
-            deleted?;
-        }
-        Ok(())
     }
 
     /// Deletes instances that fulfil the condition, after their descendants.
@@ -296,6 +272,11 @@ impl Purge {
                     self.kept.insert(id);
                 }
                 Ok(counts) => add(deleted, &counts),
+                // The reconciler goes on. The instance must not keep others from being deleted.
+                Err(Error::Undelivered(reason)) => {
+                    tracing::warn!(%reason, "an ended instance is not deleted yet");
+                    self.kept.insert(id);
+                }
                 Err(error) => failure = Err(error),
             }
         }

@@ -68,23 +68,21 @@ pub(super) async fn send(
 /// Writes the chunks of the commit. Like the batch, they are sent again until the time of a commit
 /// has passed, here since the last chunk that was written.
 async fn write_chunks(services: &Services, turn: &mut Turn, spilling: &mut Spilling) -> Result<()> {
-    let (mut left, mut progress) = (spilling.chunks_left(), Instant::now());
+    let mut progress = (spilling.chunks_left(), Instant::now());
     loop {
         let writing = spilling.write(&services.store);
-        let Err(failure) = renew::while_doing(services, turn, writing).await else {
-            return Ok(());
-        };
-        if spilling.chunks_left() < left {
-            (left, progress) = (spilling.chunks_left(), Instant::now());
+        let written = renew::while_doing(services, turn, writing).await;
+        if spilling.chunks_left() < progress.0 {
+            progress = (spilling.chunks_left(), Instant::now());
         }
-        match &failure {
-            Error::Request(error)
-                if (error.is_transient() || error.is_denied())
-                    && progress.elapsed() < COMMIT_TIME =>
+        let may_retry = progress.1.elapsed() < COMMIT_TIME;
+        match written {
+            Err(Error::Request(error))
+                if may_retry && (error.is_transient() || error.is_denied()) =>
             {
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
-            _ => return Err(failure),
+            written => return written,
         }
     }
 }
