@@ -15,7 +15,7 @@ use super::error::WorkError;
 use super::inner::Inner;
 use super::poller::{Page, Poller};
 use super::state::{Owned, State};
-use super::stream::{LeftOutMessages, Progress, StreamKey};
+use super::stream::{Progress, StreamKey};
 use super::timing::{FIRST_PAUSE, OVERLAP, SLOW_HANDLER, SWEPT_AHEAD};
 use super::unreadable::report;
 use cdb_coordination::Rows;
@@ -114,7 +114,7 @@ impl Inner {
     /// Whether messages wait that only a sweep finds.
     fn wants_sweep(&self) -> bool {
         for (_, owned) in self.state().owned() {
-            if owned.streams.take_left_out() == LeftOutMessages::Wanted {
+            if owned.streams.take_left_out().is_some() {
                 self.sweep_wanted.store(true, Ordering::Release);
             }
         }

@@ -80,16 +80,6 @@ pub(super) enum LeftOut {
     Claimed,
 }
 
-/// Whether a sweep is needed for messages that were left out of memory.
-#[must_use]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum LeftOutMessages {
-    /// Some of them can be claimed now.
-    Wanted,
-    #[default]
-    Unwanted,
-}
-
 /// The effect of a report on the stored message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {

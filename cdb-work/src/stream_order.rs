@@ -13,8 +13,8 @@ use super::delivery::Delivery;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 use super::stream::{
-    Change, ClaimState, LeftOutMessages, Next, Out, Progress, Selection, Stream, StreamKey, Taken,
-    Verdict, is_suspect,
+    Change, ClaimState, LeftOut, Next, Out, Progress, Selection, Stream, StreamKey, Taken, Verdict,
+    is_suspect,
 };
 
 /// How many idle streams are remembered per partition, so that their next message needs no read.
@@ -32,16 +32,14 @@ pub(super) struct Streams {
     suspect: Option<(StreamKey, u64)>,
     /// How many messages of each lane are in memory.
     held: BTreeMap<Lane, usize>,
-    /// How many streams have unknown progress.
-    unknown: usize,
     /// The fence of the partition.
     fence: u64,
     /// When the partition was taken from an owner that had not released it.
     taken_over_at: Option<Timestamp>,
     /// No claim ends earlier.
     first_timeout: Option<Instant>,
-    /// Whether messages that were left out can be claimed now.
-    left_out: LeftOutMessages,
+    /// Set when messages that were left out can be claimed now.
+    left_out: Option<LeftOut>,
     /// How many streams were forgotten. A message that was read before that does not tell where its
     /// stream starts.
     pub(super) forgotten: u64,
@@ -66,13 +64,9 @@ impl Streams {
     /// completed.
     pub(super) fn learn(&mut self, message: WorkMessage, starts_here: bool) {
         let key = StreamKey::new(message.lane, &message.stream);
-        let stream = self.known.entry(key.clone()).or_insert_with(|| {
-            self.unknown += 1;
-            Stream::default()
-        });
+        let stream = self.known.entry(key.clone()).or_default();
         if starts_here && stream.done.is_none() {
             stream.start_at(0);
-            self.unknown -= 1;
         }
         if stream.done.is_some_and(|done| message.sequence <= done) {
             return;
@@ -110,7 +104,6 @@ impl Streams {
         }
         if stream.done.is_none() {
             stream.start_at(done);
-            self.unknown -= 1;
         }
         stream.done = Some(done);
         stream.stored = stream.stored.split_off(&(done + 1));
@@ -130,10 +123,9 @@ impl Streams {
     /// Forgets the messages of a stream without a document: they were read before the document was
     /// deleted, because a stored message has one.
     pub(super) fn learn_missing(&mut self, key: &StreamKey) {
-        let missing = self.known.get(key).filter(|known| known.done.is_none());
-        if let Some(stream) = missing {
+        let missing = self.known.get(key);
+        if let Some(stream) = missing.filter(|stream| stream.done.is_none()) {
             *self.held.entry(key.lane).or_default() -= stream.waiting.len();
-            self.unknown -= 1;
             self.known.remove(key);
         }
     }
@@ -167,16 +159,14 @@ impl Streams {
         }
     }
 
-    /// Tells once whether messages that were left out can be claimed now.
-    pub(super) fn take_left_out(&mut self) -> LeftOutMessages {
-        std::mem::take(&mut self.left_out)
+    /// Tells once that messages that were left out can be claimed now, and why they were.
+    #[must_use]
+    pub(super) fn take_left_out(&mut self) -> Option<LeftOut> {
+        self.left_out.take()
     }
 
     /// The streams of which only messages are known.
     pub(super) fn unknown(&self) -> Vec<StreamKey> {
-        if self.unknown == 0 {
-            return Vec::new();
-        }
         let unknown = self
             .known
             .iter()
@@ -469,8 +459,7 @@ impl Streams {
             return;
         };
         if stream.needs_left_out() {
-            stream.left_out = None;
-            self.left_out = LeftOutMessages::Wanted;
+            self.left_out = stream.left_out.take();
         }
         let at = stream.next_at();
         let head = stream.waiting.get(&(stream.reported + 1));

@@ -433,8 +433,9 @@ fn only_messages_that_cannot_be_claimed_leave_the_memory() {
         streams.learn(message("aside", sequence), false);
     }
     assert_eq!(streams.held(Lane::Inbox), 3, "they stay out");
-    assert_eq!(streams.take_left_out(), LeftOutMessages::Unwanted);
+    assert_eq!(streams.take_left_out(), None);
     streams.learn(message("aside", 1), false);
-    assert_eq!(streams.take_left_out(), LeftOutMessages::Wanted, "redriven");
-    assert_eq!(streams.take_left_out(), LeftOutMessages::Unwanted);
+    let redriven = streams.take_left_out();
+    assert_eq!(redriven, Some(LeftOut::Blocked));
+    assert_eq!(streams.take_left_out(), None);
 }
