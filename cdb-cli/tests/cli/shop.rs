@@ -24,11 +24,13 @@ pub(crate) struct Order {
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[document(type = "payment", id = "payment:{number}:{attempt}")]
+#[document(type = "payment", id = "payment:{order}:{attempt}")]
 pub(crate) struct Payment {
     #[document(partition_key)]
     customer: String,
-    number: u64,
+    // Every type has the field of the order's unique key.
+    #[serde(rename = "number")]
+    order: u64,
     attempt: u32,
     #[document(index)]
     settled_at: Option<u64>,
@@ -41,7 +43,7 @@ impl Payment {
     pub(crate) fn example() -> Self {
         Self {
             customer: "Ada".to_owned(),
-            number: 1_001,
+            order: 1_001,
             attempt: 1,
             settled_at: Some(1),
             ttl: None,
