@@ -30,7 +30,8 @@ pub struct ChangeProcessorConfig {
     /// The pause before the next read of a part without new changes, 1 s by default.
     pub poll_interval: Duration,
     /// The duration of the lease of a part, 30 s by default. So long a part rests if its process is
-    /// killed and no other process notices.
+    /// killed and no other process notices. At least three heartbeats: with a shorter lease the
+    /// processor logs an error and does not run.
     pub lease: Duration,
     /// The delays between attempts of a failing handler, 1 s to 1 min by default. Attempts are not
     /// limited: no change is skipped.
