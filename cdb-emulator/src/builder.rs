@@ -1,20 +1,21 @@
 //! The settings of an emulator, and its start.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use crate::admission::{Admission, Limits};
+use crate::clock::Clock;
 use crate::emulator::Emulator;
 use crate::emulator_error::EmulatorError;
 use crate::entra::{DataRole, Identities};
 use crate::fault::{Fault, FaultPlan, Faults, Latency, Timer};
-use crate::http_server::{self, Endpoint};
+use crate::http_server;
 use crate::in_process;
 use crate::index_build::IndexBuild;
 use crate::replicas::ReplicaLag;
@@ -25,10 +26,6 @@ use crate::tls::Security;
 
 /// Maximum number of physical partitions of a new container.
 const MOST_PARTITIONS: u32 = 1000;
-
-/// Connections that the operating system queues until the server accepts them; its own limit may be
-/// lower. A client that finds the queue full retries after a second.
-const BACKLOG: u32 = 4096;
 
 /// Starts an emulator with settings.
 ///
@@ -51,8 +48,9 @@ const BACKLOG: u32 = 4096;
 #[derive(Clone, Debug)]
 pub struct EmulatorBuilder {
     directory: Option<PathBuf>,
-    host: IpAddr,
-    port: u16,
+    clock: Option<Clock>,
+    pub(crate) host: IpAddr,
+    pub(crate) port: u16,
     key: String,
     identities: Identities,
     physical_partitions: u32,
@@ -62,7 +60,7 @@ pub struct EmulatorBuilder {
     index_build: IndexBuild,
     replica_lag: Option<ReplicaLag>,
     ignores_latest_committed: bool,
-    regions: Vec<String>,
+    pub(crate) regions: Vec<String>,
     multiple_write_locations: bool,
     pub(crate) limits: Limits,
     #[cfg(feature = "tls")]
@@ -76,6 +74,7 @@ struct Parts {
     addresses: Vec<String>,
     security: Security,
     store: Store,
+    clock: Clock,
     timer: Timer,
 }
 
@@ -83,6 +82,7 @@ impl EmulatorBuilder {
     fn new() -> Self {
         Self {
             directory: None,
+            clock: None,
             host: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             key: crate::WELL_KNOWN_KEY.to_owned(),
@@ -107,6 +107,15 @@ impl EmulatorBuilder {
     #[must_use]
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Lets the service follow this clock instead of the machine's: dates of signatures, `_ts`,
+    /// expiry, throughput, durations of faults, failovers, lagging replicas and index
+    /// transformations. Delays of responses still take real time.
+    #[must_use]
+    pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Some(Clock::Simulated(Arc::new(now)));
         self
     }
 
@@ -275,6 +284,7 @@ impl EmulatorBuilder {
             addresses,
             security,
             store: opening.await.map_err(EmulatorError::storage)??,
+            clock: self.clock.clone().unwrap_or_else(Clock::machine),
             timer: Timer::start().map_err(EmulatorError::Thread)?,
         };
         let mut emulator = self.assemble(parts)?;
@@ -285,7 +295,8 @@ impl EmulatorBuilder {
     }
 
     /// Starts without sockets and threads: [`Emulator::handle`] does all work in the task of its
-    /// caller. Delays follow Tokio's clock, also a paused one. For simulations and for tests of many
+    /// caller. Delays, and the service's [`clock`](Self::clock) unless it is set, follow Tokio's
+    /// clock, also a paused one. For simulations and for tests of many
     /// small emulators. The data is in memory.
     ///
     /// # Errors
@@ -301,6 +312,7 @@ impl EmulatorBuilder {
                 .collect(),
             security: Security::Plain,
             store: Store::in_place()?,
+            clock: self.clock.clone().unwrap_or_else(Clock::tokio),
             timer: Timer::Tokio,
         };
         self.assemble(parts)
@@ -321,8 +333,8 @@ impl EmulatorBuilder {
         };
         let seed = self.faults.seed.unwrap_or_default();
         let state = Arc::new(ServerState {
-            service: Arc::new(Service::new(parts.store, settings)),
-            faults: Faults::new(self.faults),
+            faults: Faults::new(self.faults, parts.clock.clone()),
+            service: Arc::new(Service::new(parts.store, parts.clock, settings)),
             timer: parts.timer,
             security: parts.security,
             admission: Admission::new(self.limits),
@@ -427,52 +439,6 @@ impl EmulatorBuilder {
             return Ok(Security::Tls(tls));
         }
         Ok(Security::Plain)
-    }
-
-    /// Listens on the global endpoint and on those of the regions. Returns the listeners and their
-    /// addresses.
-    fn listen_all(&self) -> Result<(Vec<Endpoint>, Vec<String>), EmulatorError> {
-        let (listener, address) = self.listen(self.port)?;
-        let mut endpoints = vec![(listener, None)];
-        let mut addresses = vec![address.to_string()];
-        let mut port = self.port;
-        for region in 0..self.regions.len() {
-            // Port 0 stands for any free port.
-            port = if port == 0 { 0 } else { port.saturating_add(1) };
-            let (listener, address) = self.listen(port)?;
-            endpoints.push((listener, Some(region)));
-            addresses.push(address.to_string());
-        }
-        Ok((endpoints, addresses))
-    }
-
-    fn listen(&self, port: u16) -> Result<(TcpListener, SocketAddr), EmulatorError> {
-        let refuse = |source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::AddrInUse => EmulatorError::PortInUse { port },
-            _ => EmulatorError::Listen {
-                address: SocketAddr::new(self.host, port),
-                source,
-            },
-        };
-        let socket = match self.host {
-            IpAddr::V4(_) => TcpSocket::new_v4(),
-            IpAddr::V6(_) => TcpSocket::new_v6(),
-        };
-        let socket = socket.map_err(refuse)?;
-        // Like the standard library on Unix: a restart need not wait for the connections of the
-        // last run.
-        #[cfg(unix)]
-        socket.set_reuseaddr(true).map_err(refuse)?;
-        socket
-            .bind(SocketAddr::new(self.host, port))
-            .map_err(refuse)?;
-        let listener = socket.listen(BACKLOG).map_err(refuse)?;
-        let mut address = listener.local_addr().map_err(refuse)?;
-        // No client can connect to 0.0.0.0; on this machine it reaches the listener so.
-        if self.host.is_unspecified() {
-            address.set_ip(Ipv4Addr::LOCALHOST.into());
-        }
-        Ok((listener, address))
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use crate::clock::stopwatch;
 use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 
 /// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. The
@@ -83,7 +84,7 @@ impl EmulatorCommand {
         &self,
         out: &mut (dyn Write + Send),
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let started = Instant::now();
+        let started = stopwatch();
         // Before the first line, because its reader may send a signal immediately.
         let mut end = Signals::listen()?;
         let emulator = self.builder()?.start().await?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::clock::now;
+use crate::clock::stopwatch;
 use crate::emulator_error::EmulatorError;
 use crate::fault::{Fault, Latency};
 use crate::index_build::IndexBuild;
@@ -68,7 +68,7 @@ impl Emulator {
     /// The identity's role was set by
     /// [`EmulatorBuilder::identity`](crate::EmulatorBuilder::identity).
     pub fn entra_token(&self, object_id: &str, lifetime: Duration) -> String {
-        entra::issue(object_id, lifetime, now())
+        entra::issue(object_id, lifetime, self.state.service.clock.now())
     }
 
     /// Returns the data directory; `None` for an emulator in memory.
@@ -271,7 +271,7 @@ impl Emulator {
     /// for at most 5 seconds.
     pub async fn stop(mut self) {
         self.stopping.send_replace(true);
-        self.stop_by = Some(Instant::now() + CLOSE_TIMEOUT);
+        self.stop_by = Some(stopwatch() + CLOSE_TIMEOUT);
         let Some(server) = &mut self.server else {
             return;
         };
@@ -293,7 +293,7 @@ impl Drop for Emulator {
         }
         // Another emulator can use the same directory as soon as this one is dropped.
         let limit = self.stop_by.map_or(CLOSE_TIMEOUT, |stop_by| {
-            stop_by.saturating_duration_since(Instant::now())
+            stop_by.saturating_duration_since(stopwatch())
         });
         self.state.service.store.close(limit.max(IDLE_TIMEOUT));
     }

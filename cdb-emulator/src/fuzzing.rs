@@ -7,11 +7,12 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::clock::Clock;
 use crate::epk::Version;
 use crate::sql::eval::Scope;
 use crate::sql::{Context, parse, rows};
 use crate::store::Policy;
-use crate::{binary_json, clock, op, plan, query_plan, rules};
+use crate::{binary_json, op, plan, query_plan, rules};
 
 /// A document with values of every type.
 fn document() -> Map<String, Value> {
@@ -50,7 +51,7 @@ pub fn fuzz_query(text: &str) {
     if let Ok(plan) = query_plan::QueryPlan::of(query) {
         plan.to_json();
     }
-    let context = Context::new(parameters, clock::now());
+    let context = Context::new(parameters, Clock::machine().now());
     let scope = Scope::new(&select.alias, document().into(), &context);
     let rows = scope
         .matching(&select)

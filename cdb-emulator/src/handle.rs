@@ -56,8 +56,8 @@ async fn respond_with_faults(
     mut stop: watch::Receiver<bool>,
 ) -> Result<Handled, Broken> {
     let mut request = Arc::new(request);
-    let with_partitions = server.faults.name_partitions();
-    let target = server.service.target(&request, with_partitions).await;
+    let scope = server.faults.scope();
+    let target = server.service.target(&request, scope).await;
     let Injection { delay, effect } = server.faults.next(&target);
     server.timer.wait(delay).await;
     if effect == Some(Effect::Silence) {

@@ -1,10 +1,9 @@
 //! Requests without sockets.
 
 use bytes::Bytes;
-use http::header::{DATE, HOST};
+use http::header::HOST;
 use http::{HeaderValue, Request, Response, StatusCode};
 
-use crate::clock::now;
 use crate::emulator::Emulator;
 use crate::handle::handle;
 use crate::request;
@@ -70,9 +69,6 @@ impl Emulator {
             if let Ok(value) = HeaderValue::from_str(&value) {
                 sent.headers_mut().insert(name, value);
             }
-        }
-        if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(now())) {
-            sent.headers_mut().insert(DATE, date);
         }
         Ok(sent)
     }

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::clock::Clock;
 use crate::millis;
 
 /// How long the index transformation after a change of the indexing policy takes.
@@ -43,8 +44,9 @@ pub enum IndexBuild {
 }
 
 /// The index transformations of all containers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct IndexBuilds {
+    clock: Clock,
     state: Mutex<State>,
 }
 
@@ -59,19 +61,19 @@ struct State {
 struct Build {
     former: Value,
     pace: IndexBuild,
-    begun: Instant,
+    begun: Duration,
     /// The progress that was set.
     reached: u8,
 }
 
 impl Build {
     /// Returns the progress in percent.
-    fn progress(&self) -> u8 {
+    fn progress(&self, now: Duration) -> u8 {
         let elapsed = match self.pace {
             IndexBuild::Immediate => 100,
             IndexBuild::Held => 0,
             IndexBuild::Lasting(duration) => {
-                let elapsed = self.begun.elapsed().as_millis() * 100;
+                let elapsed = now.saturating_sub(self.begun).as_millis() * 100;
                 let percent = elapsed.checked_div(duration.as_millis()).unwrap_or(100);
                 u8::try_from(percent).unwrap_or(100)
             }
@@ -81,6 +83,13 @@ impl Build {
 }
 
 impl IndexBuilds {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            state: Mutex::default(),
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // The state is valid between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,7 +116,7 @@ impl IndexBuilds {
         let build = Build {
             former,
             pace: state.pace,
-            begun: Instant::now(),
+            begun: self.clock.monotonic(),
             reached: 0,
         };
         state.builds.insert(container, build);
@@ -118,7 +127,7 @@ impl IndexBuilds {
     pub(crate) fn former(&self, container: i64) -> Option<Value> {
         let mut state = self.state();
         let build = state.builds.get(&container)?;
-        if build.progress() < 100 {
+        if build.progress(self.clock.monotonic()) < 100 {
             return Some(build.former.clone());
         }
         state.builds.remove(&container);
@@ -127,8 +136,9 @@ impl IndexBuilds {
 
     /// Returns the progress of a container in percent.
     pub(crate) fn progress(&self, container: i64) -> u8 {
-        let state = self.state();
-        state.builds.get(&container).map_or(100, Build::progress)
+        let (state, now) = (self.state(), self.clock.monotonic());
+        let build = state.builds.get(&container);
+        build.map_or(100, |build| build.progress(now))
     }
 
     /// Sets the progress of a container; the progress never decreases.
@@ -147,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_oldest_policy_stays_in_force_until_the_build_is_complete() {
-        let builds = IndexBuilds::default();
+        let builds = IndexBuilds::new(Clock::machine());
         builds.begin(1, &json!("first"));
         assert_eq!(builds.former(1), None, "it is immediate by default");
         builds.set_pace(IndexBuild::Held);
@@ -163,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_progress_grows_with_the_time() {
-        let builds = IndexBuilds::default();
+        let builds = IndexBuilds::new(Clock::machine());
         builds.set_pace(IndexBuild::Lasting(Duration::from_secs(3600)));
         builds.begin(1, &json!({}));
         assert_eq!(builds.progress(1), 0);

@@ -14,45 +14,82 @@ use crate::store::indexes::unquote;
 /// System properties, which are part of the base charge.
 const SYSTEM: [&str; 7] = ["id", "ttl", "_rid", "_self", "_etag", "_attachments", "_ts"];
 
+/// What a policy indexes, parsed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct IndexedPaths {
+    entries: Vec<Entry>,
+    /// The names on the paths of each composite.
+    composites: Vec<Vec<Vec<String>>>,
+}
+
 /// A path of the policy.
+#[derive(Clone, Debug, PartialEq)]
 struct Entry {
     segments: Vec<String>,
     /// `/?`: only this value and not its subtree.
     exact: bool,
     included: bool,
-    /// Whether the document has a value at the path.
-    met: Cell<bool>,
 }
 
-/// Counts the index entries of a document under a policy.
-pub(crate) fn count(policy: &Value, document: &Map<String, Value>) -> usize {
-    if policy["indexingMode"]
-        .as_str()
-        .is_some_and(|mode| mode.eq_ignore_ascii_case("none"))
-    {
-        return 0;
-    }
-    let mut entries = Vec::new();
-    for (list, included) in [("includedPaths", true), ("excludedPaths", false)] {
-        let listed = policy[list].as_array().into_iter().flatten();
-        let paths = listed.filter_map(|entry| entry["path"].as_str());
-        entries.extend(paths.filter_map(|path| entry(path, included)));
-    }
-    let root = entries.iter().find(|entry| entry.segments.is_empty());
-    let inherited = root.is_some_and(|entry| entry.included);
-    let all: Vec<&Entry> = entries.iter().collect();
-    let mut found = 0;
-    for (name, value) in document {
-        if !SYSTEM.contains(&&**name) {
-            found += below(value, 1, &continuing(&all, 0, name), inherited);
+/// A count of the entries of one document.
+struct Count<'p> {
+    entries: &'p [Entry],
+    /// Whether the document has a value at the path of each entry.
+    met: Vec<Cell<bool>>,
+}
+
+impl IndexedPaths {
+    /// Parses a policy.
+    pub(crate) fn of(policy: &Value) -> Self {
+        let mode = policy["indexingMode"].as_str().unwrap_or_default();
+        if mode.eq_ignore_ascii_case("none") {
+            return Self::default();
+        }
+        let mut entries = Vec::new();
+        for (list, included) in [("includedPaths", true), ("excludedPaths", false)] {
+            let listed = policy[list].as_array().into_iter().flatten();
+            let paths = listed.filter_map(|entry| entry["path"].as_str());
+            entries.extend(paths.filter_map(|path| entry(path, included)));
+        }
+        let composites = policy["compositeIndexes"].as_array().into_iter().flatten();
+        let composites = composites.filter_map(Value::as_array).map(|composite| {
+            let paths = composite.iter();
+            let paths = paths.map(|path| path["path"].as_str().unwrap_or_default());
+            paths.map(names).collect()
+        });
+        Self {
+            composites: composites.collect(),
+            entries,
         }
     }
-    let missing = entries.iter().filter(|entry| {
-        let explicit = entry.included && !entry.segments.is_empty();
-        let system = SYSTEM.contains(&entry.segments.first().map_or("", String::as_str));
-        explicit && !system && !entry.met.get()
-    });
-    found + missing.count() + composites(policy, document)
+
+    /// Counts the index entries of a document.
+    pub(crate) fn count(&self, document: &Map<String, Value>) -> usize {
+        let entries = &self.entries;
+        let count = Count {
+            entries,
+            met: vec![Cell::new(false); entries.len()],
+        };
+        let root = entries.iter().find(|entry| entry.segments.is_empty());
+        let inherited = root.is_some_and(|entry| entry.included);
+        let all: Vec<usize> = (0..entries.len()).collect();
+        let mut found = 0;
+        for (name, value) in document {
+            if !SYSTEM.contains(&&**name) {
+                found += count.below(value, 1, &count.continuing(&all, 0, name), inherited);
+            }
+        }
+        let missing = entries.iter().zip(&count.met).filter(|(entry, met)| {
+            let explicit = entry.included && !entry.segments.is_empty();
+            let system = SYSTEM.contains(&entry.segments.first().map_or("", String::as_str));
+            explicit && !system && !met.get()
+        });
+        let composites = self
+            .composites
+            .iter()
+            .map(|paths| composite(paths, document));
+        found + missing.count() + composites.sum::<usize>()
+    }
 }
 
 fn entry(path: &str, included: bool) -> Option<Entry> {
@@ -61,77 +98,86 @@ fn entry(path: &str, included: bool) -> Option<Entry> {
         (None, Some(path)) => (path, false),
         (None, None) => return None,
     };
-    let plain = unquote(path);
-    let segments = plain.split('/').filter(|name| !name.is_empty());
     Some(Entry {
-        segments: segments.map(str::to_owned).collect(),
+        segments: names(path),
         exact,
         included,
-        met: Cell::new(false),
     })
 }
 
-/// Returns the paths whose next segment is this name.
-fn continuing<'e>(live: &[&'e Entry], depth: usize, name: &str) -> Vec<&'e Entry> {
-    let goes_on = |entry: &&&Entry| entry.segments.get(depth).is_some_and(|next| next == name);
-    live.iter().filter(goes_on).copied().collect()
+/// Returns the names on a path of a policy.
+fn names(path: &str) -> Vec<String> {
+    let plain = unquote(path);
+    let names = plain.split('/').filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
-/// Counts the entries of a value at `depth`, below the paths in `live`.
-fn below(value: &Value, depth: usize, live: &[&Entry], inherited: bool) -> usize {
-    let mut subtree = inherited;
-    let mut exact = None;
-    for entry in live.iter().filter(|entry| entry.segments.len() == depth) {
-        entry.met.set(true);
-        if entry.exact {
-            exact = Some(entry.included);
-        } else {
-            subtree = entry.included;
-        }
+impl Count<'_> {
+    /// Returns the paths whose next segment is this name.
+    fn continuing(&self, live: &[usize], depth: usize, name: &str) -> Vec<usize> {
+        let goes_on = |at: &&usize| {
+            let next = self.entries[**at].segments.get(depth);
+            next.is_some_and(|next| next == name)
+        };
+        live.iter().filter(goes_on).copied().collect()
     }
-    match value {
-        Value::Array(items) => {
-            let live = continuing(live, depth, "[]");
-            let items = items.iter();
-            items
-                .map(|item| below(item, depth + 1, &live, subtree))
-                .sum()
-        }
-        Value::Object(object) => object
-            .iter()
-            .map(|(name, value)| below(value, depth + 1, &continuing(live, depth, name), subtree))
-            .sum(),
-        _ => usize::from(exact.unwrap_or(subtree)),
-    }
-}
 
-/// Counts the entries in composite indexes. An array in a path has one entry per element.
-fn composites(policy: &Value, document: &Map<String, Value>) -> usize {
-    let listed = policy["compositeIndexes"].as_array().into_iter().flatten();
-    let composites = listed.filter_map(Value::as_array);
-    composites
-        .map(|composite| {
-            let mut entries = 1;
-            for path in composite {
-                let path = unquote(path["path"].as_str().unwrap_or_default());
-                let mut names = path.split('/').filter(|name| !name.is_empty());
-                let first = names.next().and_then(|name| document.get(name));
-                let names: Vec<&str> = names.collect();
-                entries *= first.map_or(0, |value| values(value, &names));
+    /// Counts the entries of a value at `depth`, below the paths in `live`.
+    fn below(&self, value: &Value, depth: usize, live: &[usize], inherited: bool) -> usize {
+        if live.is_empty() && !inherited {
+            return 0;
+        }
+        let mut subtree = inherited;
+        let mut exact = None;
+        for at in live {
+            let entry = &self.entries[*at];
+            if entry.segments.len() != depth {
+                continue;
             }
-            entries
-        })
-        .sum()
+            self.met[*at].set(true);
+            if entry.exact {
+                exact = Some(entry.included);
+            } else {
+                subtree = entry.included;
+            }
+        }
+        match value {
+            Value::Array(items) => {
+                let live = self.continuing(live, depth, "[]");
+                let items = items.iter();
+                items
+                    .map(|item| self.below(item, depth + 1, &live, subtree))
+                    .sum()
+            }
+            Value::Object(object) => object
+                .iter()
+                .map(|(name, value)| {
+                    let live = self.continuing(live, depth, name);
+                    self.below(value, depth + 1, &live, subtree)
+                })
+                .sum(),
+            _ => usize::from(exact.unwrap_or(subtree)),
+        }
+    }
 }
 
-fn values(value: &Value, names: &[&str]) -> usize {
+/// Counts the entries in a composite index. An array in a path has one entry per element.
+fn composite(paths: &[Vec<String>], document: &Map<String, Value>) -> usize {
+    let counts = paths.iter().map(|names| {
+        let (first, rest) = names.split_first()?;
+        Some(values(document.get(first)?, rest))
+    });
+    counts.map(Option::unwrap_or_default).product()
+}
+
+fn values(value: &Value, names: &[String]) -> usize {
     match (names.split_first(), value) {
         (None, _) => 1,
-        (Some((&"[]", rest)), Value::Array(items)) => {
+        (Some((name, rest)), Value::Array(items)) if name == "[]" => {
             items.iter().map(|item| values(item, rest)).sum()
         }
         (Some((name, rest)), Value::Object(object)) => {
-            object.get(*name).map_or(0, |value| values(value, rest))
+            object.get(name).map_or(0, |value| values(value, rest))
         }
         _ => 0,
     }
@@ -147,7 +193,7 @@ mod tests {
         let document = json!({
             "id": "1", "_ts": 1, "a": 1, "b": { "c": 2, "d": [1, 2, { "e": 3 }] }, "tags": ["x", "y", "z"],
         });
-        count(policy, document.as_object().unwrap())
+        IndexedPaths::of(policy).count(document.as_object().unwrap())
     }
 
     #[test]

@@ -50,6 +50,7 @@ mod in_process;
 mod index_build;
 mod index_terms;
 mod index_use;
+mod listen;
 mod local;
 mod millis;
 mod observe;

@@ -7,11 +7,12 @@
 //! DatabaseAccountNotFound).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::millis;
 
@@ -80,6 +81,7 @@ pub(crate) struct Regions {
 
 #[derive(Debug)]
 struct State {
+    clock: Clock,
     regions: Vec<Region>,
     /// The region that accepts writes.
     write: usize,
@@ -102,7 +104,7 @@ struct Region {
 #[derive(Debug, Default)]
 struct Delayed {
     region: usize,
-    next: Option<(Instant, usize)>,
+    next: Option<(Duration, usize)>,
 }
 
 /// The regions as `/_admin/regions` shows them.
@@ -117,22 +119,22 @@ pub(crate) struct RegionsState {
 }
 
 impl Delayed {
-    fn get(&mut self) -> usize {
-        if let Some((_, region)) = self.next.take_if(|(at, _)| *at <= Instant::now()) {
+    fn get(&mut self, now: Duration) -> usize {
+        if let Some((_, region)) = self.next.take_if(|(at, _)| *at <= now) {
             self.region = region;
         }
         self.region
     }
 
-    fn set(&mut self, region: usize, delay: Duration) {
-        self.get();
-        self.next = Instant::now().checked_add(delay).map(|at| (at, region));
+    fn set(&mut self, region: usize, delay: Duration, now: Duration) {
+        self.get(now);
+        self.next = now.checked_add(delay).map(|at| (at, region));
     }
 }
 
 impl Regions {
     /// Creates the regions, each with its name and endpoint. The first one is the write region.
-    pub(crate) fn new(regions: &[(String, String)], global_endpoint: &str) -> Self {
+    pub(crate) fn new(regions: &[(String, String)], global_endpoint: &str, clock: Clock) -> Self {
         let region = |name: &str, endpoint: &str| Region {
             name: name.to_owned(),
             endpoint: endpoint.to_owned(),
@@ -146,6 +148,7 @@ impl Regions {
         };
         Self {
             state: Mutex::new(State {
+                clock,
                 regions,
                 write: 0,
                 document: Delayed::default(),
@@ -204,10 +207,11 @@ impl Regions {
         if state.regions[to].removed {
             return Err(format!("region `{}` was removed", state.regions[to].name));
         }
+        let now = state.clock.monotonic();
         state.write = to;
-        state.document.set(to, failover.document_after);
+        state.document.set(to, failover.document_after, now);
         if let Some(delay) = failover.dns_after {
-            state.global.set(to, delay);
+            state.global.set(to, delay, now);
         }
         Ok(state.regions[to].name.clone())
     }
@@ -215,8 +219,8 @@ impl Regions {
     /// Lets the global endpoint lead to the write region.
     pub(crate) fn move_global_endpoint(&self) {
         let mut state = self.state();
-        let write = state.write;
-        state.global.set(write, Duration::ZERO);
+        let (write, now) = (state.write, state.clock.monotonic());
+        state.global.set(write, Duration::ZERO, now);
     }
 
     /// Removes a region from the account, or adds it again. The write region moves to the next
@@ -238,7 +242,8 @@ impl Regions {
     /// host by which the client has reached it, which can be the name of a container.
     pub(crate) fn locations(&self, host: Option<&str>) -> Value {
         let mut state = self.state();
-        let write = state.document.get();
+        let now = state.clock.monotonic();
+        let write = state.document.get(now);
         let mut regions: Vec<&Region> = state.regions.iter().collect();
         regions.rotate_left(write);
         regions.retain(|region| !region.removed);
@@ -259,7 +264,8 @@ impl Regions {
 
     pub(crate) fn all(&self) -> RegionsState {
         let mut state = self.state();
-        let (document, global) = (state.document.get(), state.global.get());
+        let now = state.clock.monotonic();
+        let (document, global) = (state.document.get(now), state.global.get(now));
         let name = |region: usize| state.regions[region].name.clone();
         RegionsState {
             write_region: name(state.write),
@@ -273,7 +279,8 @@ impl Regions {
 
 impl State {
     fn at(&mut self, endpoint: Option<usize>) -> usize {
-        endpoint.unwrap_or_else(|| self.global.get())
+        let now = self.clock.monotonic();
+        endpoint.unwrap_or_else(|| self.global.get(now))
     }
 
     fn find(&self, name: &str) -> Result<usize, String> {

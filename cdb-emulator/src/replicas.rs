@@ -9,11 +9,12 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::fault::Random;
 use crate::session;
@@ -111,6 +112,7 @@ impl ReplicaLag {
 /// The replicas of all partitions.
 #[derive(Debug)]
 pub(crate) struct Replicas {
+    clock: Clock,
     /// Whether a replica lags. Writes are recorded only then.
     lagging: AtomicBool,
     /// Whether the gateway ignores the header of the read consistency strategy.
@@ -131,7 +133,7 @@ struct State {
 #[derive(Debug)]
 struct Write {
     lsn: i64,
-    at: Instant,
+    at: Duration,
     container: i64,
     epk: String,
 }
@@ -153,8 +155,9 @@ pub(crate) struct View {
 }
 
 impl Replicas {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Self {
+            clock,
             lagging: AtomicBool::new(false),
             ignores_strategy: AtomicBool::new(false),
             state: Mutex::new(State {
@@ -216,7 +219,7 @@ impl Replicas {
         container.keep_version(connection, (pk, id), lsn)?;
         let oldest = self.state().push(Write {
             lsn,
-            at: Instant::now(),
+            at: self.clock.monotonic(),
             container: container.number,
             epk: epk.to_owned(),
         });
@@ -241,7 +244,8 @@ impl Replicas {
             });
         }
         let seen = session::seen_of(headers, ranges)?;
-        let reached = self.state().reached(container.number, ranges, last);
+        let (here, now) = ((container.number, ranges), self.clock.monotonic());
+        let reached = self.state().reached(here, last, now);
         // A replica that has not reached the session token does not answer.
         let snapshot = reached.map(|lsn| lsn.max(seen)).filter(|lsn| *lsn < last);
         Ok(View {
@@ -255,6 +259,7 @@ impl State {
     /// Adds a write. Returns the oldest LSN whose replaced versions are still needed, if it is time
     /// to remove older ones.
     fn push(&mut self, write: Write) -> Option<i64> {
+        let (newest, now) = (write.lsn, write.at);
         let is_newer = |last: &Write| last.lsn >= write.lsn && *last != write;
         // A write with an equal or higher LSN was rolled back.
         while self.writes.back().is_some_and(is_newer) {
@@ -264,14 +269,12 @@ impl State {
         if self.writes.back() == Some(&write) {
             return None;
         }
-        let newest = write.lsn;
         self.writes.push_back(write);
         self.recorded += 1;
         if self.recorded < REMOVAL {
             return None;
         }
         self.recorded = 0;
-        let now = Instant::now();
         while self.writes.len() > MOST_WRITES
             || self
                 .writes
@@ -284,19 +287,23 @@ impl State {
     }
 
     /// Returns whether a write is old enough to have reached all replicas.
-    fn has_arrived(&self, write: &Write, now: Instant) -> bool {
+    fn has_arrived(&self, write: &Write, now: Duration) -> bool {
         let time = self.lag.and_then(|lag| lag.time);
-        time.is_some_and(|time| now.saturating_duration_since(write.at) >= time)
+        time.is_some_and(|time| now.saturating_sub(write.at) >= time)
     }
 
     /// Draws whether a lagging replica answers, and returns the last LSN that it has; `None` for a
     /// replica that is up to date. `last` is the newest LSN.
-    fn reached(&mut self, container: i64, ranges: &[&PhysicalRange], last: i64) -> Option<i64> {
+    fn reached(
+        &mut self,
+        (container, ranges): (i64, &[&PhysicalRange]),
+        last: i64,
+        now: Duration,
+    ) -> Option<i64> {
         let lag = self.lag?;
         if self.random.next() >= lag.probability {
             return None;
         }
-        let now = Instant::now();
         let most = lag.writes.and_then(|writes| usize::try_from(writes).ok());
         let is_here = |write: &&Write| {
             // A write after the last one was rolled back, or is not visible yet.
@@ -327,7 +334,7 @@ mod tests {
     fn write(lsn: i64, epk: &str) -> Write {
         Write {
             lsn,
-            at: Instant::now(),
+            at: Duration::ZERO,
             container: 1,
             epk: epk.to_owned(),
         }

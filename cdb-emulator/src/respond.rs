@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::clock::now;
 use crate::error::ServiceError;
-use crate::fault::Target;
+use crate::fault::{Scope, Target};
 use crate::observe::{OperationKind, ResponseSummary};
 use crate::request::Request;
 use crate::resource_token::Grant;
@@ -15,13 +14,18 @@ use crate::store::Lane;
 use crate::{auth, op};
 
 impl Service {
-    /// Returns what a request reaches. Its physical partitions are looked up only on demand,
-    /// because that reads the container.
-    pub(crate) async fn target(
-        self: &Arc<Self>,
-        request: &Arc<Request>,
-        with_partitions: bool,
-    ) -> Target {
+    /// Returns what a request reaches, as far as the active faults distinguish it. The lookup of
+    /// physical partitions reads the container.
+    pub(crate) async fn target(self: &Arc<Self>, request: &Arc<Request>, scope: Scope) -> Target {
+        if scope == Scope::Everything {
+            return Target {
+                kind: OperationKind::Metadata,
+                region: String::new(),
+                container: None,
+                partitions: Vec::new(),
+                lists_ranges: false,
+            };
+        }
         let resource = Resource::parse(&request.path).ok();
         let kind = resource
             .as_ref()
@@ -31,7 +35,7 @@ impl Service {
         let names = resource.as_ref().and_then(Resource::container);
         let names = names.map(|(database, container)| (database.to_owned(), container.to_owned()));
         let mut partitions = Vec::new();
-        if with_partitions
+        if scope == Scope::Partitions
             && kind != OperationKind::Metadata
             && let Some((database, container)) = names.clone()
         {
@@ -52,11 +56,16 @@ impl Service {
     /// Executes a request. Its writes are durable when this returns. They are also kept when the
     /// caller drops the future.
     pub(crate) async fn respond(self: &Arc<Self>, request: &Arc<Request>) -> Response {
-        let response = self.execute(request).await;
-        self.finish(
-            request,
-            response.unwrap_or_else(|error| Response::error(&error)),
-        )
+        let mut kind = OperationKind::Metadata;
+        let response = match Resource::parse(&request.path) {
+            Ok(resource) => {
+                kind = route::kind(&request.method, &resource, &request.headers);
+                self.execute(request, resource, kind).await
+            }
+            Err(error) => Err(error),
+        };
+        let response = response.unwrap_or_else(|error| Response::error(&error));
+        self.finish(request, kind, response)
     }
 
     /// Returns the error response of an injected fault.
@@ -74,12 +83,15 @@ impl Service {
 
     /// Returns the response to a request that was not executed.
     pub(crate) fn reject(&self, request: &Request, error: &ServiceError) -> Response {
-        self.finish(request, Response::error(error))
+        self.finish(request, request.kind(), Response::error(error))
     }
 
-    async fn execute(self: &Arc<Self>, request: &Arc<Request>) -> Result<Response, ServiceError> {
-        let resource = Resource::parse(&request.path)?;
-        let kind = route::kind(&request.method, &resource, &request.headers);
+    async fn execute(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        resource: Resource,
+        kind: OperationKind,
+    ) -> Result<Response, ServiceError> {
         self.authorize(request, &resource, kind)?;
         let is_write = route::is_write(&request.method, kind, &request.headers);
         self.regions.check(request.region, is_write)?;
@@ -99,15 +111,15 @@ impl Service {
         resource: &Resource,
         kind: OperationKind,
     ) -> Result<(), ServiceError> {
-        let settings = &self.settings;
-        if let Some(grant) = Grant::read(&request.headers, &settings.key, now())? {
+        let (settings, now) = (&self.settings, self.clock.now());
+        if let Some(grant) = Grant::read(&request.headers, &settings.key, now)? {
             return grant.check((&request.method, resource, kind), &request.headers);
         }
         let token = auth::token(&request.headers).filter(|_| !settings.identities.is_empty());
         match token {
             Some(token) => {
                 let action = (&request.method, resource, kind);
-                let here = (&*settings.endpoint, now());
+                let here = (&*settings.endpoint, now);
                 settings.identities.verify(&token, action, here)
             }
             None => auth::verify(
@@ -115,12 +127,12 @@ impl Service {
                 &request.method,
                 resource,
                 &request.headers,
-                now(),
+                now,
             ),
         }
     }
 
-    fn finish(&self, request: &Request, response: Response) -> Response {
+    fn finish(&self, request: &Request, kind: OperationKind, response: Response) -> Response {
         let summary = ResponseSummary {
             status: response.status,
             charge: response.charge,
@@ -130,11 +142,12 @@ impl Service {
         self.log
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .add(request.kind(), &summary);
+            .add(kind, &summary);
         let activity = header(&request.headers, "x-ms-activity-id")
             .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
         let charge = format!("{:.2}", response.charge);
         response
+            .with("date", httpdate::fmt_http_date(self.clock.now()))
             .with("x-ms-activity-id", activity)
             .with("x-ms-request-charge", charge)
             .with("content-type", JSON)

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::clock::Clock;
 use crate::entra::Identities;
 use crate::error::ServiceError;
 use crate::index_build::IndexBuilds;
@@ -17,6 +18,7 @@ use crate::throughput::Throughput;
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) store: Store,
+    pub(crate) clock: Clock,
     pub(crate) settings: Settings,
     pub(crate) log: Mutex<RequestLog>,
     pub(crate) throughput: Throughput,
@@ -48,18 +50,19 @@ pub(crate) struct Settings {
 }
 
 impl Service {
-    pub(crate) fn new(store: Store, settings: Settings) -> Self {
-        let throughput = Throughput::new(settings.throughput);
+    pub(crate) fn new(store: Store, clock: Clock, settings: Settings) -> Self {
+        let throughput = Throughput::new(settings.throughput, clock.clone());
         // If the offers cannot be read now, every request reads them.
         if Offer::any_replaced(&store.lock()).unwrap_or(true) {
             throughput.limit_by_offers();
         }
         Self {
             store,
-            regions: Regions::new(&settings.regions, &settings.endpoint),
-            index_builds: IndexBuilds::default(),
-            replicas: Replicas::new(),
+            regions: Regions::new(&settings.regions, &settings.endpoint, clock.clone()),
+            index_builds: IndexBuilds::new(clock.clone()),
+            replicas: Replicas::new(clock.clone()),
             parsed: ParsedQueries::default(),
+            clock,
             settings,
             log: Mutex::default(),
             throughput,

@@ -10,8 +10,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::store::offers::{Offer, Origin};
 use crate::store::ranges::PhysicalRange;
@@ -23,8 +24,9 @@ use crate::store::{Connection, Container};
 type Account = (i64, Option<(i64, String)>);
 
 /// The budgets of all physical partitions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Throughput {
+    clock: Clock,
     /// Request units per second of containers without an offer; also enables all offers.
     default: Option<u32>,
     /// Whether any offer was replaced, and is therefore enforced.
@@ -36,7 +38,7 @@ pub(crate) struct Throughput {
 #[derive(Debug)]
 struct Budget {
     left: f64,
-    at: Instant,
+    at: Duration,
 }
 
 /// An admitted request, to be charged.
@@ -48,10 +50,12 @@ pub(crate) struct Ticket {
 
 impl Throughput {
     /// Creates the budgets; `default` is the throughput of containers without an offer.
-    pub(crate) fn new(default: Option<u32>) -> Self {
+    pub(crate) fn new(default: Option<u32>, clock: Clock) -> Self {
         Self {
+            clock,
             default,
-            ..Self::default()
+            some_limit: AtomicBool::default(),
+            budgets: Mutex::default(),
         }
     }
 
@@ -89,7 +93,7 @@ impl Throughput {
             container.ranges.len().max(1)
         };
         let rate = per_second / u32::try_from(share).map_or(1.0, f64::from);
-        self.take(accounts, rate, Instant::now())
+        self.take(accounts, rate, self.clock.monotonic())
     }
 
     /// Returns whether the database shares its throughput, and the request units per second; `None`
@@ -122,7 +126,7 @@ impl Throughput {
         &self,
         accounts: Vec<Account>,
         rate: f64,
-        now: Instant,
+        now: Duration,
     ) -> Result<Ticket, ServiceError> {
         let mut budgets = self.budgets();
         for account in &accounts {
@@ -130,7 +134,7 @@ impl Throughput {
                 left: rate,
                 at: now,
             });
-            let gained = now.saturating_duration_since(budget.at).as_secs_f64() * rate;
+            let gained = now.saturating_sub(budget.at).as_secs_f64() * rate;
             budget.left = (budget.left + gained).min(rate);
             budget.at = now;
             if budget.left <= 0.0 {
@@ -168,9 +172,9 @@ mod tests {
 
     #[test]
     fn a_debt_is_paid_before_the_next_request_is_admitted() {
-        let throughput = Throughput::new(Some(100));
+        let throughput = Throughput::new(Some(100), Clock::machine());
         let account = || vec![(1, Some((1, "0".to_owned())))];
-        let start = Instant::now();
+        let start = throughput.clock.monotonic();
         let ticket = throughput.take(account(), 100.0, start).unwrap();
         throughput.charge(&ticket, 350.0);
         let refused = throughput.take(account(), 100.0, start).unwrap_err();
@@ -184,9 +188,9 @@ mod tests {
 
     #[test]
     fn a_budget_is_at_most_one_second_of_throughput() {
-        let throughput = Throughput::new(Some(100));
+        let throughput = Throughput::new(Some(100), Clock::machine());
         let account = || vec![(1, None)];
-        let start = Instant::now();
+        let start = throughput.clock.monotonic();
         let ticket = throughput.take(account(), 100.0, start).unwrap();
         throughput.charge(&ticket, 1.0);
         let later = start + Duration::from_secs(60);

@@ -106,6 +106,22 @@ fn every_module_has_a_description() {
 }
 
 #[test]
+fn the_emulator_reads_clocks_in_one_file() {
+    let mut found = Vec::new();
+    for (path, text) in sources("cdb-emulator/src") {
+        let lines = code(&text)
+            .filter(|(_, line)| line.contains("Instant::now") || line.contains("SystemTime::now"));
+        if path != "cdb-emulator/src/clock.rs" {
+            found.extend(lines.map(|(at, line)| format!("{path}:{at}: {}", line.trim())));
+        }
+    }
+    refuse(
+        &found,
+        "use the service's `Clock`, or `clock::stopwatch` to measure the machine",
+    );
+}
+
+#[test]
 fn sql_is_written_in_one_file() {
     let keyword = concat!("SEL", "ECT ");
     let found: Vec<String> = [

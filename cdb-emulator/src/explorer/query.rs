@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::plan::{Plan, Report};
 use super::system::is_system;
+use crate::clock::stopwatch;
 use crate::error::ServiceError;
 use crate::op;
 use crate::request::Request;
@@ -112,7 +112,7 @@ async fn page(service: &Arc<Service>, query: QueryRequest) -> Result<QueryResult
         body: serde_json::to_vec(&serde_json::json!({ "query": query.query }))?.into(),
         ..Request::default()
     };
-    let started = Instant::now();
+    let started = stopwatch();
     let client = service.clone();
     let work = move || {
         let response = op::dispatch(&client, &request, &resource)?;

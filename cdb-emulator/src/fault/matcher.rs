@@ -2,7 +2,7 @@
 //! time only for faults with a duration.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -12,6 +12,7 @@ use super::latency::Latency;
 use super::plan::FaultPlan;
 use super::random::Random;
 use super::target::Target;
+use crate::clock::Clock;
 
 /// All faults of a server.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct Faults {
 
 #[derive(Debug)]
 struct State {
+    clock: Clock,
     seed: u64,
     /// The delay of every request, metadata too.
     latency: Latency,
@@ -39,7 +41,7 @@ struct ActiveFault {
     /// The number of matching requests that passed because of [`Fault::after`].
     passed: u32,
     /// The end of [`Fault::duration`].
-    until: Option<Instant>,
+    until: Option<Duration>,
     random: Random,
 }
 
@@ -59,6 +61,17 @@ pub(crate) struct FaultsState {
     faults: Vec<FaultState>,
 }
 
+/// What the active faults distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Nothing: there is only the latency of all requests.
+    Everything,
+    /// Kinds of requests and the names of what they reach.
+    Requests,
+    /// Also the physical partitions that a request reaches.
+    Partitions,
+}
+
 /// The faults that apply to a request.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Injection {
@@ -67,9 +80,10 @@ pub(crate) struct Injection {
 }
 
 impl Faults {
-    pub(crate) fn new(plan: FaultPlan) -> Self {
+    pub(crate) fn new(plan: FaultPlan, clock: Clock) -> Self {
         let faults = Self {
             state: Mutex::new(State {
+                clock,
                 seed: 0,
                 latency: Latency::NONE,
                 random: Random::new(0, u64::MAX),
@@ -129,11 +143,17 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a fault names a physical partition, so that targets need their partitions.
-    pub(crate) fn name_partitions(&self) -> bool {
+    /// Returns what the faults distinguish.
+    pub(crate) fn scope(&self) -> Scope {
         let state = self.state();
         let mut faults = state.active.iter();
-        faults.any(|active| !active.fault.partitions.is_empty())
+        if faults.any(|active| !active.fault.partitions.is_empty()) {
+            Scope::Partitions
+        } else if state.active.is_empty() {
+            Scope::Everything
+        } else {
+            Scope::Requests
+        }
     }
 
     /// Returns the faults for the next request to this target, and counts it. Delays add up; of
@@ -167,7 +187,7 @@ impl Faults {
 
 impl State {
     fn add(&mut self, fault: Fault) {
-        let end = |duration| Instant::now().checked_add(duration);
+        let end = |duration| self.clock.monotonic().checked_add(duration);
         self.active.push(ActiveFault {
             random: Random::new(self.seed, self.added),
             until: fault.duration.and_then(end),
@@ -180,7 +200,7 @@ impl State {
 
     /// Removes the faults that have no further effect.
     fn remove_spent(&mut self) {
-        let now = Instant::now();
+        let now = self.clock.monotonic();
         self.active.retain(|active| !active.is_spent(now));
     }
 
@@ -216,7 +236,7 @@ impl ActiveFault {
         effects.get(usize::try_from(step).ok()?).cloned()
     }
 
-    fn is_spent(&self, now: Instant) -> bool {
+    fn is_spent(&self, now: Duration) -> bool {
         let times = self.fault.times;
         times.is_some_and(|times| self.struck >= u64::from(times))
             || self.until.is_some_and(|until| until <= now)
@@ -229,10 +249,11 @@ mod tests {
     use crate::observe::OperationKind::{self, Batch, Metadata, Query, Read};
 
     fn faults(list: impl IntoIterator<Item = Fault>) -> Faults {
-        Faults::new(FaultPlan {
+        let plan = FaultPlan {
             faults: list.into_iter().collect(),
             ..FaultPlan::default()
-        })
+        };
+        Faults::new(plan, Clock::machine())
     }
 
     fn next(faults: &Faults, kind: OperationKind) -> Injection {
@@ -311,7 +332,7 @@ mod tests {
         };
         let sick = Fault::always(Effect::Silence).in_container(("db", "c"));
         let faults = faults([sick.on_partition("1").on_partition("2")]);
-        assert!(faults.name_partitions());
+        assert_eq!(faults.scope(), Scope::Partitions);
         for (target, is_affected) in [
             (reading("c", &["1"]), true),
             (reading("c", &["0", "2"]), true),

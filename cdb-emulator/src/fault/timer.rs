@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use crate::clock::stopwatch;
+
 /// Wakes tasks at their deadlines.
 #[derive(Clone, Debug)]
 pub(crate) enum Timer {
@@ -90,7 +92,7 @@ impl Shared {
     fn run(&self) {
         let mut state = self.state();
         while !state.stopped {
-            let now = Instant::now();
+            let now = stopwatch();
             let next = state.waits.peek().map(|Reverse(wait)| wait.deadline);
             state = match next {
                 Some(deadline) if deadline <= now => {
@@ -140,7 +142,7 @@ impl Timer {
             let mut state = shared.state();
             state.count += 1;
             let wait = Wait {
-                deadline: Instant::now() + delay,
+                deadline: stopwatch() + delay,
                 number: state.count,
                 wake,
             };
@@ -160,7 +162,7 @@ mod tests {
     async fn waits_end_in_the_order_of_their_deadlines_and_not_early() {
         let timer = Timer::start().unwrap();
         let ms = Duration::from_millis;
-        let started = Instant::now();
+        let started = stopwatch();
         let wait = |delay| {
             let timer = timer.clone();
             async move {

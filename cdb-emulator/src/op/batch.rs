@@ -9,14 +9,13 @@ use super::item::{key_of, partition_key};
 use super::patch::Patch;
 use super::target::container;
 use super::write::{Condition, Operation, OperationContext, Outcome};
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
 use crate::route::header;
 use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
-use crate::store::{Connection, Container, version};
+use crate::store::{Connection, Container, Savepoint, version};
 use crate::{charge, rules, session};
 
 /// Maximum number of operations in a request.
@@ -87,7 +86,7 @@ fn read(body: &[u8]) -> Result<Vec<OperationBody>, ServiceError> {
 pub(crate) fn decode(body: &[u8], document: &Map<String, Value>) -> Result<(), ServiceError> {
     for body in read(body)? {
         if let Operation::Patch(_, patch, _) = body.into_operation()? {
-            patch.apply(&mut document.clone())?;
+            patch.apply(&mut document.clone(), 0)?;
         }
     }
     Ok(())
@@ -100,8 +99,8 @@ pub(super) fn transactional(
     (db, coll): (&str, &str),
 ) -> Result<Response, ServiceError> {
     let operations = read(&request.body)?;
-    let mut connection = service.store.lock();
-    let transaction = connection.savepoint()?;
+    let connection = service.store.lock();
+    let transaction = Savepoint::begin(&connection)?;
     let container = container(&transaction, request, (db, coll))?;
     let partition_key = partition_key(&request.headers, &container)?;
     let epk = container.epk(&partition_key);
@@ -114,7 +113,7 @@ pub(super) fn transactional(
         partition_key,
         lsn: version::next_lsn(&transaction)?,
         at: 0,
-        now: now_secs(),
+        now: service.clock.now_secs(),
     };
     let lsn = context.lsn;
     match all_or_nothing(request, context, operations) {
@@ -219,7 +218,7 @@ pub(super) fn bulk(
     (db, coll): (&str, &str),
 ) -> Result<Response, ServiceError> {
     let operations = read(&request.body)?;
-    let mut connection = service.store.lock();
+    let connection = service.store.lock();
     let container = container(&connection, request, (db, coll))?;
     let range =
         header(&request.headers, "x-ms-documentdb-partitionkeyrangeid").ok_or_else(|| {
@@ -230,9 +229,9 @@ pub(super) fn bulk(
     let mut total = 0.0;
     // One commit for all operations: a commit is expensive in memory too, and its cost grows with
     // the data.
-    let mut bulk = connection.savepoint()?;
+    let bulk = Savepoint::begin(&connection)?;
     for body in operations {
-        let transaction = bulk.savepoint()?;
+        let transaction = Savepoint::begin(&bulk)?;
         // Each operation is admitted by the budget on its own, so that only the operations beyond
         // it are rejected.
         match Access::write(service, &transaction, request, &container, vec![range]) {
@@ -282,7 +281,7 @@ fn one(
         partition_key: key,
         lsn: version::next_lsn(connection)?,
         at: 0,
-        now: now_secs(),
+        now: service.clock.now_secs(),
     };
     context.apply(body.into_operation()?)
 }

@@ -4,14 +4,13 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{listing, offers, scripts, secondary_index, users};
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
 use crate::route::{self, Resource, flag, header};
 use crate::service::Service;
 use crate::store::offers::{Offer, Origin};
-use crate::store::{Connection, Container, Database};
+use crate::store::{Connection, Container, Database, Savepoint};
 use crate::{charge, rules};
 
 pub(super) fn dispatch(
@@ -19,12 +18,12 @@ pub(super) fn dispatch(
     request: &Request,
     resource: &Resource,
 ) -> Result<Response, ServiceError> {
-    let mut connection = service.store.lock();
+    let connection = service.store.lock();
     // A definition that is rejected halfway, or a killed process, leaves no partial state.
-    let connection = connection.savepoint()?;
+    let connection = Savepoint::begin(&connection)?;
     let response = match (resource, &request.method) {
         (Resource::Account, &Method::GET) => Response::json(200, &account(service, request)),
-        (Resource::Databases, _) => databases(&connection, request)?,
+        (Resource::Databases, _) => databases(service, &connection, request)?,
         (Resource::Database(id), &Method::GET) => {
             Response::json(200, &Database::find(&connection, id)?.to_json())
         }
@@ -42,7 +41,7 @@ pub(super) fn dispatch(
             _,
         ) => users::dispatch(service, &connection, request, resource)?,
         (Resource::Scripts(..) | Resource::Script(..), _) => {
-            scripts::dispatch(&connection, request, resource)?
+            scripts::dispatch(service, &connection, request, resource)?
         }
         (Resource::Database(_), method) => {
             return Err(ServiceError::method_not_allowed(method, "GET or DELETE"));
@@ -53,25 +52,29 @@ pub(super) fn dispatch(
     Ok(response.charged(charge::METADATA))
 }
 
-fn databases(connection: &Connection, request: &Request) -> Result<Response, ServiceError> {
+fn databases(
+    service: &Service,
+    connection: &Connection,
+    request: &Request,
+) -> Result<Response, ServiceError> {
     match request.method {
         Method::GET => Ok(Response::list("Databases", "", all_databases(connection)?)),
         Method::POST if route::is_query(&request.headers) => {
-            let found = listing::query(request, all_databases(connection)?)?;
+            let found = listing::query(service, request, all_databases(connection)?)?;
             Ok(Response::list("Databases", "", found))
         }
         Method::POST => {
             let body: Value = serde_json::from_slice(&request.body)?;
             let id = rules::name(&body)?;
             let throughput = offers::requested(&request.headers)?;
-            let database = Database::create(connection, id, now_secs())?;
+            let database = Database::create(connection, id, service.clock.now_secs())?;
             if let Some(content) = throughput {
                 let resource = (&*database.self_link(), &*database.rid());
                 Offer::create(
                     connection,
                     resource,
                     (&content, Origin::Creation),
-                    now_secs(),
+                    service.clock.now_secs(),
                 )?;
             }
             Ok(Response::json(201, &database.to_json()))
@@ -107,7 +110,7 @@ fn containers(
         }
         Method::POST if route::is_query(&request.headers) => {
             let rid = Database::find(connection, database)?.rid();
-            let found = listing::query(request, all_containers(connection, database)?)?;
+            let found = listing::query(service, request, all_containers(connection, database)?)?;
             Ok(Response::list("DocumentCollections", &rid, found))
         }
         Method::POST => create_container(service, connection, request, database),
@@ -131,15 +134,18 @@ fn create_container(
     {
         definition["changeFeedPolicy"] = json!({ "retentionDuration": minutes });
     }
-    let ranges = service.settings.physical_partitions;
+    let (ranges, now) = (
+        service.settings.physical_partitions,
+        service.clock.now_secs(),
+    );
     let throughput = offers::requested(&request.headers)?;
     let parent = Database::find(connection, database)?;
     let shared = Offer::of(connection, &parent.self_link())?.is_some();
     let created = if let Some(index) = index {
         offers::check_of_index(throughput.as_ref())?;
-        secondary_index::create(connection, (database, ranges), definition, index)?
+        secondary_index::create((connection, now), (database, ranges), definition, index)?
     } else {
-        Container::create(connection, database, &definition, ranges, now_secs())?
+        Container::create(connection, database, &definition, ranges, now)?
     };
     let by_default = || offers::default_content(service.settings.throughput);
     let offer = match throughput {
@@ -148,7 +154,7 @@ fn create_container(
     };
     if let Some((content, origin)) = offer {
         let resource = (&*created.self_link(), &*created.rid());
-        Offer::create(connection, resource, (&content, origin), now_secs())?;
+        Offer::create(connection, resource, (&content, origin), now)?;
     }
     Ok(Response::json(201, &created.to_json()).with("etag", created.etag))
 }
@@ -177,12 +183,12 @@ fn container(
     }
     match request.method {
         Method::GET => {
-            let mut body = container.to_json();
+            let (mut body, now) = (container.to_json(), service.clock.now_secs());
             if flag(
                 &request.headers,
                 "x-ms-documentdb-populatepartitionstatistics",
             ) {
-                body["statistics"] = container.statistics(connection)?.into();
+                body["statistics"] = container.statistics(connection, now)?.into();
             }
             let mut response = Response::json(200, &body);
             if flag(&request.headers, "x-ms-documentdb-populatequotainfo") {
@@ -190,7 +196,7 @@ fn container(
                 let progress = container.index_progress(connection)?;
                 let held = service.index_builds.progress(container.number);
                 response = response.with(name, progress.min(held.into()).to_string());
-                let [quota, usage] = container.quota(connection)?;
+                let [quota, usage] = container.quota(connection, now)?;
                 response = response.with("x-ms-resource-quota", quota);
                 response = response.with("x-ms-resource-usage", usage);
             }

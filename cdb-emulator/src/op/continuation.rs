@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::scope::Scope;
 use crate::error::ServiceError;
 use crate::plan::{self, Key};
 use crate::request::Request;
@@ -32,6 +31,19 @@ pub(super) struct Position {
     /// The current piece of the plan.
     #[serde(default, skip_serializing_if = "is_first")]
     pub(super) piece: usize,
+}
+
+impl Position {
+    /// Returns the start of the requested page: the first page if the request has no token.
+    pub(super) fn of(
+        request: &Request,
+        binding: impl FnOnce() -> Binding,
+    ) -> Result<Self, ServiceError> {
+        match header(&request.headers, "x-ms-continuation") {
+            None | Some("") => Ok(Self::default()),
+            Some(text) => binding().position(text),
+        }
+    }
 }
 
 #[expect(
@@ -81,7 +93,7 @@ impl Binding {
     ///
     /// A client resumes a sorted query with another filter, so the token of a sorted query is bound
     /// to everything but the filter.
-    pub(super) fn of(request: &Request, scope: &Scope<'_>, select: &Select) -> Self {
+    pub(super) fn of(request: &Request, bounds: (String, String), select: &Select) -> Self {
         let digest = if select.order_by.is_empty() || !plan::streams(select) {
             Sha256::digest(&request.body)
         } else {
@@ -91,7 +103,7 @@ impl Binding {
             };
             Sha256::digest(unfiltered.to_string())
         };
-        let (min, max) = scope.bounds.clone();
+        let (min, max) = bounds;
         Self {
             query: STANDARD.encode(&digest[..12]),
             min,
@@ -99,12 +111,8 @@ impl Binding {
         }
     }
 
-    /// Returns the start of the requested page: the first page if the request has no token.
-    pub(super) fn position(&self, request: &Request) -> Result<Position, ServiceError> {
-        let text = header(&request.headers, "x-ms-continuation").unwrap_or_default();
-        if text.is_empty() {
-            return Ok(Position::default());
-        }
+    /// Returns the position of a token.
+    fn position(&self, text: &str) -> Result<Position, ServiceError> {
         let malformed =
             || ServiceError::bad_request("Invalid Continuation Token: it is malformed.");
         let bytes = STANDARD.decode(text).map_err(|_| malformed())?;

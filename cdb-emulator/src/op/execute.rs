@@ -9,7 +9,6 @@ use super::script_host::ScriptHost;
 use super::target::container;
 use super::write::OperationContext;
 use crate::charge;
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
@@ -17,7 +16,7 @@ use crate::route::{Scripts, flag};
 use crate::rules;
 use crate::script::{self, Ended, Setup, Source};
 use crate::service::Service;
-use crate::store::{NamedResource, version};
+use crate::store::{NamedResource, Savepoint, version};
 
 /// Maximum size of the response in bytes (concepts-limits).
 const MOST_RESPONSE: usize = 4 * 1024 * 1024;
@@ -32,8 +31,8 @@ pub(super) fn execute(
     script::require()?;
     rules::size(request.body.len())?;
     let parameters = parameters(&request.body)?;
-    let mut connection = service.store.lock();
-    let transaction = connection.savepoint()?;
+    let connection = service.store.lock();
+    let transaction = Savepoint::begin(&connection)?;
     let container = container(&transaction, request, (db, coll))?;
     let parent = container.scripts(Scripts::Procedures.segment());
     let procedure = NamedResource::find(&transaction, &parent, id)?;
@@ -47,7 +46,7 @@ pub(super) fn execute(
         partition_key,
         lsn: version::next_lsn(&transaction)?,
         at: 0,
-        now: now_secs(),
+        now: service.clock.now_secs(),
     };
     let mut host = ScriptHost::new(service, &mut context);
     let setup = Setup {

@@ -11,7 +11,6 @@ use super::access::Access;
 use super::scope::{RowScope, Scope};
 use super::target::container;
 use crate::charge;
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
@@ -66,7 +65,7 @@ pub(super) fn feed(
     let changes = if mode == Mode::Versions {
         view.history(&connection, start, filter, limit)?
     } else {
-        view.changes(&connection, start, filter, limit, now_secs())?
+        view.changes(&connection, start, filter, limit, service.clock.now_secs())?
     };
     let page = end_page(changes, wanted);
     // A complete page covers the whole log.
@@ -215,6 +214,7 @@ mod tests {
     use http::{HeaderMap, Method};
 
     use super::*;
+    use crate::clock::Clock;
     use crate::op::dispatch;
     use crate::route::Resource;
     use crate::service::Settings;
@@ -244,7 +244,7 @@ mod tests {
     /// A container with ten writes to partition key `q`, then one to `p`.
     fn filled() -> Service {
         let store = Store::open(None).unwrap();
-        let service = Service::new(store, Settings::default());
+        let service = Service::new(store, Clock::machine(), Settings::default());
         send(&service, Method::POST, &json!({ "id": "d" }), &[]);
         let container = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
         send(&service, Method::POST, &container, &[]);

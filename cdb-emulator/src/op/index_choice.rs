@@ -285,7 +285,7 @@ mod tests {
             read_by(&connection, &container, text).as_deref(),
             Some("/status")
         );
-        let context = Context::new(HashMap::new(), crate::clock::now());
+        let context = Context::new(HashMap::new(), crate::clock::Clock::machine().now());
         let mut position = Position::default();
         let mut ids: Vec<Value> = Vec::new();
         loop {
@@ -302,7 +302,11 @@ mod tests {
                 limit: 70,
             };
             let page = run.page(&select, position).unwrap();
-            ids.extend(page.rows);
+            ids.extend(
+                page.rows
+                    .iter()
+                    .map(|row| serde_json::from_str::<Value>(row).unwrap()),
+            );
             let Some(next) = page.next else { break };
             position = serde_json::from_value(serde_json::to_value(next).unwrap()).unwrap();
             // The query finds none of these documents, but they make the other index more

@@ -9,7 +9,6 @@ use super::target::container;
 use super::triggers::Triggers;
 use super::write::{Condition, Operation, OperationContext, Outcome};
 use crate::binary_json;
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
@@ -17,7 +16,7 @@ use crate::route::{flag, header};
 use crate::rules;
 use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
-use crate::store::{Container, version};
+use crate::store::{Container, Savepoint, version};
 
 /// Executes a create or an upsert.
 pub(super) fn create(
@@ -72,8 +71,8 @@ fn execute(
     if matches!(operation, Operation::Read(..)) {
         return read(service, request, (db, coll), operation);
     }
-    let mut connection = service.store.lock();
-    let savepoint = connection.savepoint()?;
+    let connection = service.store.lock();
+    let savepoint = Savepoint::begin(&connection)?;
     let container = container(&savepoint, request, (db, coll))?;
     let partition_key = partition_key(&request.headers, &container)?;
     let access = Access::write(
@@ -91,7 +90,7 @@ fn execute(
         partition_key,
         lsn: version::next_lsn(&savepoint)?,
         at: 0,
-        now: now_secs(),
+        now: service.clock.now_secs(),
     };
     match triggers.apply(service, &mut context, operation) {
         Ok(outcome) => {
@@ -131,7 +130,7 @@ fn read(
         partition_key,
         lsn,
         at: 0,
-        now: now_secs(),
+        now: service.clock.now_secs(),
     };
     match context.apply(operation) {
         Ok(outcome) => Ok(access.end(response(request, outcome, true), lsn)),

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::listing;
 use crate::charge;
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
@@ -30,7 +29,7 @@ pub(super) fn dispatch(
     let response = match (resource, &request.method) {
         (Resource::Offers, &Method::GET) => Response::list("Offers", "", all(&connection)?),
         (Resource::Offers, &Method::POST) => {
-            let found = listing::query(request, all(&connection)?)?;
+            let found = listing::query(service, request, all(&connection)?)?;
             Response::list("Offers", "", found)
         }
         (Resource::Offer(rid), &Method::GET) => {
@@ -68,7 +67,7 @@ fn replace(
     } else {
         manual(&content["offerThroughput"])?;
     }
-    offer.replace(connection, content, now_secs())?;
+    offer.replace(connection, content, service.clock.now_secs())?;
     service.throughput.limit_by_offers();
     let offer = Offer::find(connection, rid)?;
     Ok(Response::json(200, &offer.to_json())

@@ -5,13 +5,12 @@ use super::access::Access;
 use super::item::{partition_key, range_of_key};
 use super::target::container;
 use super::write::OperationContext;
-use crate::clock::now_secs;
+use crate::charge;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
 use crate::service::Service;
-use crate::store::version;
-use crate::{charge, index_terms};
+use crate::store::{Savepoint, version};
 
 /// Executes `POST …/operations/partitionkeydelete`.
 pub(super) fn delete(
@@ -19,8 +18,8 @@ pub(super) fn delete(
     request: &Request,
     (db, coll): (&str, &str),
 ) -> Result<Response, ServiceError> {
-    let mut connection = service.store.lock();
-    let savepoint = connection.savepoint()?;
+    let connection = service.store.lock();
+    let savepoint = Savepoint::begin(&connection)?;
     let container = container(&savepoint, request, (db, coll))?;
     let partition_key = partition_key(&request.headers, &container)?;
     let ranges = range_of_key(&container, &partition_key);
@@ -32,12 +31,12 @@ pub(super) fn delete(
         partition_key,
         lsn: version::next_lsn(&savepoint)?,
         at: 0,
-        now: now_secs(),
+        now: service.clock.now_secs(),
     };
     let mut units = charge::METADATA;
     for found in container.read_key(&savepoint, &context.pk())? {
         let document = serde_json::from_str(&found.body)?;
-        units += charge::delete(index_terms::count(container.policy().json(), &document));
+        units += charge::delete(container.policy().indexed_paths().count(&document));
         context.remove(&found)?;
         context.advance()?;
     }

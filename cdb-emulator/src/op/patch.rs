@@ -1,11 +1,11 @@
 //! Partial updates of documents.
 
 use std::collections::HashMap;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::clock::now;
 use crate::error::ServiceError;
 use crate::sql::eval::Scope;
 use crate::sql::{self, Context, value};
@@ -55,10 +55,14 @@ impl Patch {
         Ok(())
     }
 
-    /// Applies the patch to a document. Fails when the condition is not met or a change is invalid.
-    pub(super) fn apply(&self, document: &mut Map<String, Value>) -> Result<(), ServiceError> {
+    /// Applies the patch to a document, `now` seconds after the epoch. Fails when the condition is not met or a change is invalid.
+    pub(super) fn apply(
+        &self,
+        document: &mut Map<String, Value>,
+        now: i64,
+    ) -> Result<(), ServiceError> {
         if let Some(condition) = &self.condition {
-            check_condition(condition, document)?;
+            check_condition(condition, document, now)?;
         }
         let mut root = Value::Object(std::mem::take(document));
         for change in &self.operations {
@@ -72,9 +76,14 @@ impl Patch {
 }
 
 /// Checks a condition of the form `from c where …`.
-fn check_condition(condition: &str, document: &Map<String, Value>) -> Result<(), ServiceError> {
+fn check_condition(
+    condition: &str,
+    document: &Map<String, Value>,
+    now: i64,
+) -> Result<(), ServiceError> {
     let select = sql::parse(&format!("SELECT * {condition}"))?;
-    let context = Context::new(HashMap::new(), now());
+    let now = UNIX_EPOCH + Duration::from_secs(now.unsigned_abs());
+    let context = Context::new(HashMap::new(), now);
     let scope = Scope::new(&select.alias, Value::Object(document.clone()), &context);
     if scope.holds(select.filter.as_ref())? {
         return Ok(());

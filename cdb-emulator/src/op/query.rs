@@ -1,12 +1,9 @@
 //! Queries of documents.
 
 use std::sync::Arc;
-use std::time::Instant;
-
-use serde_json::json;
 
 use super::access::Access;
-use super::continuation::Binding;
+use super::continuation::{Binding, Position};
 use super::cost_inputs::{Times, with_cost};
 use super::functions;
 use super::query_body::QueryBody;
@@ -14,6 +11,7 @@ use super::query_plan;
 use super::run::{Page, Run};
 use super::scope::Scope;
 use super::target::container;
+use crate::clock::stopwatch;
 use crate::error::ServiceError;
 use crate::index_use::IndexUse;
 use crate::plan;
@@ -72,7 +70,7 @@ struct Query {
 
 impl Query {
     fn parse(service: &Service, body: QueryBody) -> Result<Self, ServiceError> {
-        let begun = Instant::now();
+        let begun = stopwatch();
         let select = service.parsed.parse(&body.query)?;
         let times = Times {
             begun,
@@ -98,12 +96,13 @@ impl Query {
         if sql::needs_binding(&self.body.query, &container.definition) {
             sql::bind(Arc::make_mut(select), &container.definition)?;
         }
-        let mut context = self.body.context();
+        let mut context = self.body.context(service.clock.now());
         if sql::may_call_functions(&self.body.query) {
             functions::add(&mut context, select, (connection, container))?;
         }
-        let binding = Binding::of(request, &scope, select);
-        let position = binding.position(request)?;
+        let bounds = scope.bounds;
+        let binding = || Binding::of(request, bounds.clone(), select);
+        let position = Position::of(request, binding)?;
         let ranges = scope.ranges.len();
         let run = Run {
             connection,
@@ -122,7 +121,7 @@ impl Query {
         let (inputs, rows) = (page.cost_inputs, page.rows.len());
         Ok(with_cost(
             request,
-            response(page, container, &binding)?,
+            response(page, container, binding)?,
             (inputs, &index),
             (ranges, rows),
             self.times,
@@ -133,13 +132,23 @@ impl Query {
 fn response(
     page: Page,
     container: &Container,
-    binding: &Binding,
+    binding: impl FnOnce() -> Binding,
 ) -> Result<Response, ServiceError> {
-    let count = page.rows.len();
-    let body = json!({ "_rid": container.rid(), "Documents": page.rows, "_count": count });
-    let mut response = Response::json(200, &body).with("x-ms-item-count", count.to_string());
+    let count = page.rows.len().to_string();
+    let rid = container.rid();
+    let parts = [
+        r#"{"_rid":""#,
+        &rid,
+        r#"","Documents":["#,
+        &page.rows.join(","),
+        r#"],"_count":"#,
+        &count,
+        "}",
+    ];
+    let mut response = Response::empty(200).with("x-ms-item-count", count.clone());
+    response.body = parts.concat().into_bytes();
     if let Some(next) = page.next {
-        response = response.with("x-ms-continuation", binding.token(next)?);
+        response = response.with("x-ms-continuation", binding().token(next)?);
     }
     Ok(response)
 }

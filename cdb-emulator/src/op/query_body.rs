@@ -1,11 +1,11 @@
 //! The body of a query request.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::clock::now;
 use crate::sql::Context;
 
 /// A query with its parameters.
@@ -17,9 +17,11 @@ pub(super) struct QueryBody {
 }
 
 impl QueryBody {
-    /// Returns the context in which its expressions are evaluated.
-    pub(super) fn context(&self) -> Context {
-        Context::new(self.parameters(), now())
+    /// Takes the parameters into the context in which its expressions are evaluated at this time.
+    pub(super) fn context(&mut self, now: SystemTime) -> Context {
+        let parameters = std::mem::take(&mut self.parameters).into_iter();
+        let parameters = parameters.map(|parameter| (parameter.name, parameter.value));
+        Context::new(parameters.collect(), now)
     }
 
     /// Returns the parameters by name.

@@ -12,10 +12,10 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::route::header;
 use crate::service::Service;
-use crate::store::Container;
 use crate::store::ranges::{PhysicalRange, before_last_split, next_number};
 use crate::store::rid::Inside;
 use crate::store::version::last_lsn;
+use crate::store::{Container, Savepoint};
 
 /// `GET …/pkranges`.
 pub(super) fn ranges(
@@ -83,8 +83,8 @@ pub(crate) fn split(
     (db, coll): (&str, &str),
     range: &str,
 ) -> Result<[String; 2], ServiceError> {
-    let mut connection = service.store.lock();
-    let transaction = connection.savepoint()?;
+    let connection = service.store.lock();
+    let transaction = Savepoint::begin(&connection)?;
     let children = Container::find(&transaction, db, coll)?.split(&transaction, range)?;
     transaction.commit()?;
     Ok(children)

@@ -8,7 +8,6 @@ use super::continuation::{LastDocument, PartialDocument, Position};
 use super::cost_inputs::CostInputs;
 use super::index_choice;
 use super::scope::RowScope;
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::index_use::counts_only;
 use crate::plan::{self, Order, Pushdown, ScanRange};
@@ -23,7 +22,8 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// A page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    pub(super) rows: Vec<Value>,
+    /// The rows as JSON.
+    pub(super) rows: Vec<String>,
     pub(super) next: Option<Position>,
     pub(super) cost_inputs: CostInputs,
 }
@@ -86,7 +86,7 @@ impl Run<'_> {
         let parameters = self.context.parameters();
         let mut stream = Stream {
             run: self,
-            view: View::of(select),
+            view: View::of_stream(select),
             page: Page::default(),
             bytes: 0,
             left: rows::most(select, parameters)?.saturating_sub(position.skip),
@@ -162,7 +162,7 @@ impl Run<'_> {
         let mut parameters: Vec<SqlValue> = parts.into_iter().flatten().cloned().collect();
         if self.container.has_expiry() {
             condition.push_str(" AND (expires IS NULL OR expires > ?)");
-            parameters.push(SqlValue::Integer(now_secs()));
+            parameters.push(SqlValue::Integer(self.context.now_secs()));
         }
         (condition, parameters)
     }
@@ -176,7 +176,17 @@ impl Run<'_> {
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
         cost_inputs.examined += 1;
         let select = view.select;
-        let mut scope = Scope::new(&select.alias, view.first(body)?, self.context);
+        let is_met = piece.exact && piece.excluded.is_empty() && view.returns_documents;
+        let first = if is_met {
+            Value::Null
+        } else {
+            view.first(body)?
+        };
+        let mut scope = Scope::new(&select.alias, first, self.context);
+        if is_met {
+            cost_inputs.document(body);
+            return Ok(vec![scope]);
+        }
         for condition in &piece.served {
             if !scope.holds(Some(condition))? {
                 return Ok(Vec::new());
@@ -212,7 +222,8 @@ impl Run<'_> {
         let mut bytes = 0;
         let mut left = false;
         for row in rest {
-            bytes += row.to_string().len();
+            let row = row.to_string();
+            bytes += row.len();
             left = page.rows.len() >= self.limit || bytes > PAGE_BYTES && !page.rows.is_empty();
             if left {
                 break;
@@ -322,6 +333,8 @@ struct View<'a> {
     whole: Option<Part>,
     /// The part that the filter reads.
     filter: Option<Part>,
+    /// Whether each row is a stored document, which is then returned as it is stored.
+    returns_documents: bool,
 }
 
 impl<'a> View<'a> {
@@ -330,6 +343,15 @@ impl<'a> View<'a> {
             select,
             whole: Part::of_query(select),
             filter: Part::of_filter(select),
+            returns_documents: false,
+        }
+    }
+
+    /// Returns the view of a query that returns its rows one by one.
+    fn of_stream(select: &'a Select) -> Self {
+        Self {
+            returns_documents: select.projection == Projection::Star && select.joins.is_empty(),
+            ..Self::of(select)
         }
     }
 
@@ -343,7 +365,7 @@ impl<'a> View<'a> {
 
     /// Returns whether that part is only enough for the filter.
     fn reads_on(&self) -> bool {
-        self.whole.is_none() && self.filter.is_some()
+        self.whole.is_none() && self.filter.is_some() && !self.returns_documents
     }
 }
 
@@ -378,7 +400,7 @@ impl Stream<'_> {
             .matching(&self.view, document, &mut self.page.cost_inputs)?;
         let mut at = 0;
         for scope in scopes {
-            let Some(value) = scope.project(self.view.select)? else {
+            let Some((value, bytes)) = self.row(&scope, &row.body)? else {
                 continue;
             };
             at += 1;
@@ -389,10 +411,6 @@ impl Stream<'_> {
                 self.passed -= 1;
                 continue;
             }
-            let bytes = match self.view.select.projection {
-                Projection::Star if self.view.select.joins.is_empty() => row.body.len(),
-                _ => size(&value),
-            };
             if self.ends(at - 1, &row, bytes) {
                 return Ok(false);
             }
@@ -405,6 +423,16 @@ impl Stream<'_> {
             id: row.id,
         });
         Ok(true)
+    }
+
+    /// Returns a row as JSON, and its estimated length; `None` if it is undefined.
+    fn row(&self, scope: &Scope<'_>, body: &str) -> Result<Option<(String, usize)>, ServiceError> {
+        if self.view.returns_documents {
+            self.run.context.spend(body.len() / 32)?;
+            return Ok(Some((body.to_owned(), body.len())));
+        }
+        let value = scope.project(self.view.select)?;
+        Ok(value.map(|value| (value.to_string(), size(&value))))
     }
 
     /// Returns whether the page ends before row `at` of a document, which has `bytes`. Sets the start
@@ -459,7 +487,7 @@ pub(crate) fn rows_of(
     (parameters, limit): (std::collections::HashMap<String, Value>, usize),
 ) -> Result<Vec<Value>, ServiceError> {
     let select = crate::sql::parse(text)?;
-    let context = Context::new(parameters, crate::clock::now());
+    let context = Context::new(parameters, crate::clock::Clock::machine().now());
     let scope = RowScope {
         condition: "1".to_owned(),
         parameters: Vec::new(),
@@ -478,7 +506,9 @@ pub(crate) fn rows_of(
     loop {
         let page = run.page(&select, position)?;
         assert!(page.rows.len() <= limit, "{text}");
-        rows.extend(page.rows);
+        for row in page.rows {
+            rows.push(serde_json::from_str(&row)?);
+        }
         let Some(next) = page.next else {
             return Ok(rows);
         };

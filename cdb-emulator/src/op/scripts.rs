@@ -12,11 +12,13 @@ use crate::response::Response;
 use crate::route::{self, Resource, Scripts, flag, header};
 use crate::rules;
 use crate::script;
+use crate::service::Service;
 use crate::store::rid::Inside;
 use crate::store::{Connection, Container, NamedResource};
 
 /// The scripts of one kind in a container.
-struct Collection {
+struct Collection<'a> {
+    service: &'a Service,
     container: Container,
     kind: Scripts,
     /// The parent path of the stored resources.
@@ -25,6 +27,7 @@ struct Collection {
 
 /// Executes a request for scripts as resources.
 pub(super) fn dispatch(
+    service: &Service,
     connection: &Connection,
     request: &Request,
     resource: &Resource,
@@ -35,6 +38,7 @@ pub(super) fn dispatch(
     let container = Container::find(connection, db, coll)?;
     let path = container.scripts(kind.segment());
     let collection = Collection {
+        service,
         container,
         kind: *kind,
         path,
@@ -45,7 +49,7 @@ pub(super) fn dispatch(
     }
 }
 
-impl Collection {
+impl Collection<'_> {
     fn all(&self, connection: &Connection, request: &Request) -> Result<Response, ServiceError> {
         let is_query = route::is_query(&request.headers);
         if request.method == Method::POST && !is_query && self.kind != Scripts::Conflicts {
@@ -54,7 +58,7 @@ impl Collection {
         let found = NamedResource::all(connection, &self.path)?;
         let mut found: Vec<Value> = found.iter().map(|each| self.to_json(each)).collect();
         if is_query {
-            found = listing::query(request, found)?;
+            found = listing::query(self.service, request, found)?;
         } else if request.method != Method::GET {
             let allowed = "GET or POST";
             return Err(ServiceError::method_not_allowed(&request.method, allowed));
@@ -68,10 +72,13 @@ impl Collection {
         let id = rules::name(&definition)?;
         let existing = NamedResource::find(connection, &self.path, id).ok();
         let existing = existing.filter(|_| flag(&request.headers, "x-ms-documentdb-is-upsert"));
-        let new = (id, &definition);
+        let (new, now) = ((id, &definition), self.service.clock.now_secs());
         let (status, stored) = match existing {
-            Some(existing) => (200, existing.replace(connection, &self.path, new)?),
-            None => (201, NamedResource::create(connection, &self.path, new)?),
+            Some(existing) => (200, existing.replace(connection, &self.path, new, now)?),
+            None => (
+                201,
+                NamedResource::create(connection, &self.path, new, now)?,
+            ),
         };
         Ok(self.response(status, &stored))
     }
@@ -93,7 +100,9 @@ impl Collection {
             Method::PUT => {
                 let definition = self.definition(request)?;
                 let new = (rules::name(&definition)?, &definition);
-                Ok(self.response(200, &found.replace(connection, &self.path, new)?))
+                let now = self.service.clock.now_secs();
+                let stored = found.replace(connection, &self.path, new, now)?;
+                Ok(self.response(200, &stored))
             }
             Method::DELETE => {
                 found.delete(connection, &self.path)?;

@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value};
 
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::rules::{self, IndexDefinition};
 use crate::store::version::new_etag;
@@ -65,7 +64,7 @@ fn source(
 
 /// Creates an index, with the documents that its source has.
 pub(super) fn create(
-    connection: &Connection,
+    (connection, now): (&Connection, i64),
     (database, ranges): (&str, u32),
     mut definition: Value,
     index: IndexDefinition,
@@ -73,7 +72,7 @@ pub(super) fn create(
     let source = source(connection, database, &index)?;
     rules::set_source(&mut definition, &source.definition["id"], &source.rid());
     let index = SecondaryIndex {
-        container: Container::create(connection, database, &definition, ranges, now_secs())?,
+        container: Container::create(connection, database, &definition, ranges, now)?,
         properties: index.properties,
     };
     index.link(connection, &source)?;

@@ -6,7 +6,6 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::listing;
-use crate::clock::now;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::resource_token::Grant;
@@ -153,7 +152,10 @@ fn token(service: &Service, request: &Request, permission: &Value) -> Result<Str
             LIFETIMES.end()
         )));
     }
-    let grant = Grant::new(permission, now() + Duration::from_secs(seconds));
+    let grant = Grant::new(
+        permission,
+        service.clock.now() + Duration::from_secs(seconds),
+    );
     grant.token(&service.settings.key)
 }
 
@@ -196,7 +198,7 @@ fn all(
         .map(|each| collection.to_json(service, request, each));
     let mut found = found.collect::<Result<Vec<Value>, ServiceError>>()?;
     if is_query {
-        found = listing::query(request, found)?;
+        found = listing::query(service, request, found)?;
     } else if request.method != Method::GET {
         return Err(ServiceError::method_not_allowed(
             &request.method,
@@ -221,14 +223,15 @@ fn create(
     let id = rules::name(&definition)?;
     let existing = NamedResource::find(connection, &collection.path, id).ok();
     let existing = existing.filter(|_| flag(&request.headers, "x-ms-documentdb-is-upsert"));
+    let now = service.clock.now_secs();
     let (status, found) = match existing {
         Some(existing) => (
             200,
-            existing.replace(connection, &collection.path, (id, &definition))?,
+            existing.replace(connection, &collection.path, (id, &definition), now)?,
         ),
         None => (
             201,
-            NamedResource::create(connection, &collection.path, (id, &definition))?,
+            NamedResource::create(connection, &collection.path, (id, &definition), now)?,
         ),
     };
     Ok(Response::json(
@@ -250,7 +253,8 @@ fn one(
             let body = serde_json::from_slice(&request.body)?;
             let definition = collection.check(connection, &body)?;
             let id = rules::name(&definition)?;
-            found.replace(connection, &collection.path, (id, &definition))?
+            let now = service.clock.now_secs();
+            found.replace(connection, &collection.path, (id, &definition), now)?
         }
         Method::DELETE => {
             found.delete(connection, &collection.path)?;

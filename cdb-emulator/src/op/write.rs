@@ -9,7 +9,7 @@ use crate::replicas::Replicas;
 use crate::sql::value;
 use crate::store::rid::Inside;
 use crate::store::{Change, Connection, Container, StoredDocument, version};
-use crate::{charge, index_terms, rules};
+use crate::{charge, rules};
 
 /// An operation.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ impl OperationContext<'_> {
         let found = self.existing(id)?;
         condition.check(&found)?;
         let mut document: Map<String, Value> = serde_json::from_str(&found.body)?;
-        patch.apply(&mut document)?;
+        patch.apply(&mut document, self.now)?;
         if self.check(&document)? != id {
             return Err(ServiceError::bad_request("A patch cannot change the id."));
         }
@@ -181,7 +181,7 @@ impl OperationContext<'_> {
         condition.check(&found)?;
         self.remove(&found)?;
         let document = serde_json::from_str(&found.body)?;
-        let terms = index_terms::count(self.container.policy().json(), &document);
+        let terms = self.container.policy().indexed_paths().count(&document);
         Ok(Outcome {
             status: 204,
             etag: None,
@@ -290,7 +290,7 @@ impl OperationContext<'_> {
         });
         let etag = version::new_etag();
         self.stamp(&mut document, self.rid(replaced)?, &etag);
-        let terms = index_terms::count(self.container.policy().json(), &document);
+        let terms = self.container.policy().indexed_paths().count(&document);
         let document = Value::Object(document);
         let body = document.to_string();
         rules::size(body.len())?;

@@ -286,7 +286,7 @@ fn any_document() -> impl Strategy<Value = Value> {
 /// documents without it.
 fn evaluated(text: &str, documents: &[Value], by_default: bool) -> Vec<Value> {
     let select = sql::parse(text).unwrap();
-    let context = Context::new(parameters(), crate::clock::now());
+    let context = Context::new(parameters(), crate::clock::Clock::machine().now());
     let mut scopes = Vec::new();
     for document in documents {
         let left_out = |name: &str| {

@@ -89,6 +89,11 @@ impl Context {
         self.now
     }
 
+    /// Returns the start of the query in seconds since 1970.
+    pub(crate) fn now_secs(&self) -> i64 {
+        self.now / 10_000_000
+    }
+
     /// Resets the work budget for the next row, except in a sub-query.
     pub(crate) fn begin_row(&self) {
         if self.nested.get() == 0 {
@@ -105,7 +110,7 @@ impl Context {
     }
 
     /// Charges work. Fails when the budget is exhausted.
-    pub(super) fn spend(&self, units: usize) -> Result<(), ServiceError> {
+    pub(crate) fn spend(&self, units: usize) -> Result<(), ServiceError> {
         match self.left.get().checked_sub(units) {
             Some(left) => {
                 self.left.set(left);

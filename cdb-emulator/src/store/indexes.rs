@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::columns::PathKeys;
 use crate::error::ServiceError;
+use crate::index_terms::IndexedPaths;
 use crate::sql::ast::is_plain;
 
 /// The type of the column of a rank. A missing value has the rank 0.
@@ -98,6 +99,7 @@ pub(super) fn subtree_name(number: &Value) -> String {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Policy {
     json: Value,
+    indexed_paths: IndexedPaths,
     /// The paths that are named exactly (`/a/?`), each with whether it is included.
     exact: BTreeMap<String, bool>,
     /// The paths of subtrees (`/a/*`), each with whether it is included.
@@ -123,6 +125,7 @@ impl Policy {
     pub(super) fn with_subtrees(json: &Value, numbers: &Value) -> Self {
         let mut policy = Self {
             json: json.clone(),
+            indexed_paths: IndexedPaths::of(json),
             composites: composites(json).collect(),
             ..Self::default()
         };
@@ -167,6 +170,11 @@ impl Policy {
     /// Returns the policy as the definition of its container has it.
     pub(crate) fn json(&self) -> &Value {
         &self.json
+    }
+
+    /// Returns what the charge of a write depends on.
+    pub(crate) fn indexed_paths(&self) -> &IndexedPaths {
+        &self.indexed_paths
     }
 
     /// Returns the subtrees that the policy includes, except for the whole document.

@@ -18,6 +18,7 @@ pub(crate) mod offers;
 pub(crate) mod ranges;
 mod readers;
 pub(crate) mod rid;
+mod savepoint;
 mod secondary_index;
 mod sqlite;
 mod statistics;
@@ -46,6 +47,7 @@ pub(crate) use indexes::Policy;
 pub(crate) use named::NamedResource;
 pub(crate) use rusqlite::Connection;
 pub(crate) use rusqlite::types::Value as SqlValue;
+pub(crate) use savepoint::Savepoint;
 pub(crate) use secondary_index::{NEW_NAME, STORED_NAME, SecondaryIndex};
 pub(crate) use versions::{remove_versions, reset_versions};
 

@@ -4,7 +4,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
 use super::version::new_etag;
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 
 /// A named resource.
@@ -33,10 +32,11 @@ impl NamedResource {
         connection: &Connection,
         parent: &str,
         (id, definition): (&str, &Value),
+        now: i64,
     ) -> Result<Self, ServiceError> {
         let added = connection.execute(
             "INSERT OR IGNORE INTO named_resource (parent, id, definition, etag, ts) VALUES (?, ?, ?, ?, ?)",
-            params![parent, id, definition.to_string(), new_etag(), now_secs()],
+            params![parent, id, definition.to_string(), new_etag(), now],
         )?;
         if added == 0 {
             return Err(ServiceError::conflict());
@@ -70,19 +70,14 @@ impl NamedResource {
         connection: &Connection,
         parent: &str,
         (id, definition): (&str, &Value),
+        now: i64,
     ) -> Result<Self, ServiceError> {
         if id != self.id && Self::find(connection, parent, id).is_ok() {
             return Err(ServiceError::conflict());
         }
         connection.execute(
             "UPDATE named_resource SET id = ?, definition = ?, etag = ?, ts = ? WHERE number = ?",
-            params![
-                id,
-                definition.to_string(),
-                new_etag(),
-                now_secs(),
-                self.number
-            ],
+            params![id, definition.to_string(), new_etag(), now, self.number],
         )?;
         let (old, new) = (format!("{parent}/{}/", self.id), format!("{parent}/{id}/"));
         connection.execute(

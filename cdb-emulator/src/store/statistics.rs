@@ -4,7 +4,6 @@ use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
 use super::container::Container;
-use crate::clock::now_secs;
 use crate::error::ServiceError;
 
 /// The maximum size of a container in kilobytes that the service reports.
@@ -19,12 +18,16 @@ struct Usage {
 
 impl Container {
     /// Returns `x-ms-resource-quota` and `x-ms-resource-usage`.
-    pub(crate) fn quota(&self, connection: &Connection) -> Result<[String; 2], ServiceError> {
+    pub(crate) fn quota(
+        &self,
+        connection: &Connection,
+        now: i64,
+    ) -> Result<[String; 2], ServiceError> {
         let Usage {
             documents,
             kilobytes,
             ..
-        } = self.usage(connection, ("", "G"))?;
+        } = self.usage(connection, ("", "G"), now)?;
         Ok([
             format!(
                 "functions=25;storedProcedures=100;triggers=25;documentSize=10240;documentsSize={MOST_KB};\
@@ -38,9 +41,13 @@ impl Container {
     }
 
     /// Returns the statistics of all physical partitions.
-    pub(crate) fn statistics(&self, connection: &Connection) -> Result<Vec<Value>, ServiceError> {
+    pub(crate) fn statistics(
+        &self,
+        connection: &Connection,
+        now: i64,
+    ) -> Result<Vec<Value>, ServiceError> {
         let ranges = self.ranges.iter().map(|range| {
-            let usage = self.usage(connection, (&range.min, &range.max))?;
+            let usage = self.usage(connection, (&range.min, &range.max), now)?;
             Ok(json!({
                 "id": range.id, "sizeInKB": usage.kilobytes, "documentCount": usage.documents,
                 "sampledDistinctPartitionKeyCount": usage.keys, "partitionKeys": [],
@@ -53,6 +60,7 @@ impl Container {
         &self,
         connection: &Connection,
         (min, max): (&str, &str),
+        now: i64,
     ) -> Result<Usage, ServiceError> {
         let sql = format!(
             "SELECT count(*), coalesce(sum(octet_length(body)), 0), count(DISTINCT pk) FROM document_{}
@@ -60,7 +68,7 @@ impl Container {
             self.number
         );
         let mut statement = connection.prepare_cached(&sql)?;
-        Ok(statement.query_row(params![min, max, now_secs()], |row| {
+        Ok(statement.query_row(params![min, max, now], |row| {
             let bytes: i64 = row.get(1)?;
             Ok(Usage {
                 documents: row.get(0)?,

@@ -6,7 +6,7 @@
 //! is complete, the former policy has to serve a sort too, as on the service (index-policy:
 //! modifying the indexing policy).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -14,6 +14,7 @@ use super::columns::PathKeys;
 use super::container::Container;
 use super::indexes::{self, Policy};
 use super::version::next_lsn;
+use crate::clock::stopwatch;
 use crate::error::ServiceError;
 
 /// Documents per statement.
@@ -124,7 +125,7 @@ pub(super) fn is_pending(connection: &Connection) -> Result<bool, ServiceError> 
 
 /// Runs a step of the oldest transformation. Returns whether work is left.
 pub(super) fn step(connection: &Connection) -> Result<bool, ServiceError> {
-    let begun = Instant::now();
+    let begun = stopwatch();
     loop {
         let oldest = connection
             .prepare_cached("SELECT container, pk, id FROM transformation LIMIT 1")?

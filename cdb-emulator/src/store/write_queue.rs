@@ -10,12 +10,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::transformation;
+use crate::clock::stopwatch;
 use crate::emulator_error::EmulatorError;
 use crate::error::ServiceError;
 
@@ -184,7 +185,7 @@ impl Writer {
     /// Runs a piece of work and the work queued after it in one transaction.
     fn group(&self, first: Job, jobs: &Receiver<Job>) {
         let begun = self.execute("BEGIN IMMEDIATE");
-        let since = Instant::now();
+        let since = stopwatch();
         let mut notifications = vec![first(begun.clone())];
         while since.elapsed() < GROUP_TIME
             && let Ok(job) = jobs.try_recv()

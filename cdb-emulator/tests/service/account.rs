@@ -1,13 +1,18 @@
 //! A minimal client, written from the protocol: it signs, sends and reads.
 
+use std::time::SystemTime;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cdb_emulator::Emulator;
+use bytes::Bytes;
+use cdb_emulator::{Emulator, EmulatorBuilder};
 use hmac::{Hmac, KeyInit, Mac};
+use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
+use tokio::time::Instant;
 
 /// A response.
 #[derive(Debug)]
@@ -69,6 +74,8 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Account {
     pub(crate) emulator: Emulator,
     http: reqwest::Client,
+    /// An instant of Tokio's clock, and the date at that instant.
+    start: (Instant, SystemTime),
 }
 
 impl Account {
@@ -77,11 +84,18 @@ impl Account {
         Self::with(Emulator::start().await.expect("it starts"), json!({})).await
     }
 
+    /// Starts an emulator without sockets. It and its clients follow Tokio's clock.
+    pub(crate) async fn simulated(builder: EmulatorBuilder, definition: Value) -> Self {
+        let emulator = builder.start_in_process().expect("it starts");
+        Self::with(emulator, definition).await
+    }
+
     /// Starts it with these properties of the container beside id and partition key.
     pub(crate) async fn with(emulator: Emulator, definition: Value) -> Self {
         let account = Self {
             emulator,
             http: http_client(),
+            start: (Instant::now(), machine_time()),
         };
         let database = json!({ "id": "db" });
         let created = account.define(("dbs", ""), "dbs", &database).await;
@@ -126,7 +140,7 @@ impl Account {
         method: &Method,
         (kind, link): (&str, &str),
     ) -> (String, String) {
-        let date = httpdate::fmt_http_date(now());
+        let date = httpdate::fmt_http_date(self.start.1 + self.start.0.elapsed());
         let text = format!(
             "{}\n{kind}\n{link}\n{}\n\n",
             method.as_str().to_lowercase(),
@@ -165,26 +179,28 @@ impl Account {
         (token, date): (&str, &str),
         request: &Request<'_>,
     ) -> Option<Answer> {
-        let url = format!("{endpoint}{}", request.path);
-        let mut http = self
-            .http
-            .request(request.method.clone(), url)
+        let mut http = http::Request::builder()
+            .method(request.method.clone())
+            .uri(format!("{endpoint}{}", request.path))
             .header("authorization", token)
             .header("x-ms-date", date)
             .header("x-ms-version", "2020-07-15");
         for (name, value) in request.headers {
             http = http.header(*name, *value);
         }
-        if let Some(body) = request.body {
-            http = http.body(body.to_string());
-        }
-        let response = http.send().await.ok()?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let bytes = response.bytes().await.ok()?;
+        let body = request.body.map(Value::to_string).unwrap_or_default();
+        let http = http.body(Bytes::from(body)).expect("a valid request");
+        let (parts, body) = if endpoint.ends_with(".invalid/") {
+            self.emulator.handle(http).await.ok()?.into_parts()
+        } else {
+            let sent = self.http.execute(http.try_into().expect("a URL")).await;
+            let (parts, body) = http::Response::from(sent.ok()?).into_parts();
+            (parts, body.collect().await.ok()?.to_bytes())
+        };
         Some(Answer {
-            status,
-            headers,
-            body: serde_json::from_slice(&bytes).unwrap_or_default(),
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: serde_json::from_slice(&body).unwrap_or_default(),
         })
     }
 
@@ -286,11 +302,11 @@ pub(crate) fn http_client() -> reqwest::Client {
     reqwest::ClientBuilder::new().build().expect("a client")
 }
 
-/// Returns the time for signatures.
+/// Returns the time of the first signature.
 #[expect(
     clippy::disallowed_methods,
     reason = "the test signs like any client, with its own clock"
 )]
-fn now() -> std::time::SystemTime {
-    std::time::SystemTime::now()
+fn machine_time() -> SystemTime {
+    SystemTime::now()
 }

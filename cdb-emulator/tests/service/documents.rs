@@ -237,20 +237,23 @@ async fn unique_keys_cannot_be_changed_or_omitted() {
     }
 }
 
-#[tokio::test]
-async fn a_document_expires() {
-    let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
-    let account = Account::with(emulator, json!({ "defaultTtl": -1 })).await;
+#[tokio::test(start_paused = true)]
+async fn a_document_expires_in_simulated_time() {
+    let emulator = cdb_emulator::Emulator::builder();
+    let account = Account::simulated(emulator, json!({ "defaultTtl": -1 })).await;
     account
-        .create(&json!({ "id": "a", "pk": "p", "ttl": 1 }))
+        .create(&json!({ "id": "a", "pk": "p", "ttl": 86_400 }))
         .await;
     account.create(&json!({ "id": "b", "pk": "p" })).await;
     let null = account
         .create(&json!({ "id": "c", "pk": "p", "ttl": null }))
         .await;
     assert_eq!(null.status, 400);
-    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
-    assert_eq!(account.item(Method::GET, "a", &[], None).await.status, 404);
+    for (seconds, status) in [(86_390, 200), (10, 404)] {
+        tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
+        let read = account.item(Method::GET, "a", &[], None).await;
+        assert_eq!(read.status, status, "{}", read.body);
+    }
     assert_eq!(account.item(Method::GET, "b", &[], None).await.status, 200);
     assert_eq!(
         account

@@ -1,6 +1,6 @@
 //! Tests of the regions of an account: endpoints, failovers, removed regions.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cdb_emulator::{Effect, Emulator, Failover, Fault};
 use reqwest::Method;
@@ -165,32 +165,20 @@ async fn a_failover_without_a_container_refuses_its_creation_at_the_former_regio
     assert_eq!(created.status, 201);
 }
 
-#[tokio::test]
-async fn the_account_document_and_the_global_endpoint_follow_later() {
-    let account = two_regions().await;
+#[tokio::test(start_paused = true)]
+async fn the_account_document_and_the_global_endpoint_follow_in_simulated_time() {
+    let builder = Emulator::builder().regions([WEST, EAST]);
+    let account = Account::simulated(builder, json!({})).await;
     let global = account.emulator.endpoint();
     let failover = Failover::to(EAST)
-        .document_after(Duration::from_millis(300))
-        .dns_after(Duration::from_millis(900));
-    let begun = Instant::now();
+        .document_after(Duration::from_secs(60))
+        .dns_after(Duration::from_secs(120));
     account.emulator.failover_with(&failover).unwrap();
-    assert_eq!(locations(&account).await[0], [WEST]);
-    while locations(&account).await[0] == [WEST] {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    for (seconds, region, status) in [(59, WEST, 403), (1, EAST, 403), (60, EAST, 201)] {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        assert_eq!(locations(&account).await[0], [region]);
+        assert_eq!(write(&account, &global).await.status, status);
     }
-    assert!(
-        begun.elapsed() >= Duration::from_millis(300),
-        "{:?}",
-        begun.elapsed()
-    );
-    while write(&account, &global).await.status == 403 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(
-        begun.elapsed() >= Duration::from_millis(900),
-        "{:?}",
-        begun.elapsed()
-    );
     let unknown = account.emulator.failover_with(&Failover::to("North"));
     let unknown = unknown.unwrap_err().to_string();
     assert!(unknown.contains("no region `North`"), "{unknown}");
