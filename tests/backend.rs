@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::{ContainerClient, SimulatedTime, Transport};
-use cdb_emulator::{DataRole, Emulator};
+use cdb_emulator::{DataRole, Emulator, EmulatorBuilder};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
 use cdb_provider::model::{Extends, Patch, Query};
 use cdb_provider::payload::{Encryption, PayloadCodec};
@@ -79,7 +79,9 @@ impl Backend {
     pub async fn start_simulated_with(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
         let Ok(account) = CosmosDBProviderConfig::from_env() else {
             let time = SimulatedTime::new();
-            let emulator = time.in_real_time(emulator()).await;
+            let emulator = emulator_on(1).clock(time.clock()).start();
+            let emulator = time.in_real_time(emulator).await;
+            let emulator = emulator.expect("the emulator starts");
             return Self::on_emulator(emulator, Some(time), change);
         };
         tokio::time::resume();
@@ -94,8 +96,9 @@ impl Backend {
             return None;
         }
         let time = SimulatedTime::new();
-        let emulator = emulator_on(partitions);
+        let emulator = emulator_on(partitions).clock(time.clock()).start();
         let emulator = time.in_real_time(emulator).await;
+        let emulator = emulator.expect("the emulator starts");
         Some(Self::on_emulator(emulator, Some(time), |_| {}))
     }
 
@@ -259,14 +262,13 @@ impl Backend {
 }
 
 async fn emulator() -> Emulator {
-    emulator_on(1).await
+    emulator_on(1).start().await.expect("the emulator starts")
 }
 
-async fn emulator_on(partitions: u32) -> Emulator {
-    let emulator = Emulator::builder()
+fn emulator_on(partitions: u32) -> EmulatorBuilder {
+    Emulator::builder()
         .identity(IDENTITY, DataRole::DataContributor)
-        .physical_partitions(partitions);
-    emulator.start().await.expect("the emulator starts")
+        .physical_partitions(partitions)
 }
 
 #[async_trait]

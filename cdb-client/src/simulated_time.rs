@@ -1,13 +1,14 @@
 //! A network for tests that pause Tokio's clock (feature `test-support`).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use cdb_model::Timestamp;
 use http::HeaderValue;
 use http::header::DATE;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -18,6 +19,9 @@ use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, Transport
 /// How long a request takes.
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
+/// How far the date of a request may be ahead of a service with a clock of its own.
+const AHEAD: Duration = Duration::from_secs(300);
+
 /// A network for tests that pause Tokio's clock.
 ///
 /// The clock stops during a request, which takes one millisecond of simulated time however slow the
@@ -26,8 +30,8 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 /// [`clock_of`](crate::CosmosClientBuilder::clock_of) starts the client's clock with it. All
 /// clients of a test share one value of this type.
 ///
-/// The service must use plain HTTP. `cdb-emulator` refuses signatures from the future, so a test
-/// may last five minutes of simulated time.
+/// The service must use plain HTTP and follow this [`clock`](Self::clock). Otherwise it refuses
+/// requests after five minutes of simulated time, because their dates are in its future.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,15 +43,16 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 /// #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let time = SimulatedTime::new();
-///     let emulator = time.in_real_time(Emulator::start()).await?;
+///     let starting = Emulator::builder().clock(time.clock()).start();
+///     let emulator = time.in_real_time(starting).await?;
 ///     let client = CosmosClient::builder(emulator.endpoint())
 ///         .credential(MasterKey::new(emulator.key())?)
 ///         .transport(time.clone())
 ///         .clock_of(&time)
 ///         .build()?;
 ///     let begun = client.now();
-///     tokio::time::sleep(Duration::from_secs(60)).await; // returns at once
-///     assert_eq!(client.now(), begun + Duration::from_secs(60));
+///     tokio::time::sleep(Duration::from_secs(86_400)).await; // returns at once
+///     assert_eq!(client.now(), begun + Duration::from_secs(86_400));
 ///     Ok(())
 /// }
 /// ```
@@ -56,13 +61,17 @@ pub struct SimulatedTime {
     network: Arc<Network>,
     /// An instant of the test's clock, and the service's time at that instant.
     start: (Instant, Timestamp),
+    /// The test's runtime, whose clock is paused.
+    runtime: Handle,
+    /// Whether the service follows this time.
+    followed: Arc<AtomicBool>,
 }
 
 impl SimulatedTime {
     /// Starts the service's clock.
     ///
     /// # Panics
-    /// When the HTTP client cannot be created.
+    /// When the HTTP client cannot be created, or outside of a Tokio runtime.
     #[expect(clippy::new_without_default, reason = "it starts a clock")]
     pub fn new() -> Self {
         let network =
@@ -70,6 +79,8 @@ impl SimulatedTime {
         Self {
             network: Arc::new(network),
             start: (Instant::now(), machine_now()),
+            runtime: Handle::current(),
+            followed: Arc::default(),
         }
     }
 
@@ -84,6 +95,18 @@ impl SimulatedTime {
     ) -> T {
         let done = run_outside(work).await;
         done.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Returns a clock that shows this time in all threads, for `EmulatorBuilder::clock`. With it,
+    /// a test may last any simulated time.
+    pub fn clock(&self) -> impl Fn() -> SystemTime + Send + Sync + use<> {
+        self.followed.store(true, Ordering::Relaxed);
+        let time = self.clone();
+        move || {
+            // Tokio reads the clock of the runtime that the thread has entered.
+            let _entered = time.runtime.enter();
+            UNIX_EPOCH + Duration::from_millis(time.now().as_millis())
+        }
     }
 
     /// Returns the service's time.
@@ -104,6 +127,10 @@ fn run_outside<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static
 #[async_trait]
 impl Transport for SimulatedTime {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        assert!(
+            self.followed.load(Ordering::Relaxed) || self.start.0.elapsed() < AHEAD,
+            "the service's clock is five minutes behind; start it with `.clock(time.clock())`"
+        );
         let network = self.network.clone();
         let sending = run_outside(async move { network.send(request).await });
         let answer = sending.await.map_err(|error| TransportError {
@@ -142,6 +169,27 @@ mod tests {
     async fn ask(client: &CosmosClient) {
         let refused = client.database("nowhere").delete().await;
         assert!(refused.unwrap_err().is_not_found());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_follows_simulated_time_answers_after_days() {
+        let time = SimulatedTime::new();
+        let emulator = Emulator::builder().clock(time.clock()).start();
+        let emulator = time.in_real_time(emulator).await.unwrap();
+        let client = client(&emulator, &time);
+        for _ in 0..7 {
+            tokio::time::sleep(Duration::from_secs(86_400)).await;
+            ask(&client).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "start it with `.clock(time.clock())`")]
+    async fn a_request_after_five_minutes_to_a_service_with_its_own_clock_panics() {
+        let time = SimulatedTime::new();
+        let emulator = time.in_real_time(Emulator::start()).await.unwrap();
+        tokio::time::sleep(AHEAD).await;
+        ask(&client(&emulator, &time)).await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -47,7 +47,8 @@ impl TestEnv {
     /// Starts messaging that receives in all partitions but delivers nothing in the background.
     async fn new(retention: Duration) -> Self {
         let time = SimulatedTime::new();
-        let emulator = time.in_real_time(Emulator::start()).await.unwrap();
+        let emulator = Emulator::builder().clock(time.clock()).start();
+        let emulator = time.in_real_time(emulator).await.unwrap();
         let client = CosmosClient::builder(emulator.endpoint())
             .credential(MasterKey::new(emulator.key()).unwrap())
             .transport(time.clone())

@@ -31,10 +31,13 @@ impl Backend {
             return account;
         }
         let emulator = Emulator::builder().physical_partitions(physical);
-        let emulator = emulator.keep_versions(60).start();
+        let emulator = emulator.keep_versions(60);
         let emulator = match &time {
-            Some(time) => time.in_real_time(emulator).await,
-            None => emulator.await,
+            Some(time) => {
+                let emulator = emulator.clock(time.clock()).start();
+                time.in_real_time(emulator).await
+            }
+            None => emulator.start().await,
         };
         let emulator = emulator.expect("the emulator starts");
         Self {

@@ -58,7 +58,8 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) async fn new() -> Self {
         let time = SimulatedTime::new();
-        let emulator = time.in_real_time(Emulator::start()).await;
+        let emulator = Emulator::builder().clock(time.clock()).start();
+        let emulator = time.in_real_time(emulator).await;
         Self {
             emulator: Arc::new(emulator.expect("the emulator starts")),
             time,
