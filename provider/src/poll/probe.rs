@@ -111,13 +111,13 @@ impl ProbeState {
             }
             self.gateway_retry_at = Some(Instant::now() + GATEWAY_BACKOFF);
         }
+        if !is_overdue_round {
+            return probe_each(services, &share, share.own_ranges(), nothing).await;
+        }
         // Without the gateway, this round searches the other shares for overdue items too.
-        let ranges = if is_overdue_round {
-            share.all_ranges()
-        } else {
-            share.own_ranges()
-        };
-        probe_each(services, &share, ranges, nothing).await
+        let due = probe_each(services, &share, share.all_ranges(), nothing).await?;
+        self.add_overdue(&due);
+        Ok(due)
     }
 
     /// Probes all physical partitions for overdue items in one request. If more are overdue than
