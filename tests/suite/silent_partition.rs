@@ -42,7 +42,7 @@ async fn until_processed(runtime: &CosmosDBProvider, wanted: &[&str]) -> Duratio
     begun.elapsed()
 }
 
-fn in_ranges<'a>(instances: &'a [(String, String)], wanted: impl Fn(&str) -> bool) -> Vec<&'a str> {
+fn in_ranges(instances: &[(String, String)], wanted: impl Fn(&str) -> bool) -> Vec<&str> {
     let found = instances.iter().filter(|(_, range)| wanted(range));
     found.map(|(instance, _)| &**instance).collect()
 }

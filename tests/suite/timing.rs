@@ -85,8 +85,10 @@ fn shown(value: &str) -> String {
 fn duration(value: Duration) -> String {
     let seconds = value.as_secs();
     match value.subsec_millis() {
-        0 if seconds >= 86_400 && seconds % 86_400 == 0 => format!("{} d", seconds / 86_400),
-        0 if seconds >= 3_600 && seconds % 3_600 == 0 => format!("{} h", seconds / 3_600),
+        0 if seconds >= 86_400 && seconds.is_multiple_of(86_400) => {
+            format!("{} d", seconds / 86_400)
+        }
+        0 if seconds >= 3_600 && seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),
         0 => format!("{seconds} s"),
         _ if seconds == 0 => format!("{} ms", value.subsec_millis()),
         _ => format!("{} s", value.as_secs_f64()),

@@ -176,7 +176,9 @@ async fn all<T: Queryable>(
 where
     Query<T>: Fetch<Durable, Row = Stored<T>>,
 {
-    let stored = container.query(Query::<T>::in_partition(id)).all().await?;
+    let read = container.query(Query::<T>::in_partition(id)).all();
+    // Seven of these futures are joined.
+    let stored = Box::pin(read).await?;
     Ok(stored.into_iter().map(|stored| stored.document).collect())
 }
 

@@ -80,13 +80,14 @@ async fn a_deletion_of_a_container_keeps_a_newer_one() {
     let created = define(&account, "d", indexing("/a/?")).await;
     let etag = created.body["_etag"].as_str().expect("its version");
     for (version, status) in [("\"other\"", 412), (etag, 204)] {
-        let deleted = account.send(&Request {
+        let headers = [("if-match", version)];
+        let deletion = Request {
             method: Method::DELETE,
             resource: ("colls", "dbs/db/colls/d"),
             path: "dbs/db/colls/d",
-            headers: &[("if-match", version)],
+            headers: &headers,
             body: None,
-        });
-        assert_eq!(deleted.await.status, status);
+        };
+        assert_eq!(account.send(&deletion).await.status, status);
     }
 }
