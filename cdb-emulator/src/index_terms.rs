@@ -5,11 +5,10 @@
 //! values added to the index for each item in the container, even if the path is undefined"
 //! (index-policy). It has one entry per composite whose values it all has.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
 use serde_json::{Map, Value};
-
-use crate::store::indexes::unquote;
 
 /// System properties, which are part of the base charge.
 const SYSTEM: [&str; 7] = ["id", "ttl", "_rid", "_self", "_etag", "_attachments", "_ts"];
@@ -181,6 +180,28 @@ fn values(value: &Value, names: &[String]) -> usize {
         }
         _ => 0,
     }
+}
+
+/// Converts a policy path to a stored path: removes the quotation marks of names.
+pub(crate) fn unquote(policy_path: &str) -> Cow<'_, str> {
+    if !policy_path.contains('"') {
+        return Cow::Borrowed(policy_path);
+    }
+    let mut out = String::new();
+    let mut rest = policy_path;
+    while let Some(name) = rest.strip_prefix('/') {
+        let (name, after) = match name.strip_prefix('"') {
+            Some(quoted) => {
+                let end = quoted.find('"').unwrap_or(quoted.len());
+                (&quoted[..end], quoted.get(end + 1..).unwrap_or_default())
+            }
+            None => name.split_at(name.find('/').unwrap_or(name.len())),
+        };
+        out.push('/');
+        out.push_str(name);
+        rest = after;
+    }
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

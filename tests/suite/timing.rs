@@ -52,7 +52,17 @@ fn constant(statement: &str, doc: &str) -> Option<Constant> {
     let sentence = doc
         .split_once(". ")
         .map_or(doc.trim_end_matches(['.', ' ']), |(first, _)| first);
-    Some((name.to_owned(), shown(value), sentence.replace('|', "\\|")))
+    Some((name.to_owned(), shown(value), without_links(sentence)))
+}
+
+/// Returns a sentence without the targets of its links, which only rustdoc resolves.
+fn without_links(sentence: &str) -> String {
+    let mut parts = sentence.split("](");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str(part.split_once(')').map_or(part, |(_, after)| after));
+    }
+    text.replace("[`", "`")
 }
 
 /// Returns a value as a reader writes it: `5 s`, or the expression if it is no plain duration.

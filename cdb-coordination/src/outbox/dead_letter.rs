@@ -8,9 +8,9 @@ use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timesta
 use super::batch::OutboxBatch;
 use super::commit::commit;
 use super::error::OutboxError;
-use super::retry::{Attempt, Jitter};
+use super::retry::{Attempt, Jitter, shortened};
 use super::route::arriving;
-use super::unreadable::{read_again, unreadable_letter};
+use super::unreadable::{Partial, read_again};
 use crate::lease::execute_once;
 use crate::message::{
     Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
@@ -304,4 +304,34 @@ where
         let key = MessageDocumentKey::dead(name);
         self.container.read_in(partition, &key).await
     }
+}
+
+/// Returns the readable fields of a dead letter that cannot be read; `None` without a valid
+/// partition key.
+fn unreadable_letter(unreadable: &Unreadable, container: &str) -> Option<DeadLetter> {
+    let location = unreadable.location.as_ref()?;
+    let here = Address {
+        container: container.to_owned(),
+        partition: location.partition_key.clone(),
+    };
+    let partial = Partial::of(unreadable, here);
+    let written = unreadable.timestamp();
+    let envelope = partial.envelope(location, written);
+    let (_, name) = location.id.as_str().split_once(":mail:")?;
+    Some(DeadLetter {
+        partition: location.partition_key.clone(),
+        name: name.to_owned(),
+        side: partial.read("/mail/side").unwrap_or(Side::Inbox),
+        id: envelope.id(),
+        from: envelope.from,
+        to: envelope.to,
+        message_type: envelope.message_type,
+        payload: unreadable.json.clone(),
+        sent_at: envelope.sent_at,
+        dead_lettered_at: partial.read("/mailDead").unwrap_or(written),
+        reason: shortened(&unreadable.to_string()),
+        attempts: partial.read("/mail/tries/failed").unwrap_or_default(),
+        history: partial.read("/mail/tries/history").unwrap_or_default(),
+        is_unreadable: true,
+    })
 }

@@ -11,7 +11,6 @@ use cdb_model::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::dead_letter::DeadLetter;
 use super::error::OutboxError;
 use super::retry::{Tries, shortened};
 use super::route::arriving;
@@ -114,7 +113,7 @@ where
 }
 
 /// The readable fields of an unreadable message.
-struct Partial<'a> {
+pub(super) struct Partial<'a> {
     json: &'a str,
     document: Value,
     /// The stream and number, if the id is that of a message.
@@ -123,7 +122,7 @@ struct Partial<'a> {
 }
 
 impl<'a> Partial<'a> {
-    fn of(unreadable: &'a Unreadable, here: Address) -> Self {
+    pub(super) fn of(unreadable: &'a Unreadable, here: Address) -> Self {
         let id = unreadable.location.as_ref().map(|at| at.id.as_str());
         let slot = id.and_then(|id| id.split_once(":mail:"));
         let id = slot.and_then(|(_, slot)| {
@@ -141,13 +140,13 @@ impl<'a> Partial<'a> {
         }
     }
 
-    fn read<'v, T: Deserialize<'v>>(&'v self, pointer: &str) -> Option<T> {
+    pub(super) fn read<'v, T: Deserialize<'v>>(&'v self, pointer: &str) -> Option<T> {
         T::deserialize(self.document.pointer(pointer)?).ok()
     }
 
     /// Returns the envelope of the dead letter. Its id is derived from this version of the
     /// document, so it is unique.
-    fn envelope(&self, location: &Location, now: Timestamp) -> Envelope {
+    pub(super) fn envelope(&self, location: &Location, now: Timestamp) -> Envelope {
         let address = |pointer| self.read(pointer).unwrap_or_else(|| self.here.clone());
         let message_type = self.read("/mail/letter/messageType");
         Envelope {
@@ -200,36 +199,6 @@ impl<'a> Partial<'a> {
         let is_same_id = document.key().to_id().ok()? == location.id;
         is_same_id.then_some(document)
     }
-}
-
-/// Returns the readable fields of a dead letter that cannot be read; `None` without a valid
-/// partition key.
-pub(super) fn unreadable_letter(unreadable: &Unreadable, container: &str) -> Option<DeadLetter> {
-    let location = unreadable.location.as_ref()?;
-    let here = Address {
-        container: container.to_owned(),
-        partition: location.partition_key.clone(),
-    };
-    let partial = Partial::of(unreadable, here);
-    let written = unreadable.timestamp();
-    let envelope = partial.envelope(location, written);
-    let (_, name) = location.id.as_str().split_once(":mail:")?;
-    Some(DeadLetter {
-        partition: location.partition_key.clone(),
-        name: name.to_owned(),
-        side: partial.read("/mail/side").unwrap_or(Side::Inbox),
-        id: envelope.id(),
-        from: envelope.from,
-        to: envelope.to,
-        message_type: envelope.message_type,
-        payload: unreadable.json.clone(),
-        sent_at: envelope.sent_at,
-        dead_lettered_at: partial.read("/mailDead").unwrap_or(written),
-        reason: shortened(&unreadable.to_string()),
-        attempts: partial.read("/mail/tries/failed").unwrap_or_default(),
-        history: partial.read("/mail/tries/history").unwrap_or_default(),
-        is_unreadable: true,
-    })
 }
 
 /// Returns the message of a document that was unreadable when it became a dead letter. A newer

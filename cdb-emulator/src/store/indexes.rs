@@ -1,6 +1,5 @@
 //! The SQLite indexes of a policy, and the indexes that a policy has.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
@@ -8,7 +7,7 @@ use serde_json::Value;
 
 use super::columns::PathKeys;
 use crate::error::ServiceError;
-use crate::index_terms::IndexedPaths;
+use crate::index_terms::{IndexedPaths, unquote};
 use crate::sql::ast::is_plain;
 
 /// The type of the column of a rank. A missing value has the rank 0.
@@ -268,28 +267,6 @@ fn composites(policy: &Value) -> impl Iterator<Item = Vec<(String, bool)>> {
         });
         paths.collect()
     })
-}
-
-/// Converts a policy path to a stored path: removes the quotation marks of names.
-pub(crate) fn unquote(policy_path: &str) -> Cow<'_, str> {
-    if !policy_path.contains('"') {
-        return Cow::Borrowed(policy_path);
-    }
-    let mut out = String::new();
-    let mut rest = policy_path;
-    while let Some(name) = rest.strip_prefix('/') {
-        let (name, after) = match name.strip_prefix('"') {
-            Some(quoted) => {
-                let end = quoted.find('"').unwrap_or(quoted.len());
-                (&quoted[..end], quoted.get(end + 1..).unwrap_or_default())
-            }
-            None => name.split_at(name.find('/').unwrap_or(name.len())),
-        };
-        out.push('/');
-        out.push_str(name);
-        rest = after;
-    }
-    Cow::Owned(out)
 }
 
 #[cfg(test)]

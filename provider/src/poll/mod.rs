@@ -6,11 +6,12 @@
 mod answers;
 mod due;
 pub(crate) mod polled;
+mod polls;
 pub(crate) mod probe;
 pub(crate) mod run;
 mod share;
 
 pub(crate) use answers::answered;
 pub(crate) use due::{Due, LastProbe};
-pub(crate) use run::Polls;
+pub(crate) use polls::Polls;
 pub(crate) use share::{Part, PolledQueue, Share, Shares};

@@ -1,7 +1,7 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
 use cdb_client::RangeId;
-use cdb_coordination::{Runs, Windows};
+use cdb_coordination::Runs;
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
@@ -21,23 +21,6 @@ const SLACK: u32 = 1;
 
 /// How often a poll starts over because partitions split during it.
 const MAX_RESTARTS: u32 = 2;
-
-/// The polls of a queue.
-#[derive(Debug)]
-pub(crate) struct Polls {
-    /// The items that are enough for one poll of all physical partitions, if they can run.
-    enough: u32,
-    windows: Windows<RangeId>,
-}
-
-impl Polls {
-    pub(crate) fn new(enough: u32) -> Self {
-        Self {
-            enough,
-            windows: Windows::default(),
-        }
-    }
-}
 
 /// Starts a poll that serves all dispatchers of this process.
 pub(crate) fn start<Q: Polled>(services: &Services, number: PollNumber) {
