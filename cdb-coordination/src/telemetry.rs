@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use metrics::{counter, histogram};
 
+/// Counts an event of one message.
+pub(crate) fn count(event: &'static str) {
+    counter!(event).increment(1);
+}
+
 /// A message was delivered; `age` is the time since it was sent.
 pub(crate) fn delivered(age: Duration) {
     counter!("cdb.outbox.deliveries").increment(1);
@@ -11,19 +16,13 @@ pub(crate) fn delivered(age: Duration) {
 }
 
 /// A delivery found the message of an earlier delivery.
-pub(crate) fn delivered_again() {
-    counter!("cdb.outbox.duplicates").increment(1);
-}
+pub(crate) const DELIVERED_AGAIN: &str = "cdb.outbox.duplicates";
 
 /// A delivery failed and is retried later.
-pub(crate) fn delivery_postponed() {
-    counter!("cdb.outbox.retries").increment(1);
-}
+pub(crate) const DELIVERY_POSTPONED: &str = "cdb.outbox.retries";
 
 /// A message became a dead letter in its outbox.
-pub(crate) fn undeliverable() {
-    counter!("cdb.outbox.dead_letters").increment(1);
-}
+pub(crate) const UNDELIVERABLE: &str = "cdb.outbox.dead_letters";
 
 /// A message was received; `age` is the time since it was sent.
 pub(crate) fn received(age: Duration) {
@@ -32,9 +31,7 @@ pub(crate) fn received(age: Duration) {
 }
 
 /// A message arrived again after its receipt, and was deleted.
-pub(crate) fn duplicate_dropped() {
-    counter!("cdb.inbox.duplicates").increment(1);
-}
+pub(crate) const DUPLICATE_DROPPED: &str = "cdb.inbox.duplicates";
 
 /// Messages wait for earlier ones of their streams.
 pub(crate) fn held_back(messages: usize) {
@@ -42,11 +39,7 @@ pub(crate) fn held_back(messages: usize) {
 }
 
 /// A handler failed and is retried later.
-pub(crate) fn receipt_postponed() {
-    counter!("cdb.inbox.retries").increment(1);
-}
+pub(crate) const RECEIPT_POSTPONED: &str = "cdb.inbox.retries";
 
 /// A message became a dead letter in its inbox.
-pub(crate) fn unreceivable() {
-    counter!("cdb.inbox.dead_letters").increment(1);
-}
+pub(crate) const UNRECEIVABLE: &str = "cdb.inbox.dead_letters";

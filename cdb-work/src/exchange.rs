@@ -5,13 +5,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::attempt::HandOut;
-use super::claim::Claim;
 use super::documents::Lane;
-use super::entry::{ClaimedWork, HeldClaim, Reported, WorkEntry, WorkReport};
+use super::entry::{Claim, ClaimedWork, HeldClaim, Reported, WorkEntry, WorkReport};
 use super::inner::Inner;
 use super::new_work::NewWork;
-use super::queue::{NotedReport, PendingKind};
-use super::settlement::Receipt;
+use super::queue::{NotedReport, PendingKind, Receipt};
 use super::state::{State, later};
 use super::stream::{Next, OWNER_LOST, Selection, Taken};
 use super::telemetry;
@@ -49,9 +47,9 @@ impl Inner {
 
     fn accept_new(&self, new: NewWork) -> Accepted {
         let partition = self.config.partitions.of_stream(&new.stream);
-        let (number, receipt) = self.state().push(partition, PendingKind::Store(new));
+        let (place, receipt) = self.state().push(partition, PendingKind::Store(new));
         Accepted {
-            place: Some((partition, number)),
+            place: Some(place),
             receipt,
         }
     }
@@ -64,8 +62,7 @@ impl Inner {
         let now = self.container.now();
         let mut state = self.state();
         let is_ours = claim.owner == self.id;
-        let owned = state.partition(claim.partition).owned.as_mut();
-        let good = owned.filter(|owned| is_ours && owned.fence == claim.fence);
+        let good = state.held_under(&claim).filter(|_| is_ours);
         let noted = good.and_then(|owned| {
             let place = (&claim.key, claim.sequence, claim.epoch);
             match report.reported {
@@ -89,18 +86,16 @@ impl Inner {
                 receipt: Receipt(receipt),
             };
         };
-        let partition = claim.partition;
-        let noted = NotedReport {
+        let (place, receipt) = state.push_report(NotedReport {
             claim,
             change,
             message,
             effects: report.effects,
-        };
-        let (number, receipt) = state.push(partition, PendingKind::Report(Box::new(noted)));
+        });
         drop(state);
         self.news.notify_waiters();
         Accepted {
-            place: Some((partition, number)),
+            place: Some(place),
             receipt,
         }
     }

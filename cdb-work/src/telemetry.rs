@@ -7,7 +7,12 @@ use std::time::Duration;
 use cdb_model::Timestamp;
 use metrics::{counter, gauge, histogram};
 
-use super::documents::{Lane, WorkMessage};
+use super::documents::WorkMessage;
+
+/// Counts events of one kind.
+pub(super) fn count(event: &'static str, count: usize) {
+    counter!(event).increment(count as u64);
+}
 
 /// How many partitions are held, and how many should be.
 pub(super) fn partitions(held: usize, wanted: usize) {
@@ -33,21 +38,17 @@ pub(super) fn flushed(entries: usize, elapsed: Duration) {
 
 /// A message was claimed.
 pub(super) fn claimed(message: &WorkMessage, now: Timestamp) {
-    let lane = lane(message.lane);
+    let lane = message.lane.as_str();
     counter!("cdb.work.claimed", "lane" => lane).increment(1);
     let due = message.waiting_since.unwrap_or(now).max(message.due_at);
     histogram!("cdb.work.queue.age", "lane" => lane).record(now.since(due).as_secs_f64());
 }
 
 /// Messages were stored.
-pub(super) fn stored(count: usize) {
-    counter!("cdb.work.stored").increment(count as u64);
-}
+pub(super) const STORED: &str = "cdb.work.stored";
 
 /// A duplicate of a stored message arrived.
-pub(super) fn duplicate() {
-    counter!("cdb.work.duplicates").increment(1);
-}
+pub(super) const DUPLICATE: &str = "cdb.work.duplicates";
 
 /// A message was completed, failed or set aside.
 pub(super) fn ended(outcome: &'static str) {
@@ -55,29 +56,17 @@ pub(super) fn ended(outcome: &'static str) {
 }
 
 /// A claim ended because its message was not reported in time.
-pub(super) fn claim_timeout() {
-    counter!("cdb.work.claim.timeouts").increment(1);
-}
+pub(super) const CLAIM_TIMEOUT: &str = "cdb.work.claim.timeouts";
 
 /// The store refused to complete a message before its turn. Always zero, unless this crate has a
 /// bug or another program has changed a document.
-pub(super) fn order_violation() {
-    counter!("cdb.work.order.violations").increment(1);
-}
+pub(super) const ORDER_VIOLATION: &str = "cdb.work.order.violations";
 
 /// An unreadable document was skipped.
-pub(super) fn unreadable() {
-    counter!("cdb.work.unreadable").increment(1);
-}
+pub(super) const UNREADABLE: &str = "cdb.work.unreadable";
 
 /// Entries were lost: their strategy or coordinator was dropped before they were written.
-pub(super) fn unflushed(count: usize) {
-    counter!("cdb.work.unflushed").increment(count as u64);
-}
-
-fn lane(lane: Lane) -> &'static str {
-    lane.as_str()
-}
+pub(super) const UNFLUSHED: &str = "cdb.work.unflushed";
 
 fn small(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))

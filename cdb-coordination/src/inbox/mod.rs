@@ -8,7 +8,6 @@
 mod claim;
 mod handler;
 mod hints;
-mod outcome;
 mod partition;
 mod receive;
 

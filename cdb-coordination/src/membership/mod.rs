@@ -5,7 +5,6 @@
 
 mod config;
 mod document;
-mod failed;
 mod failure_detector;
 mod handle;
 mod heartbeat;
@@ -17,6 +16,5 @@ mod tests;
 
 pub use config::MembershipConfig;
 pub use document::{MemberDocument, MemberRecord};
-pub use failed::FailedMember;
 pub use handle::Membership;
-pub use view::{MembershipView, Standing};
+pub use view::{FailedMember, MembershipView, Standing};

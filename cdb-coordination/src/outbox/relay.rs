@@ -98,7 +98,7 @@ where
         failure: &Undelivered,
         delay: Duration,
     ) {
-        telemetry::delivery_postponed();
+        telemetry::count(telemetry::DELIVERY_POSTPONED);
         let Some(outgoing) = outgoing(message) else {
             return;
         };
@@ -120,7 +120,7 @@ where
             Ok(batch) => {
                 let written = self.container.execute(&batch).await;
                 if written.is_ok() {
-                    telemetry::undeliverable();
+                    telemetry::count(telemetry::UNDELIVERABLE);
                 }
                 self.note_lost("dead-lettered", written.map(drop));
             }
