@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::node::Pace;
+use crate::handling::{Handled as HandledMessage, Handling};
+use crate::node::{Pace, Shared};
 use crate::random::Random;
 use crate::virtual_time::elapsed;
 use crate::workload::BOUND;
@@ -135,11 +136,12 @@ impl BankWorker {
         client: &CosmosClient,
         (number, container): (u32, &str),
         pace: Pace,
-        open: &Open,
+        shared: &Shared,
     ) -> Result<Self, String> {
+        let open = &shared.bank;
         let bank = open_container(client, container).await?;
         let name = format!("node-{number}-{}", elapsed().as_millis());
-        let messaging = messaging(&bank, pace);
+        let messaging = messaging(&bank, pace, number, shared.handling.clone());
         let random = |purpose| Random::new(u64::from(number), &format!("{purpose} {name}"));
         let transfers = transfer_all(
             messaging.clone(),
@@ -163,7 +165,12 @@ fn place(kind: &str, number: usize) -> String {
     format!("{kind}-{number}")
 }
 
-fn messaging(bank: &ContainerClient<Bank>, pace: Pace) -> Messaging<Bank> {
+fn messaging(
+    bank: &ContainerClient<Bank>,
+    pace: Pace,
+    node: u32,
+    handling: Handling,
+) -> Messaging<Bank> {
     // Refused requests cost attempts, and no message may become a dead letter.
     let retry = RetryPolicy::default().with_max_attempts(10_000);
     let config = MessagingConfig::default()
@@ -171,9 +178,36 @@ fn messaging(bank: &ContainerClient<Bank>, pace: Pace) -> Messaging<Bank> {
         .with_poll_interval(pace.messages());
     Messaging::builder(bank.clone())
         .config(config)
-        .on(credit)
+        .on(move |message: Received<Credit>, batch| {
+            let place = (BANK, message.message.to.clone());
+            let running = handling.begin(
+                HandledMessage {
+                    of_stream: None,
+                    name: format!("transfer {}", message.message.transfer),
+                    place,
+                },
+                node,
+            );
+            async move {
+                // Some transfers take longer than the claims of 2 s and 30 s.
+                sleep(work_of(&message.message)).await;
+                let done = credit(message, batch).await;
+                running.end(done.is_ok());
+                done
+            }
+        })
         .on(confirm)
         .start()
+}
+
+/// Returns how long a transfer takes its receiver.
+fn work_of(credit: &Credit) -> Duration {
+    Duration::from_secs(match credit.amount % 10 {
+        0 | 1 => 5,
+        2 => 12,
+        3 => 40,
+        _ => 0,
+    })
 }
 
 async fn credit(message: Received<Credit>, mut batch: OutboxBatch<Bank>) -> Handled<Bank> {

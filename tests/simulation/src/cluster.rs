@@ -1,18 +1,21 @@
 //! The cluster of a run, and what faults do to it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE};
+use cdb_chaos::{CONTAINER, DATABASE, keep_trying};
 use cdb_emulator::{Effect, Emulator, Failover, Fault as ServiceFault, Latency, ReplicaLag};
+use cdb_provider::CosmosDBProvider;
 use clap::ValueEnum;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::bank::BANK;
 use crate::faults::{Fault, FaultKind, LONGEST_OUTAGE, Sickness, Weather};
-use crate::network::{Link, Network};
-use crate::node::{Node, NodeConfig, Pace, Shared};
+use crate::excuses::Scope;
+use crate::network::{Link, Network, SlowLoads};
+use crate::node::{Node, NodeConfig, Pace, Shared, client, open};
 use crate::random::Random;
 use crate::streams::STREAMS;
 use crate::virtual_time::set_clock;
@@ -24,8 +27,14 @@ const SHORTEST_RETENTION: Duration = Duration::from_secs(1800);
 /// orchestration every six seconds.
 const BUSY_WAVE: Duration = Duration::from_secs(120);
 
+/// The node number of a member that takes no work.
+const BYSTANDER: u32 = 50;
+
 /// The most physical partitions, so that splits end.
 const MOST_PARTITIONS: usize = 16;
+
+/// The time that a node needs to start and to join the others.
+const RESTART: Duration = Duration::from_secs(30);
 
 /// The size and the settings of a cluster, drawn from the seed.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +47,8 @@ pub(crate) struct Profile {
     pub(crate) weather: Weather,
     /// The longest time between two waves of orchestrations.
     pub(crate) wave: Duration,
+    /// Whether a member takes no work, like a node whose dispatchers are all busy.
+    pub(crate) bystander: bool,
 }
 
 /// A cluster and a load that are the same in every run.
@@ -57,9 +68,12 @@ pub(crate) struct Cluster {
     pub(crate) shared: Shared,
     pub(crate) profile: Profile,
     slots: Mutex<Vec<Slot>>,
+    bystander: Mutex<Option<CosmosDBProvider>>,
     /// The physical partitions of each container.
     ranges: Mutex<[(&'static str, Vec<String>); 3]>,
     random: Mutex<Random>,
+    /// The number of splits so far.
+    splits: AtomicU64,
 }
 
 /// The place of a node.
@@ -83,6 +97,7 @@ impl Profile {
             partitions,
             weather,
             wave: weather.wave(),
+            bystander: nodes > 1 && Random::new(seed, "bystander").chance(40),
             node: NodeConfig {
                 members: nodes > 1 && random.chance(60),
                 // Short, so that much is purged while the faults last.
@@ -106,6 +121,7 @@ impl FixedProfile {
             partitions: 1,
             weather: Weather::Calm,
             wave: BUSY_WAVE,
+            bystander: false,
             node: NodeConfig {
                 members: true,
                 retention: SHORTEST_RETENTION * 2,
@@ -135,8 +151,10 @@ impl Cluster {
             shared: Shared::default(),
             profile,
             slots: Mutex::default(),
+            bystander: Mutex::default(),
             ranges: Mutex::new([CONTAINER, STREAMS, BANK].map(|it| (it, ranges.clone()))),
             random: Mutex::new(Random::new(seed, "cluster")),
+            splits: AtomicU64::new(0),
         });
         if trace {
             cluster.network.trace().print();
@@ -147,6 +165,11 @@ impl Cluster {
                 node: Some(node),
                 impaired: false,
             });
+        }
+        if profile.bystander && profile.node.members {
+            let client = client(&cluster.network, &cluster.network.connect(BYSTANDER));
+            let opened = keep_trying(|| open(&client, BYSTANDER, profile.node)).await?;
+            *cluster.bystander.lock().await = Some(opened.0);
         }
         Ok(cluster)
     }
@@ -175,6 +198,9 @@ impl Cluster {
         for fault in faults {
             tokio::time::sleep_until(start + fault.at).await;
             self.network.note(fault.to_string());
+            if let Some((scope, lasting)) = fault.kind.delays() {
+                self.excuse(scope, lasting, fault.to_string());
+            }
             let cluster = self.clone();
             tokio::spawn(async move { cluster.apply(fault.kind).await });
         }
@@ -199,6 +225,15 @@ impl Cluster {
                 self.network.set_duplicates(0);
             }
             FaultKind::Split { lasting } => self.split(lasting).await,
+            FaultKind::SlowLoads {
+                node,
+                delay,
+                lasting,
+            } => self.network.slow_loads(SlowLoads {
+                node: node.map(node_number),
+                delay,
+                until: Instant::now() + lasting,
+            }),
             service => self.impair_service(service).await,
         }
     }
@@ -211,6 +246,8 @@ impl Cluster {
                     let range = &ranges[self.random.lock().await.below(ranges.len())];
                     let fault = ServiceFault::always(sickness.effect());
                     let fault = fault.in_container((DATABASE, *container));
+                    let scope = Scope::Partition(container, range.clone());
+                    self.excuse(scope, lasting, format!("{sickness:?}"));
                     emulator.inject(fault.on_partition(range).lasting(lasting));
                 }
             }
@@ -222,6 +259,10 @@ impl Cluster {
             FaultKind::Rights { lasting } => {
                 let refused = ServiceFault::always(Effect::error(403, 5302));
                 emulator.inject(refused.lasting(lasting));
+            }
+            FaultKind::Throttled { lasting } => {
+                let throttled = Sickness::Throttled.effect();
+                emulator.inject(ServiceFault::always(throttled).lasting(lasting));
             }
             FaultKind::Failover { document_after } => {
                 let failover = Failover {
@@ -243,7 +284,13 @@ impl Cluster {
         }
     }
 
+    /// Returns the number of splits so far.
+    pub(crate) fn splits(&self) -> u64 {
+        self.splits.load(Ordering::Relaxed)
+    }
+
     async fn split(&self, lasting: Duration) {
+        self.splits.fetch_add(1, Ordering::Relaxed);
         for (container, ranges) in self.ranges.lock().await.iter_mut() {
             if ranges.len() >= MOST_PARTITIONS {
                 continue;
@@ -270,10 +317,26 @@ impl Cluster {
         true
     }
 
+    fn excuse(&self, scope: Scope, lasting: Duration, what: impl Into<String>) {
+        self.shared.handling.excuses.note(scope, lasting, what);
+    }
+
+    /// Notes that a node is impaired. The only node delays everything.
+    fn excuse_node(&self, node: usize, lasting: Duration, what: &str) {
+        let number = node_number(node);
+        let scope = match self.profile.nodes {
+            1 => Scope::Everything,
+            _ => Scope::Node(number),
+        };
+        self.excuse(scope, lasting + RESTART, format!("node {number} is {what}"));
+    }
+
     async fn kill(&self, node: usize, mut down: Duration, clock_ahead: i64) {
         if !self.begin(node, &mut down).await {
             return;
         }
+        self.excuse_node(node, down, "killed");
+        self.shared.handling.forget(node_number(node));
         let killed = self.slots.lock().await[node].node.take();
         if let Some(killed) = killed {
             killed.kill().await;
@@ -296,6 +359,7 @@ impl Cluster {
         if !self.begin(node, &mut lasting).await {
             return;
         }
+        self.excuse_node(node, lasting, &format!("{link:?}"));
         let set = async |link| {
             if let Some(node) = &self.slots.lock().await[node].node {
                 node.set_link(link);

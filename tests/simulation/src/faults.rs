@@ -4,10 +4,21 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::excuses::Scope;
 use crate::random::Random;
 
 /// The first fault comes after the cluster has started.
 const FIRST: Duration = Duration::from_secs(120);
+
+/// The time after a fault of all requests in which its delays may go on: backoffs end, and lost
+/// locks expire.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+/// The longest time that a long fault lasts. A client gives up after five minutes.
+const LONGEST: Duration = Duration::from_secs(240);
+
+/// The longest pause between two long faults in a storm.
+const LONG_PAUSE: Duration = Duration::from_secs(300);
 
 /// The longest time that the only node of a cluster is down.
 pub(crate) const LONGEST_OUTAGE: Duration = Duration::from_secs(60);
@@ -87,6 +98,15 @@ pub(crate) enum FaultKind {
     Split { lasting: Duration },
     /// The service refuses all rights.
     Rights { lasting: Duration },
+    /// Queries of single logical partitions get their answers late, so that a load outlasts the
+    /// lock of its turn. On one node, or on all.
+    SlowLoads {
+        node: Option<usize>,
+        delay: Duration,
+        lasting: Duration,
+    },
+    /// The service throttles everything.
+    Throttled { lasting: Duration },
 }
 
 /// What is wrong with a physical partition.
@@ -116,9 +136,28 @@ impl Fault {
             | FaultKind::Requests { lasting, .. }
             | FaultKind::Lag { lasting, .. }
             | FaultKind::Split { lasting }
-            | FaultKind::Rights { lasting } => lasting,
+            | FaultKind::Rights { lasting }
+            | FaultKind::SlowLoads { lasting, .. }
+            | FaultKind::Throttled { lasting } => lasting,
         };
         Some(self.at + lasting)
+    }
+
+    /// Draws the faults that last longer than locks, claims and leases, apart from the others.
+    pub(crate) fn draw_long(seed: u64, nodes: usize, weather: Weather, time: Duration) -> Vec<Self> {
+        let mut random = Random::new(seed, "long faults");
+        let pause = match weather {
+            Weather::Calm => LONG_PAUSE * 12,
+            Weather::Storm => LONG_PAUSE,
+        };
+        let mut faults = Vec::new();
+        let mut at = FIRST + random.duration(Duration::ZERO..LONG_PAUSE);
+        while at < time {
+            let kind = FaultKind::draw_long(&mut random, nodes);
+            faults.push(Self { at, kind });
+            at += LONGEST + random.duration(Duration::from_secs(60)..pause);
+        }
+        faults
     }
 
     /// Draws the faults of a run.
@@ -138,6 +177,50 @@ impl Fault {
 }
 
 impl FaultKind {
+    /// Returns what a fault of the service can delay, and for how long. `None` for those of nodes
+    /// and partitions, which the cluster chooses.
+    pub(crate) fn delays(self) -> Option<(Scope, Duration)> {
+        let lasting = match self {
+            Self::Requests { lasting, .. }
+            | Self::Duplicates { lasting, .. }
+            | Self::Lag { lasting, .. }
+            | Self::Split { lasting }
+            | Self::Rights { lasting }
+            | Self::Throttled { lasting } => lasting,
+            Self::Failover { document_after } => document_after * 3,
+            Self::SlowLoads { lasting, .. } => return Some((Scope::Loads, lasting)),
+            Self::Kill { .. }
+            | Self::Clock { .. }
+            | Self::Pause { .. }
+            | Self::Cut { .. }
+            | Self::SickPartition { .. } => return None,
+        };
+        Some((Scope::Everything, lasting + RECOVERY))
+    }
+
+    fn draw_long(random: &mut Random, nodes: usize) -> Self {
+        let node = random.below(nodes);
+        let seconds = Duration::from_secs;
+        let lasting = random.duration(seconds(60)..LONGEST);
+        match random.below(6) {
+            0 | 1 => Self::SlowLoads {
+                node: (nodes > 1 && random.chance(50)).then_some(node),
+                delay: random.duration(seconds(6)..seconds(9)),
+                lasting,
+            },
+            2 | 3 => Self::SickPartition {
+                sickness: [Sickness::Silent, Sickness::Silent, Sickness::Slow][random.below(3)],
+                lasting,
+            },
+            4 => Self::Throttled { lasting },
+            _ => Self::Kill {
+                node,
+                down: random.duration(seconds(20)..seconds(60)),
+                clock_ahead: 0,
+            },
+        }
+    }
+
     fn draw(random: &mut Random, nodes: usize, longest: Duration) -> Self {
         let seconds = Duration::from_secs;
         let node = random.below(nodes);

@@ -6,9 +6,14 @@
 
 mod args;
 mod bank;
+mod blocked;
+mod bounds;
 mod cluster;
 mod command;
+mod deletions;
+mod excuses;
 mod faults;
+mod handling;
 mod network;
 mod node;
 mod orchestrations;
@@ -21,6 +26,7 @@ mod stall;
 mod streams;
 mod trace;
 mod virtual_time;
+mod waiting;
 mod workload;
 
 pub use cluster::FixedProfile;

@@ -1,10 +1,13 @@
 //! The network between the nodes and the service: latencies, and nodes that are cut off, paused or
 //! dead.
 
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use cdb_chaos::CONTAINER;
 use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 use cdb_emulator::Emulator;
 use tokio::time::{Instant, sleep};
@@ -18,6 +21,9 @@ const LATENCY: std::ops::Range<Duration> = Duration::from_micros(500)..Duration:
 
 /// The time until a connection to an unreachable service fails.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The partition of the members, which no load reads.
+pub(crate) const MEMBERS: &str = "cdb:members";
 
 /// The connection of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +45,16 @@ pub(crate) struct Network {
     random: Mutex<Random>,
     /// The percentage of requests that arrive twice.
     duplicates: Mutex<u64>,
+    slow_loads: Mutex<Vec<SlowLoads>>,
+}
+
+/// Nodes get the answers to queries of single logical partitions late.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlowLoads {
+    /// The node; all if `None`.
+    pub(crate) node: Option<u32>,
+    pub(crate) delay: Duration,
+    pub(crate) until: Instant,
 }
 
 /// The transport of one node.
@@ -56,6 +72,7 @@ impl Network {
             trace: Mutex::default(),
             random: Mutex::new(Random::new(seed, "network")),
             duplicates: Mutex::new(0),
+            slow_loads: Mutex::default(),
         })
     }
 
@@ -76,9 +93,26 @@ impl Network {
         *lock(&self.duplicates) = percent;
     }
 
+    pub(crate) fn slow_loads(&self, slow: SlowLoads) {
+        lock(&self.slow_loads).push(slow);
+    }
+
+    /// Returns how late a node gets the answer to a request.
+    fn lateness(&self, node: u32, request: &HttpRequest) -> Duration {
+        let mut slow = lock(&self.slow_loads);
+        slow.retain(|slow| slow.until > Instant::now());
+        if slow.is_empty() || !is_load(request) {
+            return Duration::ZERO;
+        }
+        let concerns = |slow: &&SlowLoads| slow.node.is_none_or(|slow| slow == node);
+        let delays = slow.iter().filter(concerns).map(|slow| slow.delay);
+        delays.max().unwrap_or_default()
+    }
+
     /// Ends all faults of requests.
     pub(crate) fn heal(&self) {
         self.set_duplicates(0);
+        lock(&self.slow_loads).clear();
         self.emulator.clear_faults();
     }
 
@@ -88,7 +122,7 @@ impl Network {
             at: elapsed(),
             node: 0,
             what,
-            body: bytes::Bytes::new(),
+            body: Bytes::new(),
             status: 0,
         });
     }
@@ -111,14 +145,7 @@ impl Network {
     ) -> Result<HttpResponse, TransportError> {
         sleep(delay).await;
         let what = describe(&request);
-        let mut sent = http::Request::new(request.body.clone());
-        *sent.method_mut() = request.method;
-        *sent.uri_mut() = request
-            .url
-            .parse()
-            .expect("the client sends valid addresses");
-        *sent.headers_mut() = request.headers;
-        let answer = self.emulator.handle(sent).await;
+        let answer = self.emulator.handle(to_http(&request)).await;
         let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
         self.trace().add(Entry {
             at: elapsed(),
@@ -127,15 +154,29 @@ impl Network {
             body: request.body,
             status,
         });
-        let (head, body) = answer
-            .map_err(|error| lost(Delivery::Unknown, &error.to_string()))?
-            .into_parts();
-        Ok(HttpResponse {
-            status,
-            headers: head.headers,
-            body,
-        })
+        from_http(answer)
     }
+}
+
+fn to_http(request: &HttpRequest) -> http::Request<Bytes> {
+    let mut sent = http::Request::new(request.body.clone());
+    *sent.method_mut() = request.method.clone();
+    let address = request.url.parse();
+    *sent.uri_mut() = address.expect("the client sends valid addresses");
+    *sent.headers_mut() = request.headers.clone();
+    sent
+}
+
+fn from_http<E: Display>(
+    answer: Result<http::Response<Bytes>, E>,
+) -> Result<HttpResponse, TransportError> {
+    let answer = answer.map_err(|error| lost(Delivery::Unknown, &error.to_string()))?;
+    let (head, body) = answer.into_parts();
+    Ok(HttpResponse {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body,
+    })
 }
 
 impl NodeTransport {
@@ -167,14 +208,37 @@ impl Transport for NodeTransport {
             let later = delay * 100;
             tokio::spawn(network.clone().arrive(self.node, request.clone(), later));
         }
+        let lateness = network.lateness(self.node, &request);
         let arriving = tokio::spawn(network.clone().arrive(self.node, request, delay));
         let answer = arriving.await.expect("the service does not panic");
-        sleep(network.latency()).await;
+        sleep(network.latency() + lateness).await;
         match self.link() {
             Link::Up | Link::Paused(_) => answer,
             Link::Cut => Err(lost(Delivery::Unknown, "the node is cut off")),
             Link::Dead => std::future::pending().await,
         }
+    }
+}
+
+/// Returns whether a request loads an instance: it queries the logical partition of one.
+fn is_load(request: &HttpRequest) -> bool {
+    let header = |name| request.headers.get(name).and_then(|value| value.to_str().ok());
+    let of_instances = request.url.contains(&format!("/colls/{CONTAINER}/docs"));
+    let partition = header("x-ms-documentdb-partitionkey");
+    let of_instance = partition.is_some_and(|partition| !partition.contains(MEMBERS));
+    of_instances && of_instance && header("x-ms-documentdb-isquery").is_some()
+}
+
+/// A client that is not part of the cluster: its requests take no time, and are not in the trace.
+/// Faults of the service affect it.
+#[derive(Clone, Debug)]
+pub(crate) struct Outside(pub(crate) Arc<Network>);
+
+#[async_trait]
+impl Transport for Outside {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let answer = self.0.emulator.handle(to_http(&request)).await;
+        from_http(answer)
     }
 }
 

@@ -6,18 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying, messaging, transactional};
-use cdb_client::{BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference};
+use cdb_client::{BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference, Transport};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
 use crate::bank::{BANK, BankWorker, Open};
+use crate::blocked::Codec;
+use crate::handling::Handling;
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
 use crate::streams::{Record, STREAMS, StreamWorker};
 use crate::virtual_time::{elapsed, with_clock_ahead};
 
-/// Dispatchers of each kind in a node.
+/// Dispatchers of turns in a node.
 const CONCURRENCY: u32 = 2;
+
+/// Dispatchers of activities in a node. Two workloads have an activity each that takes minutes.
+const WORKERS: u32 = 3;
 
 /// The containers of orchestrations, of ordered work, and of leases and messages that get no work.
 const IDLE_CONTAINERS: [&str; 3] = ["idle", "idle-work", "idle-bank"];
@@ -79,6 +84,8 @@ pub(crate) struct Shared {
     /// The messages of streams that the nodes have handled.
     pub(crate) record: Record,
     pub(crate) bank: Open,
+    /// The handlers that run.
+    pub(crate) handling: Handling,
 }
 
 impl fmt::Debug for Node {
@@ -104,12 +111,12 @@ impl Node {
         let ledger = keep_trying(|| Ledger::on(&client)).await?;
         let streams = [STREAMS, IDLE_CONTAINERS[1]][usize::from(config.idle)];
         let streams =
-            StreamWorker::start(&client, (number, streams), config.pace, &shared.record).await?;
+            StreamWorker::start(&client, (number, streams), config.pace, shared).await?;
         let bank = [BANK, IDLE_CONTAINERS[2]][usize::from(config.idle)];
-        let bank = BankWorker::start(&client, (number, bank), config.pace, &shared.bank).await?;
+        let bank = BankWorker::start(&client, (number, bank), config.pace, shared).await?;
         let options = RuntimeOptions {
             orchestration_concurrency: CONCURRENCY as usize,
-            worker_concurrency: CONCURRENCY as usize,
+            worker_concurrency: WORKERS as usize,
             worker_node_id: Some(format!("node-{number}")),
             // A kill costs an attempt, and the message must not become poison.
             max_attempts: 10_000,
@@ -150,7 +157,10 @@ impl Node {
 }
 
 /// Returns a client that uses a node's connection.
-pub(crate) fn client(network: &Network, transport: &NodeTransport) -> CosmosClient {
+pub(crate) fn client(
+    network: &Network,
+    transport: &(impl Transport + Clone + 'static),
+) -> CosmosClient {
     let key = MasterKey::new(network.emulator.key()).expect("the emulator's key is one");
     CosmosClient::builder(network.emulator.endpoint())
         .credential(key)
@@ -160,7 +170,7 @@ pub(crate) fn client(network: &Network, transport: &NodeTransport) -> CosmosClie
 }
 
 /// Opens a provider that works.
-async fn open(
+pub(crate) async fn open(
     client: &CosmosClient,
     number: u32,
     config: NodeConfig,
@@ -182,7 +192,16 @@ async fn open(
 
 /// Opens a provider for clients: it does no work of a runtime.
 pub(crate) async fn open_for_clients(client: &CosmosClient) -> Result<CosmosDBProvider, String> {
+    open_for_clients_with(client, Codec(None)).await
+}
+
+/// Opens a provider for clients whose payloads have this codec.
+pub(crate) async fn open_for_clients_with(
+    client: &CosmosClient,
+    codec: Codec,
+) -> Result<CosmosDBProvider, String> {
     let mut wanted = settings();
+    wanted.payload_codec = Some(Arc::new(codec));
     wanted.reconciler_interval = Duration::from_secs(24 * 3600);
     Ok(open_with(client, &wanted).await?.0)
 }
@@ -192,7 +211,8 @@ fn settings() -> CosmosDBProviderConfig {
         database: DATABASE.to_owned(),
         container: CONTAINER.to_owned(),
         orch_concurrency: CONCURRENCY,
-        worker_concurrency: CONCURRENCY,
+        worker_concurrency: WORKERS,
+        payload_codec: Some(Arc::new(Codec(None))),
         ..CosmosDBProviderConfig::default()
     }
 }

@@ -23,6 +23,7 @@ use crate::node::{Shared, client, open_for_clients};
 use crate::stall::Watch;
 use crate::streams::StreamClient;
 use crate::virtual_time;
+use crate::waiting::Judge;
 use crate::workload::{Caller, WorkPlan, Workload};
 
 /// The time that ended work has to be purged, after its retention.
@@ -153,11 +154,16 @@ async fn simulate(
 
 /// Returns the faults of a run.
 fn faults(config: &RunConfig, profile: &Profile) -> Vec<Fault> {
-    let drawn = Fault::draw(config.seed, profile.nodes, profile.weather, config.time).into_iter();
-    let kept = drawn
-        .enumerate()
-        .filter(|(number, _)| !config.without.contains(number));
-    kept.map(|(_, fault)| fault).collect()
+    let (seed, nodes, weather) = (config.seed, profile.nodes, profile.weather);
+    let mut drawn = Fault::draw(seed, nodes, weather, config.time);
+    if config.profile.is_none() {
+        drawn.extend(Fault::draw_long(seed, nodes, weather, config.time));
+    }
+    let kept = drawn.into_iter().enumerate();
+    let kept = kept.filter(|(number, _)| !config.without.contains(number));
+    let mut faults: Vec<Fault> = kept.map(|(_, fault)| fault).collect();
+    faults.sort_by_key(|fault| fault.at);
+    faults
 }
 
 /// Runs the workloads under faults and judges them. Returns the number of orchestrations, and the
@@ -176,10 +182,14 @@ async fn live(
     });
     let delays = delays.collect();
     let suffering = tokio::spawn(cluster.clone().suffer(faults));
+    let judge = Judge::new(cluster);
+    let watching = tokio::spawn(judge.clone().watch());
     let plan = WorkPlan {
         seed: config.seed,
         only: config.only,
         until: Instant::now() + config.time,
+        nodes: profile.nodes,
+        outside,
         retention: profile.node.retention,
         wave: profile.wave,
         delays: (profile.weather == Weather::Calm).then_some(delays),
@@ -194,7 +204,10 @@ async fn live(
         Some(Hang::Waiting) => std::future::pending().await,
         None => {}
     }
+    watching.abort();
     let mut problems = seen.problems;
+    problems.extend(judge.problems());
+    problems.extend(cluster.shared.handling.problems());
     let verdict = check(&caller.ledger, &caller.documents, &seen.ended).await?;
     problems.extend(verdict.problems().cloned());
     if config.time >= SHORTEST_WITH_PURGE {
@@ -233,7 +246,7 @@ async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, Stri
         client: Arc::new(Client::new(Arc::new(provider))),
         ledger: keep_trying(|| Ledger::on(outside)).await?,
         documents: documents.await?,
-        streams: StreamClient::connect(outside, &shared.record).await?,
+        streams: StreamClient::connect(outside, shared).await?,
         bank: BankClient::connect(outside, &shared.bank).await?,
     })
 }

@@ -11,13 +11,14 @@ use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider, Membership}
 use cdb_model::{Container, Document, Patch, Query};
 use cdb_work::{
     Completed, Delivery, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig, WorkContext,
-    WorkCoordinator, WorkError, WorkFailure, WorkHandlers, WorkMember, WorkRun,
+    WorkCoordinator, WorkError, WorkFailure, WorkHandlers, WorkMember, WorkMessage, WorkRun,
 };
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::node::{Pace, SLOW};
+use crate::handling::{Handled, Handling, Place};
+use crate::node::{Pace, SLOW, Shared};
 use crate::random::Random;
 use crate::virtual_time::elapsed;
 use crate::workload::BOUND;
@@ -27,6 +28,16 @@ pub(crate) const STREAMS: &str = "work";
 
 /// The number of streams.
 const COUNT: usize = 10;
+
+/// Streams whose handlers take minutes, and their number.
+const SLOW_STREAM: &str = "slow-stream-";
+const SLOW_COUNT: usize = 3;
+
+/// Streams whose only message no attempt can handle.
+const HELD: &str = "held-stream-";
+
+/// How many messages a node holds in memory: few, so that streams that are held exceed them.
+const MOST_HELD: usize = 100;
 
 /// The number of virtual partitions.
 const VIRTUAL_PARTITIONS: u16 = 8;
@@ -53,10 +64,10 @@ pub(crate) enum StreamDocument {
 
 /// The handled messages of all nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Record(Arc<Mutex<Handled>>);
+pub(crate) struct Record(Arc<Mutex<Progress>>);
 
 #[derive(Debug, Default)]
-struct Handled {
+struct Progress {
     /// The highest number of each stream.
     last: BTreeMap<String, u64>,
     problems: Vec<String>,
@@ -74,10 +85,11 @@ pub(crate) struct StreamClient {
     work: WorkCoordinator,
     documents: ContainerClient<StreamDocument>,
     record: Record,
+    handling: Handling,
 }
 
 impl Record {
-    fn lock(&self) -> MutexGuard<'_, Handled> {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,10 +108,15 @@ impl Record {
     /// Handles a message, with an effect that the store refuses out of order or a second time.
     async fn handle(self, work: WorkContext) -> Result<Completed, Failed> {
         let message = work.message();
+        if message.stream.starts_with(HELD) {
+            return Err(Failed::permanently("no attempt can succeed"));
+        }
         let number: u64 = message.message_id.parse()?;
         self.note(&message.stream, number);
-        // Some messages take longer than a lease.
-        sleep(Duration::from_secs(number % 20)).await;
+        for _ in 0..work_of(&message.stream, number) {
+            sleep(Duration::from_secs(1)).await;
+            work.renew();
+        }
         if number.is_multiple_of(7) && work.delivery() == Delivery::New {
             return Err(Failed::temporarily("the first attempt fails"));
         }
@@ -117,6 +134,9 @@ impl Record {
 
     /// Notes failures that no fault explains: a refused effect, and a message that is set aside.
     fn note_failure(&self, failure: &WorkFailure) {
+        if failure.message.stream.starts_with(HELD) {
+            return;
+        }
         if let Err(WorkError::EffectRefused { .. }) | Ok(Settlement::SetAside) = failure.settled {
             let (stream, id) = (&failure.message.stream, &failure.message.message_id);
             let problem = format!("{stream}: message {id}: {}", failure.reason);
@@ -127,10 +147,18 @@ impl Record {
         }
     }
 
-    fn handlers(&self) -> WorkHandlers {
-        let (handling, failing) = (self.clone(), self.clone());
+    fn handlers(&self, node: u32, handling: Handling) -> WorkHandlers {
+        let (record, failing) = (self.clone(), self.clone());
         WorkHandlers::new()
-            .otherwise(move |work| handling.clone().handle(work))
+            .otherwise(move |work: WorkContext| {
+                let (record, message) = (record.clone(), handled(work.message()));
+                let running = handling.begin(message, node);
+                async move {
+                    let done = record.handle(work).await;
+                    running.end(done.is_ok());
+                    done
+                }
+            })
             .on_failure(move |failure| failing.note_failure(failure))
     }
 }
@@ -141,35 +169,41 @@ impl StreamWorker {
         client: &CosmosClient,
         (number, container): (u32, &str),
         pace: Pace,
-        record: &Record,
+        shared: &Shared,
     ) -> Result<Self, String> {
         let container = open_container(client, container).await?;
         let name = format!("node-{number}-{}", elapsed().as_millis());
         let membership = Membership::start::<WorkMember, Work>(container.view(), pace.member(name));
         let work = open(&container, pace, Arc::new(membership)).await?;
         Ok(Self {
-            _run: work.run(RunConfig::default(), record.handlers()),
+            _run: work.run(
+                RunConfig::default(),
+                shared.record.handlers(number, shared.handling.clone()),
+            ),
         })
     }
 }
 
 impl StreamClient {
-    pub(crate) async fn connect(client: &CosmosClient, record: &Record) -> Result<Self, String> {
+    pub(crate) async fn connect(client: &CosmosClient, shared: &Shared) -> Result<Self, String> {
         let documents = open_container(client, STREAMS).await?;
         // A share without slots: the clients handle no message.
         let no_slots = Arc::new(InMemoryLeaseProvider::share(256, 257));
         Ok(Self {
             work: open(&documents, Pace::Default, no_slots).await?,
             documents,
-            record: record.clone(),
+            record: shared.record.clone(),
+            handling: shared.handling.clone(),
         })
     }
 
     /// Stores messages until `until`, and judges how they are handled. Returns the problems.
     pub(crate) async fn work(&self, seed: u64, until: Instant) -> Vec<String> {
         let mut storing = JoinSet::new();
-        for number in 0..COUNT {
-            let (client, stream) = (self.clone(), format!("stream-{number}"));
+        let usual = (0..COUNT).map(|number| format!("stream-{number}"));
+        let slow = (0..SLOW_COUNT).map(|number| format!("{SLOW_STREAM}{number}"));
+        for stream in usual.chain(slow) {
+            let client = self.clone();
             storing.spawn(async move {
                 let stored = client.store(seed, &stream, until).await;
                 (stream, stored)
@@ -184,6 +218,19 @@ impl StreamClient {
         }
         problems.extend(self.judge(&stored).await);
         problems.append(&mut self.record.lock().problems);
+        problems
+    }
+
+    /// Stores streams whose only message no attempt can handle, more than the nodes hold in memory.
+    pub(crate) async fn hold(&self, nodes: usize, until: Instant) -> Vec<String> {
+        let (mut problems, count) = (Vec::new(), nodes * MOST_HELD * 3 / 2);
+        for number in 0..count {
+            let message = NewWork::inbox(format!("{HELD}{number}"), "1");
+            let immediate = self.work.immediate();
+            let stored = keep_trying(|| immediate.store(message.clone())).await;
+            problems.extend(stored.err());
+        }
+        sleep_until(until).await;
         problems
     }
 
@@ -205,6 +252,7 @@ impl StreamClient {
             let message = NewWork::inbox(stream, number.to_string());
             let immediate = self.work.immediate();
             keep_trying(|| immediate.store(message.clone())).await?;
+            self.handling.stored(stream, number, place(&tally.partition));
             let longest = Duration::from_secs([1, 10, 60, 600, 7200][random.below(5)]);
             let pause = random.duration(Duration::ZERO..longest.min(time / 10));
             sleep_until(until.min(Instant::now() + pause)).await;
@@ -248,8 +296,28 @@ impl StreamClient {
     }
 }
 
+/// Returns the seconds that a message takes: some longer than a lease (15 s), some longer than a
+/// claim (5 min).
+fn work_of(stream: &str, number: u64) -> u64 {
+    if stream.starts_with(SLOW_STREAM) {
+        [40, 600, 10, 120][usize::try_from(number % 4).unwrap_or(0)]
+    } else {
+        number % 20
+    }
+}
+
+fn place(partition: &str) -> Place {
+    (STREAMS, partition.to_owned())
+}
+
+fn handled(message: &WorkMessage) -> Handled {
+    let number = message.message_id.parse().unwrap_or_default();
+    Handled::in_stream(&message.stream, number, place(&message.partition))
+}
+
 fn config() -> WorkConfig {
     let mut config = WorkConfig::default();
+    config.most_held = MOST_HELD;
     config.partitions = Partitions::new(VIRTUAL_PARTITIONS).expect("1 to 256");
     // Idle nodes search less often than by default, which shortens long simulations.
     config.longest_pause = Duration::from_secs(10);

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use cdb_chaos::next_random;
+use cdb_model::Timestamp;
 use libc::{c_int, c_uint, clockid_t, size_t, ssize_t, timespec};
 use tokio::task;
 use tokio::time::Instant;
@@ -189,4 +190,9 @@ unsafe extern "C" fn getrandom(buffer: *mut u8, length: size_t, flags: c_uint) -
     }
     RANDOM.set(state);
     ssize_t::try_from(length).unwrap_or(-1)
+}
+
+/// Returns the time from the start of the simulation to a time of the service.
+pub(crate) fn since_start(time: Timestamp) -> Duration {
+    time.since(Timestamp::from_secs(START))
 }

@@ -8,16 +8,18 @@ use std::time::Duration;
 use cdb_chaos::{
     Booked, Documents, Ended, Job, KINDS, Kind, LONG_KINDS, Ledger, follow, keep_trying,
 };
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, CosmosClient};
 use cdb_model::Query;
 use cdb_provider::documents::Durable;
 use cdb_tests::audit_history;
 use clap::ValueEnum;
 use duroxide::{Client, OrchestrationStatus};
+use futures::future::join_all;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::bank::BankClient;
+use crate::bounds::LONGEST_ACTIVITY;
 use crate::orchestrations::TICK;
 use crate::random::Random;
 use crate::streams::StreamClient;
@@ -63,6 +65,34 @@ pub enum Workload {
     Bank,
     /// Transactional activities.
     Effects,
+    /// Activities around the times of locks and claims.
+    Rest,
+    /// An instance with many events that a dead provider holds, in front of others.
+    Held,
+    /// Starts that no node can run, in front of others.
+    Unfit,
+    /// Streams whose first message no attempt can handle.
+    HeldStreams,
+    /// Parents of detached children that are deleted as soon as they have ended.
+    Detached,
+    /// Instances that are started again while operators delete them.
+    Restarted,
+}
+
+impl Workload {
+    /// Returns whether a seed has this workload. Half of the seeds have each of those that make
+    /// runs long.
+    fn is_drawn(self, seed: u64) -> bool {
+        match self {
+            Self::Held
+            | Self::Unfit
+            | Self::HeldStreams
+            | Self::Detached
+            | Self::Restarted
+            | Self::Rest => Random::new(seed, &format!("{self:?} is drawn")).chance(50),
+            _ => true,
+        }
+    }
 }
 
 /// Access to the cluster from outside.
@@ -84,6 +114,8 @@ pub(crate) struct WorkPlan {
     pub(crate) until: Instant,
     /// How long the nodes keep replaced executions.
     pub(crate) retention: Duration,
+    pub(crate) nodes: usize,
+    pub(crate) outside: CosmosClient,
     /// The longest time between two waves.
     pub(crate) wave: Duration,
     /// The times when faults can delay all nodes, since the start of the work. `None` if late
@@ -110,55 +142,51 @@ impl fmt::Debug for Caller {
 impl Caller {
     /// Runs the workloads until `until`, and waits for the ends of what they started.
     pub(crate) async fn work(&self, plan: &WorkPlan) -> Seen {
-        let WorkPlan {
-            seed,
-            only,
-            until,
-            retention,
-            wave,
-            ..
-        } = *plan;
         let lateness = Lateness {
             began: Instant::now(),
             delays: plan.delays.clone(),
         };
-        let selected = |workload| only.is_none_or(|only| only == workload);
+        let (seed, until) = (plan.seed, plan.until);
         let time = until.saturating_duration_since(Instant::now());
-        let waves = when(
-            selected(Workload::Waves),
-            self.waves(seed, (wave, &lateness), until),
-        );
-        let long = when(
-            selected(Workload::Long),
-            self.one_by_one(seed, &LONG_KINDS, &lateness, until),
-        );
-        let effects = when(
-            selected(Workload::Effects),
-            self.one_by_one(seed, &[Kind::Effects], &lateness, until),
-        );
-        let eternal = when(
-            selected(Workload::Eternal) && time >= TICK,
-            self.eternal(until, retention),
-        );
-        let delays = when(selected(Workload::Delays), self.delays(seed, until));
-        let large = when(selected(Workload::Large), self.large(until));
-        let streams = when(selected(Workload::Streams), async {
-            Seen::of(self.streams.work(seed, until).await)
-        });
-        let bank = when(selected(Workload::Bank), async {
-            Seen::of(self.bank.work(until).await)
-        });
-        let (mut all, long, effects, eternal, delays, large, streams, bank) =
-            tokio::join!(waves, long, effects, eternal, delays, large, streams, bank);
-        for jobs in [long, effects] {
-            all.ended.extend(jobs.ended);
-            all.problems.extend(jobs.problems);
-        }
-        for other in [eternal, delays, large, streams, bank] {
-            all.others += other.others;
-            all.problems.extend(other.problems);
+        let selected = |workload: &Workload| match plan.only {
+            Some(only) => only == *workload,
+            None => workload.is_drawn(seed) && (*workload != Workload::Eternal || time >= TICK),
+        };
+        let works = Workload::value_variants().iter().copied();
+        let works = works.filter(selected);
+        let works = works.map(|workload| self.run(workload, plan, &lateness));
+        let mut all = Seen::default();
+        for seen in join_all(works).await {
+            all.ended.extend(seen.ended);
+            all.others += seen.others;
+            all.problems.extend(seen.problems);
         }
         all
+    }
+
+    /// Runs a workload.
+    async fn run(&self, workload: Workload, plan: &WorkPlan, lateness: &Lateness) -> Seen {
+        let (seed, until) = (plan.seed, plan.until);
+        match workload {
+            Workload::Waves => Box::pin(self.waves(seed, (plan.wave, lateness), until)).await,
+            Workload::Long => Box::pin(self.one_by_one(seed, &LONG_KINDS, lateness, until)).await,
+            Workload::Effects => {
+                Box::pin(self.one_by_one(seed, &[Kind::Effects], lateness, until)).await
+            }
+            Workload::Eternal => Box::pin(self.eternal(until, plan.retention)).await,
+            Workload::Delays => Box::pin(self.delays(seed, until)).await,
+            Workload::Large => Box::pin(self.large(until)).await,
+            Workload::Streams => Seen::of(Box::pin(self.streams.work(seed, until)).await),
+            Workload::Bank => Seen::of(Box::pin(self.bank.work(until)).await),
+            Workload::Rest => Box::pin(self.rest(seed, until)).await,
+            Workload::Held => Box::pin(self.held(seed, until)).await,
+            Workload::Unfit => Box::pin(self.unfit(seed, &plan.outside, until)).await,
+            Workload::HeldStreams => {
+                Seen::of(Box::pin(self.streams.hold(plan.nodes, until)).await)
+            }
+            Workload::Detached => Box::pin(self.detached(seed, until)).await,
+            Workload::Restarted => Box::pin(self.restarted(seed, until)).await,
+        }
     }
 
     /// Starts waves of orchestrations, one of each kind, and follows each to its end.
@@ -302,9 +330,30 @@ impl Caller {
         result
     }
 
+    /// Runs orchestrations one after another whose activity takes about as long as a lock or a
+    /// claim, or longer.
+    async fn rest(&self, seed: u64, until: Instant) -> Seen {
+        let mut random = Random::new(seed, "rest");
+        let (mut seen, mut number) = (Seen::default(), 0);
+        while Instant::now() < until {
+            let instance = format!("Rest-{number}");
+            let seconds = [3, 6, 20, 31, 45, LONGEST_ACTIVITY][random.below(6)];
+            let millis = (seconds * 1000).to_string();
+            seen.start(self, &instance, "Rest", &millis).await;
+            let output = self.end(&instance, Duration::ZERO).await;
+            if output.as_deref() != Some("rested") {
+                seen.problems.push(format!("{instance}: {output:?}"));
+            }
+            number += 1;
+        }
+        seen
+    }
+
     /// Runs orchestrations with results that are stored in chunks.
     async fn large(&self, until: Instant) -> Seen {
         let (mut seen, mut number) = (Seen::default(), 0);
+        let time = until.saturating_duration_since(Instant::now());
+        let pause = (time / 20).min(LARGE_PAUSE);
         while Instant::now() < until {
             let instance = format!("Large-{number}");
             seen.start(self, &instance, "Large", LARGE).await;
@@ -313,14 +362,14 @@ impl Caller {
                 seen.problems.push(format!("{instance}: {output:?}"));
             }
             number += 1;
-            sleep_until(until.min(Instant::now() + LARGE_PAUSE)).await;
+            sleep_until(until.min(Instant::now() + pause)).await;
         }
         seen
     }
 
     /// Waits until an instance is due and returns its output, or the message of its failure. `None`
     /// if it does not end in time.
-    async fn end(&self, instance: &str, due: Duration) -> Option<String> {
+    pub(crate) async fn end(&self, instance: &str, due: Duration) -> Option<String> {
         sleep(due).await;
         let deadline = Instant::now() + BOUND;
         while Instant::now() < deadline {
@@ -374,16 +423,8 @@ fn missing_ticks(name: &str, booked: &Booked, ticks: u64) -> Option<String> {
     (count < fewest || !is_complete).then(|| format!("{name}: {count} of {ticks} ticks: {steps:?}"))
 }
 
-async fn when(selected: bool, work: impl Future<Output = Seen>) -> Seen {
-    if selected {
-        work.await
-    } else {
-        Seen::default()
-    }
-}
-
 impl Seen {
-    fn of(problems: Vec<String>) -> Self {
+    pub(crate) fn of(problems: Vec<String>) -> Self {
         Self {
             problems,
             ..Self::default()
@@ -395,7 +436,7 @@ impl Seen {
         self.problems.extend(problems);
     }
 
-    async fn start(&mut self, caller: &Caller, instance: &str, name: &str, input: &str) {
+    pub(crate) async fn start(&mut self, caller: &Caller, instance: &str, name: &str, input: &str) {
         let start = || caller.client.start_orchestration(instance, name, input);
         self.others += 1;
         if let Err(error) = keep_trying(start).await {
