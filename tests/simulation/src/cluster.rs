@@ -12,9 +12,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::bank::BANK;
-use crate::faults::{Fault, FaultKind, LONGEST_OUTAGE, Sickness, Weather};
 use crate::excuses::Scope;
-use crate::network::{Link, Network, SlowLoads};
+use crate::faults::{Fault, FaultKind, LONGEST_OUTAGE, Sickness, Weather};
+use crate::network::{BYSTANDER, Link, Network, SlowLoads};
 use crate::node::{Node, NodeConfig, Pace, Shared, client, open};
 use crate::random::Random;
 use crate::streams::STREAMS;
@@ -26,9 +26,6 @@ const SHORTEST_RETENTION: Duration = Duration::from_secs(1800);
 /// The longest time between two waves of orchestrations on the busy nodes of a fixed profile: an
 /// orchestration every six seconds.
 const BUSY_WAVE: Duration = Duration::from_secs(120);
-
-/// The node number of a member that takes no work.
-const BYSTANDER: u32 = 50;
 
 /// The most physical partitions, so that splits end.
 const MOST_PARTITIONS: usize = 16;

@@ -125,7 +125,10 @@ impl Caller {
                 Ok(OrchestrationStatus::Completed { output, .. }) if output == life => return true,
                 Ok(OrchestrationStatus::NotFound) if looks.is_multiple_of(16) => {
                     let booked = keep_trying(|| self.ledger.read()).await.unwrap_or_default();
-                    if booked.get(name).is_some_and(|steps| steps.contains_key(life)) {
+                    if booked
+                        .get(name)
+                        .is_some_and(|steps| steps.contains_key(life))
+                    {
                         return true;
                     }
                 }

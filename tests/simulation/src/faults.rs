@@ -144,7 +144,12 @@ impl Fault {
     }
 
     /// Draws the faults that last longer than locks, claims and leases, apart from the others.
-    pub(crate) fn draw_long(seed: u64, nodes: usize, weather: Weather, time: Duration) -> Vec<Self> {
+    pub(crate) fn draw_long(
+        seed: u64,
+        nodes: usize,
+        weather: Weather,
+        time: Duration,
+    ) -> Vec<Self> {
         let mut random = Random::new(seed, "long faults");
         let pause = match weather {
             Weather::Calm => LONG_PAUSE * 12,
@@ -155,7 +160,7 @@ impl Fault {
         while at < time {
             let kind = FaultKind::draw_long(&mut random, nodes);
             faults.push(Self { at, kind });
-            at += LONGEST + random.duration(Duration::from_secs(60)..pause);
+            at += LONGEST * 2 + random.duration(Duration::from_secs(60)..pause);
         }
         faults
     }
@@ -206,7 +211,7 @@ impl FaultKind {
             0 | 1 => Self::SlowLoads {
                 node: (nodes > 1 && random.chance(50)).then_some(node),
                 delay: random.duration(seconds(6)..seconds(9)),
-                lasting,
+                lasting: LONGEST + lasting,
             },
             2 | 3 => Self::SickPartition {
                 sickness: [Sickness::Silent, Sickness::Silent, Sickness::Slow][random.below(3)],

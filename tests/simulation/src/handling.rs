@@ -194,7 +194,8 @@ impl Handling {
     /// Reports the streams whose next message has waited for longer than `bound`.
     pub(crate) fn judge(&self, bound: Duration) {
         let now = elapsed();
-        for (name, number, place, since) in self.lock().waiting() {
+        let waiting = self.lock().waiting();
+        for (name, number, place, since) in waiting {
             let concerns = |scope: &Scope| self.concerns(scope, &place, &[]);
             let excused = self.excuses.time((since, now), concerns);
             let waited = now.saturating_sub(since).saturating_sub(excused);

@@ -22,6 +22,9 @@ const LATENCY: std::ops::Range<Duration> = Duration::from_micros(500)..Duration:
 /// The time until a connection to an unreachable service fails.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The node number of a member that takes no work. Clients have higher numbers.
+pub(crate) const BYSTANDER: u32 = 50;
+
 /// The partition of the members, which no load reads.
 pub(crate) const MEMBERS: &str = "cdb:members";
 
@@ -101,7 +104,7 @@ impl Network {
     fn lateness(&self, node: u32, request: &HttpRequest) -> Duration {
         let mut slow = lock(&self.slow_loads);
         slow.retain(|slow| slow.until > Instant::now());
-        if slow.is_empty() || !is_load(request) {
+        if slow.is_empty() || node >= BYSTANDER || !is_load(request) {
             return Duration::ZERO;
         }
         let concerns = |slow: &&SlowLoads| slow.node.is_none_or(|slow| slow == node);
@@ -222,7 +225,12 @@ impl Transport for NodeTransport {
 
 /// Returns whether a request loads an instance: it queries the logical partition of one.
 fn is_load(request: &HttpRequest) -> bool {
-    let header = |name| request.headers.get(name).and_then(|value| value.to_str().ok());
+    let header = |name| {
+        request
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
     let of_instances = request.url.contains(&format!("/colls/{CONTAINER}/docs"));
     let partition = header("x-ms-documentdb-partitionkey");
     let of_instance = partition.is_some_and(|partition| !partition.contains(MEMBERS));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying, messaging, transactional};
-use cdb_client::{BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference, Transport};
+use cdb_client::{
+    BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference, Transport,
+};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
@@ -110,8 +112,7 @@ impl Node {
         let (provider, documents) = keep_trying(|| open(&client, number, config)).await?;
         let ledger = keep_trying(|| Ledger::on(&client)).await?;
         let streams = [STREAMS, IDLE_CONTAINERS[1]][usize::from(config.idle)];
-        let streams =
-            StreamWorker::start(&client, (number, streams), config.pace, shared).await?;
+        let streams = StreamWorker::start(&client, (number, streams), config.pace, shared).await?;
         let bank = [BANK, IDLE_CONTAINERS[2]][usize::from(config.idle)];
         let bank = BankWorker::start(&client, (number, bank), config.pace, shared).await?;
         let options = RuntimeOptions {

@@ -44,24 +44,36 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
         .register("Once", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_activity("Echo", "once").await
         })
-        .register("Collect", |ctx: OrchestrationContext, count: String| async move {
-            for _ in 0..number(&count)? {
-                ctx.dequeue_event("Events").await;
-            }
-            Ok(count)
-        })
-        .register("Parting", |ctx: OrchestrationContext, child: String| async move {
-            ctx.schedule_orchestration("Once", child, "");
-            Ok("parted".to_owned())
-        })
-        .register("Life", |ctx: OrchestrationContext, life: String| async move {
-            ctx.schedule_activity("Book", format!("{life}:1")).await?;
-            Ok(life)
-        })
-        .register("Rest", |ctx: OrchestrationContext, millis: String| async move {
-            ctx.schedule_activity("Pause", millis).await?;
-            ctx.schedule_activity("Echo", "rested").await
-        })
+        .register(
+            "Collect",
+            |ctx: OrchestrationContext, count: String| async move {
+                for _ in 0..number(&count)? {
+                    ctx.dequeue_event("Events").await;
+                }
+                Ok(count)
+            },
+        )
+        .register(
+            "Parting",
+            |ctx: OrchestrationContext, child: String| async move {
+                ctx.schedule_orchestration("Once", child, "");
+                Ok("parted".to_owned())
+            },
+        )
+        .register(
+            "Life",
+            |ctx: OrchestrationContext, life: String| async move {
+                ctx.schedule_activity("Book", format!("{life}:1")).await?;
+                Ok(life)
+            },
+        )
+        .register(
+            "Rest",
+            |ctx: OrchestrationContext, millis: String| async move {
+                ctx.schedule_activity("Pause", millis).await?;
+                ctx.schedule_activity("Echo", "rested").await
+            },
+        )
         .build()
 }
 

@@ -33,6 +33,9 @@ const COUNT: usize = 10;
 const SLOW_STREAM: &str = "slow-stream-";
 const SLOW_COUNT: usize = 3;
 
+/// The pause between two renewals of a claim.
+const RENEWAL: Duration = Duration::from_secs(60);
+
 /// Streams whose only message no attempt can handle.
 const HELD: &str = "held-stream-";
 
@@ -113,8 +116,9 @@ impl Record {
         }
         let number: u64 = message.message_id.parse()?;
         self.note(&message.stream, number);
-        for _ in 0..work_of(&message.stream, number) {
-            sleep(Duration::from_secs(1)).await;
+        let until = Instant::now() + work_of(&message.stream, number);
+        while Instant::now() < until {
+            sleep_until(until.min(Instant::now() + RENEWAL)).await;
             work.renew();
         }
         if number.is_multiple_of(7) && work.delivery() == Delivery::New {
@@ -252,9 +256,12 @@ impl StreamClient {
             let message = NewWork::inbox(stream, number.to_string());
             let immediate = self.work.immediate();
             keep_trying(|| immediate.store(message.clone())).await?;
-            self.handling.stored(stream, number, place(&tally.partition));
+            self.handling
+                .stored(stream, number, place(&tally.partition));
             let longest = Duration::from_secs([1, 10, 60, 600, 7200][random.below(5)]);
             let pause = random.duration(Duration::ZERO..longest.min(time / 10));
+            // A backlog of messages that take minutes would not end in time.
+            let pause = pause.max(work_of(stream, number));
             sleep_until(until.min(Instant::now() + pause)).await;
         }
         Ok(number)
@@ -296,14 +303,16 @@ impl StreamClient {
     }
 }
 
-/// Returns the seconds that a message takes: some longer than a lease (15 s), some longer than a
+/// Returns the time that a message takes: some longer than a lease (15 s), some longer than a
 /// claim (5 min).
-fn work_of(stream: &str, number: u64) -> u64 {
-    if stream.starts_with(SLOW_STREAM) {
-        [40, 600, 10, 120][usize::try_from(number % 4).unwrap_or(0)]
-    } else {
-        number % 20
-    }
+fn work_of(stream: &str, number: u64) -> Duration {
+    Duration::from_secs(match number % 4 {
+        _ if !stream.starts_with(SLOW_STREAM) => number % 20,
+        0 => 40,
+        1 => 600,
+        2 => 10,
+        _ => 120,
+    })
 }
 
 fn place(partition: &str) -> Place {

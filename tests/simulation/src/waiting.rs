@@ -292,12 +292,7 @@ impl Judge {
 
     fn report(&self, item: &Item, why: &str) {
         let now = elapsed();
-        let faults = self
-            .cluster
-            .shared
-            .handling
-            .excuses
-            .of(item.due, now);
+        let faults = self.cluster.shared.handling.excuses.of(item.due, now);
         let Item {
             instance,
             kind,

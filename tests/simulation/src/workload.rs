@@ -181,9 +181,7 @@ impl Caller {
             Workload::Rest => Box::pin(self.rest(seed, until)).await,
             Workload::Held => Box::pin(self.held(seed, until)).await,
             Workload::Unfit => Box::pin(self.unfit(seed, &plan.outside, until)).await,
-            Workload::HeldStreams => {
-                Seen::of(Box::pin(self.streams.hold(plan.nodes, until)).await)
-            }
+            Workload::HeldStreams => Seen::of(Box::pin(self.streams.hold(plan.nodes, until)).await),
             Workload::Detached => Box::pin(self.detached(seed, until)).await,
             Workload::Restarted => Box::pin(self.restarted(seed, until)).await,
         }
