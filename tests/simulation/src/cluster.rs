@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, keep_trying};
-use cdb_emulator::{Effect, Emulator, Failover, Fault as ServiceFault, Latency, ReplicaLag};
+use cdb_emulator::{
+    Effect, Emulator, Failover, Fault as ServiceFault, Latency, OperationKind, ReplicaLag,
+};
 use cdb_provider::CosmosDBProvider;
 use clap::ValueEnum;
 use tokio::sync::Mutex;
@@ -259,7 +261,8 @@ impl Cluster {
             }
             FaultKind::Throttled { lasting } => {
                 let throttled = Sickness::Throttled.effect();
-                emulator.inject(ServiceFault::always(throttled).lasting(lasting));
+                let throttled = ServiceFault::always(throttled).on(OperationKind::Create);
+                emulator.inject(throttled.lasting(lasting));
             }
             FaultKind::Failover { document_after } => {
                 let failover = Failover {

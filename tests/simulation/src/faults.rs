@@ -105,7 +105,7 @@ pub(crate) enum FaultKind {
         delay: Duration,
         lasting: Duration,
     },
-    /// The service throttles everything.
+    /// The service throttles the creation of documents, which costs the most request units.
     Throttled { lasting: Duration },
 }
 
