@@ -160,7 +160,7 @@ impl Fault {
         while at < time {
             let kind = FaultKind::draw_long(&mut random, nodes);
             faults.push(Self { at, kind });
-            at += LONGEST * 2 + random.duration(Duration::from_secs(60)..pause);
+            at += LONGEST + random.duration(Duration::from_secs(60)..pause);
         }
         faults
     }
