@@ -52,4 +52,10 @@ fn clusters_survive_the_faults_of_known_seeds() {
     simulate("--from 4 --seeds 1 --days 0.005 --only waves");
     // Without the fence of a lease, former holders write after their successors.
     simulate("--from 1 --seeds 1 --days 0.03 --only bank");
+    // Without the renewal of claims, a second process handles a message that takes 5 s.
+    simulate("--from 5 --seeds 1 --days 0.01 --only bank");
+    // Without its refusal, a coordinator takes a partition that it holds, and cancels handlers.
+    simulate("--from 4 --seeds 1 --days 0.006 --only streams");
+    // Without a delivery before the deletion, a detached child of a deleted parent never starts.
+    simulate("--from 5 --seeds 1 --days 0.01 --only detached");
 }
