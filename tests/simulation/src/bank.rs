@@ -179,19 +179,19 @@ fn messaging(
     Messaging::builder(bank.clone())
         .config(config)
         .on(move |message: Received<Credit>, batch| {
-            let place = (BANK, message.message.to.clone());
+            let account = (BANK, message.message.to.clone());
             let running = handling.begin(
                 HandledMessage {
                     of_stream: None,
                     name: format!("transfer {}", message.message.transfer),
-                    place,
+                    place: account,
                 },
                 node,
             );
             async move {
                 // Some transfers take longer than the claims of 2 s and 30 s.
                 sleep(work_of(&message.message)).await;
-                let done = credit(message, batch).await;
+                let done = credit(message, batch);
                 running.end(done.is_ok());
                 done
             }
@@ -210,7 +210,7 @@ fn work_of(credit: &Credit) -> Duration {
     })
 }
 
-async fn credit(message: Received<Credit>, mut batch: OutboxBatch<Bank>) -> Handled<Bank> {
+fn credit(message: Received<Credit>, mut batch: OutboxBatch<Bank>) -> Handled<Bank> {
     let Credit {
         transfer,
         from,

@@ -63,31 +63,31 @@ impl Caller {
     /// Lets a dead provider hold an instance with many events, and starts others.
     pub(crate) async fn held(&self, seed: u64, until: Instant) -> Seen {
         let mut random = Random::new(seed, "held");
-        let (mut seen, mut number) = (Seen::default(), 0);
+        let (mut work, mut number) = (Seen::default(), 0);
         while Instant::now() < until {
             let instance = format!("Held-{number}");
             let events = IN_FRONT[random.below(IN_FRONT.len())];
-            seen.start(self, &instance, "Collect", &events.to_string())
+            work.start(self, &instance, "Collect", &events.to_string())
                 .await;
             if self.hold(&instance).await {
                 for event in 0..events {
                     let data = event.to_string();
                     let sent = || self.client.enqueue_event(&instance, "Events", &*data);
-                    seen.problems.extend(keep_trying(sent).await.err());
+                    work.problems.extend(keep_trying(sent).await.err());
                 }
-                self.start_behind(&mut seen, &instance, HELD).await;
+                self.start_behind(&mut work, &instance, HELD).await;
             } else {
                 let cancelled = || self.client.cancel_instance(&instance, "not held");
-                seen.problems.extend(keep_trying(cancelled).await.err());
+                work.problems.extend(keep_trying(cancelled).await.err());
             }
             if self.end(&instance, Duration::ZERO).await.is_none() {
-                seen.problems.push(format!("{instance}: it has not ended"));
+                work.problems.push(format!("{instance}: it has not ended"));
             }
             number += 1;
             let pause = random.duration(PAUSE..HELD * 4);
             sleep_until(until.min(Instant::now() + pause)).await;
         }
-        seen
+        work
     }
 
     /// Locks an instance that waits for events, as a provider that then dies. Returns whether it is
@@ -117,19 +117,19 @@ impl Caller {
     }
 
     /// Starts instances behind others for a while, and follows them.
-    async fn start_behind(&self, seen: &mut Seen, others: &str, time: Duration) {
+    async fn start_behind(&self, work: &mut Seen, others: &str, time: Duration) {
         let until = Instant::now() + time;
         let mut started = Vec::new();
         while Instant::now() < until {
             let instance = format!("Behind-{others}-{}", started.len());
-            seen.start(self, &instance, "Once", "behind").await;
+            work.start(self, &instance, "Once", "behind").await;
             started.push(instance);
             sleep(PAUSE).await;
         }
         for instance in started {
             let output = self.end(&instance, Duration::ZERO).await;
             if output.as_deref() != Some("once") {
-                seen.problems.push(format!("{instance}: {output:?}"));
+                work.problems.push(format!("{instance}: {output:?}"));
             }
         }
     }
@@ -137,7 +137,7 @@ impl Caller {
     /// Stores starts that no node can run, and starts others.
     pub(crate) async fn unfit(&self, seed: u64, outside: &CosmosClient, until: Instant) -> Seen {
         let mut random = Random::new(seed, "unfit");
-        let (mut seen, mut number) = (Seen::default(), 0);
+        let (mut work, mut number) = (Seen::default(), 0);
         let codec = Codec(Some("elsewhere"));
         let writer = keep_trying(|| open_for_clients_with(outside, codec)).await;
         let writer = match writer {
@@ -156,11 +156,11 @@ impl Caller {
                     let start = || writer.start_orchestration(instance, "Once", "unfit");
                     keep_trying(start).await
                 };
-                seen.problems.extend(started.err());
+                work.problems.extend(started.err());
             }
             let others = format!("Unfit-{number}");
             let time = random.duration(PAUSE * 2..HELD);
-            self.start_behind(&mut seen, &others, time).await;
+            self.start_behind(&mut work, &others, time).await;
             for instance in &instances {
                 self.remove(instance).await;
             }
@@ -168,7 +168,7 @@ impl Caller {
             let pause = random.duration(PAUSE..HELD * 4);
             sleep_until(until.min(Instant::now() + pause)).await;
         }
-        seen
+        work
     }
 
     /// Stores a start whose content is not a message.

@@ -25,10 +25,10 @@ impl Caller {
     /// Starts parents of detached children, and deletes each as soon as it has ended.
     pub(crate) async fn detached(&self, seed: u64, until: Instant) -> Seen {
         let mut random = Random::new(seed, "detached");
-        let (mut seen, mut following, mut number) = (Seen::default(), JoinSet::new(), 0);
+        let (mut work, mut following, mut number) = (Seen::default(), JoinSet::new(), 0);
         while Instant::now() < until {
             let (parent, child) = (format!("Parting-{number}"), format!("Parted-{number}"));
-            seen.start(self, &parent, "Parting", &child).await;
+            work.start(self, &parent, "Parting", &child).await;
             let caller = self.clone();
             following.spawn(async move {
                 caller.delete_at_end(&parent).await;
@@ -40,9 +40,9 @@ impl Caller {
             sleep_until(until.min(Instant::now() + pause)).await;
         }
         while let Some(one) = following.join_next().await {
-            seen.problems.extend(one.expect("a client does not panic"));
+            work.problems.extend(one.expect("a client does not panic"));
         }
-        seen
+        work
     }
 
     /// Deletes an instance as soon as it has ended.
@@ -64,7 +64,7 @@ impl Caller {
     /// Starts instances again as soon as they are deleted, while another operator deletes all ended
     /// ones.
     pub(crate) async fn restarted(&self, seed: u64, until: Instant) -> Seen {
-        let (mut seen, mut restarting) = (Seen::default(), JoinSet::new());
+        let (mut work, mut restarting) = (Seen::default(), JoinSet::new());
         let names: Vec<String> = (0..RESTARTED).map(|at| format!("Restarted-{at}")).collect();
         for name in &names {
             let (caller, name) = (self.clone(), name.clone());
@@ -81,9 +81,9 @@ impl Caller {
             sleep(random.duration(LOOK..Duration::from_secs(2))).await;
         }
         while let Some(one) = restarting.join_next().await {
-            seen.problems.extend(one.expect("a client does not panic"));
+            work.problems.extend(one.expect("a client does not panic"));
         }
-        seen
+        work
     }
 
     /// Starts an instance again and again. Each life books its number and ends; then it is deleted,

@@ -332,19 +332,19 @@ impl Caller {
     /// claim, or longer.
     async fn rest(&self, seed: u64, until: Instant) -> Seen {
         let mut random = Random::new(seed, "rest");
-        let (mut seen, mut number) = (Seen::default(), 0);
+        let (mut work, mut number) = (Seen::default(), 0);
         while Instant::now() < until {
             let instance = format!("Rest-{number}");
             let seconds = [3, 6, 20, 31, 45, LONGEST_ACTIVITY][random.below(6)];
             let millis = (seconds * 1000).to_string();
-            seen.start(self, &instance, "Rest", &millis).await;
+            work.start(self, &instance, "Rest", &millis).await;
             let output = self.end(&instance, Duration::ZERO).await;
             if output.as_deref() != Some("rested") {
-                seen.problems.push(format!("{instance}: {output:?}"));
+                work.problems.push(format!("{instance}: {output:?}"));
             }
             number += 1;
         }
-        seen
+        work
     }
 
     /// Runs orchestrations with results that are stored in chunks.

@@ -17,8 +17,8 @@ const PARTITIONS: u32 = 20;
 /// The time within which overdue work of another share is found.
 const FOUND: Duration = Duration::from_secs(30);
 
-fn member(name: &str) -> Option<MembershipConfig> {
-    Some(MembershipConfig::named(name.to_owned()))
+fn member(name: &str) -> MembershipConfig {
+    MembershipConfig::named(name.to_owned())
 }
 
 /// The second member takes no work, like a runtime whose dispatchers are all busy.
@@ -27,10 +27,10 @@ fn overdue_work_of_another_share_is_found_while_a_partition_is_silent() {
     let emulator = Emulator::builder().physical_partitions(PARTITIONS);
     Scenario::run(emulator, async |scenario| {
         let mut settings = settings();
-        settings.provider.membership = member("idle");
+        settings.provider.membership = Some(member("idle"));
         let idle = scenario.open(2, &settings.provider).await;
         let _idle = idle.expect("the container opens");
-        settings.provider.membership = member("busy");
+        settings.provider.membership = Some(member("busy"));
         let _node = scenario.node(1, &settings).await;
         let (provider, client) = scenario.client().await;
         sleep(Duration::from_secs(30)).await;
