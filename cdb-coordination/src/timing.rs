@@ -82,64 +82,64 @@ pub(crate) const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// the service knows.
 pub(crate) const LONGEST_RETENTION: Duration = Duration::from_secs(i32::MAX as u64 / 4 - 1);
 
-/// Returns whether a duration fits into another as often as said.
-#[doc(hidden)]
-pub const fn fits(short: Duration, times: u32, long: Duration) -> bool {
-    short.as_nanos() * times as u128 <= long.as_nanos()
+const fn at_most(short: Duration, long: Duration) -> bool {
+    short.as_nanos() <= long.as_nanos()
 }
 
 const _: () = {
     // A process extends its reservation to a claim, and never shortens it.
-    assert!(fits(RESERVED, 1, CLAIM));
+    assert!(at_most(RESERVED, CLAIM));
     // A third of a reservation and of a claim pass before the first renewal, which has another
     // third for its request. One renewal may fail before another process claims the message.
-    assert!(fits(SHORTEST_RENEWAL_PAUSE, 3, RESERVED));
-    assert!(fits(SHORTEST_RENEWAL_PAUSE, 6, PART_LEASE));
+    assert!(at_most(times(SHORTEST_RENEWAL_PAUSE, 3), RESERVED));
+    assert!(at_most(times(SHORTEST_RENEWAL_PAUSE, 6), PART_LEASE));
     // A process finds the messages that it has claimed before others may.
-    assert!(fits(SOON, 1, RESERVED));
+    assert!(at_most(SOON, RESERVED));
     // A delivered message is deleted before the reconciler of another process delivers it again.
-    assert!(fits(LINGER, 1, RESERVED));
+    assert!(at_most(LINGER, RESERVED));
     // A message that another process left is found by the second search after it is due.
-    assert!(fits(POLL_INTERVAL, 1, RESERVED));
+    assert!(at_most(POLL_INTERVAL, RESERVED));
     // An early message is not held back for longer than a failed one.
-    assert!(fits(EARLY, 1, LONGEST_RETRY));
+    assert!(at_most(EARLY, LONGEST_RETRY));
     // Callers of a commit wait for other commits, and no longer for one than for a search.
-    assert!(fits(LOST_COMMIT.0, 1, LOST_COMMIT.1));
-    assert!(fits(LOST_COMMIT.1, 1, POLL_INTERVAL));
+    assert!(at_most(LOST_COMMIT.0, LOST_COMMIT.1));
+    assert!(at_most(LOST_COMMIT.1, POLL_INTERVAL));
     // A message has all its attempts, and an unreadable one several looks, while it may be delivered.
-    assert!(fits(FIRST_RETRY, 1, LONGEST_RETRY));
-    assert!(fits(LONGEST_RETRY, 10, RETENTION));
-    assert!(fits(TOO_LARGE, 2, RETENTION));
+    assert!(at_most(FIRST_RETRY, LONGEST_RETRY));
+    assert!(at_most(times(LONGEST_RETRY, 10), RETENTION));
+    assert!(at_most(times(TOO_LARGE, 2), RETENTION));
     // A message whose process has died is received by another before it is too old.
-    assert!(fits(CLAIM, 10, RETENTION));
-    assert!(fits(RETENTION, 1, LONGEST_RETENTION));
+    assert!(at_most(times(CLAIM, 10), RETENTION));
+    assert!(at_most(RETENTION, LONGEST_RETENTION));
 
     // The holder of a lease knows the outcome of a write before the half of the lease at which it
     // renews.
-    assert!(fits(RESEND_PAUSE, 8, LEASE));
+    assert!(at_most(times(RESEND_PAUSE, 8), LEASE));
 
     // A member that joins beside many others is on the roster before they miss its heartbeat.
-    assert!(fits(ROSTER_PAUSE, 16, HEARTBEAT));
-    assert!(fits(SHORTEST_HEARTBEAT, 1, HEARTBEAT));
+    assert!(at_most(times(ROSTER_PAUSE, 16), HEARTBEAT));
+    assert!(at_most(SHORTEST_HEARTBEAT, HEARTBEAT));
     // A member that leaves waits no longer than the failure detectors of the others need.
-    assert!(fits(
+    assert!(at_most(LEAVE_TIMEOUT, times(HEARTBEAT, MISSED_HEARTBEATS)));
+    assert!(at_most(
         LEAVE_TIMEOUT,
-        1,
-        HEARTBEAT.saturating_mul(MISSED_HEARTBEATS)
-    ));
-    assert!(fits(
-        LEAVE_TIMEOUT,
-        1,
-        FEED_HEARTBEAT.saturating_mul(MISSED_HEARTBEATS)
+        times(FEED_HEARTBEAT, MISSED_HEARTBEATS)
     ));
 
     // The others free the parts of a killed process before their leases end.
-    assert!(fits(FEED_HEARTBEAT, MISSED_HEARTBEATS, PART_LEASE));
+    assert!(at_most(
+        times(FEED_HEARTBEAT, MISSED_HEARTBEATS),
+        PART_LEASE
+    ));
     // A part whose lease has ended is found within another third of a lease.
-    assert!(fits(BUSY, 1, CALM));
-    assert!(fits(CALM, 3, PART_LEASE));
-    assert!(fits(FIRST_RETRY, 1, LONGEST_FEED_RETRY));
+    assert!(at_most(BUSY, CALM));
+    assert!(at_most(times(CALM, 3), PART_LEASE));
+    assert!(at_most(FIRST_RETRY, LONGEST_FEED_RETRY));
 };
+
+const fn times(duration: Duration, factor: u32) -> Duration {
+    duration.saturating_mul(factor)
+}
 
 /// Two durations of a configuration that do not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

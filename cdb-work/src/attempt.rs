@@ -12,9 +12,11 @@
 
 use tokio::time::Instant;
 
-use super::entry::{Claim, ClaimedWork};
+use super::claim::Claim;
+use super::entry::ClaimedWork;
 use super::inner::{Inner, Unwritten};
-use super::queue::{NotedReport, Pending, Receipt, extract, take_if};
+use super::queue::{NotedReport, Pending, PendingKind, extract};
+use super::settlement::Receipt;
 use super::state::{State, later};
 use super::stream::{Change, ClaimState, StreamKey};
 use super::telemetry;
@@ -40,12 +42,7 @@ impl Inner {
         } in handed_out
         {
             let receipt = store_start.then(|| {
-                let (place, receipt) = self.state().push_report(NotedReport {
-                    claim: claimed.held.claim.clone(),
-                    change: Change::Start,
-                    message: claimed.message.clone(),
-                    effects: None,
-                });
+                let (place, receipt) = self.push_start(&claimed);
                 places.push(place);
                 receipt
             });
@@ -63,6 +60,20 @@ impl Inner {
             }
         }
         started
+    }
+
+    fn push_start(&self, claimed: &ClaimedWork) -> ((u16, u64), Receipt) {
+        let claim = claimed.held.claim.clone();
+        let partition = claim.partition;
+        let noted = NotedReport {
+            claim,
+            change: Change::Start,
+            message: claimed.message.clone(),
+            effects: None,
+        };
+        let kind = PendingKind::Report(Box::new(noted));
+        let (number, receipt) = self.state().push(partition, kind);
+        ((partition, number), receipt)
     }
 
     async fn note_start(&self, claimed: &ClaimedWork, receipt: Option<Receipt>) -> ClaimState {
@@ -102,11 +113,14 @@ impl Inner {
     /// Notes the failure of an attempt without a report, unless the claim is void.
     pub(super) fn fail_attempt(&self, state: &mut State, claim: &Claim, reason: String) {
         let now = self.container.now();
-        let noted = state.held_under(claim).and_then(|owned| {
-            let place = (&claim.key, claim.sequence, claim.epoch);
-            let judge = |message: &_| self.config.retry.judge(message, now);
-            owned.streams.failed(place, reason, judge)
-        });
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let noted = owned
+            .filter(|owned| owned.fence == claim.fence)
+            .and_then(|owned| {
+                let place = (&claim.key, claim.sequence, claim.epoch);
+                let judge = |message: &_| self.config.retry.judge(message, now);
+                owned.streams.failed(place, reason, judge)
+            });
         if let Some((change, message)) = noted {
             push_own(state, claim.clone(), change, message);
         }
@@ -131,7 +145,7 @@ impl Inner {
                 self.config.claim_timeout
             );
             let claim = self.claim((partition, fence), key, (sequence, epoch), String::new());
-            telemetry::count(telemetry::CLAIM_TIMEOUT, 1);
+            telemetry::claim_timeout();
             self.fail_attempt(&mut state, &claim, reason);
         }
         drop(state);
@@ -166,7 +180,7 @@ impl Inner {
             })
         };
         let now = self.container.now();
-        let mut void = take_if(flight, is_later);
+        let mut void: Vec<Pending> = flight.extract_if(.., |pending| is_later(pending)).collect();
         let mut state = self.state();
         let held = state.partition(claim.partition);
         void.extend(extract(&mut held.queue, is_later));
@@ -207,11 +221,13 @@ fn push_own(
     change: Change,
     message: std::sync::Arc<super::documents::WorkMessage>,
 ) {
-    let (place, _unheard) = state.push_report(NotedReport {
+    let partition = claim.partition;
+    let noted = NotedReport {
         claim,
         change,
         message,
         effects: None,
-    });
-    state.own_entries.insert(place);
+    };
+    let (number, _unheard) = state.push(partition, PendingKind::Report(Box::new(noted)));
+    state.own_entries.insert((partition, number));
 }

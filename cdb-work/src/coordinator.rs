@@ -13,10 +13,10 @@ use super::entry::{ClaimedWork, WorkEntry};
 use super::error::WorkError;
 use super::exchange::Accepted;
 use super::inner::Inner;
-use super::queue::Settlement;
+use super::settlement::Settlement;
 use super::state::later;
 use super::timing::UNSTARTED_PAUSE;
-use super::{EventStore, Immediate, Interval, IntervalConfig, Scoped, forget, ownership};
+use super::{EventStore, Immediate, Interval, IntervalConfig, Scoped, forget, ownership, renewal};
 use cdb_coordination::LeaseProvider;
 
 /// Stores messages in streams, hands them out in order, and writes their results.
@@ -111,10 +111,7 @@ impl WorkCoordinator {
         let inner = Inner::new(container, slots, config.checked()?);
         inner.agree_on_settings().await?;
         // Before the first upkeep, which may last longer than the leases that it takes.
-        tokio::spawn(ownership::renew_leases(
-            Arc::downgrade(&inner),
-            inner.stop.clone(),
-        ));
+        tokio::spawn(renewal::run(Arc::downgrade(&inner), inner.stop.clone()));
         inner.upkeep().await?;
         tokio::spawn(ownership::run(Arc::downgrade(&inner), inner.stop.clone()));
         tokio::spawn(forget::run(Arc::downgrade(&inner), inner.stop.clone()));

@@ -6,34 +6,13 @@ use std::sync::{Arc, Weak};
 
 use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
 
+use super::claim::Claim;
+use super::delivery::Delivery;
 use super::documents::{Work, WorkMessage};
-use super::error::WorkError;
 use super::inner::Inner;
 use super::new_work::NewWork;
 use super::status::WorkStatus;
-use super::stream::{ClaimState, Delivery, StreamKey};
-
-/// The claim that a report refers to.
-#[derive(Clone, Debug)]
-pub(super) struct Claim {
-    /// The id of the coordinator that claimed the message.
-    pub(super) owner: Arc<str>,
-    pub(super) partition: u16,
-    pub(super) fence: u64,
-    pub(super) epoch: u64,
-    pub(super) key: StreamKey,
-    pub(super) sequence: u64,
-    pub(super) message_id: String,
-}
-
-impl Claim {
-    pub(super) fn not_owner(&self) -> WorkError {
-        WorkError::NotOwner {
-            stream: self.key.stream().to_owned(),
-            message_id: self.message_id.clone(),
-        }
-    }
-}
+use super::stream::ClaimState;
 
 /// A claimed message. Until it is completed, no later message of its stream is claimed.
 ///

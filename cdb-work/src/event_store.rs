@@ -11,8 +11,9 @@ use super::documents::{
     EventHeadKey, EventSnapshot, EventSnapshotKey, StreamEvent, StreamEventKey, Work,
 };
 use super::error::WorkError;
-use super::event_archive::{EventArchive, read_events};
+use super::event_archive::EventArchive;
 use super::event_feed::EventFeed;
+use super::event_read::read_events;
 use super::partitions::Partitions;
 use super::plan::advance_event_head;
 use cdb_coordination::{MessageContext, execute_once, is_lost_race};
@@ -206,7 +207,14 @@ impl EventStore {
     /// # Errors
     /// When a request fails.
     pub async fn delete_up_to(&self, stream: &str, version: u64) -> Result<u64, WorkError> {
-        self.remove_up_to(stream, version, None).await
+        let mut deleted = 0;
+        loop {
+            let events = self.oldest_up_to(stream, version).await?;
+            if events.is_empty() {
+                return Ok(deleted);
+            }
+            deleted += self.delete(&events).await?;
+        }
     }
 
     /// As [`delete_up_to`](Self::delete_up_to), but passes the events to an archive before it
@@ -221,29 +229,20 @@ impl EventStore {
         version: u64,
         archive: &dyn EventArchive,
     ) -> Result<u64, WorkError> {
-        self.remove_up_to(stream, version, Some(archive)).await
-    }
-
-    async fn remove_up_to(
-        &self,
-        stream: &str,
-        version: u64,
-        archive: Option<&dyn EventArchive>,
-    ) -> Result<u64, WorkError> {
-        let mut removed = 0;
+        let mut archived = 0;
         loop {
             let events = self.oldest_up_to(stream, version).await?;
             if events.is_empty() {
-                return Ok(removed);
+                return Ok(archived);
             }
-            if let Some(archive) = archive {
-                let stored = archive.store(&events).await;
-                stored.map_err(|failed| WorkError::Unarchived {
+            archive
+                .store(&events)
+                .await
+                .map_err(|failed| WorkError::Unarchived {
                     stream: stream.to_owned(),
                     reason: failed.reason().to_owned(),
                 })?;
-            }
-            removed += self.delete(&events).await?;
+            archived += self.delete(&events).await?;
         }
     }
 

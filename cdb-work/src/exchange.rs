@@ -5,11 +5,13 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::attempt::HandOut;
+use super::claim::Claim;
 use super::documents::Lane;
-use super::entry::{Claim, ClaimedWork, HeldClaim, Reported, WorkEntry, WorkReport};
+use super::entry::{ClaimedWork, HeldClaim, Reported, WorkEntry, WorkReport};
 use super::inner::Inner;
 use super::new_work::NewWork;
-use super::queue::{NotedReport, PendingKind, Receipt};
+use super::queue::{NotedReport, PendingKind};
+use super::settlement::Receipt;
 use super::state::{State, later};
 use super::stream::{Next, OWNER_LOST, Selection, Taken};
 use super::telemetry;
@@ -47,9 +49,9 @@ impl Inner {
 
     fn accept_new(&self, new: NewWork) -> Accepted {
         let partition = self.config.partitions.of_stream(&new.stream);
-        let (place, receipt) = self.state().push(partition, PendingKind::Store(new));
+        let (number, receipt) = self.state().push(partition, PendingKind::Store(new));
         Accepted {
-            place: Some(place),
+            place: Some((partition, number)),
             receipt,
         }
     }
@@ -62,7 +64,8 @@ impl Inner {
         let now = self.container.now();
         let mut state = self.state();
         let is_ours = claim.owner == self.id;
-        let good = state.held_under(&claim).filter(|_| is_ours);
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let good = owned.filter(|owned| is_ours && owned.fence == claim.fence);
         let noted = good.and_then(|owned| {
             let place = (&claim.key, claim.sequence, claim.epoch);
             match report.reported {
@@ -86,16 +89,18 @@ impl Inner {
                 receipt: Receipt(receipt),
             };
         };
-        let (place, receipt) = state.push_report(NotedReport {
+        let partition = claim.partition;
+        let noted = NotedReport {
             claim,
             change,
             message,
             effects: report.effects,
-        });
+        };
+        let (number, receipt) = state.push(partition, PendingKind::Report(Box::new(noted)));
         drop(state);
         self.news.notify_waiters();
         Accepted {
-            place: Some(place),
+            place: Some((partition, number)),
             receipt,
         }
     }

@@ -16,8 +16,9 @@ use super::documents::{EventHeadKey, Lane, WorkMessage, WorkStreamKey};
 use super::error::WorkError;
 use super::inner::Inner;
 use super::plan::{Fence, Heads, Misfit, Origin, Plan, PlanContext, stream_key};
-use super::queue::{Pending, Settlement, extract, put_back, take_batch, take_if};
+use super::queue::{Pending, extract, put_back, take_batch};
 use super::send::Sent;
+use super::settlement::Settlement;
 use super::stream::{Change, Progress, StreamKey};
 use super::telemetry;
 use super::timing::LOST_RACES_PAUSE;
@@ -62,7 +63,7 @@ impl Inner {
         let gate = self.gates.get(usize::from(partition));
         let Some(gate) = gate else { return Ok(()) };
         let mut heads = gate.lock().await;
-        let newest = self.state().newest_entry;
+        let newest = self.state().newest_entry();
         let mut most = usize::MAX;
         loop {
             let mut flight = self.take_flight(partition, &mut heads, (newest, most));
@@ -173,7 +174,8 @@ impl Inner {
                 .is_some_and(|report| Some(report.claim.fence) != held)
         };
         for pending in take_if(&mut flight.entries, is_void) {
-            pending.settle_void();
+            let reason = pending.report().map(|report| report.claim.not_owner());
+            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
         }
     }
 
@@ -194,7 +196,7 @@ impl Inner {
     /// Takes over the results of a plan that was written.
     fn apply(&self, flight: &mut Flight<'_>, plan: Plan, heads: &mut Heads) {
         heads.apply(&plan);
-        telemetry::count(telemetry::STORED, plan.stored.len());
+        telemetry::stored(plan.stored.len());
         let mut state = self.state();
         let mut progress = Progress::Known;
         let most = self.config.most_held;
@@ -345,7 +347,7 @@ impl Inner {
         let read = match self.container.latest_committed().read(&id).await {
             Err(error) if error.kind() == ErrorKind::Decode => {
                 tracing::error!(%error, "the document of a stream cannot be read");
-                telemetry::count(telemetry::UNREADABLE, 1);
+                telemetry::unreadable();
                 self.refuse_stream(flight, key);
                 return Ok(());
             }
@@ -359,14 +361,18 @@ impl Inner {
         };
         let over = take_if(&mut flight.entries, is_over);
         if over.is_empty() {
-            telemetry::count(telemetry::ORDER_VIOLATION, 1);
+            telemetry::order_violation();
             tracing::error!(
                 stream = key.stream(),
                 done,
                 "the store has refused to complete a message out of order"
             );
-            let mut entries = flight.entries.iter();
-            if let Some(number) = entries.position(|pending| pending.is_report_of(key)) {
+            let number = flight.entries.iter().position(|pending| {
+                pending
+                    .report()
+                    .is_some_and(|report| report.claim.key == *key)
+            });
+            if let Some(number) = number {
                 let reason = WorkError::OutOfOrder {
                     stream: key.stream().to_owned(),
                     message_id: flight.entries[number].message_id().to_owned(),
@@ -398,7 +404,7 @@ impl Inner {
             return Ok(());
         }
         let refused = flight.entries.remove(number);
-        telemetry::count(telemetry::DUPLICATE, 1);
+        telemetry::duplicate();
         refused.settle(Ok(Settlement::Duplicate));
         self.drop_duplicates(flight).await
     }
@@ -429,7 +435,7 @@ impl Inner {
                 && there.contains(&(pending.key(), pending.message_id().to_owned()))
         };
         for duplicate in take_if(&mut flight.entries, is_there) {
-            telemetry::count(telemetry::DUPLICATE, 1);
+            telemetry::duplicate();
             duplicate.settle(Ok(Settlement::Duplicate));
         }
         Ok(())
@@ -468,6 +474,10 @@ fn failure_of(reason: &WorkError) -> Option<String> {
 fn is_final(error: &Error) -> bool {
     let of_one = error.operation_index().is_some() && is_lost_race(error);
     of_one || matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::TooLarge)
+}
+
+fn take_if(entries: &mut Vec<Pending>, wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
+    entries.extract_if(.., |pending| wanted(pending)).collect()
 }
 
 fn outcome(pending: &Pending, sequence: u64) -> Settlement {

@@ -12,13 +12,13 @@ use tokio::sync::{Mutex as Gate, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::claim::Claim;
 use super::config::WorkConfig;
 use super::documents::{Lane, Work};
-use super::entry::Claim;
 use super::error::WorkError;
 use super::plan::Heads;
-use super::poll::Poller;
-use super::queue::{Pending, extract, take_if};
+use super::poller::Poller;
+use super::queue::{Pending, extract};
 use super::share::Share;
 use super::state::State;
 use super::stream::{Change, ClaimState, StreamKey};
@@ -192,8 +192,14 @@ impl Inner {
     /// Refuses the reports of a stream, queued and in flight: the stream continues from what is
     /// stored.
     pub(super) fn roll_back(&self, partition: u16, key: &StreamKey, flight: &mut Vec<Pending>) {
-        let of_stream = |pending: &Pending| pending.is_report_of(key);
-        let mut void = take_if(flight, of_stream);
+        let of_stream = |pending: &Pending| {
+            pending
+                .report()
+                .is_some_and(|report| report.claim.key == *key)
+        };
+        let mut void: Vec<Pending> = flight
+            .extract_if(.., |pending| of_stream(pending))
+            .collect();
         let mut state = self.state();
         let held = state.partition(partition);
         void.extend(extract(&mut held.queue, of_stream));
@@ -232,7 +238,8 @@ impl Inner {
         change: impl FnOnce(&mut Streams) -> ClaimState,
     ) -> ClaimState {
         let mut state = self.state();
-        let good = state.held_under(claim);
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let good = owned.filter(|owned| owned.fence == claim.fence);
         good.map_or(ClaimState::Void, |owned| change(&mut owned.streams))
     }
 
@@ -299,7 +306,7 @@ impl Drop for Inner {
 /// Logs messages whose strategy or coordinator was dropped before they were written.
 fn report_lost(message_ids: &[String]) {
     if !message_ids.is_empty() {
-        telemetry::count(telemetry::UNFLUSHED, message_ids.len());
+        telemetry::unflushed(message_ids.len());
         tracing::error!(
             count = message_ids.len(),
             ?message_ids,

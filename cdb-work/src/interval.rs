@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::entry::WorkEntry;
 use super::error::WorkError;
 use super::inner::Inner;
-use super::queue::Receipt;
+use super::settlement::Receipt;
 use super::state::later;
 use super::strategy::{FlushStrategy, OpenEntries};
 use super::timing::{FLUSH, LAST_FLUSH, LAST_FLUSH_PAUSE};

@@ -24,13 +24,16 @@
 
 mod attempt;
 mod bridge;
+mod claim;
 mod config;
 mod coordinator;
+mod delivery;
 mod documents;
 mod entry;
 mod error;
 mod event_archive;
 mod event_feed;
+mod event_read;
 mod event_store;
 mod exchange;
 mod flush;
@@ -44,9 +47,12 @@ mod ownership;
 mod partitions;
 mod plan;
 mod poll;
+mod poller;
 mod processor;
 mod queue;
+mod renewal;
 mod send;
+mod settlement;
 mod share;
 mod state;
 mod status;
@@ -60,6 +66,7 @@ mod unreadable;
 pub use bridge::Broker;
 pub use config::{Exhausted, WorkConfig, WorkRetry};
 pub use coordinator::{Processed, WorkBatch, WorkCoordinator};
+pub use delivery::Delivery;
 pub use documents::{
     EventSnapshot, Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartition, WorkStream,
 };
@@ -73,10 +80,9 @@ pub use interval::{Interval, IntervalConfig};
 pub use new_work::NewWork;
 pub use partitions::Partitions;
 pub use processor::{RunConfig, WorkRun};
-pub use queue::{Receipt, Settlement};
+pub use settlement::{Receipt, Settlement};
 pub use status::WorkStatus;
 pub use strategy::{FlushStrategy, Immediate, Scoped};
-pub use stream::Delivery;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -1,32 +1,28 @@
-//! Takes, renews and releases virtual partitions.
+//! Takes and releases virtual partitions.
 //!
 //! The share (`share.rs`) says which partitions this coordinator should hold. A conditional patch decides which
 //! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
 //! never depend on the time of a lease.
-//!
-//! Each renewal is a task of its own, so neither a partition without an answer nor another request
-//! delays it. Writes to a partition renew its lease too.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use cdb_client::Error;
 use cdb_model::{PartitionKey, Patch, Query, Timestamp};
 use futures::{StreamExt as _, stream};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::documents::{FORM, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey};
 use super::error::WorkError;
 use super::inner::Inner;
 use super::queue::extract;
-use super::share::Free;
+use super::share::{Free, Limits};
 use super::state::Owned;
 use super::stream_order::Streams;
 use super::telemetry;
-use super::timing::{ADOPTION, RENEWED_AGAIN_IN, RENEWED_IN};
+use super::timing::ADOPTION;
 use super::unreadable::report;
 use cdb_coordination::Rows;
 
@@ -38,13 +34,6 @@ const NAMED: usize = 256;
 
 /// The partition of the settings.
 const SETTINGS: &str = "work-settings";
-
-/// A lease to renew.
-struct Due {
-    index: u16,
-    fence: u64,
-    left: Duration,
-}
 
 /// Whether a partition was held under the fence that is given up.
 #[must_use]
@@ -71,16 +60,6 @@ pub(super) async fn run(inner: Weak<Inner>, stop: CancellationToken) {
     while let Some(inner) = next_round(&inner, &stop).await {
         if let Err(error) = inner.upkeep().await {
             tracing::warn!(%error, "maintaining the partitions failed");
-        }
-    }
-}
-
-/// Renews leases and ends claims that have timed out, until the coordinator is dropped.
-pub(super) async fn renew_leases(inner: Weak<Inner>, stop: CancellationToken) {
-    while let Some(inner) = next_round(&inner, &stop).await {
-        inner.fail_timed_out();
-        for due in inner.due_leases() {
-            tokio::spawn(inner.clone().renew_lease(due));
         }
     }
 }
@@ -169,8 +148,8 @@ impl Inner {
         let own = parts.await.into_iter().map(u16::try_from);
         let own = own.filter_map(Result::ok).collect();
         let held = self.state().owned().map(|(index, _)| index).collect();
-        self.share()
-            .wanted(own, &held, Instant::now(), &self.config)
+        let limits = self.share_limits();
+        self.share().wanted(own, &held, Instant::now(), limits)
     }
 
     /// Returns partitions outside of the share that stayed free, to take them too.
@@ -178,20 +157,28 @@ impl Inner {
         &self,
         wanted: &BTreeSet<u16>,
     ) -> Result<Vec<Free>, WorkError> {
-        let now = Instant::now();
-        let room = usize::from(self.config.max_partitions).saturating_sub(wanted.len());
+        let (limits, now) = (self.share_limits(), Instant::now());
+        let room = limits.partitions.saturating_sub(wanted.len());
         let mut others: Vec<u16> = self.config.partitions.all().collect();
         // A held partition that is not wanted waits for its handlers.
         others.retain(|index| !wanted.contains(index) && !self.holds(*index));
         // A coordinator without a share is leaving, or was replaced.
         let is_serving = self.share().is_serving();
         let can_adopt = is_serving && room > 0 && !others.is_empty();
-        if !self.share().is_search_due(now, &self.config) || !can_adopt {
+        if !self.share().is_search_due(now, limits) || !can_adopt {
             return Ok(Vec::new());
         }
         let found = self.find_free(&others).await?;
         let mut share = self.share();
-        Ok(share.adopt(found, &self.id, room, now + self.config.lease * ADOPTION))
+        Ok(share.adopt(found, &self.id, room, now + limits.lease * ADOPTION))
+    }
+
+    fn share_limits(&self) -> Limits {
+        Limits {
+            partitions: self.config.max_partitions.into(),
+            lease: self.config.lease,
+            upkeep: self.config.upkeep,
+        }
     }
 
     /// Returns those of the partitions that no coordinator holds. The document of a partition that
@@ -222,19 +209,14 @@ impl Inner {
                 return None;
             }
             let Some(lease) = stored.get(&name) else {
-                return Some(Free {
-                    index,
-                    fence: None,
-                    was_released: true,
-                    taken_over_at: None,
-                });
+                return Some(Free::New(index));
             };
             let is_free = lease.owner.is_none()
                 || lease.until <= now
                 || lease.owner.as_deref() == Some(&*self.id);
-            is_free.then_some(Free {
+            is_free.then_some(Free::Former {
                 index,
-                fence: Some(lease.fence),
+                fence: lease.fence,
                 was_released: lease.owner.is_none(),
                 taken_over_at: lease.taken_over_at,
             })
@@ -244,19 +226,23 @@ impl Inner {
 
     /// Takes a free partition, unless this coordinator holds it: that would void its claims.
     async fn take(&self, free: Free) {
-        if self.stop.is_cancelled() || self.holds(free.index) {
+        if self.stop.is_cancelled() || self.holds(free.index()) {
             return;
         }
         let now = self.container.now();
         let until = now + self.config.lease;
-        let (index, fence) = (free.index, free.fence.unwrap_or_default() + 1);
-        let taken_over_at = if free.was_released {
-            free.taken_over_at
-        } else {
-            Some(now)
+        let (index, fence, taken_over_at) = match free {
+            Free::New(index) => (index, 1, None),
+            Free::Former {
+                index,
+                fence,
+                was_released: true,
+                taken_over_at,
+            } => (index, fence + 1, taken_over_at),
+            Free::Former { index, fence, .. } => (index, fence + 1, Some(now)),
         };
-        let won = match free.fence {
-            None => {
+        let won = match free {
+            Free::New(_) => {
                 let lease = WorkPartition {
                     partition: self.config.partitions.name(index),
                     owner: Some(self.id.to_string()),
@@ -267,7 +253,7 @@ impl Inner {
                 };
                 self.container.create(&lease).await.map(drop)
             }
-            Some(former) => {
+            Free::Former { fence: former, .. } => {
                 let patch = Patch::<WorkPartition>::new()
                     .set(WorkPartition::OWNER, Some(self.id.to_string()))
                     .set(WorkPartition::FENCE, fence)
@@ -308,7 +294,7 @@ impl Inner {
 
     fn adopt(&self, index: u16, until: Timestamp, streams: Streams) {
         telemetry::lease("claimed");
-        let fence = streams.fence;
+        let fence = streams.fence();
         tracing::debug!(index, fence, "a partition was taken");
         self.state().partition(index).owned = Some(Owned {
             fence,
@@ -338,7 +324,8 @@ impl Inner {
         let void = extract(&mut held.queue, |pending| pending.report().is_some());
         drop(state);
         for pending in void {
-            pending.settle_void();
+            let reason = pending.report().map(|report| report.claim.not_owner());
+            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
         }
         self.news.notify_waiters();
         Loss::GivenUp
@@ -394,54 +381,7 @@ impl Inner {
         }
     }
 
-    /// Returns the leases in their last third that are not being renewed.
-    fn due_leases(&self) -> Vec<Due> {
-        let (now, sent) = (self.container.now(), Instant::now());
-        let lease = self.config.lease;
-        let mut due = Vec::new();
-        for (index, owned) in self.state().owned() {
-            let left = owned.until.since(now);
-            let is_sent = |at: Instant| sent.duration_since(at) < lease / RENEWED_AGAIN_IN;
-            if left < lease / RENEWED_IN && !owned.renewed_at.is_some_and(is_sent) {
-                owned.renewed_at = Some(sent);
-                due.push(Due {
-                    index,
-                    fence: owned.fence,
-                    left,
-                });
-            }
-        }
-        due
-    }
-
-    async fn renew_lease(self: Arc<Self>, Due { index, fence, left }: Due) {
-        telemetry::lease_left(left);
-        let until = self.container.now() + self.config.lease;
-        let patch = Patch::<WorkPartition>::new()
-            .set(WorkPartition::UNTIL, until)
-            .when(WorkPartition::FENCE.eq(fence));
-        let key = self.lease_key(index);
-        let renewal = self.container.patch(&key, &patch);
-        match timeout(self.config.lease / RENEWED_IN, renewal).await {
-            Ok(Ok(_)) => {
-                telemetry::lease("renewed");
-                let mut state = self.state();
-                let owned = state.partition(index).owned.as_mut();
-                if let Some(owned) = owned.filter(|owned| owned.fence == fence) {
-                    owned.until = owned.until.max(until);
-                }
-            }
-            Ok(Err(error)) if error.is_precondition_failed() || error.is_not_found() => {
-                self.lose(index, fence);
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(index, %error, "the lease of a partition was not renewed");
-            }
-            Err(_) => tracing::warn!(index, "the renewal of a lease had no answer"),
-        }
-    }
-
-    fn lease_key(&self, index: u16) -> WorkPartitionKey {
+    pub(super) fn lease_key(&self, index: u16) -> WorkPartitionKey {
         WorkPartitionKey::new(self.config.partitions.name(index))
     }
 }

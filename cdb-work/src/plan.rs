@@ -153,9 +153,7 @@ impl Plan {
         for (number, pending) in entries.iter().enumerate() {
             let added = match &pending.kind {
                 PendingKind::Store(new) => {
-                    let at = next
-                        .entry(new.key())
-                        .or_insert_with_key(|key| heads.streams.get(key).copied().unwrap_or(1));
+                    let at = next.entry(new.key()).or_insert_with(|| first(heads, new));
                     *at += 1;
                     let version = versions.entry(&new.stream).or_insert_with(|| {
                         let known = heads.events.get(&new.stream).copied();
@@ -266,7 +264,7 @@ impl Plan {
             }
             None => self.batch.create(&WorkStream {
                 partition: context.partition.to_owned(),
-                lane: key.lane,
+                lane: key.lane(),
                 stream: key.stream().to_owned(),
                 next,
                 done: 0,
@@ -344,6 +342,11 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// The sequence number of the first new message of a stream.
+fn first(heads: &Heads, new: &NewWork) -> u64 {
+    heads.streams.get(&new.key()).copied().unwrap_or(1)
 }
 
 fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessage {
@@ -436,7 +439,7 @@ fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
 }
 
 pub(super) fn stream_key(key: &StreamKey, partition: &str) -> WorkStreamKey {
-    WorkStreamKey::new(partition, key.lane, key.stream())
+    WorkStreamKey::new(partition, key.lane(), key.stream())
 }
 
 pub(super) fn message_key(message: &WorkMessage) -> WorkMessageKey {

@@ -5,16 +5,15 @@
 //! documents are read from the latest committed state. After a partition was taken only its owner
 //! completes messages, so a message that is read as waiting is waiting.
 
+use cdb_model::{Query, Stored, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use cdb_model::{Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::documents::{WorkMessage, WorkStream};
 use super::error::WorkError;
 use super::inner::Inner;
+use super::poller::{Page, Poller};
 use super::state::{Owned, State};
 use super::stream::{Progress, StreamKey};
 use super::timing::{FIRST_PAUSE, OVERLAP, SLOW_HANDLER, SWEPT_AHEAD};
@@ -269,87 +268,5 @@ impl Inner {
         let found = Rows::apart(found);
         found.unreadable.iter().for_each(report);
         Ok(found)
-    }
-}
-
-/// Messages per search.
-const PAGE: u32 = 250;
-
-/// The progress of the search.
-#[derive(Debug)]
-pub(super) struct Poller {
-    /// The time of the newest message that was found.
-    newest: Timestamp,
-    /// How far the current sweep has come.
-    sweeping: Option<Timestamp>,
-    /// Whether the sweep began with the oldest message.
-    is_whole: bool,
-    next_sweep: Option<Instant>,
-    next_search: Option<Instant>,
-    pause: Duration,
-    page: u32,
-}
-
-impl Default for Poller {
-    fn default() -> Self {
-        Self {
-            newest: Timestamp::default(),
-            sweeping: None,
-            is_whole: false,
-            next_sweep: None,
-            next_search: None,
-            pause: FIRST_PAUSE,
-            page: PAGE,
-        }
-    }
-}
-
-/// The place of a page in its search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    /// There may be more messages behind it.
-    Full,
-    Last,
-    /// The last page of a sweep over all messages.
-    LastOfSweep,
-}
-
-impl Poller {
-    /// Starts a sweep over all messages.
-    fn start_sweep(&mut self) {
-        self.sweeping = Some(Timestamp::default());
-        self.is_whole = true;
-    }
-
-    /// Takes over a page that was read from `from` on.
-    fn advance(
-        &mut self,
-        from: Timestamp,
-        now: Timestamp,
-        waiting: &Rows<Stored<WorkMessage>>,
-    ) -> Page {
-        let found = waiting.rows.len() + waiting.unreadable.len();
-        let full = u32::try_from(found).unwrap_or(u32::MAX) >= self.page;
-        let last = waiting.rows.last();
-        let last = last.and_then(|row| row.document.waiting_since);
-        let last = last.unwrap_or(from);
-        // A message that is due later is found again: others may arrive before it.
-        self.newest = self.newest.max(last.min(now));
-        if !full {
-            self.sweeping = None;
-            self.page = PAGE;
-            return if std::mem::take(&mut self.is_whole) {
-                Page::LastOfSweep
-            } else {
-                Page::Last
-            };
-        }
-        if last == from {
-            // More messages than a page have the same time.
-            self.page = self.page.saturating_mul(2);
-        }
-        // A full page makes the search a sweep: all later messages have to be read.
-        self.sweeping = Some(last);
-        Page::Full
     }
 }

@@ -13,9 +13,9 @@ use super::coordinator::WorkCoordinator;
 use super::documents::Lane;
 use super::entry::{ClaimedWork, WorkReport};
 use super::error::WorkError;
-use super::handlers::{Completed, WorkContext, WorkFailure, WorkHandlers};
+use super::handlers::{Completed, Told, WorkContext, WorkHandlers};
 use super::interval::{Interval, IntervalConfig};
-use super::queue::Settlement;
+use super::settlement::Settlement;
 use super::strategy::FlushStrategy as _;
 use super::stream::ClaimState;
 use super::timing::{CLAIM_CHECK, CLAIM_WAIT, RUN_FLUSH};
@@ -227,17 +227,16 @@ impl Processor {
         let this = self.clone();
         self.told.spawn(async move {
             let told = match (receipt.settled().await, failure) {
-                (Ok(Settlement::Done | Settlement::Progressed), None) => Ok(message),
-                (settled, reason) => Err(WorkFailure {
-                    message,
+                (Ok(Settlement::Done | Settlement::Progressed), None) => Told::Completed,
+                (settled, reason) => Told::Failed {
                     reason: reason.unwrap_or_else(|| match &settled {
                         Err(error) => error.to_string(),
                         Ok(_) => String::new(),
                     }),
                     settled,
-                }),
+                },
             };
-            this.handlers.tell(&told);
+            this.handlers.tell(message, told);
         });
     }
 

@@ -6,58 +6,20 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use cdb_model::Batch;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, Timestamp};
 use tokio::sync::oneshot;
 
+use super::claim::Claim;
 use super::documents::{Work, WorkMessage};
-use super::entry::Claim;
 use super::error::WorkError;
 use super::new_work::NewWork;
+use super::settlement::Settlement;
 use super::stream::{Change, StreamKey};
 
 /// The most bytes of bodies in one batch. Well below the service's 2 MB, because escaping enlarges
 /// text.
 const MOST_BYTES: usize = 1024 * 1024;
-
-/// The outcome of a written entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Settlement {
-    /// The message is stored.
-    Stored {
-        /// The position in the stream, from 1.
-        sequence: u64,
-    },
-    /// A message with this id was stored before. Nothing was written.
-    Duplicate,
-    /// The message is completed.
-    Done,
-    /// The stages are stored.
-    Progressed,
-    /// The failure is stored, and the message is retried.
-    Retrying {
-        /// The earliest time of the next attempt.
-        due_at: Timestamp,
-    },
-    /// The message failed too often and is set aside; its stream waits for an operator.
-    SetAside,
-}
-
-/// Resolves when an entry is written.
-#[derive(Debug)]
-pub struct Receipt(pub(super) oneshot::Receiver<Result<Settlement, WorkError>>);
-
-impl Receipt {
-    /// Waits for the outcome of the entry.
-    ///
-    /// # Errors
-    /// The reason why the entry was not written; [`WorkError::Unflushed`] when its strategy or
-    /// coordinator was dropped before.
-    pub async fn settled(self) -> Result<Settlement, WorkError> {
-        self.0.await.unwrap_or(Err(WorkError::Unflushed))
-    }
-}
 
 /// A queued entry.
 #[derive(Debug)]
@@ -118,16 +80,6 @@ impl Pending {
             PendingKind::Report(report) => Some(report),
             PendingKind::Store(_) => None,
         }
-    }
-
-    pub(super) fn is_report_of(&self, key: &StreamKey) -> bool {
-        self.report().is_some_and(|report| report.claim.key == *key)
-    }
-
-    /// Refuses a report whose claim is void.
-    pub(super) fn settle_void(self) {
-        let reason = self.report().map(|report| report.claim.not_owner());
-        self.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
     }
 
     pub(super) fn key(&self) -> StreamKey {
@@ -261,11 +213,4 @@ mod tests {
         assert_eq!(numbers(&mut of_a.iter()), [0, 2]);
         assert_eq!(numbers(&mut entries.iter()), [1]);
     }
-}
-
-pub(super) fn take_if(
-    entries: &mut Vec<Pending>,
-    wanted: impl Fn(&Pending) -> bool,
-) -> Vec<Pending> {
-    entries.extract_if(.., |pending| wanted(pending)).collect()
 }

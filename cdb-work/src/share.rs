@@ -9,20 +9,39 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_coordination::name_hash;
 use cdb_model::Timestamp;
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 
-use super::config::WorkConfig;
 use super::timing::RETURN;
 
 /// A partition that can be taken.
-pub(super) struct Free {
-    pub(super) index: u16,
-    /// The fence of its last holder; `None` if it was never held.
-    pub(super) fence: Option<u64>,
-    /// Whether its last holder has released it. Also `true` if it was never held.
-    pub(super) was_released: bool,
-    /// When it was last taken from a holder that had not released it.
-    pub(super) taken_over_at: Option<Timestamp>,
+pub(super) enum Free {
+    /// It was never held.
+    New(u16),
+    /// The fence of its last holder.
+    Former {
+        index: u16,
+        fence: u64,
+        was_released: bool,
+        /// When it was last taken from a holder that had not released it.
+        taken_over_at: Option<Timestamp>,
+    },
+}
+
+impl Free {
+    /// The partition.
+    pub(super) fn index(&self) -> u16 {
+        match self {
+            Self::New(index) | Self::Former { index, .. } => *index,
+        }
+    }
+
+    /// The fence of the last holder; 0 if the partition was never held.
+    pub(super) fn fence(&self) -> u64 {
+        match self {
+            Self::New(_) => 0,
+            Self::Former { fence, .. } => *fence,
+        }
+    }
 }
 
 /// The share of this coordinator.
@@ -34,9 +53,17 @@ pub(super) struct Share {
     adopted: BTreeMap<u16, Instant>,
     /// Partitions whose adoption has ended here.
     returned: BTreeSet<u16>,
-    /// The partitions that were free at the last search, with their fences.
-    free: BTreeMap<u16, Option<u64>>,
+    /// The partitions that were free at the last search, with their fences; 0 if never held.
+    free: BTreeMap<u16, u64>,
     next_search: Option<Instant>,
+}
+
+/// The limits of a share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) partitions: usize,
+    pub(super) lease: Duration,
+    pub(super) upkeep: Duration,
 }
 
 impl Share {
@@ -46,7 +73,7 @@ impl Share {
         mut own: Vec<u16>,
         held: &BTreeSet<u16>,
         now: Instant,
-        config: &WorkConfig,
+        limits: Limits,
     ) -> BTreeSet<u16> {
         let is_new = own != self.own;
         if is_new {
@@ -59,7 +86,7 @@ impl Share {
             }
             if is_new || now >= end {
                 self.returned.insert(index);
-                self.next_search = Some(now + config.upkeep * RETURN);
+                self.next_search = Some(now + limits.upkeep * RETURN);
             } else {
                 self.adopted.insert(index, end);
             }
@@ -68,7 +95,7 @@ impl Share {
         let adopted = self.adopted.keys().copied();
         own.into_iter()
             .chain(adopted)
-            .take(config.max_partitions.into())
+            .take(limits.partitions)
             .collect()
     }
 
@@ -78,12 +105,12 @@ impl Share {
     }
 
     /// Returns `true` if free partitions should be searched now.
-    pub(super) fn is_search_due(&mut self, now: Instant, config: &WorkConfig) -> bool {
-        let due = *self.next_search.get_or_insert(now + config.lease);
+    pub(super) fn is_search_due(&mut self, now: Instant, limits: Limits) -> bool {
+        let due = *self.next_search.get_or_insert(now + limits.lease);
         if due > now {
             return false;
         }
-        self.next_search = Some(now + config.lease);
+        self.next_search = Some(now + limits.lease);
         true
     }
 
@@ -96,18 +123,20 @@ impl Share {
         room: usize,
         end: Instant,
     ) -> Vec<Free> {
-        let fences = found.iter().map(|free| (free.index, free.fence));
-        let before = std::mem::replace(&mut self.free, fences.collect());
+        let fences = found.iter().map(|free| (free.index(), free.fence()));
+        let fences: BTreeMap<u16, u64> = fences.collect();
+        let before = std::mem::replace(&mut self.free, fences);
         let returned = std::mem::take(&mut self.returned);
         let is_orphan = |free: &Free| {
-            before.get(&free.index) == Some(&free.fence) || returned.contains(&free.index)
+            let index = free.index();
+            before.get(&index) == Some(&free.fence()) || returned.contains(&index)
         };
         let mut orphans: Vec<Free> = found.into_iter().filter(is_orphan).collect();
         // Coordinators prefer different partitions.
-        orphans.sort_by_cached_key(|free| name_hash(&format!("{coordinator} {}", free.index)));
+        orphans.sort_by_cached_key(|free| name_hash(&format!("{coordinator} {}", free.index())));
         orphans.truncate(orphans.len().div_ceil(2).min(room));
         for orphan in &orphans {
-            let index = orphan.index;
+            let index = orphan.index();
             tracing::info!(index, "adopting a partition that stayed free");
             self.adopted.insert(index, end);
         }

@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::documents::Lane;
-use super::entry::Claim;
-use super::queue::{NotedReport, Pending, PendingKind, Receipt};
+use super::queue::{Pending, PendingKind};
+use super::settlement::Receipt;
 use super::stream::Selection;
 use super::stream_order::Streams;
 use super::timing::YEAR;
@@ -23,7 +23,7 @@ pub(super) fn later(after: Duration) -> Instant {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) partitions: Vec<PartitionState>,
-    pub(super) newest_entry: u64,
+    newest_entry: u64,
     /// The partition where the next claim begins, so that all partitions take turns.
     pub(super) turn: usize,
     /// The lanes whose messages were claimed here.
@@ -110,6 +110,10 @@ impl State {
         owned.map(|owned| (owned.fence, owned.token.clone()))
     }
 
+    pub(super) fn newest_entry(&self) -> u64 {
+        self.newest_entry
+    }
+
     /// The held partitions.
     pub(super) fn owned(&mut self) -> impl Iterator<Item = (u16, &mut Owned)> {
         let indexed = self.partitions.iter_mut().enumerate();
@@ -160,24 +164,12 @@ impl State {
         owned.map(|owned| owned.streams.held(lane)).sum()
     }
 
-    pub(super) fn push(&mut self, partition: u16, kind: PendingKind) -> ((u16, u64), Receipt) {
+    pub(super) fn push(&mut self, partition: u16, kind: PendingKind) -> (u64, Receipt) {
         self.newest_entry += 1;
         let number = self.newest_entry;
         let (reply, receipt) = oneshot::channel();
         let pending = Pending::new(number, kind, reply);
         self.partition(partition).queue.push_back(pending);
-        ((partition, number), Receipt(receipt))
-    }
-
-    /// Queues a report.
-    pub(super) fn push_report(&mut self, report: NotedReport) -> ((u16, u64), Receipt) {
-        let partition = report.claim.partition;
-        self.push(partition, PendingKind::Report(Box::new(report)))
-    }
-
-    /// Returns the partition of a claim, if it is held under the fence of the claim.
-    pub(super) fn held_under(&mut self, claim: &Claim) -> Option<&mut Owned> {
-        let owned = self.partition(claim.partition).owned.as_mut();
-        owned.filter(|owned| owned.fence == claim.fence)
+        (number, Receipt(receipt))
     }
 }

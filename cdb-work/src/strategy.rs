@@ -14,7 +14,7 @@ use super::error::WorkError;
 use super::exchange::Accepted;
 use super::inner::Inner;
 use super::new_work::NewWork;
-use super::queue::{Receipt, Settlement};
+use super::settlement::{Receipt, Settlement};
 
 /// Accepts entries and triggers their writes. See [`Immediate`], [`Scoped`] and
 /// [`Interval`](super::Interval).

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cdb_model::Timestamp;
 use tokio::time::Instant;
 
+use super::delivery::Delivery;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 
@@ -36,22 +37,13 @@ impl StreamKey {
         }
     }
 
+    pub(super) fn lane(&self) -> Lane {
+        self.lane
+    }
+
     pub(super) fn stream(&self) -> &str {
         &self.stream
     }
-}
-
-/// How a claimed message came to its handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Delivery {
-    /// The message was not handed out before, as far as this coordinator knows.
-    New,
-    /// An earlier attempt failed.
-    Retried,
-    /// The message may have been handed out by another coordinator that lost its partition, for
-    /// example because its process ended. The outcome of that attempt is unknown.
-    TakenOver,
 }
 
 /// Whether a claim still counts.

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use cdb_model::Timestamp;
 use tokio::time::Instant;
 
+use super::delivery::Delivery;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 use super::stream::{
-    Change, ClaimState, Delivery, LeftOut, Next, Out, Progress, Selection, Stream, StreamKey,
-    Taken, Verdict, is_suspect,
+    Change, ClaimState, LeftOut, Next, Out, Progress, Selection, Stream, StreamKey, Taken, Verdict,
+    is_suspect,
 };
 
 /// How many idle streams are remembered per partition, so that their next message needs no read.
@@ -32,7 +33,7 @@ pub(super) struct Streams {
     /// How many messages of each lane are in memory.
     held: BTreeMap<Lane, usize>,
     /// The fence of the partition.
-    pub(super) fence: u64,
+    fence: u64,
     /// When the partition was taken from an owner that had not released it.
     taken_over_at: Option<Timestamp>,
     /// No claim ends earlier.
@@ -55,6 +56,10 @@ impl Streams {
     }
 
     /// The fence of the partition.
+    pub(super) fn fence(&self) -> u64 {
+        self.fence
+    }
+
     /// Adds a message that was found. `starts_here` tells that no message of the stream is
     /// completed.
     pub(super) fn learn(&mut self, message: WorkMessage, starts_here: bool) {

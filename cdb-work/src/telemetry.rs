@@ -7,12 +7,7 @@ use std::time::Duration;
 use cdb_model::Timestamp;
 use metrics::{counter, gauge, histogram};
 
-use super::documents::WorkMessage;
-
-/// Counts events of one kind.
-pub(super) fn count(event: &'static str, count: usize) {
-    counter!(event).increment(count as u64);
-}
+use super::documents::{Lane, WorkMessage};
 
 /// How many partitions are held, and how many should be.
 pub(super) fn partitions(held: usize, wanted: usize) {
@@ -38,17 +33,21 @@ pub(super) fn flushed(entries: usize, elapsed: Duration) {
 
 /// A message was claimed.
 pub(super) fn claimed(message: &WorkMessage, now: Timestamp) {
-    let lane = message.lane.as_str();
+    let lane = lane(message.lane);
     counter!("cdb.work.claimed", "lane" => lane).increment(1);
     let due = message.waiting_since.unwrap_or(now).max(message.due_at);
     histogram!("cdb.work.queue.age", "lane" => lane).record(now.since(due).as_secs_f64());
 }
 
 /// Messages were stored.
-pub(super) const STORED: &str = "cdb.work.stored";
+pub(super) fn stored(count: usize) {
+    counter!("cdb.work.stored").increment(count as u64);
+}
 
 /// A duplicate of a stored message arrived.
-pub(super) const DUPLICATE: &str = "cdb.work.duplicates";
+pub(super) fn duplicate() {
+    counter!("cdb.work.duplicates").increment(1);
+}
 
 /// A message was completed, failed or set aside.
 pub(super) fn ended(outcome: &'static str) {
@@ -56,17 +55,29 @@ pub(super) fn ended(outcome: &'static str) {
 }
 
 /// A claim ended because its message was not reported in time.
-pub(super) const CLAIM_TIMEOUT: &str = "cdb.work.claim.timeouts";
+pub(super) fn claim_timeout() {
+    counter!("cdb.work.claim.timeouts").increment(1);
+}
 
 /// The store refused to complete a message before its turn. Always zero, unless this crate has a
 /// bug or another program has changed a document.
-pub(super) const ORDER_VIOLATION: &str = "cdb.work.order.violations";
+pub(super) fn order_violation() {
+    counter!("cdb.work.order.violations").increment(1);
+}
 
 /// An unreadable document was skipped.
-pub(super) const UNREADABLE: &str = "cdb.work.unreadable";
+pub(super) fn unreadable() {
+    counter!("cdb.work.unreadable").increment(1);
+}
 
 /// Entries were lost: their strategy or coordinator was dropped before they were written.
-pub(super) const UNFLUSHED: &str = "cdb.work.unflushed";
+pub(super) fn unflushed(count: usize) {
+    counter!("cdb.work.unflushed").increment(count as u64);
+}
+
+fn lane(lane: Lane) -> &'static str {
+    lane.as_str()
+}
 
 fn small(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::fits;
+use super::error::WorkError;
 
 /// The default of [`WorkConfig::lease`](super::WorkConfig::lease).
 pub(super) const LEASE: Duration = Duration::from_secs(15);
@@ -100,6 +100,15 @@ pub(super) const FORGET: Duration = Duration::from_secs(3600);
 /// an `Instant` overflows, and JSON numbers are exact only up to 2^53.
 pub(super) const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// The time in which a renewal has an answer, or counts as failed.
+pub(super) fn renewal_timeout(lease: Duration) -> Duration {
+    lease / RENEWED_IN
+}
+
+const fn fits(shorter: Duration, times: u32, longer: Duration) -> bool {
+    shorter.as_millis() * times as u128 <= longer.as_millis()
+}
+
 // A renewal is sent at least twice before the lease ends, so one lost answer costs no partition.
 const _: () = assert!(RENEWED_AGAIN_IN >= 2 * RENEWED_IN);
 // The last third of a lease has an upkeep, so a lease never ends without an attempt to renew it.
@@ -135,3 +144,19 @@ const _: () = assert!(fits(FIRST_RETRY, 1, LONGEST_RETRY));
 // deleted soon after that.
 const _: () = assert!(fits(LONGEST_RETRY, 1, REMEMBER) && fits(FORGET, 1, REMEMBER));
 const _: () = assert!(fits(REMEMBER, 1, YEAR));
+
+/// Refuses a duration that is longer than its limit.
+pub(super) fn at_most(
+    (setting, value): (&'static str, Duration),
+    (limit, most): (&'static str, Duration),
+) -> Result<(), WorkError> {
+    if value <= most {
+        return Ok(());
+    }
+    Err(WorkError::Timing {
+        setting,
+        value,
+        limit,
+        most,
+    })
+}

@@ -15,7 +15,7 @@ use super::telemetry;
 
 /// Logs an unreadable document.
 pub(super) fn report(unreadable: &Unreadable) {
-    telemetry::count(telemetry::UNREADABLE, 1);
+    telemetry::unreadable();
     tracing::error!(%unreadable, "a document of the work cannot be read");
 }
 

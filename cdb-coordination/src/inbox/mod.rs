@@ -8,6 +8,7 @@
 mod claim;
 mod handler;
 mod hints;
+mod outcome;
 mod partition;
 mod receive;
 

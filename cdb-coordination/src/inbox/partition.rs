@@ -9,7 +9,7 @@ use cdb_client::{Error, ErrorKind};
 use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
 use tokio::sync::Mutex;
 
-use super::receive::Step;
+use super::outcome::Step;
 use crate::message::{Content, Incoming, MessageDocument, MessageDocumentKey, Side};
 use crate::messaging::Inner;
 use crate::search::{Rows, in_parallel};
@@ -190,7 +190,7 @@ where
         }
         for result in self.container.execute_bulk(&bulk).await {
             match result {
-                Ok(_) => telemetry::count(telemetry::DUPLICATE_DROPPED),
+                Ok(_) => telemetry::duplicate_dropped(),
                 // The next search finds it again.
                 Err(error) => tracing::debug!(%error, "a duplicate was not deleted"),
             }

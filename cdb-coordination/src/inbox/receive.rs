@@ -1,17 +1,18 @@
 //! Receives one message: claims it, runs its handler, and commits the effect with the receipt.
 
-use cdb_client::{BatchOutcome, Error, ErrorKind};
+use cdb_client::{BatchOutcome, Error};
 use cdb_model::{
     Batch, BatchError, Container, Document as _, MemberOf, OperationIndex, Stored, Timestamp,
 };
 
 use super::claim::{Claimed, Renewal};
 use super::handler::{Failed, Handled};
+use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
 use crate::lease::is_lost_race;
 use crate::message::{Dead, Incoming, MessageDocument, Seen, Side};
 use crate::messaging::Inner;
-use crate::outbox::{OutboxBatch, Sealed, Streams, Terms, shortened};
+use crate::outbox::{OutboxBatch, Streams, Terms, shortened};
 use crate::telemetry;
 
 /// Why a message that is too old is not received.
@@ -220,7 +221,7 @@ where
         reason: &str,
         counts: bool,
     ) -> Result<Step<C>, Error> {
-        telemetry::count(telemetry::RECEIPT_POSTPONED);
+        telemetry::receipt_postponed();
         let now = self.container.now();
         let mut incoming = claimed.incoming.clone();
         incoming.tries.note(now, reason, counts);
@@ -289,7 +290,7 @@ where
         };
         match self.container.execute(&batch).await {
             Ok(outcome) => {
-                telemetry::count(telemetry::UNRECEIVABLE);
+                telemetry::unreceivable();
                 Ok(received(record, &outcome, now))
             }
             Err(error) if error.is_ambiguous() || is_lost_race(&error) => Ok(Step::Lost),
@@ -307,61 +308,4 @@ fn received<C: Container>(
     let stored =
         record.and_then(|(index, document)| document.stored(outcome.etag(index)?.clone(), now));
     Step::Received(stored.map(Box::new))
-}
-
-/// The state of a stream after an attempt.
-pub(super) enum Step<C> {
-    /// The message was received or dead-lettered; the new record of the stream, `None` without a
-    /// stream.
-    Received(Option<Box<Stored<MessageDocument<C>>>>),
-    /// The message is retried later, and its stream waits.
-    Waits,
-    /// Another process was faster. The record of the stream must be read again.
-    Lost,
-}
-
-/// The result of committing one effect of a handler.
-enum Attempted<C> {
-    /// The attempt has a result.
-    Step(Step<C>),
-    /// The handler has to run again. `counts` tells whether a repeated failure counts as an
-    /// attempt.
-    Stale { reason: String, counts: bool },
-    /// The effect cannot be committed.
-    Failed(Failed),
-}
-
-/// Why the batch of a receipt was refused.
-enum Refusal {
-    /// Another process has received the message or used the same streams, or the outcome is
-    /// unknown. The record decides.
-    Lost,
-    /// An operation of the handler met another state than the handler had read. A changed version
-    /// means that another process made progress; a taken or missing id may be permanent.
-    Stale { counts: bool },
-    /// The service is away.
-    Unreachable,
-    /// The service refused the content of the batch.
-    Refused,
-}
-
-impl Refusal {
-    fn of<C: Container>(error: &Error, sealed: &Sealed<C>) -> Self {
-        if error.is_ambiguous() {
-            return Self::Lost;
-        }
-        match error.kind() {
-            ErrorKind::Conflict | ErrorKind::PreconditionFailed | ErrorKind::NotFound
-                if sealed.is_users(error) =>
-            {
-                Self::Stale {
-                    counts: !error.is_precondition_failed(),
-                }
-            }
-            ErrorKind::Conflict if error.is_unique_key_conflict() => Self::Refused,
-            ErrorKind::Conflict | ErrorKind::PreconditionFailed | ErrorKind::NotFound => Self::Lost,
-            _ if error.is_transient() || error.is_denied() => Self::Unreachable,
-            _ => Self::Refused,
-        }
-    }
 }

@@ -168,7 +168,7 @@ where
         )
         .await?
         else {
-            Event::COLLISION.count::<D>();
+            Event::Collision.count::<D>();
             return Ok(None);
         };
         let mut guard = self.won(attempt, etag);
@@ -215,7 +215,7 @@ where
             let broken = lease.given_back(&mark, container.now());
             let patch = D::LEASE_PATHS.set(Patch::new(), &broken);
             if lock(&container, &seen, &patch, &mark).await?.is_some() {
-                Event::BROKEN.count::<D>();
+                Event::Broken.count::<D>();
                 return Ok(Some(lease.clone()));
             }
         }
@@ -235,9 +235,9 @@ where
 
     /// The guard of an attempt that took place.
     pub(super) fn won(&self, attempt: LockAttempt<D>, etag: cdb_model::ETag) -> LeaseGuard<C, D> {
-        Event::ACQUIRED.count::<D>();
+        Event::Acquired.count::<D>();
         if attempt.seen.document.lease().holder().is_some() {
-            Event::TAKEN_OVER.count::<D>();
+            Event::TakenOver.count::<D>();
         }
         let mut stored = attempt.seen;
         stored.etag = etag;

@@ -11,8 +11,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::config::MembershipConfig;
 use super::document::MemberDocument;
+use super::failed::FailedMember;
 use super::heartbeat::{Heartbeat, Reports};
-use super::view::{FailedMember, MembershipView, Standing};
+use super::view::{MembershipView, Standing};
 use crate::slots::{LeaseProvider, SlotSet};
 
 /// How many failed members a receiver may leave unread before it loses the oldest.

@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::MembershipConfig;
 use super::document::MemberDocument;
+use super::failed::FailedMember;
 use super::failure_detector::{FailureDetector, Sighting, watched_by};
 use super::roster::{Beat, Listed, Roster, RosterError};
-use super::view::{FailedMember, MembershipView, Standing};
+use super::view::{MembershipView, Standing};
 use crate::timing::{LEAVE_TIMEOUT, MISSED_HEARTBEATS};
 
 /// The channels to the users of a membership.

@@ -5,6 +5,7 @@
 
 mod config;
 mod document;
+mod failed;
 mod failure_detector;
 mod handle;
 mod heartbeat;
@@ -16,5 +17,6 @@ mod tests;
 
 pub use config::MembershipConfig;
 pub use document::{MemberDocument, MemberRecord};
+pub use failed::FailedMember;
 pub use handle::Membership;
-pub use view::{FailedMember, MembershipView, Standing};
+pub use view::{MembershipView, Standing};

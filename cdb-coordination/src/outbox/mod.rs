@@ -11,6 +11,7 @@ mod error;
 mod relay;
 mod retry;
 mod route;
+mod sealed;
 mod streams;
 mod unreadable;
 
@@ -24,5 +25,5 @@ pub(crate) use retry::{Tries, shortened};
 pub(crate) use route::Route;
 #[cfg(test)]
 pub(crate) use route::arriving;
-pub use streams::SealedBatch;
+pub use sealed::SealedBatch;
 pub(crate) use streams::{Sealed, Streams, Terms};

@@ -98,7 +98,7 @@ where
         failure: &Undelivered,
         delay: Duration,
     ) {
-        telemetry::count(telemetry::DELIVERY_POSTPONED);
+        telemetry::delivery_postponed();
         let Some(outgoing) = outgoing(message) else {
             return;
         };
@@ -120,7 +120,7 @@ where
             Ok(batch) => {
                 let written = self.container.execute(&batch).await;
                 if written.is_ok() {
-                    telemetry::count(telemetry::UNDELIVERABLE);
+                    telemetry::undeliverable();
                 }
                 self.note_lost("dead-lettered", written.map(drop));
             }

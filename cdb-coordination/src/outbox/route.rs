@@ -60,7 +60,7 @@ pub(crate) fn arrival(answer: Result<(), cdb_client::Error>) -> Result<(), Undel
     match answer {
         Ok(()) => Ok(()),
         Err(error) if error.is_conflict() && !error.is_unique_key_conflict() => {
-            telemetry::count(telemetry::DELIVERED_AGAIN);
+            telemetry::delivered_again();
             Ok(())
         }
         Err(error) => Err(Undelivered::from(&error)),

@@ -52,8 +52,8 @@ where
         let Ok(batch) = batch else { return };
         match self.container.execute(&batch).await {
             Ok(_) => match side {
-                Side::Outbox => telemetry::count(telemetry::UNDELIVERABLE),
-                Side::Inbox => telemetry::count(telemetry::UNRECEIVABLE),
+                Side::Outbox => telemetry::undeliverable(),
+                Side::Inbox => telemetry::unreceivable(),
             },
             // The next search finds the document again, unless another process has repaired or
             // moved it.
