@@ -90,7 +90,7 @@ impl Provider for CosmosDBProvider {
         let abandoned = turn::abandon(&self.services, lock_token, delay, ignore_attempt)
             .instrument(turns.span(lock_token))
             .await;
-        turns.end(lock_token, "abandoned");
+        turns.abandoned(lock_token);
         abandoned.in_operation("abandon_orchestration_item")
     }
 
@@ -175,7 +175,7 @@ impl Provider for CosmosDBProvider {
         let abandoned = activities::abandon(&self.services, token, delay, ignore_attempt)
             .instrument(spans.span(token))
             .await;
-        spans.end(token, "abandoned");
+        spans.abandoned(token);
         abandoned.in_operation("abandon_work_item")
     }
 

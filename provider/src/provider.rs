@@ -148,7 +148,7 @@ impl CosmosDBProvider {
         if config.bootstrap == Bootstrap::Skip {
             container.check_write_regions().await.in_operation(OPEN)?;
         }
-        let provider = Self::on_checked(container.view(), &config, None).await?;
+        let provider = Self::on_checked(container.view(), &config).await?;
         Ok((provider, container))
     }
 
@@ -170,29 +170,22 @@ impl CosmosDBProvider {
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
         container.check_write_regions().await.in_operation(OPEN)?;
-        Self::on_checked(container.view(), config, None).await
+        Self::on_checked(container.view(), config).await
     }
 
-    /// Opens a container of an account with one write region. Without `leases`, the membership of
-    /// the configuration shares the dispatch slots.
+    /// Opens a container of an account with one write region.
     async fn on_checked(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
-        leases: Option<Arc<dyn LeaseProvider>>,
     ) -> Result<Self, ProviderError> {
-        let codec = config.payload_codec.as_deref().map(PayloadCodec::name);
-        schema::admit(&container, codec).await.in_operation(OPEN)?;
+        admit(&container, config).await?;
         let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
-        let own = config.membership.clone().filter(|_| leases.is_none());
-        let membership = own.map(start);
-        let leases = match (leases, &membership) {
-            (Some(leases), _) => leases,
-            (None, Some(membership)) => membership.clone(),
-            (None, None) => Arc::new(InMemoryLeaseProvider::all()),
+        let membership = config.membership.clone().map(start);
+        let leases: Arc<dyn LeaseProvider> = match &membership {
+            Some(membership) => membership.clone(),
+            None => Arc::new(InMemoryLeaseProvider::all()),
         };
-        let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
-        let store = Store::new(container, config, incarnation);
-        Ok(Self::of(store, config, leases, membership).in_background(config))
+        Ok(Self::assemble(container, config, leases, membership).in_background(config))
     }
 
     /// Opens a container like [`CosmosDBProvider::on`], for one of several runtimes that share the
@@ -206,8 +199,22 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
+        let container = container.view();
         container.check_write_regions().await.in_operation(OPEN)?;
-        Self::on_checked(container.view(), config, Some(leases)).await
+        admit(&container, config).await?;
+        Ok(Self::assemble(container, config, leases, None).in_background(config))
+    }
+
+    /// Creates the provider. Sends no request and starts no task.
+    fn assemble(
+        container: ContainerClient<Durable>,
+        config: &CosmosDBProviderConfig,
+        leases: Arc<dyn LeaseProvider>,
+        membership: Option<Arc<Membership>>,
+    ) -> Self {
+        let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
+        let store = Store::new(container, config, incarnation);
+        Self::of(store, config, leases, membership)
     }
 
     /// Creates the provider of a store.
@@ -233,8 +240,7 @@ impl CosmosDBProvider {
             let services = self.services.clone();
             tasks.spawn(retention::run(services, keep, tasks.closing()));
         }
-        if let Some(membership) = &self.services.queues.membership {
-            let failed = membership.failed();
+        if let Some(failed) = self.services.queues.failed_members() {
             tasks.spawn(takeover::run(self.services.clone(), failed));
         }
         tasks.spawn(outbox::reconcile(
@@ -262,8 +268,7 @@ impl CosmosDBProvider {
     /// Returns this runtime's view of the members that share the container; `None` without
     /// `membership` in the configuration.
     pub fn members(&self) -> Option<MembershipView> {
-        let membership = self.services.queues.membership.as_ref();
-        membership.map(|membership| membership.view())
+        self.services.queues.members()
     }
 
     /// Leaves the membership, so that other members serve this runtime's slots at once instead of
@@ -305,6 +310,15 @@ impl CosmosDBProvider {
             deleted => deleted.in_operation("cleanup"),
         }
     }
+}
+
+/// Checks that a runtime with this configuration may use the container.
+async fn admit(
+    container: &ContainerClient<Durable>,
+    config: &CosmosDBProviderConfig,
+) -> Result<(), ProviderError> {
+    let codec = config.payload_codec.as_deref().map(PayloadCodec::name);
+    schema::admit(container, codec).await.in_operation(OPEN)
 }
 
 impl fmt::Debug for CosmosDBProvider {

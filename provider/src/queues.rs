@@ -4,9 +4,10 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_coordination::{LeaseProvider, Membership};
+use cdb_coordination::{FailedMember, LeaseProvider, Membership, MembershipView};
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
+use tokio::sync::broadcast;
 
 use crate::activities::ActivityQueue;
 use crate::config::CosmosDBProviderConfig;
@@ -34,8 +35,7 @@ pub(crate) struct Queues {
     /// Orders candidates differently in each process.
     pub(crate) scatter: RandomState,
     long_polling: bool,
-    /// The members that share the container, if there are any.
-    pub(crate) membership: Option<Arc<Membership>>,
+    membership: Option<Arc<Membership>>,
 }
 
 impl Queues {
@@ -75,14 +75,8 @@ impl Queues {
     /// Returns whether the dispatchers of a queue will soon have no ready item.
     pub(crate) fn is_running_low(&self, queue: PolledQueue) -> bool {
         match queue {
-            PolledQueue::Orchestrations => self
-                .instances
-                .local()
-                .with(|queue, _| queue.is_running_low()),
-            PolledQueue::Activities => self
-                .activities
-                .local()
-                .with(|queue, _| queue.is_running_low()),
+            PolledQueue::Orchestrations => self.instances.local().is_running_low(),
+            PolledQueue::Activities => self.activities.local().is_running_low(),
         }
     }
 
@@ -119,6 +113,20 @@ impl Queues {
         }
     }
 
+    /// Returns this runtime's view of the members that share the container; `None` without
+    /// membership.
+    pub(crate) fn members(&self) -> Option<MembershipView> {
+        self.membership.as_ref().map(|membership| membership.view())
+    }
+
+    /// Returns a receiver of the failed members that this process removes; `None` without
+    /// membership.
+    pub(crate) fn failed_members(&self) -> Option<broadcast::Receiver<FailedMember>> {
+        self.membership
+            .as_ref()
+            .map(|membership| membership.failed())
+    }
+
     /// Leaves the membership, if there is one.
     pub(crate) async fn leave(&self) {
         if let Some(membership) = &self.membership {
@@ -128,7 +136,7 @@ impl Queues {
 
     /// Stops polls and prelocks from now on.
     pub(crate) fn close(&self) {
-        self.instances.local().with(|queue, _| queue.close());
-        self.activities.local().with(|queue, _| queue.close());
+        self.instances.local().close();
+        self.activities.local().close();
     }
 }

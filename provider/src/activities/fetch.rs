@@ -135,7 +135,7 @@ async fn try_lock(
         }
     };
     match attempted {
-        Ok(Attempted::Locked(locked)) => begin(services, guard, locked, request).await,
+        Ok(Attempted::Locked(locked)) => begin(services, guard, *locked, request).await,
         Ok(Attempted::Lost) => {
             guard.release(KnownActivity::forget);
             Ok(None)
@@ -238,11 +238,11 @@ async fn read_text(
 }
 
 /// The result of an attempt to lock an activity.
-enum Attempted<T> {
-    Locked(T),
+enum Attempted {
+    Locked(Box<Stored<WorkerItem>>),
     /// Another worker was faster.
     Lost,
-    /// Another worker holds the activity's session, or claimed it at the same moment.
+    /// Another worker holds the activity's session.
     SessionHeld,
 }
 
@@ -252,20 +252,15 @@ async fn attempt(
     guard: &Guard<'_, Activities>,
     seen: &Stored<WorkerItem>,
     request: &FetchRequest<WorkerCapability>,
-) -> Result<Attempted<Stored<WorkerItem>>> {
+) -> Result<Attempted> {
     let config = request.capability.session.as_ref();
     let config = config.filter(|_| seen.document.session_id.is_some());
     let claim = match config {
         None => None,
-        Some(config) => {
-            let container = services.container();
-            let sessions = &services.queues.sessions;
-            let claim = sessions.claim(container, &seen.document, config, container.now());
-            match claim.await? {
-                Some(claim) => Some(claim),
-                None => return Ok(Attempted::SessionHeld),
-            }
-        }
+        Some(config) => match claim_session(services, &seen.document, config).await? {
+            Some(claim) => Some(claim),
+            None => return Ok(Attempted::SessionHeld),
+        },
     };
     let now = services.store.now();
     let store = &services.store;
@@ -275,19 +270,38 @@ async fn attempt(
         request.lock_timeout,
     );
     let etag = match write(store, seen, &item, claim.as_ref()).await? {
-        Attempted::Locked(etag) => etag,
-        Attempted::Lost => return Ok(Attempted::Lost),
-        Attempted::SessionHeld => return Ok(Attempted::SessionHeld),
+        Written::Locked(etag) => etag,
+        Written::Lost => return Ok(Attempted::Lost),
+        Written::SessionTaken => return Ok(Attempted::SessionHeld),
     };
     if let Some(claim) = &claim {
         services.queues.sessions.claimed(claim);
     }
-    Ok(Attempted::Locked(Stored {
+    Ok(Attempted::Locked(Box::new(Stored {
         id: seen.id.clone(),
         document: item,
         etag,
         timestamp: now,
-    }))
+    })))
+}
+
+async fn claim_session(
+    services: &Services,
+    item: &WorkerItem,
+    config: &SessionFetchConfig,
+) -> Result<Option<SessionClaim>> {
+    let (sessions, container) = (&services.queues.sessions, services.container());
+    sessions
+        .claim(container, item, config, container.now())
+        .await
+}
+
+/// The result of the write that locks an activity.
+enum Written {
+    Locked(ETag),
+    Lost,
+    /// Another worker claimed the session at the same moment.
+    SessionTaken,
 }
 
 /// Sends one conditional write: of the item, or of the item together with its session.
@@ -296,7 +310,7 @@ async fn write(
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
-) -> Result<Attempted<ETag>> {
+) -> Result<Written> {
     let (container, patch) = (&store.container, lock_patch(locked));
     let mark = locked.lock_mark().unwrap_or_default();
     let taken = match session {
@@ -308,7 +322,7 @@ async fn write(
             match container.execute(&batch).await {
                 Ok(outcome) => outcome.etag(operation).cloned(),
                 Err(error) if is_about_another(&error, operation) => {
-                    return Ok(Attempted::SessionHeld);
+                    return Ok(Written::SessionTaken);
                 }
                 Err(error) => {
                     let now = container.latest_committed();
@@ -317,7 +331,7 @@ async fn write(
             }
         }
     };
-    Ok(taken.map_or(Attempted::Lost, Attempted::Locked))
+    Ok(taken.map_or(Written::Lost, Written::Locked))
 }
 
 /// Returns whether another operation made the batch fail because its document has changed.

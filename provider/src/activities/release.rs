@@ -27,19 +27,17 @@ pub(crate) async fn release_prelocks(services: &Services, age: Duration) {
         .for_each_concurrent(CONCURRENCY, |(claim, item)| async move {
             let free = unlock(&services.store, *item).await;
             services.activities().local().released(&claim);
-            note_free(services, free.map(Some));
+            note_free(services, free);
         })
         .await;
 }
 
 /// Releases locks that dropped fetches may have taken.
 async fn release_dropped(services: &Services) {
-    let queue = services.activities().local();
-    let dropped = queue.with(|queue, _| queue.take_releasing());
-    stream::iter(dropped)
+    stream::iter(services.activities().local().take_dropped())
         .for_each_concurrent(CONCURRENCY, |(claim, token)| async move {
             let free = release_taken(services, &claim.key, Some(&token)).await;
-            queue.released(&claim);
+            services.activities().local().released(&claim);
             note_free(services, free);
         })
         .await;
@@ -48,8 +46,7 @@ async fn release_dropped(services: &Services) {
 /// Releases the activities of this process that the runtime has broken off. Waits for an activity
 /// that is being ended.
 pub(crate) async fn release_running(services: &Services) {
-    let queue = services.activities().local();
-    stream::iter(queue.with(|queue, _| queue.all_running()))
+    stream::iter(services.activities().local().all_running())
         .for_each_concurrent(CONCURRENCY, |shared| async move {
             let mut lock = shared.lock().await;
             if lock.holds(services.store.now()) {
@@ -64,39 +61,44 @@ pub(crate) async fn release_running(services: &Services) {
 }
 
 /// Releases an activity that this token locks, whatever its version. Returns the released activity;
-/// `None` when the lock is lost. Reads the latest commit, because the answer to the lock may be
-/// lost.
+/// `None` when the lock is lost or cannot be released. Reads the latest commit, because the answer
+/// to the lock may be lost.
 async fn release_taken(
     services: &Services,
     key: &ActivityKey,
     token: Option<&str>,
-) -> cdb_client::Result<Option<Stored<WorkerItem>>> {
-    let stored = services.container().latest_committed().read(key).await?;
-    match stored.filter(|stored| stored.document.lock_token.as_deref() == token) {
-        Some(stored) => unlock(&services.store, stored).await.map(Some),
-        None => Ok(None),
+) -> Option<Stored<WorkerItem>> {
+    match services.container().latest_committed().read(key).await {
+        Ok(Some(stored)) if stored.document.lock_token.as_deref() == token => {
+            unlock(&services.store, stored).await
+        }
+        Ok(_) => None,
+        Err(error) => {
+            tracing::debug!(%error, "a lock was not released; it will expire");
+            None
+        }
     }
 }
 
 /// Releases an activity that a failed member has locked. The attempt counts, as after an expiry.
 pub(crate) async fn take_over(services: &Services, locked: Stored<WorkerItem>) {
-    let free = unlock_until(&services.store, locked, services.store.now(), true).await;
-    note_free(services, free.map(Some));
+    match unlock_until(&services.store, locked, services.store.now(), true).await {
+        Ok(item) => note_free(services, Some(item)),
+        Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),
+    }
 }
 
 /// Releases a lock. The attempt does not count, because no worker has run the activity.
-async fn unlock(
-    store: &Store,
-    stored: Stored<WorkerItem>,
-) -> cdb_client::Result<Stored<WorkerItem>> {
-    unlock_until(store, stored, store.now(), false).await
+async fn unlock(store: &Store, stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
+    let unlocked = unlock_until(store, stored, store.now(), false).await;
+    unlocked
+        .inspect_err(|error| tracing::debug!(%error, "a lock was not released; it will expire"))
+        .ok()
 }
 
 /// Notes a released activity for the next worker that fetches.
-fn note_free(services: &Services, free: cdb_client::Result<Option<Stored<WorkerItem>>>) {
-    match free {
-        Ok(Some(item)) => services.activities().note_free(item, Duration::ZERO),
-        Ok(None) => {}
-        Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),
+fn note_free(services: &Services, free: Option<Stored<WorkerItem>>) {
+    if let Some(item) = free {
+        services.activities().note_free(item, Duration::ZERO);
     }
 }

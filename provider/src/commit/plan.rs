@@ -117,13 +117,11 @@ impl CommitPlan {
         let mut outgoing = Outgoing::sort(origin, result)?;
         let cancelled = cancelled::intents(turn, origin, result);
         outgoing.intents.extend(cancelled);
-        check_size(
-            turn,
-            result,
-            context.limits,
-            history.bytes,
-            outgoing.bytes(),
-        )?;
+        let sizes = Sizes {
+            history: history.bytes,
+            outgoing: outgoing.bytes(),
+        };
+        check_size(turn, result, context.limits, &sizes)?;
         let mut ended = ended_execution(&turn.instance.document, result, now);
         let mut output = result.metadata.output.clone().map(Text::Inline);
         let mut kv = kv_update(turn, result, origin, form)?;
@@ -164,7 +162,7 @@ impl CommitPlan {
     /// at once are prelocked.
     fn arrange(&mut self, turn: &Turn, context: &PlanContext<'_>) -> Result<(), BatchError> {
         let origin = &context.origin;
-        if self.instance.has_more() {
+        if self.continues() {
             let next = context.next.clone();
             self.next = next.and_then(|next| next.after(&self.outgoing.own, origin.now));
         }
@@ -202,6 +200,10 @@ impl CommitPlan {
             None => self.instance.origin = Some(action),
         }
         self.rebuild(turn, self.locked_at)
+    }
+
+    fn continues(&self) -> bool {
+        !matches!(self.instance.status, Status::Completed | Status::Failed)
     }
 
     /// Builds the part of the batch that belongs to the turn itself: instance, history, consumed
@@ -258,23 +260,22 @@ impl CommitPlan {
     }
 }
 
-/// Checks the limits of a turn that adds `added` bytes to its history and sends `sent` bytes, and of
-/// the history. A turn that fails its orchestration has no limit.
-fn check_size(
-    turn: &Turn,
-    result: &TurnResult,
-    limits: Limits,
-    added: usize,
-    sent: usize,
-) -> Result<()> {
+/// The bytes that a turn adds to its history, and that it sends.
+struct Sizes {
+    history: usize,
+    outgoing: usize,
+}
+
+/// Checks the limits of a turn and of a history. A turn that fails its orchestration has no limit.
+fn check_size(turn: &Turn, result: &TurnResult, limits: Limits, sizes: &Sizes) -> Result<()> {
     let status = result.metadata.status.clone().map(Status::from);
     if status != Some(Status::Failed) {
         let output = result.metadata.output.as_ref().map_or(0, String::len);
-        limits.check_turn(added + sent + output)?;
+        limits.check_turn(sizes.history + sizes.outgoing + output)?;
     }
     if status.is_none() {
         let before = turn.history.as_ref().map_or(0, |history| history.bytes);
-        limits.check_history(before + added)?;
+        limits.check_history(before + sizes.history)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cdb_model::{ItemId, Timestamp};
 use duroxide::Event;
+use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
 
 use super::cache::CachedInstance;
@@ -14,7 +15,7 @@ use super::known::{Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
-use crate::local_queue::{Guard, HandOut, LocalQueue, PollNumber, Won};
+use crate::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
 use crate::mutex::lock;
 use crate::store::Store;
 use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
@@ -136,16 +137,13 @@ impl InstanceQueue {
 
     /// Returns the cached instance.
     pub(crate) fn cached(&self, instance_id: &str) -> Option<Arc<CachedInstance>> {
-        self.read(instance_id, |known| known.cached.clone())
+        self.read(instance_id, |known| known.cached().cloned())
     }
 
     /// Returns the known history of an instance; `None` when it is unknown.
     pub(crate) fn history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
         self.read(instance_id, |known| {
-            let cached = known
-                .cached
-                .as_ref()
-                .map(|cached| cached.history.events.clone());
+            let cached = known.cached().map(|cached| cached.history.events.clone());
             cached.or_else(|| known.history.clone())
         })
     }
@@ -161,7 +159,7 @@ impl InstanceQueue {
         let key = instance_id.to_owned();
         self.queue.with(|queue, _| {
             let known = queue.known(&key);
-            queue.is_busy(&key) || known.is_some_and(|known| known.cached.as_ref().is_some())
+            queue.is_busy(&key) || known.is_some_and(|known| known.cached().is_some())
         })
     }
 
@@ -202,7 +200,7 @@ impl InstanceQueue {
         let messages = turn.messages.clone();
         let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
         guard.hand_out(won, long_poll, |known| {
-            known.cached = None;
+            known.set_cached(None);
             known.forget_holder();
             known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);
@@ -232,8 +230,12 @@ impl InstanceQueue {
             .with(|queue, now| queue.finish(&turn.token, now, learn));
     }
 
-    /// Corrects what is known of an instance.
-    pub(crate) fn correct(&self, instance_id: &str, correct: impl FnOnce(&mut KnownInstance)) {
+    /// Drops the shared history of a turn before its commit extends it, which saves a copy.
+    pub(crate) fn release_history(&self, instance_id: &str) {
+        self.correct(instance_id, |known| known.history = None);
+    }
+
+    fn correct(&self, instance_id: &str, correct: impl FnOnce(&mut KnownInstance)) {
         let key = instance_id.to_owned();
         self.queue
             .with(|queue, now| queue.correct(&key, now, correct));
@@ -249,7 +251,7 @@ impl InstanceQueue {
         self.end(turn, |known| {
             known.history = None;
             known.execution = (execution > 1).then_some(execution);
-            known.cached = left.map(Arc::new);
+            known.set_cached(left.map(Arc::new));
         });
     }
 
@@ -331,8 +333,21 @@ impl InstanceQueue {
     /// Returns whether an instance was unfit before, and whether it is cached.
     pub(crate) fn preference(&self, instance_id: &str) -> (bool, bool) {
         let both = self.read(instance_id, |known| {
-            Some((known.is_unfit(), known.cached.as_ref().is_some()))
+            Some((known.is_unfit(), known.cached().is_some()))
         });
         both.unwrap_or_default()
+    }
+
+    /// Returns the request of a dispatcher.
+    pub(crate) fn fetch_request(
+        lock_timeout: Duration,
+        long_poll: bool,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> FetchRequest<Option<DispatcherCapabilityFilter>> {
+        FetchRequest {
+            capability: filter.cloned(),
+            lock_timeout,
+            long_poll,
+        }
     }
 }

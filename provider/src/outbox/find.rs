@@ -3,10 +3,8 @@
 //! The runtimes divide the intents by the dispatch slot of the sender, and take overdue intents of
 //! other runtimes. A search skips intents whose target is in backoff.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use cdb_client::RangeId;
-use cdb_coordination::{Runs, Windows};
+use cdb_coordination::Runs;
 use cdb_model::{Patch, Query, Stored, Timestamp, Unreadable};
 use futures::StreamExt as _;
 use futures::stream;
@@ -20,22 +18,6 @@ use crate::timing::OVERDUE_AFTER;
 
 /// The number of physical partitions that are searched at a time.
 const CONCURRENCY: usize = 16;
-
-/// The state between two searches.
-#[derive(Debug, Default)]
-pub(crate) struct IntentSearch {
-    windows: Windows<RangeId>,
-    searches: AtomicUsize,
-}
-
-impl IntentSearch {
-    /// Lets each search begin with another partition.
-    fn rotate(&self, ranges: &mut [RangeId]) {
-        let searches = self.searches.fetch_add(1, Ordering::Relaxed);
-        let first = searches % ranges.len().max(1);
-        ranges.rotate_left(first);
-    }
-}
 
 /// Returns up to `most` due intents, or a few more. Leaves out partitions that do not answer.
 ///

@@ -16,6 +16,8 @@ mod intent;
 mod messages;
 mod reconcile;
 mod relay;
+mod remove;
+mod search;
 
 use cdb_client::ErrorKind;
 use cdb_coordination::Undelivered;
@@ -25,9 +27,9 @@ use crate::error::Error;
 pub(crate) use backoff::Backoff;
 pub(crate) use deliver::{deliver_all, deliver_before_deletion};
 pub(crate) use documents::Documents;
-pub(crate) use find::IntentSearch;
 pub(crate) use intent::Outbox;
 pub(crate) use reconcile::run as reconcile;
+pub(crate) use search::IntentSearch;
 
 impl From<&Error> for Undelivered {
     /// Counts undecodable values as an attempt, because a newer version that is being deployed may

@@ -5,7 +5,6 @@
 //! poll. Its answer serves every queue. The gateway can serve it, so an idle provider sends one
 //! request per interval, whatever the number of partitions.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cdb_client::RangeId;
@@ -15,7 +14,7 @@ use futures::stream;
 use tokio::time::Instant;
 
 use super::answers::{CONCURRENCY, answered};
-use super::due::{Due, DueItems, Found, ProbeState, QUEUES};
+use super::due::{Due, DueItems, Found, Item, ProbeState};
 use super::polled::Polled as _;
 use super::share::{Part, PolledQueue, Share};
 use crate::activities::Activities;
@@ -74,9 +73,10 @@ impl ProbeState {
         let nothing = DueItems::nothing(|other| {
             queue.is_some_and(|queue| queue == other) || services.queues.is_running_low(other)
         });
-        let had_items = QUEUES.map(|queue| self.has_items(queue));
+        let queues = [PolledQueue::Orchestrations, PolledQueue::Activities];
+        let had_items = queues.map(|queue| self.has_items(queue));
         self.last = Some((sent_at, self.probe(services, nothing).await?));
-        for (queue, had_items) in QUEUES.into_iter().zip(had_items) {
+        for (queue, had_items) in queues.into_iter().zip(had_items) {
             // Items that stay due cannot be run here, and do not speed up the polls.
             if !had_items && self.has_items(queue) {
                 services.queues.poll_soon(queue);
@@ -132,7 +132,7 @@ impl ProbeState {
         let (rows, has_more) = by_gateway(services, &Part::Overdue, &nothing).await?;
         for (item, range) in rows {
             if let Some(range) = range {
-                found.add(item.as_ref(), share, range);
+                found.add(&item, share, range);
             }
         }
         if has_more {
@@ -143,7 +143,7 @@ impl ProbeState {
             }
         }
         self.add_overdue(&found);
-        Ok(nothing.all(&Due::OverdueIn(BTreeSet::new())))
+        Ok(nothing.not_searched())
     }
 }
 
@@ -154,7 +154,7 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
     Ok(if rows.is_empty() {
         nothing
     } else {
-        nothing.all(&Due::Anywhere)
+        nothing.anywhere()
     })
 }
 
@@ -162,12 +162,12 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
 async fn probe_share(services: &Services, share: &Share, mut due: DueItems) -> Result<DueItems> {
     let (rows, has_more) = by_gateway(services, &share.part_of_all(), &due).await?;
     if has_more {
-        return Ok(due.all(&Due::Anywhere));
+        return Ok(due.anywhere());
     }
     for (found, range) in rows {
         match range {
-            Some(range) => due.add(found.as_ref(), share, range),
-            None => return Ok(due.all(&Due::Anywhere)),
+            Some(range) => due.add(&found, share, range),
+            None => return Ok(due.anywhere()),
         }
     }
     Ok(due)
@@ -179,7 +179,7 @@ async fn by_gateway(
     services: &Services,
     part: &Part<'_>,
     asked: &DueItems,
-) -> Result<(Vec<(Option<Found>, Option<RangeId>)>, bool)> {
+) -> Result<(Vec<(Found, Option<RangeId>)>, bool)> {
     let container = services.container();
     let mut pages = container
         .query(query(services, part, asked))
@@ -221,7 +221,7 @@ async fn probe_each(
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
     for (range, rows, has_more) in answered(answers)?.0 {
         for row in rows {
-            due.add(classify(services, row).0.as_ref(), share, range.clone());
+            due.add(&classify(services, row).0, share, range.clone());
         }
         if has_more {
             due.add_all(&range);
@@ -244,39 +244,35 @@ fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durabl
     Query::across_partitions().filter(due)
 }
 
-/// Classifies a due document; `None` stands for an unknown one. Returns its partition key, if it
-/// has a valid one.
+/// Classifies a due document. Returns its partition key, if it has a valid one.
 fn classify(
     services: &Services,
     row: Result<Stored<Durable>, Unreadable>,
-) -> (Option<Found>, Option<PartitionKey>) {
+) -> (Found, Option<PartitionKey>) {
     let overdue = services.store.now() - OVERDUE_AFTER;
-    let (queue, slot, instance_id, is_overdue) = match row.map(|row| row.document) {
+    let (item, instance_id, is_overdue) = match row.map(|row| row.document) {
         Ok(Durable::OrchestratorItem(item)) => (
-            Some(PolledQueue::Orchestrations),
-            item.dispatch_slot,
+            Item::Orchestration(item.dispatch_slot),
             item.instance_id,
             item.visible_at <= overdue,
         ),
         Ok(Durable::WorkerItem(item)) => (
-            Some(PolledQueue::Activities),
-            item.dispatch_slot,
+            Item::Activity(item.dispatch_slot),
             item.instance_id,
             item.visible_at <= overdue,
         ),
         Ok(Durable::OutboxIntent(intent)) => (
-            None,
-            dispatch_slot(&intent.instance_id),
+            Item::Intent(dispatch_slot(&intent.instance_id)),
             intent.instance_id,
             intent.created_at <= overdue - services.delivery.reconciler_age,
         ),
-        Ok(_) => return (None, None),
-        Err(found) => return (None, found.location.map(|found| found.partition_key)),
+        Ok(_) => return (Found::UNKNOWN, None),
+        Err(found) => {
+            return (
+                Found::UNKNOWN,
+                found.location.map(|location| location.partition_key),
+            );
+        }
     };
-    let found = Found {
-        queue,
-        slot,
-        is_overdue,
-    };
-    (Some(found), Some(instance_id.into()))
+    (Found { item, is_overdue }, Some(instance_id.into()))
 }

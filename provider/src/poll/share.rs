@@ -23,7 +23,7 @@ use crate::mutex::lock;
 use crate::timing::{OVERDUE_AFTER, OVERDUE_POLL, TAKEOVER_TURN};
 
 /// A polled queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolledQueue {
     Orchestrations,
     Activities,
@@ -33,14 +33,14 @@ pub(crate) enum PolledQueue {
 pub(crate) struct Shares {
     leases: Arc<dyn LeaseProvider>,
     /// The time of each queue's last poll that included overdue items.
-    last_overdue: Mutex<BTreeMap<PolledQueue, Instant>>,
+    last_overdue: [Mutex<Option<Instant>>; 2],
 }
 
 impl Shares {
     pub(crate) fn new(leases: Arc<dyn LeaseProvider>) -> Self {
         Self {
             leases,
-            last_overdue: Mutex::default(),
+            last_overdue: Default::default(),
         }
     }
 
@@ -52,12 +52,13 @@ impl Shares {
     /// Returns the share in the next poll of a queue.
     pub(crate) async fn of_poll(&self, queue: PolledQueue, ranges: Vec<RangeId>) -> Share {
         let overdue = {
-            let mut last = lock(&self.last_overdue);
-            let overdue = last
-                .get(&queue)
-                .is_none_or(|at| at.elapsed() >= OVERDUE_POLL);
+            let mut last = lock(match queue {
+                PolledQueue::Orchestrations => &self.last_overdue[0],
+                PolledQueue::Activities => &self.last_overdue[1],
+            });
+            let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_POLL);
             if overdue {
-                last.insert(queue, Instant::now());
+                *last = Some(Instant::now());
             }
             overdue
         };

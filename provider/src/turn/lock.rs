@@ -11,7 +11,7 @@ use super::load::Loaded;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result};
 use crate::history;
-use crate::instances::{Message, RejectedCommit, Turn};
+use crate::instances::{Message, Turn};
 use crate::store::Store;
 
 /// The fields of a lock to be taken.
@@ -100,14 +100,14 @@ pub(crate) fn lock_patch(locked: &Instance) -> Patch<Instance> {
         .set(Instance::ATTEMPTS, locked.attempts.clone())
 }
 
-/// Locks the instance conditionally on its loaded version. Returns the turn, for a caller without a
-/// long poll; `None` when another runtime was faster.
+/// Locks the instance conditionally on its loaded version. Returns `None` when another runtime was
+/// faster.
 pub(crate) async fn lock(
     store: &Store,
-    loaded: Loaded,
-    token: String,
+    loaded: &Loaded,
+    token: &str,
     timeout: Duration,
-) -> Result<Option<Turn>> {
+) -> Result<Option<Stored<Instance>>> {
     let now = store.now();
     let instance = match &loaded.instance {
         Some(stored) => stored.document.clone(),
@@ -118,13 +118,13 @@ pub(crate) async fn lock(
     };
     let messages = loaded.messages.iter();
     let messages = messages.map(|message| (message.id(), &message.stored.document));
-    let instance = NewLock::new(&token, now, timeout).of(instance, messages);
+    let instance = NewLock::new(token, now, timeout).of(instance, messages);
     let key = InstanceKey::new(&*loaded.instance_id);
     let id = key.to_id()?;
     let container = &store.container;
     let written = match &loaded.instance {
         Some(stored) if stored.id == id => {
-            cdb_coordination::lock(container, stored, &lock_patch(&instance), &token).await
+            cdb_coordination::lock(container, stored, &lock_patch(&instance), token).await
         }
         older => {
             let moved = match older {
@@ -132,30 +132,14 @@ pub(crate) async fn lock(
                 Some(stored) => migrate(store, stored, &instance).await?,
             };
             let now = container.latest_committed();
-            cdb_coordination::confirm_lock(moved, &token, now.read(&key)).await
+            cdb_coordination::confirm_lock(moved, token, now.read(&key)).await
         }
     };
-    let Some(etag) = written? else {
-        return Ok(None);
-    };
-    let history = loaded.history();
-    let damaged = |_| RejectedCommit::of_damaged(&loaded.readable_events(), &loaded.messages);
-    Ok(Some(Turn {
-        token,
-        instance: Stored {
-            id,
-            document: instance,
-            etag,
-            timestamp: now,
-        },
-        rejected: history.as_ref().err().and_then(damaged),
-        messages: loaded.messages,
-        lock_time: timeout,
-        uncounted: None,
-        kv: loaded.kv,
-        history,
-        long_poll: false,
-        ended: false,
+    Ok(written?.map(|etag| Stored {
+        id,
+        document: instance,
+        etag,
+        timestamp: now,
     }))
 }
 

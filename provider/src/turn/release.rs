@@ -44,10 +44,7 @@ pub(crate) async fn release_prelocks(services: &Services, age: Duration) {
 
 /// Releases locks that dropped fetches may have taken.
 async fn release_dropped(services: &Services) {
-    let dropped = services
-        .instances()
-        .local()
-        .with(|queue, _| queue.take_releasing());
+    let dropped = services.instances().local().take_dropped();
     stream::iter(dropped)
         .for_each_concurrent(CONCURRENCY, |(claim, token)| async move {
             let attempts = |instance: &Instance| instance.attempts.clone();
@@ -60,23 +57,18 @@ async fn release_dropped(services: &Services) {
 /// Releases the turns of this process that the runtime has broken off. Waits for a turn that is
 /// being committed.
 pub(crate) async fn release_running(services: &Services) {
-    stream::iter(
-        services
-            .instances()
-            .local()
-            .with(|queue, _| queue.all_running()),
-    )
-    .for_each_concurrent(CONCURRENCY, |shared| async move {
-        let mut turn = shared.lock().await;
-        if turn.holds(services.store.now()) {
-            let instance_id = turn.instance.document.instance_id.clone();
-            // By its token, because a dropped renewal or commit may have changed the version.
-            let attempts = attempts_before(&turn);
-            release_taken(services, &instance_id, &turn.token, |_| attempts).await;
-            services.instances().finish(&mut turn);
-        }
-    })
-    .await;
+    stream::iter(services.instances().local().all_running())
+        .for_each_concurrent(CONCURRENCY, |shared| async move {
+            let mut turn = shared.lock().await;
+            if turn.holds(services.store.now()) {
+                let instance_id = turn.instance.document.instance_id.clone();
+                // By its token, because a dropped renewal or commit may have changed the version.
+                let attempts = attempts_before(&turn);
+                release_taken(services, &instance_id, &turn.token, |_| attempts).await;
+                services.instances().finish(&mut turn);
+            }
+        })
+        .await;
 }
 
 /// Releases a lock that may have been taken with this token at an unknown version. `attempts`
