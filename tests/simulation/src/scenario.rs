@@ -14,6 +14,7 @@ use duroxide::{Client, OrchestrationRegistry};
 use tokio::time::Instant;
 use tracing::subscriber::NoSubscriber;
 
+use crate::blocked::Codec;
 use crate::network::{Link, Network, NodeTransport, SlowLoads};
 use crate::node::{client, open_for_clients, open_with};
 use crate::virtual_time;
@@ -142,6 +143,8 @@ impl NodeSettings {
             provider: CosmosDBProviderConfig {
                 database: DATABASE.to_owned(),
                 container: CONTAINER.to_owned(),
+                // That of the clients: a container keeps the name of its codec.
+                payload_codec: Some(Arc::new(Codec(None))),
                 ..CosmosDBProviderConfig::default()
             },
             runtime: RuntimeOptions::default(),
