@@ -165,7 +165,7 @@ impl Streams {
         self.left_out.take()
     }
 
-    /// The streams of which only messages are known.
+    /// The streams whose document was not read.
     pub(super) fn unknown(&self) -> Vec<StreamKey> {
         let unknown = self
             .known

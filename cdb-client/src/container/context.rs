@@ -115,8 +115,12 @@ impl ContainerContext {
         result
     }
 
-    /// Returns the physical partition that a request goes to, if it is known.
+    /// Returns the physical partition that a request goes to, if it is known and not the only one,
+    /// which has no health.
     fn range_of_request(&self, request: &Request) -> Option<RangeId> {
+        if self.health.is_single() {
+            return None;
+        }
         match request.range() {
             Some(range) => Some(RangeId::new(range)),
             None => self.known_range_of(request.partition.as_ref()?),

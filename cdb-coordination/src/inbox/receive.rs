@@ -119,7 +119,7 @@ where
         }
     }
 
-    /// Runs the handler and checks its batch. Returns `None` when the claim was lost meanwhile.
+    /// Runs the handler and checks its batch. Returns `None` when another process has claimed the message.
     async fn effect_of(&self, claimed: &mut Claimed<'_, C>) -> Option<Handled<C>> {
         let batch = claimed.batch();
         let Incoming {

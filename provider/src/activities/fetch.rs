@@ -100,12 +100,6 @@ fn fresh_until(services: &Services, request: &FetchRequest<WorkerCapability>) ->
     services.store.now() + request.lock_timeout / 4 * 3
 }
 
-/// Returns why an activity cannot be decoded at present; `None` if it can be, or is damaged.
-fn missing_key(services: &Services, item: &WorkerItem) -> Option<String> {
-    let work_item = serde_json::from_str(item.work_item.header()).ok()?;
-    services.store.payloads.missing_key(&work_item)
-}
-
 /// Locks a free activity and hands it out. The worker does not wait for a physical partition that
 /// does not answer, because other partitions have work.
 async fn try_lock(
@@ -114,7 +108,8 @@ async fn try_lock(
     item: Stored<WorkerItem>,
     request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
-    if let Some(reason) = missing_key(services, &item.document) {
+    let text = item.document.work_item.header();
+    if let Some(reason) = services.store.payloads.missing_key(text) {
         tracing::warn!(id = %item.id, reason, "cannot run an activity yet");
         guard.back_off(ACTIVITY_UNFIT, KnownActivity::forget);
         return Ok(None);

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use super::slot::{Epoch, Work};
 
-/// The claim of a dispatcher to an item. It ends once. Nobody else can claim the item before.
+/// The claim of a dispatcher to an item. It ends once. No other dispatcher can claim the item
+/// before that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim<K> {
     pub(crate) key: K,

@@ -163,10 +163,15 @@ impl Payloads {
         self.decode_all(of_message(message))
     }
 
-    /// Returns why the payloads of a message cannot be decoded at present; `None` if they can be, or
-    /// if they are damaged.
-    pub(crate) fn missing_key(&self, message: &WorkItem) -> Option<String> {
-        match self.decode_message(&mut message.clone()) {
+    /// Returns why the payloads of a message, stored as this text, cannot be decoded at present;
+    /// `None` if they can be, or if text or payloads are damaged. Parses only texts that contain an
+    /// encoded payload.
+    pub(crate) fn missing_key(&self, text: &str) -> Option<String> {
+        if !text.contains(MARK) {
+            return None;
+        }
+        let mut message = serde_json::from_str(text).ok()?;
+        match self.decode_message(&mut message) {
             Err(Error::KeyUnavailable(reason)) => Some(reason),
             _ => None,
         }

@@ -267,7 +267,7 @@ async fn check_runnable(
     let newest = loaded.newest_due();
     let mut missing = loaded.messages.iter().filter_map(|message| {
         let payloads = &services.store.payloads;
-        payloads.missing_key(message.content.item()?)
+        payloads.missing_key(message.stored.document.work_item.header())
     });
     if let Some(reason) = missing.next() {
         tracing::warn!(instance = %loaded.instance_id, reason, "cannot process an instance yet");
