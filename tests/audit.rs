@@ -135,6 +135,7 @@ fn leftovers(partition: &Partition) -> Vec<String> {
             Some(format!("messages for `{target}` wait to be delivered"))
         }
         Durable::KeyValueDelta(delta) => Some(format!("a change of `{}` is not merged", delta.key)),
+        Durable::Spill(spill) if spill.is_trace() => None,
         Durable::Spill(spill) => Some(format!("chunks of {} texts are lost", spill.texts.len())),
         Durable::Inbox(record) if record.ttl.is_none() => {
             Some("the trace of a delivery never expires".to_owned())

@@ -25,7 +25,7 @@ pub use change_feed::{
 };
 pub use inbox::{Failed, Handled, Received};
 pub use lease::{
-    Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, Proof,
+    Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable,
     confirm_lock, execute_fenced, execute_once, execute_proven, is_lost_race, keep, lock,
 };
 pub use membership::{

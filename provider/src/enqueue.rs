@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_client::machine_now;
-use cdb_coordination::{Fenced, Proof, execute_proven};
+use cdb_coordination::{Fenced, execute_proven};
 use cdb_model::{Batch, Document, Timestamp};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
@@ -42,15 +42,18 @@ pub(crate) async fn message(
     let limits = services.store.limits;
     limits.check_value("the message", document.work_item.bytes())?;
     let mut document = services.queues.reserve_if_local(document, item, now);
-    if !Chunked::fits(document.work_item.header()) {
+    let is_large = !Chunked::fits(document.work_item.header());
+    // Until the answer arrives, the message may be sent again, even after it was consumed. A second
+    // start or cancellation changes nothing; a second event would be raised twice. The chunks of a
+    // large message exist once.
+    document.delivered = is_large
+        || matches!(
+            item,
+            WorkItem::ExternalRaised { .. } | WorkItem::QueueMessage { .. }
+        );
+    if is_large {
         return large_message(services, document, due.since(now)).await;
     }
-    // Until the answer arrives, the message may be sent again, even after it was consumed. A second
-    // start or cancellation changes nothing; a second event would be raised twice.
-    document.delivered = matches!(
-        item,
-        WorkItem::ExternalRaised { .. } | WorkItem::QueueMessage { .. }
-    );
     if due <= now
         && let Some(turn) = Prelock::of_start(services, item)
     {
@@ -112,7 +115,7 @@ async fn large_message(
         .create(&document)
         .and_then(|_| spilling.confirm(&mut batch))?;
     spilling.write(&services.store).await?;
-    let fenced = execute_proven(services.container(), &batch, &spilling.proof()).await?;
+    let fenced = execute_proven(services.container(), &batch, &document.key()).await?;
     if let Err(error) = committed(fenced) {
         spilling.release(services);
         return Err(error);
@@ -135,7 +138,7 @@ async fn start(
         message.release();
         return Ok(false);
     }
-    match execute_proven(&store.container, &batch, &Proof::Created(key)).await {
+    match execute_proven(&store.container, &batch, &key).await {
         Ok(Fenced::Refused(error)) if error.is_conflict() => {
             message.release();
             Ok(false)

@@ -5,7 +5,7 @@
 //! is written. `duroxide-cdb` has no schema versions; the gate keeps it out.
 
 use cdb_client::{ContainerClient, ErrorKind};
-use cdb_coordination::{Fenced, Proof, execute_proven};
+use cdb_coordination::{Fenced, execute_proven};
 use cdb_model::{Batch, BatchError, Stored, Timestamp};
 
 use crate::documents::{Durable, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
@@ -103,8 +103,8 @@ async fn mark(
     codec: Option<&str>,
 ) -> Result<Option<Stored<Schema>>> {
     let marks = marks(container.now(), codec)?;
-    let proof = Proof::Created(SchemaKey::new(SCHEMA_PARTITION));
-    match execute_proven(container, &marks, &proof).await? {
+    let created = SchemaKey::new(SCHEMA_PARTITION);
+    match execute_proven(container, &marks, &created).await? {
         Fenced::Earlier => read(container).await,
         Fenced::Refused(error) if error.kind() == ErrorKind::Forbidden => Ok(None),
         fenced => committed(fenced).map(|_| None),

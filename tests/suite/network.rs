@@ -73,12 +73,18 @@ impl Silence {
     }
 }
 
-/// The answer to the next request of this kind arrives only after this time.
-type LateAnswer = (Kind, Duration);
+/// What happens to a single request, which arrives at once.
+#[derive(Clone, Copy, Debug)]
+enum Once {
+    /// Its answer arrives only after this time.
+    AnsweredLate(Duration),
+    /// It arrives a second time after this time.
+    Repeated(Duration),
+}
 
 /// Controls the network of a process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Network(Arc<Mutex<State>>, Arc<Mutex<Option<LateAnswer>>>);
+pub(crate) struct Network(Arc<Mutex<State>>, Arc<Mutex<Option<(Kind, Once)>>>);
 
 impl Network {
     /// Opens a provider on this network. `None` on an account, whose network the test cannot
@@ -104,7 +110,7 @@ impl Network {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn late_answer(&self) -> MutexGuard<'_, Option<LateAnswer>> {
+    fn next(&self) -> MutexGuard<'_, Option<(Kind, Once)>> {
         self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,20 +148,18 @@ impl Network {
 
     /// Delays the answer to the next request of this kind. The request itself arrives at once.
     pub(crate) fn answer_late(&self, kind: Kind, time: Duration) {
-        *self.late_answer() = Some((kind, time));
+        *self.next() = Some((kind, Once::AnsweredLate(time)));
     }
 
-    /// The delay of the answer to this request.
-    fn answer_delay(&self, request: &HttpRequest) -> Duration {
-        let mut late = self.late_answer();
-        let found = late.take_if(|(kind, _)| kind(request));
-        found.map_or(Duration::ZERO, |(_, time)| time)
+    /// The next request of this kind arrives a second time after this time.
+    pub(crate) fn repeat(&self, kind: Kind, time: Duration) {
+        *self.next() = Some((kind, Once::Repeated(time)));
     }
 
     /// Lets all requests through again. Swallowed requests stay without an answer.
     pub(crate) fn repair(&self) {
         *self.state() = State::Sound;
-        *self.late_answer() = None;
+        *self.next() = None;
     }
 
     /// Waits until the network may send a request.
@@ -192,7 +196,19 @@ struct Faulty {
 impl Transport for Faulty {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         self.network.let_through(&request).await;
-        let delay = self.network.answer_delay(&request);
+        let once = self.network.next().take_if(|(kind, _)| kind(&request));
+        let mut delay = Duration::ZERO;
+        match once {
+            Some((_, Once::AnsweredLate(time))) => delay = time,
+            Some((_, Once::Repeated(time))) => {
+                let (service, request) = (self.time.clone(), request.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    service.send(request).await
+                });
+            }
+            None => {}
+        }
         let answer = self.time.send(request).await;
         tokio::time::sleep(delay).await;
         answer

@@ -86,8 +86,8 @@ pub trait FencedWrite: Send {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The store proves that the write took place: by the token of the write, by a document that
-    /// only the write creates, or by the absence of a document that only the write deletes.
+    /// The store proves that the write took place: by the token of the write, or by a document that
+    /// only the write creates.
     Done,
     /// The store has the version that the write was prepared for.
     Unchanged,

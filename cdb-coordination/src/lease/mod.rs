@@ -23,4 +23,4 @@ pub use fenced::LeasedBatch;
 pub use fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 pub use guard::LeaseGuard;
 pub use lock::{Kept, Lockable, confirm_lock, is_lost_race, keep, lock};
-pub use proven_batch::{Proof, execute_once, execute_proven};
+pub use proven_batch::{execute_once, execute_proven};

@@ -1,36 +1,21 @@
-//! A batch whose outcome is known from the store: from a document that only it creates or deletes,
-//! or from a token that it writes.
+//! A batch whose outcome is known from the store: from a document that only it creates, or from a
+//! token that it writes.
 
 use cdb_client::{BatchOutcome, ContainerClient, Error};
 use cdb_model::{Batch, Container, LocatedKey, MemberOf};
 
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 
-/// The proof that a batch took place; see [`execute_proven`].
-///
-/// ```
-/// use cdb_coordination::Proof;
-///
-/// let proof = Proof::Created("the key of a document that only this batch creates");
-/// assert!(matches!(proof, Proof::Created(_)));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub enum Proof<K> {
-    /// The document of this key exists. No other writer uses the key.
-    Created(K),
-    /// The document of this key no longer exists. No other writer deletes it.
-    Deleted(K),
-}
-
-/// Sends a batch until it is known whether it took place. [`execute_fenced`] does the same for a
-/// batch whose versions change between sends.
+/// Sends a batch until it is known whether it took place: then the document `created` exists, which
+/// no other writer creates. [`execute_fenced`] does the same for a batch whose versions change
+/// between sends.
 ///
 /// # Errors
 /// When the outcome cannot be read. After a lost answer the error
 /// [is ambiguous](Error::is_ambiguous).
 ///
 /// ```
-/// use cdb_coordination::{Fenced, Proof, execute_proven};
+/// use cdb_coordination::{Fenced, execute_proven};
 /// use cdb_model::Batch;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{OrderKey, order};
@@ -39,15 +24,14 @@ pub enum Proof<K> {
 /// let mut batch = Batch::new("ann");
 /// batch.create(&order(7))?;
 /// batch.create(&order(8))?;
-/// let proof = Proof::Created(OrderKey::new("ann", 7_u64));
-/// let placed = execute_proven(&shop, &batch, &proof).await?;
+/// let placed = execute_proven(&shop, &batch, &OrderKey::new("ann", 7_u64)).await?;
 /// assert!(matches!(placed, Fenced::Committed(_)));
 /// # Ok(()) }).unwrap();
 /// ```
 pub async fn execute_proven<C, K>(
     container: &ContainerClient<C>,
     batch: &Batch<C>,
-    proof: &Proof<K>,
+    created: &K,
 ) -> Result<Fenced<BatchOutcome<C>>, Error>
 where
     C: Container,
@@ -59,10 +43,7 @@ where
         batch,
         may_be_repeated: true,
         took_place: |latest: ContainerClient<C>| async move {
-            Ok(match proof {
-                Proof::Created(key) => latest.read(key).await?.is_some(),
-                Proof::Deleted(key) => latest.read(key).await?.is_none(),
-            })
+            Ok(latest.read(created).await?.is_some())
         },
     };
     execute_fenced(&mut write).await

@@ -34,6 +34,7 @@ fn texts(document: &Durable) -> Vec<&Text> {
 /// Returns whether a document refers to chunks.
 pub(super) fn refers(document: &Durable) -> bool {
     match document {
+        // Also a trace: a creation that arrived twice may have left chunks.
         Durable::Spill(_) => true,
         Durable::OutboxIntent(intent) => intent.has_chunks(),
         _ => texts(document).iter().any(|text| text.chunked().is_some()),

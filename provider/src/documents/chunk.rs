@@ -1,11 +1,13 @@
 //! Texts of any size: inline while they fit into their document, otherwise in chunks.
 //!
 //! The service limits a document to 2 MB. A longer text is written as [`Chunk`]s under a unique
-//! name before the commit that refers to them. A [`Spill`], which is written first and deleted by
-//! the commit, names the chunks: if the commit never arrives, a sweep finds and deletes them.
+//! name before the commit that refers to them. A [`Spill`], which is written first and ended by the
+//! commit, names the chunks: if the commit never arrives, a sweep finds and deletes them.
 
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
+
+use super::queue_item::{NEVER, REMEMBERED_SECONDS};
 
 /// The most bytes of a chunk as JSON, well below the service's 2 MB.
 const CHUNK_BYTES: usize = 1024 * 1024;
@@ -218,9 +220,9 @@ fn fitting(text: &str) -> usize {
 /// Names chunks that belong to no document: those of a commit that has not arrived yet, or those
 /// that a commit has consumed.
 ///
-/// A commit deletes the spill of its own chunks, so it fails if they were released as lost. It
-/// creates the spill of the chunks that it consumes. Whichever step crashes, a spill is left that
-/// names the chunks to delete.
+/// A commit replaces the spill of its own chunks by a trace, so it fails if they were released as
+/// lost, and a creation of the spill that arrives late is refused. It creates the spill of the
+/// chunks that it consumes. Whichever step crashes, a spill is left that names the chunks to delete.
 ///
 /// ```
 /// use cdb_provider::documents::Spill;
@@ -234,7 +236,8 @@ fn fitting(text: &str) -> usize {
 ///
 /// // The commit that crashed longest ago, if one did. This one has come to its end.
 /// let lost = Query::<Spill>::across_partitions().order_by(Spill::BY_CREATED).limit(1);
-/// assert!(store.container().query(lost).first().await?.is_none());
+/// let lost = store.container().query(lost).first().await?;
+/// assert!(lost.is_none_or(|spill| spill.document.is_trace()));
 /// # Ok(()) }
 /// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
@@ -247,11 +250,16 @@ pub struct Spill {
     pub instance_id: String,
     /// The name, unique for each spill.
     pub name: String,
-    /// The chunks.
+    /// The chunks. None for a trace.
     pub texts: Vec<Chunked>,
     /// The time of the write, or of the last refresh while chunks are written. Old spills are swept.
+    /// [`NEVER`] for a trace.
     #[document(index)]
     pub created_at: Timestamp,
+    /// The seconds until the service deletes a trace.
+    #[document(ttl)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u32>,
 }
 
 impl Spill {
@@ -262,7 +270,24 @@ impl Spill {
             name: uuid::Uuid::new_v4().to_string(),
             texts,
             created_at: now,
+            ttl: None,
         }
+    }
+
+    /// Returns the trace of a spill whose commit has taken place. It outlives repeated requests.
+    pub(crate) fn trace(&self) -> Self {
+        Self {
+            texts: Vec::new(),
+            created_at: NEVER,
+            ttl: Some(REMEMBERED_SECONDS),
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether the commit of the spill has taken place.
+    #[must_use]
+    pub fn is_trace(&self) -> bool {
+        self.ttl.is_some()
     }
 }
 

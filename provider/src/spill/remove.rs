@@ -1,7 +1,7 @@
 //! Deletes chunks that no document refers to, immediately or by the sweep.
 
 use cdb_client::ContainerClient;
-use cdb_coordination::{Fenced, Proof, execute_proven};
+use cdb_coordination::{Fenced, execute_proven};
 use cdb_model::{Batch, BatchError, BulkBatch, Document, ETag, Query, Timestamp};
 use futures::{StreamExt as _, stream};
 
@@ -162,7 +162,8 @@ pub(crate) async fn release_now(
 }
 
 /// Renames a spill for the sweep, so that its commit fails if it is still to arrive. Returns `None`
-/// when the commit or another runtime has deleted the spill, or it has another `version`.
+/// when the commit has taken place, another runtime has deleted the spill, or it has another
+/// `version`.
 async fn rename(
     container: &ContainerClient<Durable>,
     spill: &Spill,
@@ -171,17 +172,21 @@ async fn rename(
     if spill.name.starts_with(SWEPT) {
         return Ok(Some(spill.clone()));
     }
+    let version = match version {
+        Some(version) => version.clone(),
+        None => match container.read(&spill.key()).await? {
+            Some(stored) if !stored.document.is_trace() => stored.etag,
+            _ => return Ok(None),
+        },
+    };
     let renamed = Spill {
         name: format!("{SWEPT}{}", spill.name),
         ..spill.clone()
     };
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
-    match version {
-        Some(etag) => batch.delete_if_match(&spill.key(), etag)?,
-        None => batch.delete(&spill.key())?,
-    };
+    batch.delete_if_match(&spill.key(), &version)?;
     batch.create(&renamed)?;
-    match execute_proven(container, &batch, &Proof::Created(renamed.key())).await? {
+    match execute_proven(container, &batch, &renamed.key()).await? {
         Fenced::Refused(error) if error.is_not_found() || error.is_precondition_failed() => {
             Ok(None)
         }

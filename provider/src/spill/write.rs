@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::Proof;
 use cdb_model::{Batch, BatchError, Document, Patch, Timestamp};
 use duroxide::providers::WorkItem;
 use futures::stream::{self, StreamExt};
 
 use super::remove::release;
-use crate::documents::{Chunk, Chunked, Durable, Spill, SpillKey, Text, header, target_instance};
+use crate::documents::{Chunk, Chunked, Durable, Spill, Text, header, target_instance};
 use crate::error::Result;
 use crate::services::Services;
 use crate::store::Store;
@@ -117,18 +116,13 @@ impl Spilling {
         ended
     }
 
-    /// Adds the deletion of the spill to the commit. The commit fails if its chunks were released
-    /// as lost.
+    /// Replaces the spill by its trace in the commit. The commit fails if its chunks were released as
+    /// lost.
     pub(crate) fn confirm(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         if !self.spill.texts.is_empty() {
-            batch.delete(&self.spill.key())?;
+            batch.replace(&self.spill.trace())?;
         }
         Ok(())
-    }
-
-    /// Returns the proof of the commit: its spill is deleted.
-    pub(crate) fn proof(&self) -> Proof<SpillKey> {
-        Proof::Deleted(self.spill.key())
     }
 
     /// Deletes the chunks of an abandoned commit in the background, unless the commit took place. A

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
-use cdb_provider::documents::{Chunk, Durable, OrchestratorItem, Spill, WorkerItem};
+use cdb_provider::documents::{Chunk, Durable, NEVER, OrchestratorItem, Spill, WorkerItem};
 use cdb_provider::model::{Filter, Query};
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptions, WorkItem};
@@ -21,6 +21,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
 use crate::harness::{TestEnv, eventually, next_activity, next_turn, until_some};
+use crate::network::{CREATE, Network};
 
 /// Longer than the largest turn takes: no test here waits until a lock expires.
 const LOCK: Duration = Duration::from_secs(24 * 3600);
@@ -134,11 +135,12 @@ async fn enqueue(provider: &CosmosDBProvider, message: WorkItem) {
     enqueued.await.expect("the message is queued");
 }
 
-/// Counts the documents that only large turns need: chunks and `Spill` documents.
+/// Counts the documents that only large turns need: chunks and open `Spill` documents.
 async fn litter(provider: &CosmosDBProvider) -> (u64, u64) {
     let container = provider.container();
     let chunks = container.query(Query::<Chunk>::across_partitions().count());
-    let spills = container.query(Query::<Spill>::across_partitions().count());
+    let open = Spill::CREATED_AT.lt(NEVER);
+    let spills = container.query(Query::<Spill>::across_partitions().filter(open).count());
     let sum = |counts: Vec<u64>| counts.into_iter().sum();
     (
         sum(chunks.all().await.expect("a count")),
@@ -335,8 +337,15 @@ fn spilled(instance: &str) -> Left {
     }
 }
 
-/// Waits until another process has removed the chunks without a commit.
+/// Waits until another process has removed all chunks, which have no commit.
 async fn without_orphans(backend: &Backend) -> CosmosDBProvider {
+    let heir = heir(backend).await;
+    assert_eq!(litter(&heir).await, (0, 0));
+    heir
+}
+
+/// Starts another process and waits until it has removed the chunks without a commit.
+async fn heir(backend: &Backend) -> CosmosDBProvider {
     let heir = backend.provider_with(|config| {
         config.orphan_age = ORPHANED;
         config.reconciler_interval = ORPHANED / 4;
@@ -344,7 +353,6 @@ async fn without_orphans(backend: &Backend) -> CosmosDBProvider {
     let heir = heir.await;
     // The second sweep finds them, half a second late.
     tokio::time::sleep(ORPHANED + Duration::from_secs(5)).await;
-    assert_eq!(litter(&heir).await, (0, 0));
     heir
 }
 
@@ -416,5 +424,27 @@ async fn a_crash_between_chunks_and_commit_leaves_nothing_behind() {
     emulator.clear_faults();
     let heir = without_orphans(&backend).await;
     assert_eq!(heir.read("large").await.expect("a history"), []);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_arrives_twice_removes_no_committed_chunks() {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(provider) = network.provider(&backend).await else {
+        return backend.stop().await;
+    };
+    enqueue(&provider, start("large", String::new())).await;
+    let (_, token, _) = next_turn(&provider, LOCK).await;
+    // A large commit creates its spill first.
+    network.repeat(CREATE, Duration::from_secs(1));
+    let left = spilled("large");
+    commit(&provider, &token, 1, &left).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    drop(provider);
+    let heir = heir(&backend).await;
+    assert!(heir.read("large").await.expect("a history") == left.events);
+    let (item, ..) = next_activity(&heir, LOCK, None).await;
+    assert!(item == left.activities[0], "the activity has changed");
     backend.stop().await;
 }
