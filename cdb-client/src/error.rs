@@ -204,13 +204,14 @@ impl Error {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Whether an item with this id or unique key exists.
+    /// Whether an item with this id exists. A
+    /// [conflict of unique keys](Self::is_unique_key_conflict) is none: there the item of this id
+    /// may not exist, so it proves no earlier write.
     pub fn is_conflict(&self) -> bool {
-        self.kind() == ErrorKind::Conflict
+        self.kind() == ErrorKind::Conflict && !self.is_unique_key_conflict()
     }
 
-    /// Whether another item of the logical partition has the same unique key (409/3301). The item
-    /// does not exist under this id.
+    /// Whether another item of the logical partition has the same unique key (409/3301).
     pub fn is_unique_key_conflict(&self) -> bool {
         self.status() == Some(Status::UNIQUE_KEY_TAKEN)
     }

@@ -55,8 +55,6 @@ impl<C: Container> ContainerClient<C> {
         let (id, request) = self.write_request::<D>(OperationKind::Create, document)?;
         match self.write(id, &request.repeat(Repeat::Always)).await {
             Ok(written) => Ok(Some(written)),
-            // Another document has the unique key: this one is not stored.
-            Err(error) if error.is_unique_key_conflict() => Err(error),
             Err(error) if error.is_conflict() => Ok(None),
             Err(error) => Err(error),
         }

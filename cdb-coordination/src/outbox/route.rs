@@ -59,7 +59,7 @@ pub(crate) fn arriving(envelope: Envelope) -> Incoming {
 pub(crate) fn arrival(answer: Result<(), cdb_client::Error>) -> Result<(), Undelivered> {
     match answer {
         Ok(()) => Ok(()),
-        Err(error) if error.is_conflict() && !error.is_unique_key_conflict() => {
+        Err(error) if error.is_conflict() => {
             telemetry::delivered_again();
             Ok(())
         }

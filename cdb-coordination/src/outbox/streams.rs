@@ -160,7 +160,7 @@ impl<C: Container> Sealed<C> {
     /// Returns `true` if this operation belongs to the outbox and failed because another process
     /// was faster. A unique key that another document has is refused at every attempt.
     pub(super) fn lost_race_at(&self, operation: usize, error: &Error) -> bool {
-        is_lost_race(error) && !error.is_unique_key_conflict() && !self.is_own(operation)
+        is_lost_race(error) && !self.is_own(operation)
     }
 
     /// Returns `true` if an operation of the outbox failed because another process was faster.

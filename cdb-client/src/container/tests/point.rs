@@ -300,7 +300,9 @@ async fn ensure_does_not_hide_that_another_document_has_the_unique_key() {
     let script = Script::new([Step::refusal(409, 3301), Step::refusal(409, 0)]);
     let container = shop(&script);
     let refused = container.ensure(&order(7)).await.unwrap_err();
-    assert!(refused.is_conflict(), "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert!(refused.is_unique_key_conflict(), "{refused}");
+    assert!(!refused.is_conflict(), "it proves no earlier write");
     assert!(container.ensure(&order(7)).await.unwrap().is_none());
 }
 
