@@ -13,9 +13,6 @@ async fn the_model_is_printed_as_text_json_and_diagram() {
     run(&shop(), &["model", "--diagram", "mermaid"], &[])
         .await
         .is("model-mermaid");
-    run(&shop(), &["model", "--diagram", "svg"], &[])
-        .await
-        .is("model-svg");
     let run = cdb(&["model", "--json"]).await;
     assert!(
         run.out.contains("\"partitionKey\": [\n    \"/instanceId\""),

@@ -13,25 +13,25 @@ use crate::model::Model;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Described {
-    pub(super) container: &'static str,
-    pub(super) partition_key: Vec<String>,
-    pub(super) discriminator: &'static str,
+    container: &'static str,
+    partition_key: Vec<String>,
+    discriminator: &'static str,
     /// The query of a global secondary index.
     #[serde(skip_serializing_if = "Option::is_none")]
     index_definition: Option<String>,
-    pub(super) types: Vec<Type>,
+    types: Vec<Type>,
     computed_properties: Vec<ComputedProperty>,
     queries: Vec<Served>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Type {
-    pub(super) name: &'static str,
-    pub(super) discriminator: &'static str,
-    pub(super) id: String,
-    pub(super) fields: Vec<Field>,
-    pub(super) composites: Vec<Composite>,
+struct Type {
+    name: &'static str,
+    discriminator: &'static str,
+    id: String,
+    fields: Vec<Field>,
+    composites: Vec<Composite>,
     unique_keys: &'static [&'static [&'static str]],
     expires: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,15 +39,15 @@ pub(super) struct Type {
 }
 
 #[derive(Serialize)]
-pub(super) struct Field {
-    pub(super) path: &'static str,
-    pub(super) indexing: Indexing,
-    pub(super) optional: bool,
+struct Field {
+    path: &'static str,
+    indexing: Indexing,
+    optional: bool,
 }
 
 #[derive(Clone, Copy, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Indexing {
+enum Indexing {
     PartitionKey,
     Indexed,
     Excluded,
@@ -55,9 +55,9 @@ pub(super) enum Indexing {
 }
 
 #[derive(Serialize)]
-pub(super) struct Composite {
-    pub(super) name: &'static str,
-    pub(super) paths: Vec<String>,
+struct Composite {
+    name: &'static str,
+    paths: Vec<String>,
 }
 
 /// A query, and the indexes that serve it.

@@ -2,7 +2,6 @@
 
 mod described;
 mod diff;
-mod svg;
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -32,8 +31,6 @@ enum ModelCommand {
 enum Diagram {
     /// A class diagram in Mermaid, which GitHub and mdBook render
     Mermaid,
-    /// An SVG picture
-    Svg,
 }
 
 pub(crate) fn run(
@@ -47,7 +44,6 @@ pub(crate) fn run(
     let described = Described::of(model);
     match args.diagram {
         Some(Diagram::Mermaid) => console.text(&described.mermaid())?,
-        Some(Diagram::Svg) => console.text(&svg::svg(&described))?,
         None => console.answer(&described)?,
     }
     Ok(Exit::Ok)
