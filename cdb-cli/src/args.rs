@@ -66,21 +66,14 @@ pub(crate) enum Command {
     /// Run an emulator of Azure Cosmos DB
     #[cfg(feature = "emulator")]
     Emulator(EmulatorCommand),
-    /// Print the script of a shell that completes commands, options, and names of the container
+    /// Print the script of a shell that completes commands and options
     ///
     /// Load the script when the shell starts, so that it fits the installed version: `source <(cdb
     /// completions bash)` in ~/.bashrc, `source <(cdb completions zsh)` in ~/.zshrc behind compinit,
     /// `cdb completions fish | source` in ~/.config/fish/config.fish, `eval (cdb completions elvish
     /// | slurp)` in rc.elv, `cdb completions powershell | Out-String | Invoke-Expression` in $PROFILE.
-    ///
-    /// The script calls the program at each completion. Ids of instances and dead letters, names of
-    /// orchestrations and groups come from the container that the environment, .env or the options
-    /// on the line name: at most 50 names that are found within a second, newest instances first.
     Completions {
         /// The shell
         shell: clap_complete::Shell,
-        /// Print a script without names of the container, which does not call the program
-        #[arg(long = "static")]
-        is_static: bool,
     },
 }

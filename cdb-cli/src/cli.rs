@@ -17,7 +17,6 @@ use duroxide::OrchestrationRegistry;
 use crate::args::{Args, Command};
 use crate::color::Terminal;
 use crate::command;
-use crate::complete;
 use crate::env_file::EnvFile;
 use crate::examples;
 use crate::exit::{Exit, Failure};
@@ -104,19 +103,8 @@ impl<C: Container> Cli<C> {
     /// Runs with the arguments of this process and writes to its standard streams. Variables of
     /// options that the environment lacks are read from the file `.env` of the working directory or
     /// a parent, except a token command.
-    ///
-    /// With the variable `COMPLETE` it answers the completion script of a shell instead, which
-    /// `completions` prints.
     pub fn run(mut self) -> ExitCode {
-        let file = EnvFile::find();
-        if let Some(shell) = complete::asking_shell() {
-            let file = file.unwrap_or_default();
-            let mut arguments = std::env::args_os();
-            let program = program(arguments.next().as_ref());
-            let source = (self.model, &file);
-            return complete::run(&shell, source, std::env::args_os(), &program).into();
-        }
-        match file {
+        match EnvFile::find() {
             Ok(file) => self.env_file = file,
             Err(reason) => {
                 eprintln!("cdb: the file `.env` cannot be read: {reason}");
@@ -207,9 +195,7 @@ impl<C: Container> Cli<C> {
                 Ok(()) => Ok(Exit::Ok),
                 Err(error) => Err(Failure::usage(error.to_string())),
             },
-            Command::Completions { shell, is_static } => {
-                command::completions::run(shell, is_static, console)
-            }
+            Command::Completions { shell } => command::completions::run(shell, console),
         }
     }
 }

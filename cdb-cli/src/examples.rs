@@ -184,10 +184,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "emulator",
         &["emulator", "emulator --port 0 --data .cosmos"],
     ),
-    (
-        "completions",
-        &["completions bash", "completions zsh --static"],
-    ),
+    ("completions", &["completions bash", "completions zsh"]),
 ];
 
 /// Adds the examples to the help of each command, for a user who calls it `program`.

@@ -41,7 +41,6 @@ mod causes;
 mod cli;
 mod color;
 mod command;
-mod complete;
 mod confirm;
 mod connection;
 #[cfg(feature = "dashboard")]

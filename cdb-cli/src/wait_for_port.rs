@@ -25,12 +25,6 @@ pub(crate) fn wait(endpoint: &str) -> Result<(), Failure> {
     wait_with(endpoint, || std::thread::sleep(PAUSE))
 }
 
-/// Returns `false` when every address of the endpoint refuses connections.
-pub(crate) fn is_open(endpoint: &str) -> bool {
-    let addresses = addresses(endpoint);
-    addresses.is_empty() || !addresses.iter().all(refuses)
-}
-
 fn wait_with(endpoint: &str, mut pause: impl FnMut()) -> Result<(), Failure> {
     let addresses = addresses(endpoint);
     for attempt in 1..=ATTEMPTS {

@@ -97,13 +97,10 @@ async fn a_misspelled_command_is_a_usage_error_with_a_suggestion() {
 #[tokio::test]
 async fn completions_are_generated_for_each_shell() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let run = cdb(&["completions", shell, "--static"]).await;
+        let run = cdb(&["completions", shell]).await;
         assert_eq!(run.exit, Exit::Ok);
         for word in ["policy", "breaking-only"] {
             assert!(run.out.contains(word), "{shell} does not know {word}");
         }
-        let asking = cdb(&["completions", shell]).await;
-        assert_eq!(asking.exit, Exit::Ok);
-        assert!(asking.out.contains("COMPLETE"), "{shell} does not ask");
     }
 }
