@@ -96,8 +96,4 @@ const _: () = {
     const _: () = __model::check_unique(
         &__model::Place::new::<LargerShop>("LargerShop", 1usize),
     );
-    const _: () = __model::check_limits(
-        "LargerShop",
-        <LargerShop as __model::Container>::DOCUMENTS,
-    );
 };

@@ -22,7 +22,7 @@ pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
     Place, check_computed, check_discriminator, check_ids, check_index, check_indexing,
-    check_limits, check_partition_key, check_search, check_ttl, check_type, check_unique,
+    check_partition_key, check_search, check_ttl, check_type, check_unique,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, IndexOf, MemberOf, StoredIn};
 pub use crate::document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec_error::DecodeError;
 use crate::document::Document;
+use crate::limits::{MAX_COMPOSITES, MAX_COMPUTED_PROPERTIES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
 use crate::policy::{ComputedProperty, FullTextPolicy, IndexingPolicy, VectorEmbeddingPolicy};
 use crate::secondary_index::{IndexDefinition, IndexSource};
 use crate::shape::DocumentShape;
@@ -137,10 +138,67 @@ impl ContainerDefinition {
         }
     }
 
+    /// Checks that no list is longer than the service allows.
+    ///
+    /// # Errors
+    /// Names the first list that is too long.
+    pub fn check_limits(&self) -> Result<(), LimitExceeded> {
+        let policy = &self.indexing_policy;
+        let list = |entries, found, limit| LimitExceeded {
+            entries,
+            found,
+            limit,
+        };
+        let lists = [
+            list(
+                "included paths",
+                policy.included_paths.len(),
+                MAX_POLICY_PATHS,
+            ),
+            list(
+                "excluded paths",
+                policy.excluded_paths.len(),
+                MAX_POLICY_PATHS,
+            ),
+            list(
+                "composite indexes",
+                policy.composite_indexes.len(),
+                MAX_COMPOSITES,
+            ),
+            list(
+                "unique keys",
+                self.unique_key_policy.unique_keys.len(),
+                MAX_UNIQUE_KEYS,
+            ),
+            list(
+                "computed properties",
+                self.computed_properties.len(),
+                MAX_COMPUTED_PROPERTIES,
+            ),
+        ];
+        let exceeded = lists.into_iter().find(|list| list.found > list.limit);
+        exceeded.map_or(Ok(()), Err)
+    }
+
     /// Returns the indexing policy.
     pub fn indexing_policy(&self) -> &IndexingPolicy {
         &self.indexing_policy
     }
+}
+
+/// A list of a definition that is longer than the service allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its types declare {found} {entries}, the service allows {limit}; declare fewer, or move types to another container"
+)]
+#[non_exhaustive]
+pub struct LimitExceeded {
+    /// What the list contains, such as `unique keys`.
+    pub entries: &'static str,
+    /// The number of entries.
+    pub found: usize,
+    /// The number that the service allows.
+    pub limit: usize,
 }
 
 /// The partition key of a container's definition.

@@ -93,8 +93,8 @@ pub use cdb_derive::{Container, Document, Projection};
 pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
-    Container, ContainerDefinition, DefaultTtl, Extends, IndexOf, MemberOf, PartitionKeyDefinition,
-    PartitionKeyKind, StoredIn, UniqueKey, UniqueKeyPolicy,
+    Container, ContainerDefinition, DefaultTtl, Extends, IndexOf, LimitExceeded, MemberOf,
+    PartitionKeyDefinition, PartitionKeyKind, StoredIn, UniqueKey, UniqueKeyPolicy,
 };
 pub use document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use etag::ETag;

@@ -1,7 +1,8 @@
 //! `derive(Container)` by behaviour: the types of a container, decoding, extensions.
 
 use cdb_model::{
-    Container, DecodeError, Document, Extends, MemberOf, Queryable, decode, decode_any,
+    ComputedProperty, Container, ContainerDefinition, DecodeError, Document, Extends, MemberOf,
+    Queryable, decode, decode_any,
 };
 use serde::{Deserialize, Serialize};
 
@@ -174,4 +175,46 @@ fn a_document_that_does_not_match_its_type_is_named_by_its_id() {
     for error in errors {
         assert_eq!(error.to_string(), "item `order:1` does not match `Order`");
     }
+}
+
+#[test]
+fn a_list_of_the_definition_that_is_too_long_is_named() {
+    let definition = Shop::definition();
+    assert_eq!(definition.check_limits(), Ok(()));
+    let exceeded = |change: fn(&mut ContainerDefinition)| {
+        let mut definition = definition.clone();
+        change(&mut definition);
+        let exceeded = definition.check_limits().expect_err("it is too long");
+        (exceeded.entries, exceeded.found, exceeded.limit)
+    };
+    assert_eq!(
+        exceeded(|it| {
+            let path = it.indexing_policy.included_paths[0].clone();
+            it.indexing_policy.included_paths = vec![path; 1_501];
+        }),
+        ("included paths", 1_501, 1_500)
+    );
+    assert_eq!(
+        exceeded(|it| {
+            let path = it.indexing_policy.excluded_paths[0].clone();
+            it.indexing_policy.excluded_paths = vec![path; 1_501];
+        }),
+        ("excluded paths", 1_501, 1_500)
+    );
+    assert_eq!(
+        exceeded(|it| it.indexing_policy.composite_indexes = vec![Vec::new(); 101]),
+        ("composite indexes", 101, 100)
+    );
+    assert_eq!(
+        exceeded(|it| {
+            it.computed_properties = vec![
+                ComputedProperty {
+                    name: "n".to_owned(),
+                    query: "q".to_owned()
+                };
+                21
+            ];
+        }),
+        ("computed properties", 21, 20)
+    );
 }

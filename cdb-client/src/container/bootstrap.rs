@@ -150,8 +150,9 @@ impl DatabaseClient {
     ///
     /// # Errors
     /// When the container or a right is missing; the message names it.
-    /// [`ErrorKind::Configuration`] when the account has several write regions, or when a global
-    /// secondary index is missing: [`bootstrap_index`](Self::bootstrap_index) creates it.
+    /// [`ErrorKind::Configuration`] when the model exceeds a limit of the service, when the account
+    /// has several write regions, or when a global secondary index is missing:
+    /// [`bootstrap_index`](Self::bootstrap_index) creates it.
     /// [`ErrorKind::ContainerMismatch`] when the container has another partition key, or other
     /// differences that `config` does not allow.
     pub async fn bootstrap<C: Container>(
@@ -175,6 +176,12 @@ impl DatabaseClient {
         if config.mode == Bootstrap::Skip {
             return Ok(self.container(name));
         }
+        model.check_limits().map_err(|exceeded| {
+            Error::configuration(format!(
+                "container `{name}` cannot store the documents of `{}`: {exceeded}",
+                C::NAME
+            ))
+        })?;
         let account = self.check_account::<C>(name, config).await?;
         match config.mode {
             Bootstrap::CreateIfMissing => self.create_or_verify::<C>(name, model, config).await?,

@@ -7,13 +7,11 @@
 
 mod ids;
 mod index;
-mod limits;
 mod search;
 mod text;
 mod unique;
 
 pub use index::check_index;
-pub use limits::check_limits;
 pub use search::check_search;
 pub use unique::check_unique;
 

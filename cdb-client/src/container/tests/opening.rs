@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use cdb_model::limits::MAX_UNIQUE_KEYS;
+use cdb_model::{Container as _, UniqueKey};
 use serde_json::json;
 
 use super::bootstrap::{account, bootstrap, live, progress};
@@ -31,6 +33,30 @@ async fn an_account_with_several_write_regions_is_refused_with_the_remedy() {
     let script = Script::new([account(true), live(|_| {})]);
     let database = client(&script).database("db");
     database.bootstrap::<Fixture>("c", allowed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_model_beyond_a_limit_of_the_service_is_refused_without_a_request() {
+    let mut model = Fixture::definition();
+    let key = UniqueKey {
+        paths: vec!["/a".to_owned()],
+    };
+    model.unique_key_policy.unique_keys = vec![key; MAX_UNIQUE_KEYS + 1];
+    let script = Script::default();
+    let database = client(&script).database("db");
+    let config = BootstrapConfig::default();
+    let opened = database.open::<Fixture>("c", &model, &config).await;
+    let error = opened.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(script.requests().is_empty());
+    let text = error.to_string();
+    assert!(
+        text.contains(
+            "container `c` cannot store the documents of `Fixture`: its types declare 11 unique keys, the service \
+             allows 10; declare fewer, or move types to another container"
+        ),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,12 +56,5 @@ impl ToTokens for Conflicts<'_> {
                 tokens.extend(located_at(document.ident.span(), check));
             }
         }
-        let limits = quote! {
-            const _: () = #private::check_limits(
-                #container,
-                <#name as #private::Container>::DOCUMENTS,
-            );
-        };
-        tokens.extend(located_at(name.span(), limits));
     }
 }
