@@ -1,6 +1,7 @@
 //! Plots as SVG, written without a library: only bars and curves on logarithmic axes are needed.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 /// Values over sizes.
 #[derive(Debug)]
@@ -37,14 +38,15 @@ pub fn bars(title: &str, series: &[String], groups: &[Group]) -> String {
             .iter()
             .flat_map(|group| group.values.iter().flatten().copied())
     };
-    let scale = Scale::logarithmic(values(), (LEFT, WIDTH - RIGHT));
+    let scale = Scale::logarithmic(values(), LEFT..WIDTH - RIGHT);
     let mut svg = open(title, height);
     legend(&mut svg, series);
     for (at, group) in groups.iter().enumerate() {
         let top = TOP + row * at as f64;
         text(
             &mut svg,
-            (LEFT - 8.0, top + row / 2.0 - 2.0),
+            LEFT - 8.0,
+            top + row / 2.0 - 2.0,
             "end",
             &group.label,
         );
@@ -62,7 +64,8 @@ pub fn bars(title: &str, series: &[String], groups: &[Group]) -> String {
             );
             text(
                 &mut svg,
-                (LEFT + width + 4.0, y + BAR - 4.0),
+                LEFT + width + 4.0,
+                y + BAR - 4.0,
                 "start",
                 &crate::report::number(*value),
             );
@@ -74,8 +77,8 @@ pub fn bars(title: &str, series: &[String], groups: &[Group]) -> String {
 /// Curves over a logarithmic axis of sizes; values from zero.
 pub fn curves(title: &str, axis: &str, curves: &[Curve]) -> String {
     let points = || curves.iter().flat_map(|curve| curve.points.iter());
-    let across = Scale::logarithmic(points().map(|point| point.0), (FRAME, WIDTH - RIGHT));
-    let up = Scale::linear(points().map(|point| point.1), (BOTTOM, TOP + 10.0));
+    let across = Scale::logarithmic(points().map(|point| point.0), FRAME..WIDTH - RIGHT);
+    let up = Scale::linear(points().map(|point| point.1), BOTTOM..TOP + 10.0);
     let mut svg = open(title, BOTTOM + 50.0);
     let names: Vec<String> = curves.iter().map(|curve| curve.label.clone()).collect();
     legend(&mut svg, &names);
@@ -86,7 +89,8 @@ pub fn curves(title: &str, axis: &str, curves: &[Curve]) -> String {
     put(&mut svg, &frame);
     text(
         &mut svg,
-        (f64::midpoint(FRAME, WIDTH - RIGHT), BOTTOM + 40.0),
+        f64::midpoint(FRAME, WIDTH - RIGHT),
+        BOTTOM + 40.0,
         "middle",
         axis,
     );
@@ -96,19 +100,20 @@ pub fn curves(title: &str, axis: &str, curves: &[Curve]) -> String {
     for size in sizes {
         text(
             &mut svg,
-            (across.place(size), BOTTOM + 18.0),
+            across.place(size),
+            BOTTOM + 18.0,
             "middle",
             &format!("{size}"),
         );
     }
     for (number, curve) in curves.iter().enumerate() {
-        line(&mut svg, colour(number), curve, (&across, &up));
+        line(&mut svg, colour(number), curve, &across, &up);
     }
     close(svg)
 }
 
 /// One curve, each of its points with its value.
-fn line(svg: &mut String, colour: &str, curve: &Curve, (across, up): (&Scale, &Scale)) {
+fn line(svg: &mut String, colour: &str, curve: &Curve, across: &Scale, up: &Scale) {
     let place = |(x, y): &(f64, f64)| (across.place(*x), up.place(*y));
     let path: Vec<String> = curve
         .points
@@ -127,20 +132,20 @@ fn line(svg: &mut String, colour: &str, curve: &Curve, (across, up): (&Scale, &S
             svg,
             &format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{colour}"/>"#),
         );
-        text(svg, (x, y - 8.0), "middle", &crate::report::number(point.1));
+        text(svg, x, y - 8.0, "middle", &crate::report::number(point.1));
     }
 }
 
-/// Maps values to positions.
+/// Maps values to positions, from the first of `places` to the last.
 struct Scale {
     from: f64,
     to: f64,
-    places: (f64, f64),
+    places: Range<f64>,
     logarithmic: bool,
 }
 
 impl Scale {
-    fn logarithmic(values: impl Iterator<Item = f64>, places: (f64, f64)) -> Self {
+    fn logarithmic(values: impl Iterator<Item = f64>, places: Range<f64>) -> Self {
         let (from, to) = values
             .filter(|value| *value > 0.0)
             .fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
@@ -155,7 +160,7 @@ impl Scale {
         }
     }
 
-    fn linear(values: impl Iterator<Item = f64>, places: (f64, f64)) -> Self {
+    fn linear(values: impl Iterator<Item = f64>, places: Range<f64>) -> Self {
         Self {
             from: 0.0,
             to: values.fold(0.0, f64::max),
@@ -172,7 +177,7 @@ impl Scale {
         } else {
             0.0
         };
-        self.places.0 + share * (self.places.1 - self.places.0)
+        self.places.start + share * (self.places.end - self.places.start)
     }
 }
 
@@ -207,11 +212,11 @@ fn legend(svg: &mut String, series: &[String]) {
                 colour(number)
             ),
         );
-        text(svg, (x + 16.0, 46.0), "start", label);
+        text(svg, x + 16.0, 46.0, "start", label);
     }
 }
 
-fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, text: &str) {
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
     put(
         svg,
         &format!(
@@ -236,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_longer_bar_is_a_larger_value() {
-        let scale = Scale::logarithmic([1.0, 10.0, 100.0].into_iter(), (0.0, 100.0));
+        let scale = Scale::logarithmic([1.0, 10.0, 100.0].into_iter(), 0.0..100.0);
         assert!(scale.place(1.0) > 0.0);
         assert!(scale.place(10.0) > scale.place(1.0));
         assert!((scale.place(100.0) - 100.0).abs() < 1e-9);

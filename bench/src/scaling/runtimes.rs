@@ -31,10 +31,19 @@ struct Rate {
     charge: f64,
 }
 
+/// The rates at a number of runtimes.
+struct Point {
+    runtimes: usize,
+    /// Every runtime starts orchestrations of its own.
+    own: Rate,
+    /// The runtimes share a backlog.
+    shared: Rate,
+}
+
 /// Measures both at each number of runtimes.
 pub async fn run(args: &Args) -> Result<Report, String> {
     let sizes = args.sizes.clone().unwrap_or_else(|| vec![1, 2, 4, 8]);
-    let mut points: Vec<(usize, Rate, Rate)> = Vec::new();
+    let mut points: Vec<Point> = Vec::new();
     println!("{HEAD}");
     for size in sizes {
         let (mut own, mut shared) = (Vec::new(), Vec::new());
@@ -42,8 +51,12 @@ pub async fn run(args: &Args) -> Result<Report, String> {
             own.push(own_starts(args, size).await?);
             shared.push(shared_backlog(args, size).await?);
         }
-        points.push((size, medians(&own), medians(&shared)));
-        println!("{}", line(points[points.len() - 1], points[0]));
+        points.push(Point {
+            runtimes: size,
+            own: medians(&own),
+            shared: medians(&shared),
+        });
+        println!("{}", line(&points[points.len() - 1], &points[0]));
     }
     Ok(report(args, &points))
 }
@@ -149,7 +162,7 @@ fn medians(rates: &[Rate]) -> Rate {
     }
 }
 
-fn line((runtimes, own, shared): (usize, Rate, Rate), one: (usize, Rate, Rate)) -> String {
+fn line(point: &Point, one: &Point) -> String {
     let cells = |rate: Rate, one: Rate| {
         format!(
             "{} | {} | {} | {}",
@@ -160,14 +173,15 @@ fn line((runtimes, own, shared): (usize, Rate, Rate), one: (usize, Rate, Rate)) 
         )
     };
     format!(
-        "| {runtimes} | {} | {} |",
-        cells(own, one.1),
-        cells(shared, one.2)
+        "| {} | {} | {} |",
+        point.runtimes,
+        cells(point.own, one.own),
+        cells(point.shared, one.shared)
     )
 }
 
-fn report(args: &Args, points: &[(usize, Rate, Rate)]) -> Report {
-    let lines: Vec<String> = points.iter().map(|point| line(*point, points[0])).collect();
+fn report(args: &Args, points: &[Point]) -> Report {
+    let lines: Vec<String> = points.iter().map(|point| line(point, &points[0])).collect();
     let text = format!(
         "`cdb`, hello worlds, each runtime a process with {}+{} dispatchers on one container, round trip {} ms, medians of {} runs. \
          With starts of its own, a runtime has ten in flight; the shared backlog was left by a process without a runtime.\n\n\
@@ -178,19 +192,19 @@ fn report(args: &Args, points: &[(usize, Rate, Rate)]) -> Report {
         args.runs,
         lines.join("\n")
     );
-    let curve = |label: &str, value: fn(&(usize, Rate, Rate)) -> f64| Curve {
+    let curve = |label: &str, value: fn(&Point) -> f64| Curve {
         label: label.to_owned(),
         points: points
             .iter()
-            .map(|point| (point.0 as f64, value(point)))
+            .map(|point| (point.runtimes as f64, value(point)))
             .collect(),
     };
     let plot = curves(
         "Hello worlds per second on one container",
         "runtimes",
         &[
-            curve("own starts", |point| point.1.per_second),
-            curve("shared backlog", |point| point.2.per_second),
+            curve("own starts", |point| point.own.per_second),
+            curve("shared backlog", |point| point.shared.per_second),
         ],
     );
     Report {

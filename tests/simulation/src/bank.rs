@@ -134,7 +134,8 @@ impl BankWorker {
     /// Starts messaging, and tasks that transfer and write while the bank is open.
     pub(crate) async fn start(
         client: &CosmosClient,
-        (number, container): (u32, &str),
+        number: u32,
+        container: &str,
         pace: Pace,
         shared: &Shared,
     ) -> Result<Self, String> {

@@ -1,5 +1,6 @@
 //! The times of faults, and what they can delay: the judges of waiting items do not count them.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,17 +47,17 @@ impl Excuses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how much of the time from `from` to `until` faults took that concern an item.
+    /// Returns how much of `span` faults took that concern an item.
     pub(crate) fn time(
         &self,
-        (from, until): (Duration, Duration),
+        span: &Range<Duration>,
         concerns: impl Fn(&Scope) -> bool,
     ) -> Duration {
         let windows = self.lock();
         let mut full = Vec::new();
         let mut half = Vec::new();
         for window in windows.iter().filter(|window| concerns(&window.scope)) {
-            let part = (window.from.max(from), window.until.min(until));
+            let part = (window.from.max(span.start), window.until.min(span.end));
             match window.scope {
                 Scope::Loads => half.push(part),
                 _ => full.push(part),

@@ -150,7 +150,7 @@ impl Handling {
         let now = elapsed();
         let since = now.saturating_sub(EXPLAINED);
         let concerns = |scope: &Scope| self.concerns(scope, &message.place, nodes);
-        if self.excuses.time((since, now), concerns).is_zero() {
+        if self.excuses.time(&(since..now), concerns).is_zero() {
             let faults = self.excuses.of(since, now);
             let (name, at) = (&message.name, now.as_secs_f64());
             self.report(format!("{name}: at {at:.0} s {what}; faults: {faults:?}"));
@@ -197,7 +197,7 @@ impl Handling {
         let waiting = self.lock().waiting();
         for (name, number, place, since) in waiting {
             let concerns = |scope: &Scope| self.concerns(scope, &place, &[]);
-            let excused = self.excuses.time((since, now), concerns);
+            let excused = self.excuses.time(&(since..now), concerns);
             let waited = now.saturating_sub(since).saturating_sub(excused);
             if waited > bound {
                 let faults = self.excuses.of(since, now);

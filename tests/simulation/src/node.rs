@@ -112,9 +112,9 @@ impl Node {
         let (provider, documents) = keep_trying(|| open(&client, number, config)).await?;
         let ledger = keep_trying(|| Ledger::on(&client)).await?;
         let streams = [STREAMS, IDLE_CONTAINERS[1]][usize::from(config.idle)];
-        let streams = StreamWorker::start(&client, (number, streams), config.pace, shared).await?;
+        let streams = StreamWorker::start(&client, number, streams, config.pace, shared).await?;
         let bank = [BANK, IDLE_CONTAINERS[2]][usize::from(config.idle)];
-        let bank = BankWorker::start(&client, (number, bank), config.pace, shared).await?;
+        let bank = BankWorker::start(&client, number, bank, config.pace, shared).await?;
         let options = RuntimeOptions {
             orchestration_concurrency: CONCURRENCY as usize,
             worker_concurrency: WORKERS as usize,

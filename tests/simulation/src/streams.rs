@@ -171,7 +171,8 @@ impl StreamWorker {
     /// Opens a coordinator for a share of the streams, and handles their messages.
     pub(crate) async fn start(
         client: &CosmosClient,
-        (number, container): (u32, &str),
+        number: u32,
+        container: &str,
         pace: Pace,
         shared: &Shared,
     ) -> Result<Self, String> {

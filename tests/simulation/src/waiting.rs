@@ -6,6 +6,7 @@
 //! clock.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -139,8 +140,8 @@ impl Judge {
         let mut asked = ranges.len() as u64;
         let roster = eyes.range_of((CONTAINER, MEMBERS.to_owned())).await;
         for item in &items {
-            let since = (item.due, elapsed());
-            if self.waited(item, roster.as_ref(), since) <= item.bound {
+            let since_due = item.due..elapsed();
+            if self.waited(item, roster.as_ref(), &since_due) <= item.bound {
                 continue;
             }
             let problem = if item.kind == "turn" {
@@ -229,13 +230,13 @@ impl Judge {
         (!is_unfit(&item.instance)).then_some(item)
     }
 
-    /// Returns how long an item has waited between two times, without the time of faults that can
-    /// delay it.
+    /// Returns how long an item has waited during `span`, without the time of faults that can delay
+    /// it.
     fn waited(
         &self,
         item: &Item,
         roster: Option<&RangeId>,
-        (from, until): (Duration, Duration),
+        span: &Range<Duration>,
     ) -> Duration {
         let own = [Some(&item.range), item.target.as_ref(), roster];
         let concerns = |scope: &Scope| match scope {
@@ -252,8 +253,8 @@ impl Judge {
             .shared
             .handling
             .excuses
-            .time((from, until), concerns);
-        until.saturating_sub(from).saturating_sub(excused)
+            .time(span, concerns);
+        span.end.saturating_sub(span.start).saturating_sub(excused)
     }
 
     /// Judges a turn whose oldest message has been due for B. Returns what is wrong.
@@ -280,12 +281,12 @@ impl Judge {
         let begin = held.get(&item.instance).copied().unwrap_or_default();
         let begin = item.due.max(begin);
         let ended = self.bounds.turn_ended;
-        if self.waited(item, roster, (begin, now)) > ended {
+        if self.waited(item, roster, &(begin..now)) > ended {
             return Some(format!("no commit since {:.0} s", begin.as_secs_f64()));
         }
         let written = instance.map_or(Duration::ZERO, |it| since_start(it.updated_at));
         let free = begin.max(lock).max(written);
-        let waited = self.waited(item, roster, (free, now));
+        let waited = self.waited(item, roster, &(free..now));
         let is_late = lock <= now && waited > self.bounds.handed_out;
         is_late.then(|| format!("no lock since {:.0} s", free.as_secs_f64()))
     }

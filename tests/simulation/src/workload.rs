@@ -168,7 +168,7 @@ impl Caller {
     async fn run(&self, workload: Workload, plan: &WorkPlan, lateness: &Lateness) -> Seen {
         let (seed, until) = (plan.seed, plan.until);
         match workload {
-            Workload::Waves => Box::pin(self.waves(seed, (plan.wave, lateness), until)).await,
+            Workload::Waves => Box::pin(self.waves(seed, plan.wave, lateness, until)).await,
             Workload::Long => Box::pin(self.one_by_one(seed, &LONG_KINDS, lateness, until)).await,
             Workload::Effects => {
                 Box::pin(self.one_by_one(seed, &[Kind::Effects], lateness, until)).await
@@ -191,7 +191,8 @@ impl Caller {
     async fn waves(
         &self,
         seed: u64,
-        (longest, lateness): (Duration, &Lateness),
+        longest: Duration,
+        lateness: &Lateness,
         until: Instant,
     ) -> Seen {
         let mut random = Random::new(seed, "waves");
@@ -237,18 +238,24 @@ impl Caller {
     }
 
     /// Follows an orchestration and judges its history at once, before retention deletes it.
-    async fn follow(self, job: Job, lateness: Lateness) -> (Ended, Vec<String>) {
+    async fn follow(self, job: Job, lateness: Lateness) -> Followed {
         let started = lateness.began.elapsed();
         let ended = follow(&self.client, job, BOUND).await;
         if ended.status.is_none() {
-            return (ended, Vec::new());
+            return Followed {
+                ended,
+                problems: Vec::new(),
+            };
         }
         let (instance, documents) = (job.instance(), self.documents.view());
         let audit = keep_trying(|| audit_history(&documents, &instance)).await;
         let problems = audit.unwrap_or_else(|error| vec![error]).into_iter();
         let named = problems.map(|problem| format!("`{instance}`: {problem}"));
         let late = lateness.judge(started, &ended);
-        (ended, named.chain(late).collect())
+        Followed {
+            ended,
+            problems: named.chain(late).collect(),
+        }
     }
 
     /// Runs eternal orchestrations and compares their bookings with the time.
@@ -384,6 +391,12 @@ impl Caller {
     }
 }
 
+/// An orchestration that was followed to its end, with the problems that it has shown.
+struct Followed {
+    ended: Ended,
+    problems: Vec<String>,
+}
+
 /// Judges how long orchestrations take.
 #[derive(Clone, Debug)]
 struct Lateness {
@@ -429,9 +442,9 @@ impl Seen {
         }
     }
 
-    fn add(&mut self, (ended, problems): (Ended, Vec<String>)) {
-        self.ended.push(ended);
-        self.problems.extend(problems);
+    fn add(&mut self, followed: Followed) {
+        self.ended.push(followed.ended);
+        self.problems.extend(followed.problems);
     }
 
     pub(crate) async fn start(&mut self, caller: &Caller, instance: &str, name: &str, input: &str) {
