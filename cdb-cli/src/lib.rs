@@ -57,6 +57,7 @@ mod model;
 mod orchestrations;
 mod output;
 mod remedy;
+mod restart;
 mod time;
 mod token;
 mod view;

@@ -13,7 +13,11 @@ use super::state::Dashboard;
 use crate::dead_letters::Action;
 use crate::exit::Failure;
 use crate::message_dead_letters::Outcome;
+use crate::restart;
 use crate::view::instances::Row;
+
+/// The name for the record of a change.
+const OPERATOR: &str = "the dashboard";
 
 /// The message about a change that succeeded.
 #[derive(Serialize)]
@@ -90,21 +94,15 @@ pub(super) async fn restart(
     Json(NewId { r#as }): Json<NewId>,
 ) -> Result<Json<Restarted>, Failure> {
     let row = Row::of(dashboard.orchestrations.instance(&id).await?);
-    if row.status == Status::Running {
-        let message = format!("instance `{id}` is running; cancel it first");
-        return Err(Failure::usage(message));
-    }
-    let instance = r#as.unwrap_or_else(|| format!("{id}-restart"));
-    if dashboard.orchestrations.is_known(&instance).await? {
-        let message = format!("instance `{instance}` exists; choose another id");
-        return Err(Failure::usage(message));
-    }
+    let instance = restart::new_id(&row, r#as);
     let restart = Restart {
         new_instance: instance.clone(),
         ..Restart::default()
     };
-    let provider = &dashboard.orchestrations.provider;
-    provider.restart(&id, restart, "the dashboard").await?;
+    if !restart::restart(&dashboard.orchestrations, &row, restart, OPERATOR).await? {
+        let message = format!("instance `{instance}` exists; choose another id");
+        return Err(Failure::usage(message));
+    }
     Ok(Json(Restarted {
         done: "the new instance is queued; a runtime that has the orchestration registered starts it",
         instance,
@@ -121,7 +119,7 @@ pub(super) async fn rewind(
         return Err(Failure::usage(message));
     }
     let provider = &dashboard.orchestrations.provider;
-    provider.rewind(&id, "the dashboard").await?;
+    provider.rewind(&id, OPERATOR).await?;
     Ok(done("the instance continues from before its failure"))
 }
 

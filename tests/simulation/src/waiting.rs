@@ -232,12 +232,7 @@ impl Judge {
 
     /// Returns how long an item has waited during `span`, without the time of faults that can delay
     /// it.
-    fn waited(
-        &self,
-        item: &Item,
-        roster: Option<&RangeId>,
-        span: &Range<Duration>,
-    ) -> Duration {
+    fn waited(&self, item: &Item, roster: Option<&RangeId>, span: &Range<Duration>) -> Duration {
         let own = [Some(&item.range), item.target.as_ref(), roster];
         let concerns = |scope: &Scope| match scope {
             Scope::Everything => true,
@@ -248,12 +243,7 @@ impl Judge {
             Scope::Loads => item.kind == "turn",
             Scope::Node(_) => false,
         };
-        let excused = self
-            .cluster
-            .shared
-            .handling
-            .excuses
-            .time(span, concerns);
+        let excused = self.cluster.shared.handling.excuses.time(span, concerns);
         span.end.saturating_sub(span.start).saturating_sub(excused)
     }
 

@@ -16,6 +16,9 @@ const LISTED: usize = 10;
 /// The number of instances that are read and changed at a time.
 const BATCH: usize = 100;
 
+/// The states of instances that have ended.
+pub(super) const ENDED: [Status; 2] = [Status::Completed, Status::Failed];
+
 #[derive(Debug, Args)]
 pub(super) struct Chosen {
     /// Instance ids; or select instances with filters

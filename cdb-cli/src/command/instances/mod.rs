@@ -2,8 +2,10 @@
 
 mod change;
 mod chosen;
+mod end;
 mod operator;
 mod replay;
+mod report;
 mod restart;
 mod rewind;
 mod run;
@@ -11,11 +13,12 @@ mod select;
 
 use clap::{Args, Subcommand};
 
-use crate::command::instances::change::{Cancel, Delete, Prune, Raise};
+use crate::command::instances::change::ChangeArgs;
+use crate::command::instances::end::{Cancel, Delete, Prune};
 use crate::command::instances::replay::ReplayInstances;
-use crate::command::instances::restart::RestartArgs;
+use crate::command::instances::restart::RestartInstances;
 use crate::command::instances::rewind::{ForkInstance, Rewind};
-use crate::command::instances::run::{Start, Wait, Watch};
+use crate::command::instances::run::{Raise, Start, Wait, Watch};
 use crate::command::instances::select::List;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -73,23 +76,23 @@ enum InstancesCommand {
         instance: String,
     },
     /// Cancel instances; each ends at its next turn
-    Cancel(Cancel),
+    Cancel(ChangeArgs<Cancel>),
     /// Start the orchestrations of ended instances again, as new instances
-    Restart(RestartArgs),
+    Restart(ChangeArgs<RestartInstances>),
     /// Continue failed instances from before their failure: failed activities run again, completed
     /// ones do not
-    Rewind(Rewind),
+    Rewind(ChangeArgs<Rewind>),
     /// Start an instance that continues from an event of another one
     Fork(ForkInstance),
     /// Raise an external event
     Raise(Raise),
     /// Delete instances with their sub-orchestrations, histories and queued work
-    Delete(Delete),
+    Delete(ChangeArgs<Delete>),
     /// Replay running instances through the orchestrations of this build, before it is deployed;
     /// exit code 1 if the code differs. With --file no connection is needed
     Replay(ReplayInstances),
     /// Delete the histories of earlier executions
-    Prune(Prune),
+    Prune(ChangeArgs<Prune>),
 }
 
 pub(crate) async fn run(

@@ -1,23 +1,19 @@
 //! `cdb instances restart`: starts the orchestrations of instances again, as new instances.
 
-use std::fmt;
-
 use cdb_provider::Restart;
-use cdb_provider::documents::Status;
 use clap::Args;
-use serde::Serialize;
 
-use super::chosen::Chosen;
+use super::change::{Change, Context};
+use super::chosen::{Batches, ENDED};
 use super::operator::Operator;
+use super::report::Outcomes;
 use super::select::State;
-use crate::confirm::Confirmation;
-use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
-use crate::output::{Console, counted};
+use crate::exit::Failure;
+use crate::restart;
 use crate::view::instances::Row;
 
 #[derive(Debug, Args)]
-pub(super) struct RestartArgs {
+pub(super) struct RestartInstances {
     /// Id of the new instance, for a single instance; by default the old id and `-restart`
     #[arg(long = "as", value_name = "ID")]
     new_id: Option<String>,
@@ -29,122 +25,53 @@ pub(super) struct RestartArgs {
     version: Option<String>,
     #[command(flatten)]
     operator: Operator,
-    #[command(flatten)]
-    confirmation: Confirmation,
-    #[command(flatten)]
-    chosen: Chosen,
 }
 
-/// The result of the command, in numbers.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Restarted {
-    instances: u64,
-    /// Instances that an earlier run had restarted.
-    known: u64,
-    /// The instances that could not be restarted, with the reason.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refused: Vec<String>,
-}
+impl Change for RestartInstances {
+    const VERB: &'static str = "restart";
+    const DONE: &'static str = "restarted";
+    type Report = Outcomes;
 
-impl RestartArgs {
-    pub(super) async fn run(
-        &self,
-        orchestrations: &Orchestrations,
-        console: &mut Console<'_>,
-    ) -> Result<Exit, Failure> {
-        if self.chosen.asks_for(State::Running) {
+    fn select<'a>(&self, of: &Context<'a, Outcomes>) -> Result<Batches<'a>, Failure> {
+        if of.chosen.asks_for(State::Running) {
             return Err(Failure::usage(
                 "running instances are not restarted; cancel them first",
             ));
         }
-        let chosen = || {
-            let batches = self.chosen.batches(orchestrations)?.roots();
-            Ok::<_, Failure>(batches.only(&[Status::Completed, Status::Failed]))
-        };
-        if self.new_id.is_some() && !self.chosen.is_single() {
+        if self.new_id.is_some() && !of.chosen.is_single() {
             return Err(Failure::usage(
                 "--as names one new instance; name one instance to restart",
             ));
         }
-        if self.confirmation.is_missing() {
-            let plan = chosen()?.plan("restart").await?;
-            refuse_running(plan.rows())?;
-            return self.confirmation.stop(&plan, console);
-        }
-        let (mut batches, mut done) = (chosen()?, Restarted::default());
-        while let Some(rows) = batches.next().await? {
-            refuse_running(&rows)?;
-            for row in rows {
-                match self.restart(orchestrations, &row, &mut done).await {
-                    Err(refused) if !self.chosen.is_single() => {
-                        // One instance must not stop the others; the next run finds it again.
-                        done.refused.push(refused.message);
-                    }
-                    restarted => restarted?,
+        Ok(of.batches()?.roots().only(&ENDED))
+    }
+
+    fn refuse(&self, row: &Row) -> Result<(), Failure> {
+        restart::refuse_running(row)
+    }
+
+    async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Outcomes>) -> Result<(), Failure> {
+        let known = to.report.known.get_or_insert_default();
+        for row in rows {
+            let new_id = restart::new_id(&row, self.new_id.clone());
+            let restart = Restart {
+                new_instance: new_id.clone(),
+                version: self.version.clone(),
+                input: self.input.clone(),
+            };
+            let by = &self.operator.by;
+            match restart::restart(to.orchestrations, &row, restart, by).await {
+                Ok(true) => to.report.instances += 1,
+                Ok(false) if to.chosen.is_single() => {
+                    return Err(Failure::usage(format!(
+                        "instance `{new_id}` exists; choose another id with --as"
+                    )));
                 }
+                Ok(false) => *known += 1,
+                Err(failure) if to.chosen.is_single() => return Err(failure),
+                // One instance must not stop the others; the next run finds it again.
+                Err(failure) => to.report.refused.push(failure.message),
             }
-            console.progress(done.to_string())?;
-        }
-        console.answer(&done)?;
-        if done.refused.is_empty() {
-            return Ok(Exit::Ok);
-        }
-        Ok(Exit::Finding)
-    }
-
-    async fn restart(
-        &self,
-        orchestrations: &Orchestrations,
-        row: &Row,
-        done: &mut Restarted,
-    ) -> Result<(), Failure> {
-        let new_id = match &self.new_id {
-            Some(id) => id.clone(),
-            None => format!("{}-restart", row.id),
-        };
-        if orchestrations.is_known(&new_id).await? {
-            if self.chosen.is_single() {
-                return Err(Failure::usage(format!(
-                    "instance `{new_id}` exists; choose another id with --as"
-                )));
-            }
-            done.known += 1;
-            return Ok(());
-        }
-        let restart = Restart {
-            new_instance: new_id,
-            version: self.version.clone(),
-            input: self.input.clone(),
-        };
-        let provider = &orchestrations.provider;
-        provider
-            .restart(&row.id, restart, &self.operator.by)
-            .await?;
-        done.instances += 1;
-        Ok(())
-    }
-}
-
-fn refuse_running(rows: &[Row]) -> Result<(), Failure> {
-    match rows.iter().find(|row| row.status == Status::Running) {
-        Some(running) => Err(Failure::usage(format!(
-            "instance `{}` is running; cancel it first",
-            running.id
-        ))),
-        None => Ok(()),
-    }
-}
-
-impl fmt::Display for Restarted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "restarted {}", counted(self.instances, "instance"))?;
-        if self.known > 0 {
-            write!(f, "; restarted before: {}", self.known)?;
-        }
-        f.write_str("; a runtime that has the orchestration registered starts them")?;
-        for refused in &self.refused {
-            write!(f, "\nnot restarted: {refused}")?;
         }
         Ok(())
     }

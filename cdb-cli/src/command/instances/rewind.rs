@@ -7,21 +7,19 @@ use cdb_provider::{Fork, Rewound};
 use clap::Args;
 use serde::Serialize;
 
-use super::chosen::Chosen;
+use super::change::{Change, Context};
+use super::chosen::Batches;
 use super::operator::Operator;
-use crate::confirm::Confirmation;
+use super::report::Outcomes;
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
+use crate::view::instances::Row;
 
 #[derive(Debug, Args)]
 pub(super) struct Rewind {
     #[command(flatten)]
     operator: Operator,
-    #[command(flatten)]
-    confirmation: Confirmation,
-    #[command(flatten)]
-    chosen: Chosen,
 }
 
 #[derive(Debug, Args)]
@@ -63,63 +61,45 @@ struct Course {
     children: Vec<Course>,
 }
 
-/// The result of `rewind`.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Done {
-    instances: u64,
-    /// The instances that could not be rewound, with the reason.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refused: Vec<String>,
-}
+impl Change for Rewind {
+    const VERB: &'static str = "rewind";
+    const DONE: &'static str = "rewound";
+    type Report = Outcomes;
 
-impl Rewind {
-    pub(super) async fn run(
+    fn select<'a>(&self, of: &Context<'a, Outcomes>) -> Result<Batches<'a>, Failure> {
+        Ok(of.batches()?.roots().only(&[Status::Failed]))
+    }
+
+    async fn describe(
         &self,
-        orchestrations: &Orchestrations,
+        row: &Row,
+        of: &Context<'_, Outcomes>,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let chosen = || {
-            let batches = self.chosen.batches(orchestrations)?.roots();
-            Ok::<_, Failure>(batches.only(&[Status::Failed]))
-        };
-        if self.confirmation.is_missing() {
-            let plan = chosen()?.plan("rewind").await?;
-            let mut exit = Exit::Ok;
-            for row in plan.rows() {
-                match orchestrations.provider.plan_rewind(&row.id).await {
-                    Ok(course) => console.remark(Course::of(course).to_string().trim_end())?,
-                    Err(refused) if self.chosen.is_single() => return Err(refused.into()),
-                    Err(refused) => {
-                        console.remark(&format!("cannot be rewound: {}", refused.message))?;
-                        exit = Exit::Finding;
-                    }
-                }
+        match of.orchestrations.provider.plan_rewind(&row.id).await {
+            Ok(course) => {
+                console.remark(Course::of(course).to_string().trim_end())?;
+                Ok(Exit::Ok)
             }
-            self.confirmation.stop(&plan, console)?;
-            return Ok(exit);
-        }
-        let (mut batches, mut done) = (chosen()?, Done::default());
-        while let Some(rows) = batches.next().await? {
-            for row in rows {
-                match orchestrations
-                    .provider
-                    .rewind(&row.id, &self.operator.by)
-                    .await
-                {
-                    Ok(_) => done.instances += 1,
-                    Err(refused) if self.chosen.is_single() => return Err(refused.into()),
-                    // One instance must not stop the others; the next run finds it again.
-                    Err(refused) => done.refused.push(refused.message),
-                }
+            Err(refused) if of.chosen.is_single() => Err(refused.into()),
+            Err(refused) => {
+                console.remark(&format!("cannot be rewound: {}", refused.message))?;
+                Ok(Exit::Finding)
             }
-            console.progress(done.to_string())?;
         }
-        console.answer(&done)?;
-        if done.refused.is_empty() {
-            return Ok(Exit::Ok);
+    }
+
+    async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Outcomes>) -> Result<(), Failure> {
+        let provider = &to.orchestrations.provider;
+        for row in rows {
+            match provider.rewind(&row.id, &self.operator.by).await {
+                Ok(_) => to.report.instances += 1,
+                Err(refused) if to.chosen.is_single() => return Err(refused.into()),
+                // One instance must not stop the others; the next run finds it again.
+                Err(refused) => to.report.refused.push(refused.message),
+            }
         }
-        Ok(Exit::Finding)
+        Ok(())
     }
 }
 
@@ -182,15 +162,5 @@ impl fmt::Display for Course {
         }
         writeln!(f)?;
         self.children.iter().try_for_each(|child| child.fmt(f))
-    }
-}
-
-impl fmt::Display for Done {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rewound {}", counted(self.instances, "instance"))?;
-        for refused in &self.refused {
-            write!(f, "\nnot rewound: {refused}")?;
-        }
-        Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! `cdb instances start`, `wait` and `watch`: starts an orchestration and follows it.
+//! `cdb instances start`, `raise`, `wait` and `watch`: starts an orchestration, sends it events and
+//! follows it.
 
 use std::time::Duration;
 
@@ -6,11 +7,12 @@ use cdb_provider::documents::Status;
 use clap::Args;
 use duroxide::{ClientError, OrchestrationStatus};
 
+use super::report::{Counts, Report as _};
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::time::{parse_span, span};
-use crate::view::{detail, history};
+use crate::view::{detail, history, waits};
 
 /// The time between two reads of `watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,6 +47,20 @@ pub(super) struct Wait {
 pub(super) struct Watch {
     /// Instance id
     instance: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Raise {
+    /// Instance id
+    instance: String,
+    /// Name of the event
+    event: String,
+    /// Data of the event
+    #[arg(default_value = "")]
+    data: String,
+    /// Queue the event: the instance keeps it until the orchestration dequeues it
+    #[arg(long)]
+    queue: bool,
 }
 
 impl Start {
@@ -145,6 +161,45 @@ impl Watch {
             }
             tokio::time::sleep(WATCH_INTERVAL).await;
         }
+    }
+}
+
+impl Raise {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        // The event of an instance that does not exist would stay in the queue.
+        let running = orchestrations.running(&self.instance).await?;
+        let awaited = waits::read(orchestrations, &running).await?;
+        let names = awaited.event_names();
+        if !names.contains(&&*self.event) {
+            let waits = match &*names {
+                [] => "it waits for no event".to_owned(),
+                names => format!("it waits for {}", names.join(", ")),
+            };
+            console.remark(&format!(
+                "instance `{}` does not wait for an event `{}` now; {waits}. duroxide keeps the event until the instance waits for it",
+                self.instance, self.event
+            ))?;
+        }
+        let (instance, event, data) = (&*self.instance, &*self.event, &*self.data);
+        if self.queue {
+            orchestrations
+                .client
+                .enqueue_event(instance, event, data)
+                .await?;
+        } else {
+            orchestrations
+                .client
+                .raise_event(instance, event, data)
+                .await?;
+        }
+        let mut raised = Counts::of("raised an event for");
+        (raised.instances, raised.messages) = (1, 1);
+        console.answer(&raised)?;
+        Ok(Exit::Ok)
     }
 }
 

@@ -1,0 +1,140 @@
+//! `cdb instances cancel`, `delete` and `prune`.
+
+use cdb_provider::documents::Status;
+use clap::Args;
+use duroxide::providers::{InstanceFilter, PruneOptions};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::change::{Change, Context};
+use super::chosen::{Batches, ENDED};
+use super::report::{CANCELLED, Counts};
+use super::select::State;
+use crate::exit::Failure;
+use crate::view::instances::Row;
+
+/// The number of cancellations that are sent at the same time.
+const CONCURRENT: usize = 16;
+
+#[derive(Debug, Args)]
+pub(super) struct Cancel {
+    /// Reason, which the orchestration receives
+    #[arg(long, value_name = "TEXT", default_value = "cancelled by an operator")]
+    reason: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// Delete running instances too; the result of a running activity is discarded
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Prune {
+    /// Number of newest executions to keep; the current execution is always kept
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    keep: u32,
+}
+
+impl Change for Cancel {
+    const VERB: &'static str = "cancel";
+    const DONE: &'static str = CANCELLED;
+    type Report = Counts;
+
+    fn select<'a>(&self, of: &Context<'a, Counts>) -> Result<Batches<'a>, Failure> {
+        Ok(of.batches()?.roots().only(&[Status::Running]))
+    }
+
+    fn refuse(&self, row: &Row) -> Result<(), Failure> {
+        if row.status == Status::Running {
+            return Ok(());
+        }
+        Err(Failure::finding(format!(
+            "instance `{}` has ended: {}",
+            row.id, row.status
+        )))
+    }
+
+    async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Counts>) -> Result<(), Failure> {
+        let client = &to.orchestrations.client;
+        to.report.instances += rows.len() as u64;
+        let cancel = async |row: Row| Ok(client.cancel_instance(&row.id, &*self.reason).await?);
+        stream::iter(rows)
+            .map(cancel)
+            .buffer_unordered(CONCURRENT)
+            .try_collect()
+            .await
+    }
+}
+
+impl Change for Delete {
+    const VERB: &'static str = "delete";
+    const DONE: &'static str = "deleted";
+    type Report = Counts;
+
+    fn select<'a>(&self, of: &Context<'a, Counts>) -> Result<Batches<'a>, Failure> {
+        if self.force {
+            return Ok(of.batches()?.roots());
+        }
+        if of.chosen.asks_for(State::Running) {
+            return Err(Failure::usage(
+                "running instances are not deleted; cancel them first, or delete them with --force",
+            ));
+        }
+        Ok(of.batches()?.roots().only(&ENDED))
+    }
+
+    fn refuse(&self, row: &Row) -> Result<(), Failure> {
+        if row.status != Status::Running || self.force {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "instance `{}` is running; cancel it first, or delete it with --force",
+            row.id
+        )))
+    }
+
+    async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Counts>) -> Result<(), Failure> {
+        let client = &to.orchestrations.client;
+        if self.force || to.chosen.are_named() {
+            for row in rows {
+                to.report
+                    .add_deleted(&client.delete_instance(&row.id, self.force).await?);
+            }
+        } else if !rows.is_empty() {
+            let filter = InstanceFilter {
+                instance_ids: Some(rows.into_iter().map(|row| row.id).collect()),
+                completed_before: None,
+                limit: None,
+            };
+            to.report
+                .add_deleted(&client.delete_instance_bulk(filter).await?);
+        }
+        Ok(())
+    }
+}
+
+impl Change for Prune {
+    const VERB: &'static str = "prune";
+    const DONE: &'static str = "pruned";
+    const AT_A_TIME: usize = 1;
+    type Report = Counts;
+
+    /// Selects sub-orchestrations too: pruning does not include those of an instance.
+    fn select<'a>(&self, of: &Context<'a, Counts>) -> Result<Batches<'a>, Failure> {
+        of.batches()
+    }
+
+    async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Counts>) -> Result<(), Failure> {
+        let options = PruneOptions {
+            keep_last: Some(self.keep),
+            ..PruneOptions::default()
+        };
+        for row in rows {
+            let client = &to.orchestrations.client;
+            let pruned = client.prune_executions(&row.id, options.clone());
+            to.report.add_pruned(&pruned.await?);
+        }
+        Ok(())
+    }
+}

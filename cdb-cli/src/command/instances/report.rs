@@ -1,0 +1,131 @@
+//! The results of the commands that change instances.
+
+use std::fmt;
+
+use duroxide::providers::{DeleteInstanceResult, PruneResult};
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::output::counted;
+
+/// The result of a change.
+pub(super) trait Report: Serialize + fmt::Display {
+    /// Returns the report before the first change.
+    fn of(action: &'static str) -> Self;
+
+    /// Returns the text of the progress line.
+    fn progress(&self) -> String;
+
+    fn exit(&self) -> Exit {
+        Exit::Ok
+    }
+}
+
+/// The action in the report of `cancel`.
+pub(super) const CANCELLED: &str = "cancelled";
+
+/// What was deleted or sent, in numbers.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Counts {
+    action: &'static str,
+    pub(super) instances: u64,
+    executions: u64,
+    events: u64,
+    pub(super) messages: u64,
+}
+
+/// The instances that have a new course, and those that have none.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Outcomes {
+    #[serde(skip)]
+    action: &'static str,
+    pub(super) instances: u64,
+    /// Instances that an earlier run had restarted; `None` for `rewind`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) known: Option<u64>,
+    /// The instances that could not be changed, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) refused: Vec<String>,
+}
+
+impl Counts {
+    pub(super) fn add_deleted(&mut self, result: &DeleteInstanceResult) {
+        self.instances += result.instances_deleted;
+        self.executions += result.executions_deleted;
+        self.events += result.events_deleted;
+        self.messages += result.queue_messages_deleted;
+    }
+
+    pub(super) fn add_pruned(&mut self, result: &PruneResult) {
+        self.instances += result.instances_processed;
+        self.executions += result.executions_deleted;
+        self.events += result.events_deleted;
+    }
+}
+
+impl Report for Counts {
+    fn of(action: &'static str) -> Self {
+        Self {
+            action,
+            ..Self::default()
+        }
+    }
+
+    fn progress(&self) -> String {
+        let events = counted(self.events, "event");
+        format!("{}, {events}", counted(self.instances, "instance"))
+    }
+}
+
+impl Report for Outcomes {
+    fn of(action: &'static str) -> Self {
+        Self {
+            action,
+            ..Self::default()
+        }
+    }
+
+    fn progress(&self) -> String {
+        self.to_string()
+    }
+
+    fn exit(&self) -> Exit {
+        match &*self.refused {
+            [] => Exit::Ok,
+            _ => Exit::Finding,
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.action, counted(self.instances, "instance"))?;
+        if self.action == CANCELLED {
+            f.write_str("; an instance ends at its next turn")?;
+        }
+        if self.executions + self.events > 0 {
+            let executions = counted(self.executions, "execution");
+            let events = counted(self.events, "event");
+            write!(f, ": {executions} and {events} deleted")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Outcomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.action, counted(self.instances, "instance"))?;
+        if let Some(known) = self.known {
+            if known > 0 {
+                write!(f, "; restarted before: {known}")?;
+            }
+            f.write_str("; a runtime that has the orchestration registered starts them")?;
+        }
+        for refused in &self.refused {
+            write!(f, "\nnot {}: {refused}", self.action)?;
+        }
+        Ok(())
+    }
+}
