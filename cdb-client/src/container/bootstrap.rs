@@ -215,7 +215,7 @@ impl DatabaseClient {
             .read_container(name)
             .await
             .map_err(|error| self.with_remedy::<C>(error, name))?;
-        self.check::<C>(name, (model, &live), config).await
+        self.check::<C>(name, model, &live, config).await
     }
 
     /// Reads first: a read is cheaper than a refused creation, and usually the container exists.
@@ -226,7 +226,7 @@ impl DatabaseClient {
         config: &BootstrapConfig,
     ) -> Result<()> {
         match self.read_container(name).await {
-            Ok(live) => return self.check::<C>(name, (model, &live), config).await,
+            Ok(live) => return self.check::<C>(name, model, &live, config).await,
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(self.with_remedy::<C>(error, name)),
         }
@@ -275,7 +275,8 @@ impl DatabaseClient {
     async fn check<C: Container>(
         &self,
         name: &str,
-        (model, live): (&ContainerDefinition, &LiveContainer),
+        model: &ContainerDefinition,
+        live: &LiveContainer,
         config: &BootstrapConfig,
     ) -> Result<()> {
         let differences = Difference::between(model, &live.definition);

@@ -221,12 +221,16 @@ impl<C: Container, R: ChangeRow<C>> ChangeFeed<C, R> {
         let mut map = context.ranges().await?;
         self.cursor.follow(&map);
         loop {
-            let (start, page_size) = (self.cursor.start, self.page_size);
+            let form = FeedForm {
+                all_versions: R::ALL_VERSIONS,
+                start: self.cursor.start,
+                page_size: self.page_size,
+            };
             let requests = self
                 .cursor
                 .ranges
                 .iter()
-                .map(|range| range.next_page(&context, (R::ALL_VERSIONS, start), page_size));
+                .map(|range| range.next_page(&context, form));
             match try_join_all(requests).await {
                 Err(error) if error.is_partition_split() => {
                     map = context.ranges_after(&map).await?;
@@ -261,6 +265,14 @@ impl<C: Container> ChangeFeed<C> {
     }
 }
 
+/// What all requests of a feed ask for.
+#[derive(Clone, Copy)]
+struct FeedForm {
+    all_versions: bool,
+    start: FeedStart,
+    page_size: Option<u32>,
+}
+
 /// One page of a range.
 struct RangePage {
     documents: Vec<Box<RawValue>>,
@@ -269,16 +281,10 @@ struct RangePage {
 
 impl RangeCursor {
     /// Returns the next page of this range. Skips an empty 200, after which the feed may continue.
-    async fn next_page(
-        &self,
-        context: &ContainerContext,
-        (all_versions, start): (bool, FeedStart),
-        page_size: Option<u32>,
-    ) -> Result<RangePage> {
+    async fn next_page(&self, context: &ContainerContext, form: FeedForm) -> Result<RangePage> {
         let mut etag = self.etag.clone();
         loop {
-            let request =
-                self.request(context, (all_versions, start), etag.as_deref(), page_size)?;
+            let request = self.request(context, form, etag.as_deref())?;
             let response = context.send(&request).await?;
             let next = response.header(&ETAG).map(str::to_owned);
             if response.status.code == 304 {
@@ -292,7 +298,7 @@ impl RangeCursor {
             let page: Answer = response.json()?;
             // The feed has ended if the cursor does not move. The first answer decides where
             // `Now` is: a caller that fails to process later changes can return to it.
-            let is_now = etag.is_none() && start == FeedStart::Now;
+            let is_now = etag.is_none() && form.start == FeedStart::Now;
             if !page.documents.is_empty() || etag.as_ref() == Some(&next) || is_now {
                 return Ok(RangePage {
                     documents: page.documents,
@@ -306,9 +312,8 @@ impl RangeCursor {
     fn request(
         &self,
         context: &ContainerContext,
-        (all_versions, start): (bool, FeedStart),
+        form: FeedForm,
         etag: Option<&str>,
-        page_size: Option<u32>,
     ) -> Result<Request> {
         let mut request = Request::new(
             OperationKind::ChangeFeed,
@@ -317,23 +322,23 @@ impl RangeCursor {
         )
         .session(SessionScope::Range(self.id.to_string()))
         .in_range(self.id.as_str())?;
-        request = if all_versions {
+        request = if form.all_versions {
             request
                 .header(header::A_IM, "Full-Fidelity Feed")
                 .header(header::FEED_FORM, "2021-09-15")
         } else {
             request.header(header::A_IM, "Incremental Feed")
         };
-        request = match page_size {
+        request = match form.page_size {
             Some(size) => request.header_value(header::MAX_ITEMS, &size.to_string())?,
             None => request.header(header::MAX_ITEMS, "-1"),
         };
         // The start time accompanies every cursor: after a merge, the feed may contain older
         // documents.
-        if let FeedStart::Since(time) = start {
+        if let FeedStart::Since(time) = form.start {
             request = request.header_value(IF_MODIFIED_SINCE, &http_date_of(time))?;
         }
-        match (etag, start) {
+        match (etag, form.start) {
             (Some(etag), _) => request.header_value(IF_NONE_MATCH, etag),
             (None, FeedStart::Now) => Ok(request.header(IF_NONE_MATCH, "*")),
             (None, _) => Ok(request),

@@ -138,7 +138,7 @@ impl Merge {
         }
         if self.one_at_a_time && reader.order.is_empty() {
             while let Some(source) = self.sources.first_mut() {
-                source.fill(context, (request, most), reader).await?;
+                source.fill(context, request, most, reader).await?;
                 if !source.is_drained() {
                     break;
                 }
@@ -147,8 +147,7 @@ impl Merge {
             return Ok(());
         }
         let empty = self.sources.iter_mut().filter(|source| source.needs_page());
-        try_join_all(empty.map(|source| source.fill(context, (request, usize::MAX), reader)))
-            .await?;
+        try_join_all(empty.map(|source| source.fill(context, request, usize::MAX, reader))).await?;
         self.sources.retain(|source| !source.is_drained());
         Ok(())
     }
@@ -161,7 +160,7 @@ impl Merge {
     async fn fill_available(&mut self, context: &ContainerContext) -> Result<()> {
         let (request, reader) = (&self.request, &self.reader);
         let fills = self.sources.iter_mut().map(async |source| {
-            match source.fill(context, (request, usize::MAX), reader).await {
+            match source.fill(context, request, usize::MAX, reader).await {
                 Err(error) if error.is_transient() && !error.is_partition_split() => {
                     source.leave_out();
                     Ok(Some(error))

@@ -172,7 +172,8 @@ impl Source {
     pub(super) async fn fill(
         &mut self,
         context: &ContainerContext,
-        (query, most): (&QueryRequest, usize),
+        query: &QueryRequest,
+        most: usize,
         reader: &RowReader,
     ) -> Result<()> {
         while self.needs_page() {

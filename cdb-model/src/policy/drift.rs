@@ -115,19 +115,22 @@ impl IndexingPolicy {
             .filter(|path| found.contains(path) || is_missing(path));
         compare(
             &mut drift,
-            (&expected.collect(), &found),
+            &expected.collect(),
+            &found,
             Drift::MissingPath,
             Drift::SuperfluousPath,
         );
         compare(
             &mut drift,
-            (&excluded(self), &excluded(live)),
+            &excluded(self),
+            &excluded(live),
             Drift::MissingExclusion,
             Drift::SuperfluousExclusion,
         );
         compare(
             &mut drift,
-            (&composites(self), &composites(live)),
+            &composites(self),
+            &composites(live),
             Drift::MissingComposite,
             Drift::SuperfluousComposite,
         );
@@ -171,7 +174,8 @@ impl IndexingPolicy {
 
 fn compare(
     drift: &mut Vec<Drift>,
-    (model, live): (&BTreeSet<String>, &BTreeSet<String>),
+    model: &BTreeSet<String>,
+    live: &BTreeSet<String>,
     missing: fn(String) -> Drift,
     superfluous: fn(String) -> Drift,
 ) {

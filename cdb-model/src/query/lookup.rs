@@ -30,7 +30,7 @@ impl KeyLookup {
         let mut queries = Vec::new();
         let (mut current, mut used) = (Self { keys: Vec::new() }, Size::default());
         for key in keys.into_iter().collect::<BTreeSet<_>>() {
-            let size = Size::of::<C>(&key);
+            let size = Size::of::<C>(&key.0, &key.1);
             if !current.keys.is_empty() && !used.plus(size).fits(current.keys.len() + 1) {
                 queries.push(std::mem::replace(&mut current, Self { keys: Vec::new() }));
                 used = Size::default();
@@ -84,7 +84,7 @@ struct Size {
 }
 
 impl Size {
-    fn of<C: Container>((partition, id): &(PartitionKey, ItemId)) -> Self {
+    fn of<C: Container>(partition: &PartitionKey, id: &ItemId) -> Self {
         // `{"name":"@p1999","value":…},`, and a condition per level with `c[""]`, `@p1999`, `AND`.
         const PARAMETER: usize = 32;
         const CONDITION: usize = 32;

@@ -62,7 +62,7 @@ impl<D: Queryable> SearchQuery<D> {
         }
         let condition = self.query.condition();
         let (sql, parameters) =
-            sql::search((&condition, C::DISCRIMINATOR), &self.rank.terms, self.top)?;
+            sql::search(&condition, C::DISCRIMINATOR, &self.rank.terms, self.top)?;
         let statement = |order, form| Statement {
             sql,
             parameters,

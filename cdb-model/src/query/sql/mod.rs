@@ -61,7 +61,8 @@ pub(crate) fn query(parts: &QueryParts<'_>) -> Result<(String, Vec<Parameter>), 
 /// # Errors
 /// When the predicate has a value that cannot be serialized.
 pub(crate) fn search(
-    (predicate, discriminator): (&Predicate, &str),
+    predicate: &Predicate,
+    discriminator: &str,
     terms: &[RankTerm],
     top: u32,
 ) -> Result<(String, Vec<Parameter>), ValueError> {
