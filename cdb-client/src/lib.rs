@@ -116,8 +116,8 @@ pub use connection_string::{ConnectionString, ConnectionStringParts};
 pub use container::{
     AvailableRows, BatchOutcome, Bootstrap, BootstrapConfig, Change, ChangeFeed, ChangeRow,
     ContainerChange, ContainerClient, Continuation, Difference, FeedCursor, FeedPage, FeedRow,
-    FeedStart, Migration, MigrationStep, OnDifference, Page, Pages, QueryRun, RangeRows,
-    Throughput, VersionRow, Written,
+    FeedStart, Migration, MigrationStep, OnDifference, Page, Pages, QueryRun, Throughput,
+    VersionRow, Written,
 };
 pub use credential::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]

@@ -42,4 +42,4 @@ pub use handle::ContainerClient;
 pub use migrate::{Migration, MigrationStep};
 pub use page::{Continuation, Page};
 pub use point::Written;
-pub use query::{AvailableRows, Pages, QueryRun, RangeRows};
+pub use query::{AvailableRows, Pages, QueryRun};

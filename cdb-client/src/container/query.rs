@@ -1,10 +1,9 @@
-//! Typed queries: all rows, the first row, pages, or one result per physical partition.
+//! Typed queries: all rows, the first row, or pages.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{Container, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement};
-use futures::future::try_join_all;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
@@ -27,7 +26,7 @@ const ALL: usize = usize::MAX;
 
 /// A query to execute. Its asynchronous methods send the requests.
 #[derive(Debug)]
-#[must_use = "`all`, `first`, `pages` or `per_range` executes the query"]
+#[must_use = "`all`, `first` or `pages` executes the query"]
 pub struct QueryRun<'a, C: Container, Q> {
     container: &'a ContainerClient<C>,
     query: Q,
@@ -35,16 +34,6 @@ pub struct QueryRun<'a, C: Container, Q> {
     range: Option<RangeId>,
     by_gateway: bool,
     available_only: bool,
-}
-
-/// The rows of one physical partition.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RangeRows<Row> {
-    /// The physical partition.
-    pub range: RangeId,
-    /// The rows of this partition, with its own `TOP` and order.
-    pub rows: Vec<Row>,
 }
 
 /// The rows of the physical partitions that answered.
@@ -315,39 +304,6 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             Error::configuration("continuation belongs to another query; start over without it")
         })?;
         Ok(Reading { merge, map })
-    }
-
-    /// Queries all physical partitions concurrently and returns the rows of each. For pollers that
-    /// need a few candidates of every partition.
-    ///
-    /// # Errors
-    /// When the service refuses the query or a row does not match its type.
-    pub async fn per_range(self) -> Result<Vec<RangeRows<Q::Row>>> {
-        let mut splits = 0;
-        loop {
-            match self.read_per_range().await {
-                Err(error) if self.starts_over(&error, &mut splits) => {}
-                result => return result,
-            }
-        }
-    }
-
-    async fn read_per_range(&self) -> Result<Vec<RangeRows<Q::Row>>> {
-        let map = self.container.context.ranges().await?;
-        let asked = map.iter().map(|range| self.read_range(&range.id, &map));
-        try_join_all(asked).await
-    }
-
-    async fn read_range(&self, range: &RangeId, map: &Arc<RangeMap>) -> Result<RangeRows<Q::Row>> {
-        let mut reading = self.read_from(vec![Target::Range(range.clone())], Some(map.clone()))?;
-        let mut rows = Vec::new();
-        while let Some(page) = self.refresh_stale(reading.rows(self, ALL).await).await? {
-            rows.extend(page);
-        }
-        Ok(RangeRows {
-            range: range.clone(),
-            rows,
-        })
     }
 
     /// Whether to start over after an error: a range was split, and the caller did not choose that

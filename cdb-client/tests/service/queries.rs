@@ -187,26 +187,6 @@ async fn counts_and_projections_include_all_partitions() {
 }
 
 #[tokio::test]
-async fn per_range_returns_the_rows_of_each_range() {
-    let account = Account::new().await;
-    let shop = stocked(&account).await;
-    let some = Query::<Order>::across_partitions()
-        .order_by(Order::PLACED_AT.asc())
-        .limit(3);
-    let answers = shop.query(some).per_range().await.unwrap();
-    assert_eq!(answers.len(), shop.ranges().await.unwrap().len());
-    for answer in answers {
-        let times: Vec<u64> = answer
-            .rows
-            .iter()
-            .map(|row| row.document.placed_at)
-            .collect();
-        assert!(times.len() <= 3 && times.is_sorted(), "{times:?}");
-    }
-    account.end().await;
-}
-
-#[tokio::test]
 async fn one_query_reads_documents_of_all_types() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
