@@ -1,4 +1,4 @@
-//! Writes a Bicep resource, with the members of the ARM resource.
+//! Writes a Bicep resource, with the properties of the resource.
 //!
 //! Bicep's grammar: keys are bare words; strings are in single quotes, with `\` before `\`, `'` and
 //! `${`; members and elements are separated by line breaks.
@@ -6,7 +6,7 @@
 use cdb_model::ContainerDefinition;
 use serde_json::Value;
 
-use super::arm::{Properties, api_version};
+use super::resource::{Properties, api_version};
 use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {

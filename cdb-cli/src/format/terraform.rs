@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cdb_model::{ContainerDefinition, Direction, IndexingMode, PartitionKeyKind};
 
-use super::arm::{Properties, api_version};
+use super::resource::{Properties, api_version};
 use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {

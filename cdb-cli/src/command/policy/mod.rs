@@ -95,9 +95,9 @@ pub(crate) async fn run(
             container,
             source,
         } => {
-            if console.json && !format.is_json() {
+            if console.json && *format != Format::Json {
                 return Err(Failure::usage(
-                    "--json requires --format json or --format arm; the other formats are not JSON",
+                    "--json requires --format json; the other formats are not JSON",
                 ));
             }
             let definition = with_source(model, *format, source.as_deref())?;
