@@ -93,9 +93,6 @@ pub(crate) struct Page {
     /// The number of instances that the query returned, before the filters without an index.
     #[serde(skip)]
     pub examined: usize,
-    /// Whether the text form shows request units.
-    #[serde(skip)]
-    pub shows_charge: bool,
     /// The instances whose start is queued, in a list without filters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unstarted: Vec<Unstarted>,
@@ -252,7 +249,6 @@ pub(crate) async fn list(
                 instances,
                 next,
                 examined,
-                shows_charge: false,
                 unstarted: Vec::new(),
             });
         }
@@ -275,44 +271,13 @@ pub(crate) async fn list_all(
     Ok(all)
 }
 
-/// Reads all instances that match a filter, and returns those with the most request units. No index
-/// serves this order.
-pub(crate) async fn most_expensive(
-    orchestrations: &Orchestrations,
-    filter: &ListFilter,
-    rows: usize,
-) -> Result<Page, Failure> {
-    let mut found: Vec<Row> = Vec::new();
-    let mut from = None;
-    loop {
-        let page = list(orchestrations, filter, LARGE_PAGE, from).await?;
-        found.extend(page.instances);
-        let charge = |row: &Row| row.request_units.unwrap_or_default();
-        found.sort_by(|left, right| charge(right).total_cmp(&charge(left)));
-        found.truncate(rows);
-        from = page.next;
-        if from.is_none() {
-            return Ok(Page {
-                instances: found,
-                next: None,
-                examined: page.examined,
-                shows_charge: true,
-                unstarted: Vec::new(),
-            });
-        }
-    }
-}
-
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.instances.is_empty() {
             writeln!(f, "no instances")?;
         } else {
-            let cells = |row: &Row| row.cells(self.shows_charge);
-            let rows: Vec<Vec<String>> = self.instances.iter().map(cells).collect();
-            let charge = self.shows_charge.then_some("RU");
+            let rows: Vec<Vec<String>> = self.instances.iter().map(Row::cells).collect();
             let titles = ["CREATED", "STATUS", "ORCHESTRATION", "INSTANCE"];
-            let titles: Vec<&str> = titles.into_iter().chain(charge).collect();
             f.write_str(&table(&titles, &rows))?;
         }
         Waiting::of(&self.unstarted).fmt(f)?;
@@ -325,21 +290,16 @@ impl fmt::Display for Page {
 }
 
 impl Row {
-    fn cells(&self, with_charge: bool) -> Vec<String> {
+    fn cells(&self) -> Vec<String> {
         let status = match self.execution {
             1 => self.status.to_string(),
             execution => format!("{} #{execution}", self.status),
         };
-        let mut cells = vec![
+        vec![
             utc(self.created_at),
             status,
             short(&self.orchestration, 40),
             short(&self.id, 120),
-        ];
-        if with_charge {
-            let charge = self.request_units;
-            cells.push(charge.map_or("-".to_owned(), |charge| charge.to_string()));
-        }
-        cells
+        ]
     }
 }

@@ -15,7 +15,7 @@ use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
 use crate::time::parse_span;
-use crate::view::instances::{ListFilter, UnindexedFilter, list, list_all, most_expensive};
+use crate::view::instances::{ListFilter, UnindexedFilter, list, list_all};
 use crate::view::unstarted;
 
 #[derive(Debug, Args)]
@@ -29,10 +29,9 @@ pub(super) struct List {
     /// Start of the page: `next` of the previous page's JSON
     #[arg(long, value_name = "TEXT")]
     from: Option<Continuation>,
-    /// The order: `created` (newest first), `ru` (most request units first, for which all instances
-    /// are read), or search attributes: total, or -total for the largest first, or customer,-total,
-    /// for which the container needs a composite index. A sort by one attribute leaves out the instances
-    /// without it
+    /// The order: `created` (newest first), or search attributes: total, or -total for the largest
+    /// first, or customer,-total, for which the container needs a composite index. A sort by one
+    /// attribute leaves out the instances without it
     #[arg(
         long,
         value_name = "ORDER",
@@ -48,7 +47,6 @@ pub(super) struct List {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sort {
     Created,
-    RequestUnits,
     Attributes(Vec<SortCriterion>),
 }
 
@@ -58,7 +56,6 @@ impl FromStr for Sort {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "created" => Ok(Self::Created),
-            "ru" => Ok(Self::RequestUnits),
             names => {
                 let terms = names.split(',').map(attribute_filter::sort_term);
                 Ok(Self::Attributes(terms.collect::<Result<_, _>>()?))
@@ -164,28 +161,19 @@ impl List {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let mut filter = self.filters.at(orchestrations.container.now());
-        let rows = if self.all {
-            usize::MAX
-        } else {
-            usize::from(self.limit)
-        };
         if let Sort::Attributes(terms) = &self.sort {
             filter.sort.clone_from(terms);
             check_index(&filter, connection, model).await?;
         }
-        let mut page = match (&self.sort, self.all) {
-            (Sort::RequestUnits, _) if self.from.is_some() => {
-                return Err(Failure::usage("--sort ru has no pages; leave --from out"));
-            }
-            (Sort::RequestUnits, _) => most_expensive(orchestrations, &filter, rows).await?,
-            (_, true) => {
-                let progress = |read| {
-                    let text = format!("read {}", counted(read as u64, "instance"));
-                    Ok(console.progress(text)?)
-                };
-                list_all(orchestrations, &filter, progress).await?
-            }
-            (_, false) => list(orchestrations, &filter, rows, self.from.clone()).await?,
+        let mut page = if self.all {
+            let progress = |read| {
+                let text = format!("read {}", counted(read as u64, "instance"));
+                Ok(console.progress(text)?)
+            };
+            list_all(orchestrations, &filter, progress).await?
+        } else {
+            let rows = usize::from(self.limit);
+            list(orchestrations, &filter, rows, self.from.clone()).await?
         };
         if self.filters.is_empty() && self.from.is_none() {
             page.unstarted = unstarted::read(orchestrations).await?;
