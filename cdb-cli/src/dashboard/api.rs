@@ -13,7 +13,6 @@ use cdb_provider::documents::Status;
 use futures::try_join;
 use serde::{Deserialize, Serialize};
 
-use super::latency::Sample;
 use super::state::Dashboard;
 use crate::attribute_filter;
 use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
@@ -251,8 +250,4 @@ pub(super) fn gone(name: &str) -> Failure {
     Failure::finding(format!(
         "dead letter `{name}` does not exist; it was redriven or discarded"
     ))
-}
-
-pub(super) async fn latency(State(dashboard): App) -> Json<Vec<Sample>> {
-    Json(dashboard.latency.samples())
 }

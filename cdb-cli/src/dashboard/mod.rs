@@ -8,7 +8,6 @@ mod action_token;
 mod actions;
 mod api;
 mod guard;
-mod latency;
 mod live;
 mod page;
 mod state;
@@ -29,14 +28,7 @@ impl Dashboard {
     /// # Errors
     /// When the listener fails.
     pub(crate) async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
-        let dashboard = Arc::new(self);
-        let state = dashboard.clone();
-        let measuring = tokio::spawn(async move {
-            latency::measure(&state.orchestrations.container, &state.latency).await;
-        });
-        let served = axum::serve(listener, routes(dashboard)).await;
-        measuring.abort();
-        served
+        axum::serve(listener, routes(Arc::new(self))).await
     }
 }
 
@@ -62,7 +54,6 @@ fn routes(dashboard: Arc<Dashboard>) -> Router {
         .route("/api/deadletters/{name}", get(api::dead_letter))
         .route("/api/deadletters/{name}/redrive", post(actions::redrive))
         .route("/api/deadletters/{name}/discard", post(actions::discard))
-        .route("/api/latency", get(api::latency))
         .layer(from_fn_with_state(dashboard.clone(), guard::check))
         .with_state(dashboard)
 }

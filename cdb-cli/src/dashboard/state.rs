@@ -1,7 +1,6 @@
 //! The state that all requests of the dashboard share.
 
 use super::action_token::Token;
-use super::latency::LatencyLog;
 use crate::dead_letters::DeadLetterSources;
 use crate::orchestrations::Orchestrations;
 use crate::view::overview::PastCounts;
@@ -14,7 +13,6 @@ pub(crate) struct Dashboard {
     pub(super) model: &'static str,
     /// The token that a change must carry. `None` makes the page read-only.
     pub(super) token: Option<Token>,
-    pub(super) latency: LatencyLog,
     pub(super) past_counts: PastCounts,
 }
 
@@ -30,7 +28,6 @@ impl Dashboard {
             dead_letters,
             model,
             token,
-            latency: LatencyLog::default(),
             past_counts: PastCounts::default(),
         }
     }

@@ -1,4 +1,4 @@
-// The container in numbers: instances by state and over time, due work, the cost of this page, runtimes, newest failures.
+// The container in numbers: instances by state and over time, due work, runtimes, newest failures.
 
 import { ask } from "./ask.js";
 import { clock, count, h, refresh, span, svg, table, time, to } from "./dom.js";
@@ -11,11 +11,11 @@ export async function overview(turn, parameters) {
   const window = WINDOWS[parameters.get("window")] ? parameters.get("window") : "hour";
   const place = { tiles: h("div", { class: "tiles" }), chart: h("div", {}), runtimes: h("div", {}), failures: h("div", {}) };
   turn.put(h("h2", {}, "Overview"), place.tiles, place.chart, place.failures, place.runtimes);
-  const [states, queued, usage] = [tile("running"), tile("messages due"), tile("RU per minute")];
-  refresh(place.tiles, states, queued, usage);
+  const [states, queued] = [tile("running"), tile("messages due")];
+  refresh(place.tiles, states, queued);
   await turn.every(WINDOWS[window], async () => {
     const known = {};
-    const tiles = () => refresh(place.tiles, known.states || states, known.queued || queued, known.usage || usage);
+    const tiles = () => refresh(place.tiles, known.states || states, known.queued || queued);
     // Counting large queues takes a while, so each answer is shown when it arrives.
     await Promise.all([
       ask("overview", { window }).then((numbers) => {
@@ -29,7 +29,6 @@ export async function overview(turn, parameters) {
         tiles();
         refresh(place.runtimes, members(work.members));
       }),
-      ask("latency").then((samples) => { known.usage = usageTile(samples); tiles(); }),
       ask("instances", { status: "Failed", roots: true, limit: 5 }).then((page) => refresh(place.failures, failures(page))),
     ]);
   });
@@ -47,12 +46,6 @@ function queueTiles(queues) {
   const age = (millis) => millis !== undefined && h("span", { class: millis > 60000 ? "late" : "note" }, `oldest ${span(millis)}`);
   return [tile("messages due", queues.messages.count, age(queues.messages.oldestMs), "#/queues"),
     tile("activities due", queues.activities.count, age(queues.activities.oldestMs), "#/queues")];
-}
-
-function usageTile(samples) {
-  const newest = samples.filter((sample) => sample.at > samples.at(-1).at - 60000);
-  const charge = newest.reduce((sum, sample) => sum + sample.charge, 0);
-  return tile("RU in a minute", Math.round(charge), h("span", { class: "note" }, "by this page"), "#/queues");
 }
 
 function ended(numbers, window) {

@@ -1,22 +1,17 @@
-// Live queues, slots, members and latency; pages of the outbox.
+// Live queues, slots and members; pages of the outbox.
 
 import { ask } from "./ask.js";
-import { clock, h, refresh, span, svg, table, to } from "./dom.js";
+import { clock, h, refresh, span, table, to } from "./dom.js";
 
 const EVERY = 3000;
 
 export async function queues(turn) {
-  const place = { work: h("div", {}, h("p", {}, "Counting…")), latency: h("div", {}, h("p", {}, "Measuring…")) };
-  turn.put(h("h2", {}, "Queues"), place.work, h("h3", {}, "Latency and usage of this page"), place.latency);
+  const place = h("div", {}, h("p", {}, "Counting…"));
+  turn.put(h("h2", {}, "Queues"), place);
   await turn.every(EVERY, async () => {
-    // Counting large queues takes a while, so each answer is shown when it arrives.
-    await Promise.all([
-      ask("queues").then((work) => {
-        refresh(place.work, tiles(work.queues), slots(work.queues.slots), members(work.members));
-        turn.say(`as of ${clock(work.members.now, false)}, every ${EVERY / 1000} s`);
-      }),
-      ask("latency").then((samples) => refresh(place.latency, latency(samples))),
-    ]);
+    const work = await ask("queues");
+    refresh(place, tiles(work.queues), slots(work.queues.slots), members(work.members));
+    turn.say(`as of ${clock(work.members.now, false)}, every ${EVERY / 1000} s`);
   });
 }
 
@@ -45,26 +40,6 @@ export function members(group) {
   const row = (member) => h("tr", {}, h("td", { class: "text" }, member.name), h("td", { class: member.silent ? "silent" : "alive" }, member.silent ? "silent" : "alive"),
     h("td", { class: "number" }, String(member.slots)), h("td", {}, member.seenAt ? `${span(group.now - member.seenAt)} ago` : "never"));
   return [head, table(`Members of the group ${group.group}, and the dispatch slots that each serves.`, ["Runtime", "State", "#Slots", "Heartbeat"], group.members.map(row))];
-}
-
-function latency(samples) {
-  if (samples.length < 2) return [h("p", {}, "Measuring…")];
-  const total = (name) => samples.reduce((sum, sample) => sum + sample[name], 0);
-  const seconds = (samples.at(-1).at - samples[0].at) / 1000;
-  return [chart(samples, "latencyMs", "latency of a point read, ms"), chart(samples, "charge", "request units of this page"),
-    h("p", {}, `${total("requests")} requests, ${total("charge").toFixed(0)} RU, ${total("throttled")} throttled in ${span(seconds * 1000)}. Azure Monitor has the usage of the whole container.`)];
-}
-
-function chart(samples, name, label) {
-  const [width, height] = [700, 70];
-  const known = samples.filter((sample) => sample[name] !== null && sample[name] !== undefined);
-  const most = Math.max(...known.map((sample) => sample[name]), 0.001);
-  const [first, last] = [samples[0].at, Math.max(samples.at(-1).at, samples[0].at + 1)];
-  const point = (sample) => [((sample.at - first) / (last - first)) * width, height - (sample[name] / most) * (height - 4)];
-  const line = known.map((sample) => point(sample).map((number) => number.toFixed(1)).join(",")).join(" ");
-  const words = `${label}: now ${known.length ? known.at(-1)[name].toFixed(1) : "unknown"}, at most ${most.toFixed(1)}`;
-  return h("div", {}, h("p", {}, words), h("div", { class: "chart low" },
-    svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": words }, svg("polyline", { class: "line", points: line }))));
 }
 
 export async function outbox(turn, parameters) {

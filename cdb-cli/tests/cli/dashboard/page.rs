@@ -83,7 +83,7 @@ async fn a_browser_shows_every_view_and_100_000_instances_within_150_ms() {
     many(&container).await;
     let serving = Serving::start(&account, &["--allow-actions"]);
     let address = serving.address.clone();
-    costs::print(&serving).await;
+    costs::print(&account, &serving).await;
     let visited = tokio::task::spawn_blocking(move || visit(&address)).await;
     if visited.expect("the page works") {
         let shown = account.cdb(&["instances", "show", "order-2"]).await;
@@ -112,7 +112,6 @@ fn visit(address: &str) -> bool {
     raise_event(browser);
     go(browser, "queues", "Queues");
     browser.wait_for("document.querySelectorAll('.heat i').length === 256");
-    browser.wait_for("document.querySelectorAll('polyline').length === 2");
     layout::check(browser, "queues");
     go(browser, "outbox", "Outbox");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
@@ -145,7 +144,7 @@ fn overview(browser: &mut Browser) {
         "the address still holds the token"
     );
     browser.wait_for("document.body.textContent.includes('east')");
-    browser.wait_for("document.querySelectorAll('.tile').length === 6");
+    browser.wait_for("document.querySelectorAll('.tile').length === 5");
     browser.wait_for("[...document.querySelectorAll('rect.completed')].some((bar) => bar.height.baseVal.value > 50)");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 7");
     layout::check(browser, "overview");
