@@ -177,7 +177,7 @@ pub(super) async fn history(
     Path(id): Path<String>,
     Query(window): Query<Window>,
 ) -> Answer<history::History> {
-    let events = (window.skip, EVENTS);
+    let events = window.skip..window.skip.saturating_add(EVENTS);
     let read = history::read(
         &dashboard.orchestrations,
         &id,

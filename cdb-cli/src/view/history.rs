@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
@@ -98,13 +99,13 @@ pub(super) struct RawEvent {
 /// Members that every event has and that are not shown.
 const COMMON: [&str; 3] = ["instance_id", "execution_id", "duroxide_version"];
 
-/// Reads the events `skip..skip + most` of an execution, by default of the newest one. Computes the
-/// bars of the timeline `with_bars`.
+/// Reads the events at the positions `window` of an execution, by default of the newest one.
+/// Computes the bars of the timeline `with_bars`.
 pub(crate) async fn read(
     orchestrations: &Orchestrations,
     instance: &str,
     execution: Option<u64>,
-    (skip, most): (usize, usize),
+    window: Range<usize>,
     with_bars: bool,
 ) -> Result<History, Failure> {
     let newest = orchestrations
@@ -131,7 +132,7 @@ pub(crate) async fn read(
     } else {
         Vec::new()
     };
-    let rows = raw.into_iter().skip(skip).take(most);
+    let rows = raw.into_iter().take(window.end).skip(window.start);
     Ok(History {
         instance: instance.to_owned(),
         execution,

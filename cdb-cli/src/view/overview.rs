@@ -86,9 +86,9 @@ impl Window {
 }
 
 impl PastCounts {
-    fn get(&self, key: (u64, Timestamp)) -> Option<Bucket> {
+    fn get(&self, length: u64, from: Timestamp) -> Option<Bucket> {
         let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets.get(&key).copied()
+        buckets.get(&(length, from)).copied()
     }
 
     /// Keeps a bucket, and removes those of its length that are older than the window.
@@ -169,7 +169,7 @@ async fn ended(
     let starts = (newest.saturating_sub(BUCKETS - 1)..=newest)
         .map(|number| Timestamp::from_millis(number * length));
     let buckets = starts.map(|from| async move {
-        if let Some(known) = past.get((length, from)) {
+        if let Some(known) = past.get(length, from) {
             return Ok(known);
         }
         let until = from + Duration::from_millis(length);
@@ -217,8 +217,8 @@ mod tests {
             past.keep(length, bucket(number));
         }
         past.keep(Window::Week.bucket_millis(), bucket(1));
-        assert_eq!(past.get((length, bucket(199).from)), Some(bucket(199)));
-        assert_eq!(past.get((length, bucket(174).from)), None);
+        assert_eq!(past.get(length, bucket(199).from), Some(bucket(199)));
+        assert_eq!(past.get(length, bucket(174).from), None);
         assert_eq!(past.buckets.lock().unwrap().len(), 26);
     }
 }

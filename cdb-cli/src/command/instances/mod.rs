@@ -130,7 +130,7 @@ pub(crate) async fn run(
             limit,
             full,
         } => {
-            let window = (*skip, *limit);
+            let window = *skip..skip.saturating_add(*limit);
             let mut history =
                 history::read(&orchestrations, instance, *execution, window, false).await?;
             history.full = *full;

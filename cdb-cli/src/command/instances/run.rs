@@ -147,7 +147,7 @@ impl Watch {
             if instance.current_execution_id != execution {
                 (execution, shown) = (instance.current_execution_id, 0);
             }
-            let window = (shown, usize::MAX);
+            let window = shown..usize::MAX;
             let news = history::read(orchestrations, id, Some(execution), window, false).await?;
             shown = news.total;
             for event in &news.events {

@@ -64,7 +64,7 @@ impl Apply<'_> {
         let target = &model.definition.indexing_policy;
         if !options.add_only {
             let live = &comparison.live;
-            comparison.removal = Removal::of(&database, name, model, (live, target)).await?;
+            comparison.removal = Removal::of(&database, name, model, live, target).await?;
         }
         if options.dry_run {
             console.answer(&comparison)?;

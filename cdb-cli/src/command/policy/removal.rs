@@ -39,7 +39,8 @@ impl Removal {
         database: &DatabaseClient,
         container: &str,
         model: &Model,
-        (live, target): (&IndexingPolicy, &IndexingPolicy),
+        live: &IndexingPolicy,
+        target: &IndexingPolicy,
     ) -> Result<Option<Self>, Error> {
         let indexes = removed_indexes(live, target);
         if indexes.is_empty() {
