@@ -122,7 +122,7 @@ pub use container::{
 pub use credential::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]
 pub use credentials::EntraId;
-pub use credentials::{MasterKey, ResourceTokens};
+pub use credentials::MasterKey;
 pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
 pub use operation_result::OperationResult;

@@ -3,10 +3,8 @@
 #[cfg(feature = "entra")]
 mod entra;
 mod master_key;
-mod resource_token;
 mod sign;
 
 #[cfg(feature = "entra")]
 pub use entra::EntraId;
 pub use master_key::MasterKey;
-pub use resource_token::ResourceTokens;

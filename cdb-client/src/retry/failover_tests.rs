@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::tests::{create, parts, pipeline, read};
-use crate::error::ErrorKind;
+use crate::credential::{Authorization, Credential, SigningContext};
+use crate::error::{Error, ErrorKind};
 use crate::header;
 use crate::retry::{Pipeline, PipelineParts, RetryConfig};
 use crate::scripted::{Script, Step};
@@ -114,7 +116,7 @@ async fn an_account_with_one_region_is_asked_again_at_the_configured_endpoint() 
 #[derive(Debug)]
 struct FailoverWithoutEnd(std::sync::Mutex<u32>);
 
-#[async_trait::async_trait]
+#[async_trait]
 impl Transport for FailoverWithoutEnd {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let script = if request.url.ends_with(".com/") {
@@ -260,7 +262,7 @@ async fn requests_beyond_the_connection_limit_wait_until_their_deadline() {
 #[derive(Debug, Default)]
 struct SlowAccount(std::sync::Mutex<u32>);
 
-#[async_trait::async_trait]
+#[async_trait]
 impl Transport for SlowAccount {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let is_account = request.url.ends_with(".com/");
@@ -306,15 +308,25 @@ async fn an_account_document_that_may_not_be_read_costs_no_connections() {
     assert_eq!(script.reconnects(), 0);
 }
 
+/// A credential that has no authorization for the account document.
+#[derive(Debug)]
+struct ContainersOnly;
+
+#[async_trait]
+impl Credential for ContainersOnly {
+    async fn authorize(&self, context: &SigningContext<'_>) -> Result<Authorization, Error> {
+        match context.resource_type {
+            "" => Err(Error::unauthorized("no token for the account")),
+            _ => Authorization::new("token", 0),
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_credential_without_a_token_for_the_account_reads_the_configured_endpoint() {
-    let tokens = crate::credentials::ResourceTokens::default();
-    tokens
-        .insert("dbs/db/colls/c", "type=resource&ver=1&sig=s")
-        .unwrap();
     let script = Script::new([Step::status(200)]);
     let pipeline = Pipeline::new(PipelineParts {
-        credential: Arc::new(tokens),
+        credential: Arc::new(ContainersOnly),
         preferred_regions: vec!["West US".to_owned()],
         ..parts(&script)
     });
