@@ -5,13 +5,12 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Mutex;
 
 use cdb_model::{Container, Unreadable};
 use metrics::counter;
+use parking_lot::Mutex;
 
 use crate::documents::Durable;
-use crate::mutex::lock;
 
 /// The number of reported documents that are remembered. Beyond it the set is cleared, and
 /// documents are reported again.
@@ -42,7 +41,7 @@ impl CorruptDocuments {
                 .hash_one((location.partition_key.to_string(), &location.id)),
             None => self.hasher.hash_one(&found.json),
         };
-        let mut reported = lock(&self.reported);
+        let mut reported = self.reported.lock();
         if reported.len() >= MAX_REPORTED {
             reported.clear();
         }

@@ -7,11 +7,9 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Mutex;
 
 use cdb_client::measure_charge;
-
-use crate::mutex::lock;
+use parking_lot::Mutex;
 
 /// The most instances in a generation of notes.
 const MAX_INSTANCES: usize = 32_768;
@@ -51,7 +49,7 @@ impl Ledger {
         if charge <= 0.0 {
             return;
         }
-        let mut noted = lock(&self.noted);
+        let mut noted = self.noted.lock();
         if let Some(sum) = noted.recent.get_mut(instance_id) {
             *sum += charge;
             return;
@@ -64,7 +62,7 @@ impl Ledger {
 
     /// Takes what is noted for an instance. A write that fails notes it again.
     pub(crate) fn take(&self, instance_id: &str) -> f64 {
-        let mut noted = lock(&self.noted);
+        let mut noted = self.noted.lock();
         let recent = noted.recent.remove(instance_id).unwrap_or_default();
         recent + noted.older.remove(instance_id).unwrap_or_default()
     }
@@ -96,7 +94,7 @@ mod tests {
         ledger.note("running", 0.5);
         let taken = ["running", "running", "ended-0"].map(|id| add(None, ledger.take(id)));
         assert_eq!(taken, [Some(2.5), None, None]);
-        let noted = lock(&ledger.noted);
+        let noted = ledger.noted.lock();
         assert!(noted.recent.len() + noted.older.len() <= 2 * MAX_INSTANCES);
     }
 }

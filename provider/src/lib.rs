@@ -57,7 +57,6 @@ mod instances;
 mod kv;
 mod ledger;
 mod local_queue;
-mod mutex;
 mod outbox;
 mod owner;
 pub mod payload;

@@ -5,15 +5,14 @@
 //! children.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use metrics::{counter, histogram};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{Span, field, info_span};
 
 use crate::error::Result;
-use crate::mutex::lock;
 use crate::timing::SPAN_AGE;
 
 /// The number of spans from which on each new span removes abandoned spans.
@@ -96,7 +95,7 @@ impl Spans {
     }
 
     fn begin(&self, token: &str, span: Span) {
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         if running.len() >= SWEEP_THRESHOLD {
             running.retain(|_, (begun, _)| begun.elapsed() < SPAN_AGE);
         }
@@ -105,7 +104,7 @@ impl Spans {
 
     /// Returns the span of this token; a disabled span when this process does not know the token.
     pub(crate) fn span(&self, token: &str) -> Span {
-        let running = lock(&self.running);
+        let running = self.running.lock();
         let known = running.get(token);
         known.map_or_else(Span::none, |(_, span)| span.clone())
     }
@@ -125,7 +124,7 @@ impl Spans {
     }
 
     fn end(&self, token: &str, outcome: &'static str) {
-        if let Some((begun, span)) = lock(&self.running).remove(token) {
+        if let Some((begun, span)) = self.running.lock().remove(token) {
             span.record("cdb.outcome", outcome);
             counter!(self.count, "outcome" => outcome).increment(1);
             histogram!(self.duration, "outcome" => outcome).record(begun.elapsed().as_secs_f64());

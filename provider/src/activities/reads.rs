@@ -1,11 +1,10 @@
 //! Tells the history reads of workers, which precede an activity, from the reads of clients.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::mutex::lock;
 use crate::timing::WORKER_READS_WITHIN;
 
 /// The number of expected history reads per instance, and the time of the last fetch.
@@ -17,7 +16,7 @@ pub(super) struct WorkerReads {
 impl WorkerReads {
     /// Expects a read, because a worker has fetched an activity of this instance.
     pub(super) fn note_fetch(&self, instance_id: &str) {
-        let mut expected = lock(&self.expected);
+        let mut expected = self.expected.lock();
         let (count, since) = expected
             .entry(instance_id.to_owned())
             .or_insert((0, Instant::now()));
@@ -27,7 +26,7 @@ impl WorkerReads {
 
     /// Returns whether a read belongs to a worker. Returns `true` once per fetched activity.
     pub(super) fn take(&self, instance_id: &str) -> bool {
-        let mut expected = lock(&self.expected);
+        let mut expected = self.expected.lock();
         let Some((count, since)) = expected.get_mut(instance_id) else {
             return false;
         };
@@ -42,6 +41,6 @@ impl WorkerReads {
     /// Forgets the reads that did not come.
     pub(super) fn sweep(&self) {
         let in_time = |since: &Instant| since.elapsed() < WORKER_READS_WITHIN;
-        lock(&self.expected).retain(|_, (_, since)| in_time(since));
+        self.expected.lock().retain(|_, (_, since)| in_time(since));
     }
 }

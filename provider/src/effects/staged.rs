@@ -1,7 +1,7 @@
 //! The effects that a body stages.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{Message, MessageDocument, OutboxBatch};
@@ -9,11 +9,11 @@ use cdb_model::{
     Batch, BatchError, Container, Document, DocumentKey, MemberOf, OperationIndex, PartitionKey,
     Patch, Stored,
 };
+use parking_lot::Mutex;
 
 use super::error::EffectsError;
 use super::limits::{MAX_BYTES, MAX_OPERATIONS};
 use super::outbox::{Outgoing, WithMessages};
-use crate::mutex::lock;
 
 /// The effects of a transactional activity. All of them take place together with the end of the
 /// activity, or none.
@@ -165,7 +165,7 @@ impl<C: Container, M> Effects<C, M> {
     /// # Errors
     /// When an operation was refused.
     pub(super) fn end(&self) -> Result<Operations<C>, String> {
-        let staged = lock(&self.staged).take();
+        let staged = self.staged.lock().take();
         let staged = staged.ok_or_else(|| EffectsError::Ended.to_string())?;
         match staged.refused {
             Some(refused) => Err(refused),
@@ -177,7 +177,7 @@ impl<C: Container, M> Effects<C, M> {
         &self,
         add: impl FnOnce(&mut Operations<C>) -> Result<(), EffectsError>,
     ) -> Result<(), EffectsError> {
-        let mut staged = lock(&self.staged);
+        let mut staged = self.staged.lock();
         let staged = staged.as_mut().ok_or(EffectsError::Ended)?;
         let added = staged.add(add);
         if let Err(error) = &added {

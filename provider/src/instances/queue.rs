@@ -2,12 +2,13 @@
 //! turn.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{ItemId, Timestamp};
 use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::cache::CachedInstance;
@@ -16,7 +17,6 @@ use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
 use crate::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
-use crate::mutex::lock;
 use crate::store::Store;
 use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
 
@@ -276,7 +276,7 @@ impl InstanceQueue {
         // A poll may have found the messages while the turn was running.
         self.correct(instance_id, |known| known.remove_messages(messages));
         let now = Instant::now();
-        let mut consumed = lock(&self.consumed);
+        let mut consumed = self.consumed.lock();
         for message in messages {
             if consumed.at.insert(message.id().clone(), now).is_none() {
                 consumed.order.push_back(message.id().clone());
@@ -292,7 +292,7 @@ impl InstanceQueue {
     /// Returns whether a message was consumed after it was seen. A message seen later was sent
     /// again after a lost answer.
     fn is_consumed(&self, message: &Message) -> bool {
-        let consumed = lock(&self.consumed);
+        let consumed = self.consumed.lock();
         let at = consumed.at.get(message.id());
         at.is_some_and(|at| message.seen_at <= *at)
     }

@@ -1,9 +1,10 @@
 //! The queue behind its mutex, and the fetches that wait for it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use super::queue::{Limits, Queue};
 use super::slot::{Memory, PollNumber, Work};
 use crate::config::CosmosDBProviderConfig;
 use crate::error::{Error, Result};
-use crate::mutex::lock;
 use crate::timing::ATTEMPT_LOOK;
 
 /// The most bytes of pending messages in memory. Further messages are read from the store when they
@@ -57,7 +57,7 @@ impl<W: Work> LocalQueue<W> {
     /// memory.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Queue<W>, std::time::Instant) -> R) -> R {
         let (result, woken, garbage) = {
-            let mut queue = lock(&self.queue);
+            let mut queue = self.queue.lock();
             let result = change(&mut queue, Instant::now().into_std());
             (result, queue.take_woken(), queue.take_garbage())
         };

@@ -1,9 +1,9 @@
 //! The backoff of targets whose partition did not answer.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::timing::{MAX_TARGET_BACKOFF, MIN_TARGET_BACKOFF};
@@ -25,26 +25,21 @@ struct Failing {
 }
 
 impl Backoff {
-    fn failing(&self) -> MutexGuard<'_, HashMap<String, Failing>> {
-        // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns whether the backoff of a target has not ended.
     pub(crate) fn is_waiting(&self, target: &str) -> bool {
-        let failing = self.failing();
+        let failing = self.failing.lock();
         let state = failing.get(target);
         state.is_some_and(|state| state.retry_at > Instant::now())
     }
 
     /// Ends the backoff of a target.
     pub(super) fn note_success(&self, target: &str) {
-        self.failing().remove(target);
+        self.failing.lock().remove(target);
     }
 
     /// Starts the backoff of a target. Concurrent failures count once.
     pub(super) fn note_failure(&self, target: &str) {
-        let (mut failing, now) = (self.failing(), Instant::now());
+        let (mut failing, now) = (self.failing.lock(), Instant::now());
         let before = failing.get(target).copied();
         if before.is_some_and(|state| state.retry_at > now) {
             return;
@@ -97,6 +92,6 @@ mod tests {
         tokio::time::advance(MIN_TARGET_BACKOFF + MAX_TARGET_BACKOFF).await;
         targets.note_failure("late");
         assert!(targets.is_waiting("late"));
-        assert_eq!(targets.failing().len(), 1);
+        assert_eq!(targets.failing.lock().len(), 1);
     }
 }

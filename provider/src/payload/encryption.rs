@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use chacha20poly1305::aead::{Aead as _, Generate as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use parking_lot::RwLock;
 
 use super::codec::{Encoded, PayloadCodec, PayloadError, check_key_id};
 use super::compression::{SHORT, compress, decompress, text};
@@ -121,7 +122,7 @@ impl Encryption {
     /// Fails when `id` cannot be a key id, or is in use: payloads of the old key would be lost.
     pub fn add_key(&self, id: &str, key: &[u8; 32]) -> Result<(), PayloadError> {
         check_key_id(id)?;
-        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.keys.write();
         if keys.ciphers.contains_key(id) {
             return Err(PayloadError::Damaged(format!("key `{id}` exists")));
         }
@@ -135,7 +136,7 @@ impl Encryption {
     /// # Errors
     /// Fails when the key was not added.
     pub fn set_current(&self, id: &str) -> Result<(), PayloadError> {
-        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.keys.write();
         if !keys.ciphers.contains_key(id) {
             return Err(PayloadError::Unavailable(format!("there is no key `{id}`")));
         }
@@ -145,7 +146,7 @@ impl Encryption {
 
     /// Returns the id and the cipher of a key, or of the current one.
     fn cipher(&self, id: Option<&str>) -> Option<(String, XChaCha20Poly1305)> {
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.read();
         let id = id.unwrap_or(&keys.current);
         Some((id.to_owned(), keys.ciphers.get(id)?.clone()))
     }
@@ -216,7 +217,7 @@ impl PayloadCodec for Encryption {
 
 impl fmt::Debug for Encryption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.read();
         f.debug_struct("Encryption")
             .field("current", &keys.current)
             .field("keys", &keys.ciphers.keys())

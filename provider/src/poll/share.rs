@@ -12,14 +12,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::RangeId;
 use cdb_coordination::{LeaseProvider, SlotSet};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::mutex::lock;
 use crate::timing::{OVERDUE_AFTER, OVERDUE_POLL, TAKEOVER_TURN};
 
 /// A polled queue.
@@ -52,10 +52,10 @@ impl Shares {
     /// Returns the share in the next poll of a queue.
     pub(crate) async fn of_poll(&self, queue: PolledQueue, ranges: Vec<RangeId>) -> Share {
         let overdue = {
-            let mut last = lock(match queue {
-                PolledQueue::Orchestrations => &self.last_overdue[0],
-                PolledQueue::Activities => &self.last_overdue[1],
-            });
+            let mut last = match queue {
+                PolledQueue::Orchestrations => self.last_overdue[0].lock(),
+                PolledQueue::Activities => self.last_overdue[1].lock(),
+            };
             let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_POLL);
             if overdue {
                 *last = Some(Instant::now());

@@ -4,14 +4,14 @@
 //! All of it are hints; a wrong or missing entry costs a request.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cdb_model::{Document, Timestamp};
 use duroxide::providers::SessionFetchConfig;
+use parking_lot::Mutex;
 
 use crate::corrupt_documents::CorruptDocuments;
 use crate::documents::{Session, SessionKey, WorkerItem};
-use crate::mutex::lock;
 use crate::timing::OWNER_WITHOUT_SESSIONS;
 
 /// The number of remembered sessions from which on expired ones are removed.
@@ -69,19 +69,19 @@ impl Sessions {
         };
         let Some(config) = config else { return false };
         let key = SessionKey::new(&*item.instance_id, &**session_id);
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let holder = state.holders.get(&key);
         holder.is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
     }
 
     /// Notes the holder of a session.
     pub(super) fn note(&self, session: &Session, now: Timestamp) {
-        lock(&self.state).note(session, now);
+        self.state.lock().note(session, now);
     }
 
     /// Notes a session that was claimed here.
     pub(super) fn note_own(&self, session: &Session, now: Timestamp) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.idle.remove(&session.owner_id);
         state.owners.insert(session.owner_id.clone());
         state.note(session, now);
@@ -89,7 +89,7 @@ impl Sessions {
 
     /// Returns the owners that may have sessions.
     pub(super) fn busy<'a>(&self, owner_ids: &[&'a str], now: Timestamp) -> Vec<&'a str> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let busy = |owner: &&&str| state.idle.get(**owner).is_none_or(|until| *until <= now);
         owner_ids.iter().filter(busy).copied().collect()
     }
@@ -98,12 +98,12 @@ impl Sessions {
     pub(super) fn note_idle<'a>(&self, owners: impl Iterator<Item = &'a str>, now: Timestamp) {
         let until = now + OWNER_WITHOUT_SESSIONS;
         let idle = owners.map(|owner| (owner.to_owned(), until));
-        lock(&self.state).idle.extend(idle);
+        self.state.lock().idle.extend(idle);
     }
 
     /// Returns the sessions held by owners of this process, with their owners.
     pub(super) fn held_here(&self, now: Timestamp) -> Vec<(SessionKey, String)> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let ours =
             |(owner, until): &(String, Timestamp)| state.owners.contains(owner) && *until > now;
         let held = state.holders.iter().filter(|(_, holder)| ours(holder));
@@ -112,7 +112,7 @@ impl Sessions {
     }
 
     pub(super) fn forget(&self, key: &SessionKey) {
-        lock(&self.state).holders.remove(key);
+        self.state.lock().holders.remove(key);
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
             let until = if number % 64 == 0 { later } else { NOW };
             sessions.note_own(&session(number, "w", until), NOW);
         }
-        assert!(lock(&sessions.state).holders.len() <= SWEEP_THRESHOLD + 64);
+        assert!(sessions.state.lock().holders.len() <= SWEEP_THRESHOLD + 64);
         assert_eq!(sessions.held_here(NOW).len(), 4 * SWEEP_THRESHOLD / 64);
     }
 
