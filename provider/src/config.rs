@@ -14,6 +14,8 @@ use duroxide::providers::ProviderError;
 
 use crate::error::InOperation;
 use crate::payload::{self, PayloadCodec};
+use crate::spill::Limits;
+use crate::store::StoreSettings;
 use crate::timing;
 
 /// Configuration of the provider. The first eight fields and their defaults are those of
@@ -263,6 +265,19 @@ impl CosmosDBProviderConfig {
     }
 
     /// Checks everything but endpoint and keys.
+    pub(crate) fn store(&self) -> StoreSettings {
+        StoreSettings {
+            limits: Limits {
+                value: self.max_value_bytes,
+                turn: self.max_turn_bytes,
+                history: self.max_history_bytes,
+            },
+            payload_codec: self.payload_codec.clone(),
+            unclaimed_age: self.unclaimed_age,
+            orphan_age: self.orphan_age,
+        }
+    }
+
     pub(crate) fn check_settings(&self) -> Result<(), ProviderError> {
         report(self.wrong_settings())
     }

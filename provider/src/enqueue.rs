@@ -117,7 +117,7 @@ async fn large_message(
     spilling.write(&services.store).await?;
     let fenced = execute_proven(services.container(), &batch, &document.key()).await?;
     if let Err(error) = committed(fenced) {
-        spilling.release(services);
+        spilling.release(&services.store);
         return Err(error);
     }
     services

@@ -45,7 +45,6 @@ mod attributes;
 mod commit;
 mod config;
 mod contract;
-mod contract_admin;
 mod corrupt_documents;
 mod custom_status;
 pub mod documents;
@@ -58,7 +57,6 @@ mod kv;
 mod ledger;
 mod local_queue;
 mod outbox;
-mod owner;
 pub mod payload;
 mod poll;
 mod provider;
@@ -77,7 +75,6 @@ mod takeover;
 mod tasks;
 mod telemetry;
 mod timing;
-mod tools;
 mod turn;
 
 pub use cdb_client as client;
@@ -85,7 +82,8 @@ pub use cdb_coordination as coordination;
 pub use cdb_model as model;
 
 pub use admin::purge::Purge;
-pub use attributes::{Attribute, AttributesError, InstanceSearch, SearchAttributes};
+pub use admin::search::InstanceSearch;
+pub use attributes::{Attribute, AttributesError, SearchAttributes};
 pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };

@@ -2,25 +2,23 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, OnDifference};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
-use cdb_model::{Extends, Filter};
+use cdb_model::Extends;
 use duroxide::Event;
 use duroxide::providers::ProviderError;
 
-use crate::admin::purge::Purge;
-use crate::attributes::InstanceSearch;
+use crate::admin::metrics::Metrics;
 use crate::config::CosmosDBProviderConfig;
-use crate::documents::{Durable, Instance, Member};
+use crate::documents::{Durable, Member, Schema};
 use crate::error::{InOperation, Result as Internal};
 use crate::outbox;
-use crate::owner::Owner;
 use crate::payload::{PayloadCodec, Payloads};
 use crate::retention;
 use crate::schema;
 use crate::services::Services;
+use crate::shutdown::Owner;
 use crate::store::Store;
 use crate::takeover;
 use crate::telemetry::Telemetry;
@@ -52,6 +50,7 @@ const OPEN: &str = "new";
 pub struct CosmosDBProvider {
     pub(crate) services: Services,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) metrics: Arc<Metrics>,
     _owner: Arc<Owner>,
 }
 
@@ -205,6 +204,51 @@ impl CosmosDBProvider {
         Ok(Self::assemble(container, config, leases, None).in_background(config))
     }
 
+    /// Opens a container for a tool that inspects or repairs it and runs no orchestrations. Starts
+    /// no background task: retention and delivery are left to runtimes. Never writes the gate, so a
+    /// runtime of `duroxide-cdb` can continue to use its container. Ignores `config.membership`.
+    ///
+    /// Without the container's payload codec, or without a key of it, the tool works too: encoded
+    /// payloads are returned as they are stored, `cdb:payload:…`. [`decode`](Self::decode) serves
+    /// tools that read documents themselves. With another codec than the container's, or without
+    /// it, new payloads are refused; a cancellation is not, and its reason is stored as it is.
+    ///
+    /// `schema` is the schema document that the tool read from the container:
+    ///
+    /// ```
+    /// use cdb_provider::documents::{SCHEMA_PARTITION, SchemaKey};
+    /// use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let emulator = cdb_emulator::Emulator::start().await?;
+    /// # let store = CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+    /// # let container = store.container().clone();
+    /// let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await?;
+    /// let schema = schema.as_ref().map(|stored| &stored.document);
+    /// let tool = CosmosDBProvider::for_tools(container, &CosmosDBProviderConfig::default(), schema)?;
+    /// # drop(tool); Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails when a setting of `config` cannot work, or `schema` has a newer version.
+    ///
+    /// # Panics
+    /// Panics outside of a Tokio runtime.
+    pub fn for_tools(
+        container: ContainerClient<Durable>,
+        config: &CosmosDBProviderConfig,
+        schema: Option<&Schema>,
+    ) -> Result<Self, ProviderError> {
+        config.check_settings()?;
+        schema::check(container.name(), schema).in_operation("for_tools")?;
+        let leases = Arc::new(InMemoryLeaseProvider::all());
+        let codec = config.payload_codec.as_ref().map(|codec| codec.name());
+        let foreign = schema::foreign_codec(container.name(), schema, codec);
+        let mut store = Store::new(container, config.store(), None);
+        store.payloads = store.payloads.lenient(foreign);
+        Ok(Self::of(store, config, leases, None))
+    }
+
     /// Creates the provider. Sends no request and starts no task.
     fn assemble(
         container: ContainerClient<Durable>,
@@ -213,12 +257,12 @@ impl CosmosDBProvider {
         membership: Option<Arc<Membership>>,
     ) -> Self {
         let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
-        let store = Store::new(container, config, incarnation);
+        let store = Store::new(container, config.store(), incarnation);
         Self::of(store, config, leases, membership)
     }
 
     /// Creates the provider of a store.
-    pub(crate) fn of(
+    fn of(
         store: Store,
         config: &CosmosDBProviderConfig,
         leases: Arc<dyn LeaseProvider>,
@@ -229,13 +273,14 @@ impl CosmosDBProvider {
             _owner: Arc::new(Owner::new(services.clone())),
             services,
             telemetry: Arc::default(),
+            metrics: Arc::default(),
         }
     }
 
     /// Starts the retention task, the takeover of failed members' locks, and the reconciler, which
     /// delivers what other runtimes left undelivered.
     fn in_background(self, config: &CosmosDBProviderConfig) -> Self {
-        let tasks = &self.services.tasks;
+        let tasks = &self.services.store.tasks;
         if let Some(keep) = config.retention {
             let services = self.services.clone();
             tasks.spawn(retention::run(services, keep, tasks.closing()));
@@ -269,46 +314,6 @@ impl CosmosDBProvider {
     /// `membership` in the configuration.
     pub fn members(&self) -> Option<MembershipView> {
         self.services.queues.members()
-    }
-
-    /// Leaves the membership, so that other members serve this runtime's slots at once instead of
-    /// after the failure timeout. Afterwards this provider polls for no work.
-    /// [`shutdown`](Self::shutdown) also leaves. Dropping the last clone leaves in the background,
-    /// which needs a running Tokio runtime.
-    pub async fn leave(&self) {
-        self.services.queues.leave().await;
-    }
-
-    /// Deletes instances that ended at least `keep` ago, with their descendants, slice by slice.
-    /// Delivers their messages first, and keeps instances whose messages cannot be delivered.
-    ///
-    /// Does the work of [`retention`](CosmosDBProviderConfig::retention) now, under the caller's
-    /// control.
-    pub fn purge_ended(&self, keep: Duration) -> Purge {
-        let before = self.services.store.now() - keep;
-        Purge::new(self.services.clone(), Some(before))
-    }
-
-    /// Searches instances by [search attributes](trait@crate::SearchAttributes) and the other indexed
-    /// properties of [`Instance`], such as [`Instance::STATUS`].
-    ///
-    /// In a container whose policy lacks `/attributes/*`, a filter scans all instances, and a sort
-    /// by an attribute is refused; `cdb policy apply` adds the path.
-    pub fn instances_where(&self, filter: Filter<Instance>) -> InstanceSearch<'_> {
-        InstanceSearch::new(self.container(), filter)
-    }
-
-    /// Deletes the container with everything in it. For tests.
-    ///
-    /// # Errors
-    /// Fails when the service refuses. A missing container is not an error.
-    pub async fn cleanup(&self) -> Result<(), ProviderError> {
-        self.services.tasks.stop();
-        self.leave().await;
-        match self.services.container().delete_container().await {
-            Err(error) if error.is_not_found() => Ok(()),
-            deleted => deleted.in_operation("cleanup"),
-        }
     }
 }
 

@@ -3,21 +3,18 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{LeaseProvider, Membership};
 
 use crate::activities::ActivityQueue;
-use crate::admin::metrics::Metrics;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::Durable;
 use crate::instances::InstanceQueue;
 use crate::ledger::Ledger;
-use crate::outbox::{Backoff, IntentSearch, Outbox};
+use crate::outbox::Delivery;
 use crate::queues::Queues;
 use crate::store::Store;
-use crate::tasks::Tasks;
 
 /// The services of a provider. Clones share their state.
 #[derive(Clone)]
@@ -26,19 +23,6 @@ pub(crate) struct Services {
     pub(crate) queues: Arc<Queues>,
     pub(crate) delivery: Arc<Delivery>,
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) tasks: Tasks,
-}
-
-/// The delivery of messages that turns commit for other instances.
-#[derive(Default)]
-pub(crate) struct Delivery {
-    pub(crate) outbox: Outbox,
-    pub(crate) search: IntentSearch,
-    pub(crate) backoff: Backoff,
-    /// The age at which the reconciler delivers an undelivered intent.
-    pub(crate) reconciler_age: Duration,
-    pub(crate) reconciler_interval: Duration,
 }
 
 impl Services {
@@ -51,14 +35,8 @@ impl Services {
         Self {
             queues: Arc::new(Queues::new(&store, config, leases, membership)),
             store,
-            delivery: Arc::new(Delivery {
-                reconciler_age: config.reconciler_age_threshold,
-                reconciler_interval: config.reconciler_interval,
-                ..Delivery::default()
-            }),
+            delivery: Arc::new(Delivery::new(config)),
             ledger: Arc::default(),
-            metrics: Arc::default(),
-            tasks: Tasks::default(),
         }
     }
 
@@ -87,7 +65,7 @@ impl Services {
         F: Future<Output = ()> + Send + 'static,
         W: FnOnce(Self) -> F,
     {
-        self.tasks.spawn(work(self.clone()));
+        self.store.tasks.spawn(work(self.clone()));
     }
 }
 

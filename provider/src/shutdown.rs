@@ -5,47 +5,26 @@
 
 use std::time::Duration;
 
-use crate::provider::CosmosDBProvider;
 use crate::services::Services;
+use crate::timing::RELEASE_TIMEOUT;
 use crate::{activities, turn};
 
-impl CosmosDBProvider {
-    /// Ends the background work of this provider and all its clones within `grace`: releases locks,
-    /// delivers committed messages, leaves the membership. Call it after the runtime has been shut
-    /// down:
-    ///
-    /// ```no_run
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use cdb_provider::CosmosDBProvider;
-    /// # async fn end(runtime: Arc<duroxide::runtime::Runtime>, provider: CosmosDBProvider) {
-    /// runtime.shutdown(Some(20_000)).await;
-    /// provider.shutdown(Duration::from_secs(5)).await;
-    /// # }
-    /// ```
-    ///
-    /// Turns and activities that the runtime broke off are released without counting the attempt,
-    /// and other runtimes find them at once. Work that is not finished within `grace` is left to
-    /// other runtimes: they find undelivered messages after `reconciler_age_threshold`, and locks
-    /// when they expire. The same holds for a process that ends without this call.
-    ///
-    /// Clients may continue to use the provider; it polls for no more work.
-    pub async fn shutdown(&self, grace: Duration) {
-        let services = &self.services;
-        services.tasks.close();
-        services.queues.close();
-        let release = async {
-            futures::join!(release_locks(services), self.leave());
-            services.tasks.finished().await;
-        };
-        if tokio::time::timeout(grace, release).await.is_err() {
-            tracing::warn!(
-                ?grace,
-                "the shutdown timed out; other runtimes take over the rest"
-            );
-        }
-        services.tasks.stop();
-        services.tasks.finished().await;
+/// Releases locks, delivers committed messages and leaves the membership, within `grace`.
+pub(crate) async fn shut_down(services: &Services, grace: Duration) {
+    services.store.tasks.close();
+    services.queues.close();
+    let release = async {
+        futures::join!(release_locks(services), services.queues.leave());
+        services.store.tasks.finished().await;
+    };
+    if tokio::time::timeout(grace, release).await.is_err() {
+        tracing::warn!(
+            ?grace,
+            "the shutdown timed out; other runtimes take over the rest"
+        );
     }
+    services.store.tasks.stop();
+    services.store.tasks.finished().await;
 }
 
 /// Releases every lock that this process holds.
@@ -66,4 +45,47 @@ async fn release_unused(services: &Services) {
         turn::release_unused(services, Duration::ZERO),
         activities::release_unused(services, Duration::ZERO)
     );
+}
+
+/// Ends the background tasks of a provider when its last handle is dropped.
+pub(crate) struct Owner {
+    services: Services,
+    /// Handles may be dropped outside of the Tokio runtime.
+    runtime: tokio::runtime::Handle,
+}
+
+impl Owner {
+    /// Keeps a handle of the current Tokio runtime.
+    pub(crate) fn new(services: Services) -> Self {
+        Self {
+            services,
+            runtime: tokio::runtime::Handle::current(),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.services.store.tasks.is_stopped() {
+            return;
+        }
+        self.services.store.tasks.stop();
+        let services = self.services.clone();
+        // If the Tokio runtime has ended, nothing runs, and the locks expire.
+        self.runtime.spawn(async move {
+            let release = async {
+                futures::join!(
+                    turn::release_prelocks(&services, Duration::ZERO),
+                    activities::release_prelocks(&services, Duration::ZERO),
+                    services.queues.leave()
+                );
+            };
+            if tokio::time::timeout(RELEASE_TIMEOUT, release)
+                .await
+                .is_err()
+            {
+                tracing::debug!("locks of a dropped provider were not released; they will expire");
+            }
+        });
+    }
 }

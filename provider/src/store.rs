@@ -8,11 +8,20 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
 
-use crate::config::CosmosDBProviderConfig;
 use crate::corrupt_documents::CorruptDocuments;
 use crate::documents::Durable;
-use crate::payload::Payloads;
+use crate::payload::{PayloadCodec, Payloads};
 use crate::spill::Limits;
+use crate::tasks::Tasks;
+
+/// The settings of a store.
+#[derive(Debug)]
+pub(crate) struct StoreSettings {
+    pub(crate) limits: Limits,
+    pub(crate) payload_codec: Option<Arc<dyn PayloadCodec>>,
+    pub(crate) unclaimed_age: Duration,
+    pub(crate) orphan_age: Duration,
+}
 
 /// The container and the settings of its documents. Clones share their state.
 #[derive(Clone, Debug)]
@@ -25,6 +34,7 @@ pub(crate) struct Store {
     pub(crate) unclaimed_age: Duration,
     /// The age at which chunks without a commit are deleted.
     pub(crate) orphan_age: Duration,
+    pub(crate) tasks: Tasks,
     last_enqueued: Arc<AtomicU64>,
     /// The incarnation of this member; `None` without membership.
     incarnation: Option<Arc<str>>,
@@ -33,20 +43,17 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new(
         container: ContainerClient<Durable>,
-        config: &CosmosDBProviderConfig,
+        settings: StoreSettings,
         incarnation: Option<Arc<str>>,
     ) -> Self {
         Self {
             container,
-            limits: Limits {
-                value: config.max_value_bytes,
-                turn: config.max_turn_bytes,
-                history: config.max_history_bytes,
-            },
+            limits: settings.limits,
             corrupt_documents: Arc::default(),
-            payloads: Payloads::new(config.payload_codec.clone()),
-            unclaimed_age: config.unclaimed_age,
-            orphan_age: config.orphan_age,
+            payloads: Payloads::new(settings.payload_codec),
+            unclaimed_age: settings.unclaimed_age,
+            orphan_age: settings.orphan_age,
+            tasks: Tasks::default(),
             last_enqueued: Arc::default(),
             incarnation,
         }

@@ -24,7 +24,7 @@ const CONCURRENCY: usize = 16;
 
 /// Takes over the locks of each failed member that this process removes. Ends with the provider.
 pub(crate) async fn run(services: Services, mut failed: broadcast::Receiver<FailedMember>) {
-    let closing = services.tasks.closing();
+    let closing = services.store.tasks.closing();
     while let Some(member) = closing.run_until_cancelled(failed.recv()).await {
         match member {
             Ok(member) => {

@@ -292,7 +292,7 @@ impl<'a> AckPlan<'a> {
 
     /// Releases chunks and claims after a failed batch.
     fn release(self, services: &Services) {
-        self.content.spilling.release(services);
+        self.content.spilling.release(&services.store);
         if let Some(message) = self.message {
             message.release();
         }
@@ -303,7 +303,7 @@ impl<'a> AckPlan<'a> {
 
     /// Releases chunks and prelocks after a batch that may have taken place.
     fn outcome_unknown(self, services: &Services) {
-        self.content.spilling.release(services);
+        self.content.spilling.release(&services.store);
         if let Some(message) = self.message {
             message.outcome_unknown();
         }
@@ -319,7 +319,7 @@ impl<'a> AckPlan<'a> {
         services: &Services,
         outcome: Option<&BatchOutcome<Durable>>,
     ) -> Option<OutboxIntent> {
-        self.content.consumed_chunks.remove(services);
+        self.content.consumed_chunks.remove(&services.store);
         if let Some(next) = self.next {
             next.committed(outcome);
         }

@@ -1,6 +1,7 @@
 //! Management: lists, metrics, deletion and pruning.
 
 mod chunks;
+pub(crate) mod dead_letters;
 pub(crate) mod delete;
 mod ended_children;
 pub(crate) mod executions;
@@ -10,4 +11,5 @@ pub(crate) mod prune;
 pub(crate) mod purge;
 mod removal;
 mod row;
+pub(crate) mod search;
 mod withdraw;

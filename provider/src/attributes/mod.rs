@@ -6,11 +6,9 @@
 
 mod derived;
 mod limits;
-mod search;
 mod stored;
 
 pub use derived::{Attribute, Codec, SearchAttributes, codec, read};
 pub use limits::AttributesError;
-pub use search::InstanceSearch;
-pub(crate) use stored::at_commit;
 pub use stored::{Attributes, Values};
+pub(crate) use stored::{KEY, valid};

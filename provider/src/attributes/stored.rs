@@ -3,18 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use duroxide::{Event, EventKind};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::limits::{AttributesError, MAX_ATTRIBUTES, check, check_size};
 use crate::documents::AttributeValue;
-use crate::instances::{Turn, TurnResult};
-use crate::kv::value_after;
-use crate::payload::Payloads;
 
 /// The key of the key-value store.
-pub(super) const KEY: &str = "cdb:search-attributes";
+pub(crate) const KEY: &str = "cdb:search-attributes";
 
 /// Attributes by name, in the order of names: replay compares the text of a value.
 pub type Attributes = BTreeMap<String, AttributeValue>;
@@ -48,41 +44,6 @@ fn invalid(error: serde_json::Error) -> AttributesError {
     AttributesError::Stored(format!("{category:?} error at column {column}"))
 }
 
-/// Returns the attributes that a commit writes into the instance document: those of the key-value
-/// store after the events of the turn. Leaves invalid ones out, which only a program without
-/// [`SearchAttributes`](trait@super::SearchAttributes) writes, and logs them when this turn has set them.
-pub(crate) fn at_commit(payloads: &Payloads, turn: &Turn, result: &TurnResult) -> Attributes {
-    let (before, events) = (&turn.instance.document, &result.history_delta);
-    if turn.history.is_err() {
-        // The key-value store of a damaged instance may not be loaded.
-        return before.attributes.clone();
-    }
-    let text = value_after(KEY, events, || match result.restored.get(KEY) {
-        // A rewind restores the value from before its events.
-        Some(restored) => Some(&*restored.as_ref()?.value),
-        None => turn.kv.visible_value(KEY),
-    });
-    let Some(mut text) = text.map(str::to_owned) else {
-        return Attributes::new();
-    };
-    // A tool without the key must not take the stored form for invalid attributes.
-    if let Err(error) = payloads.strict().decode(&mut text) {
-        tracing::warn!(instance = before.instance_id, %error, "cannot decode the search attributes");
-        return before.attributes.clone();
-    }
-    let (attributes, refused) = valid(&text);
-    if events.iter().any(sets_attributes) {
-        for error in refused {
-            tracing::warn!(instance = before.instance_id, %error, "a search attribute is left out");
-        }
-    }
-    attributes
-}
-
-fn sets_attributes(event: &Event) -> bool {
-    matches!(&event.kind, EventKind::KeyValueSet { key, .. } if key == KEY)
-}
-
 /// A member of a stored object.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -92,7 +53,7 @@ enum Member {
 }
 
 /// Returns the valid attributes of a stored text, and the errors of the others.
-fn valid(text: &str) -> (Attributes, Vec<AttributesError>) {
+pub(crate) fn valid(text: &str) -> (Attributes, Vec<AttributesError>) {
     let members = check_size(text)
         .and_then(|()| serde_json::from_str::<BTreeMap<String, Member>>(text).map_err(invalid));
     let members = match members {

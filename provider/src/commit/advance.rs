@@ -8,7 +8,7 @@ use crate::custom_status;
 use crate::documents::{Execution, Instance, Status, Text};
 use crate::instances::{Turn, TurnResult, pack_version};
 use crate::ledger;
-use crate::turn::lock::remove_attempts;
+use crate::turn::fields::remove_attempts;
 
 /// Returns the instance after the turn, unlocked.
 pub(super) fn advance(

@@ -27,7 +27,7 @@ pub(super) fn apply_commit(
     queue_activities(services, &mut plan, outcome);
     let own = own_messages(services, &mut plan, outcome);
     let intents = std::mem::take(&mut plan.outgoing.intents);
-    std::mem::take(&mut plan.consumed_chunks).remove(services);
+    std::mem::take(&mut plan.consumed_chunks).remove(&services.store);
     let execution = plan.instance.current_execution_id;
     record_charge(&plan.instance);
     let next = plan.next.take();

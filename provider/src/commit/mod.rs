@@ -2,6 +2,7 @@
 
 mod advance;
 mod apply;
+mod attributes;
 mod cancelled;
 mod outgoing;
 mod plan;
@@ -12,7 +13,6 @@ use cdb_client::machine_now;
 
 use crate::activities::FreeWorkers;
 use crate::admission;
-use crate::attributes;
 use crate::custom_status;
 use crate::documents::{OperatorAction, OutboxIntent};
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ pub(crate) async fn commit_course(
     let mut plan = plan(turn, course, &context)?;
     plan.note(turn, action)?;
     if let Err(error) = send::send(services, turn, &mut plan).await {
-        plan.spilling.release(services);
+        plan.spilling.release(&services.store);
         return Err(error);
     }
     outbox::deliver_all(services, plan.outgoing.intents, false).await;
@@ -137,7 +137,7 @@ async fn plan_and_send(
     match send::send(services, turn, &mut plan).await {
         Ok(outcome) => Ok(apply_commit(services, turn, result, plan, outcome.as_ref())),
         Err(error) => {
-            plan.spilling.release(services);
+            plan.spilling.release(&services.store);
             Err(error)
         }
     }

@@ -13,7 +13,7 @@ use crate::instances::Turn;
 use crate::services::Services;
 use crate::spill::Spilling;
 use crate::timing::{COMMIT_TIME, RENEWAL, RETRY_PAUSE};
-use crate::turn::lock::find_out;
+use crate::turn::fields::find_out;
 use crate::turn::{release, renew};
 
 /// Sends the commit until it is known to be committed, or until the lock is lost. Returns its
@@ -45,7 +45,7 @@ pub(super) async fn send(
         Fenced::Earlier => {
             // Another call with this token has committed the turn, so the stored documents are not
             // those of this plan.
-            plan.spilling.release(services);
+            plan.spilling.release(&services.store);
             plan.outgoing.intents.clear();
             Ok(None)
         }

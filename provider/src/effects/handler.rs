@@ -7,6 +7,7 @@ use cdb_coordination::{Jitter, OutboxBatch, OutboxError, RetryPolicy, is_lost_ra
 use cdb_model::{Batch, Container, Extends};
 use duroxide::ActivityContext;
 use duroxide::providers::WorkItem;
+use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
@@ -28,12 +29,17 @@ const MAX_RUNS: u32 = 10;
 /// The most commits while other commits use the same message streams.
 const MAX_SEALS: u32 = 8;
 
+/// A transactional activity, to be registered in duroxide's `ActivityRegistry`.
+pub type TransactionalActivity = Box<
+    dyn Fn(ActivityContext, String) -> BoxFuture<'static, Result<String, String>> + Send + Sync,
+>;
+
 /// Commits the effects of activities through one provider.
-pub(super) struct Handler<C> {
-    pub(super) services: Services,
-    pub(super) telemetry: Arc<Telemetry>,
-    pub(super) container: ContainerClient<C>,
-    pub(super) outbox: Option<Arc<dyn Outgoing<C>>>,
+pub(crate) struct Handler<C> {
+    pub(crate) services: Services,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) container: ContainerClient<C>,
+    pub(crate) outbox: Option<Arc<dyn Outgoing<C>>>,
 }
 
 /// The outcome of an attempt to commit.
@@ -75,7 +81,7 @@ impl<C: Extends<Durable>> Handler<C> {
     /// When the body fails, when its effects cannot be committed, or when they are refused at every
     /// run. No effects take place then. If the runtime is to run the activity again, its lock says
     /// so.
-    pub(super) async fn run<M, In, Out, Fut>(
+    pub(crate) async fn run<M, In, Out, Fut>(
         &self,
         body: impl Fn(ActivityContext, Effects<C, M>, In) -> Fut,
         ctx: ActivityContext,

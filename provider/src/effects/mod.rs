@@ -10,10 +10,11 @@ mod handler;
 mod key;
 mod limits;
 mod outbox;
-mod provider;
 mod staged;
 
 pub use error::{ActivityError, EffectsError};
+pub(crate) use handler::Handler;
+pub use handler::TransactionalActivity;
+pub(crate) use outbox::Outgoing;
 pub use outbox::WithMessages;
-pub use provider::TransactionalActivity;
 pub use staged::Effects;

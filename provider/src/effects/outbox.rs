@@ -13,7 +13,7 @@ use crate::documents::Durable;
 pub enum WithMessages {}
 
 /// The part of [`Messaging`] that effects use, without its bounds.
-pub(super) trait Outgoing<C: Container>: Send + Sync {
+pub(crate) trait Outgoing<C: Container>: Send + Sync {
     /// Begins the effects of a body.
     fn begin(&self, instance_id: &str) -> OutboxBatch<C>;
 
@@ -25,7 +25,7 @@ pub(super) trait Outgoing<C: Container>: Send + Sync {
 }
 
 /// Effects with numbered messages.
-pub(super) trait Sealed: Send + Sync {
+pub(crate) trait Sealed: Send + Sync {
     /// Returns the operations as part of the provider's batch.
     fn operations(&self, instance_id: &str) -> Result<Batch<Durable>, cdb_model::BatchError>;
 

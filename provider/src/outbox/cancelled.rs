@@ -131,6 +131,6 @@ async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> 
         Err(Error::Request(error)) if error.is_not_found() => {}
         sent => drop(sent?),
     }
-    consumed_chunks.remove(services);
+    consumed_chunks.remove(&services.store);
     Ok(true)
 }

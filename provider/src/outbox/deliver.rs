@@ -50,7 +50,7 @@ async fn deliver_new(services: &Services, intents: Vec<OutboxIntent>) {
     // A stopped provider delivers nothing more.
     tokio::select! {
         () = handover.done() => {}
-        () = services.tasks.stopped() => {}
+        () = services.store.tasks.stopped() => {}
     }
 }
 

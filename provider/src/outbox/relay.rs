@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::measure_charge;
+use cdb_client::{ErrorKind, measure_charge};
 use cdb_coordination::{Relay, Undelivered};
 use cdb_model::{Patch, Timestamp};
 
@@ -104,6 +104,18 @@ impl Services {
                 tracing::debug!(%error, "cannot note a failed delivery; retrying in the next round");
             }
             Ok(_) => {}
+        }
+    }
+}
+
+impl From<&Error> for Undelivered {
+    /// Counts undecodable values as an attempt, because a newer version that is being deployed may
+    /// decode them.
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Request(request) if request.kind() != ErrorKind::Decode => Self::from(request),
+            error if error.is_retryable() => Self::unreachable(error.to_string()),
+            error => Self::refused(error.to_string()),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn remove(services: &Services, intent: &Intent) {
     }
     let sent = async { Ok(services.container().execute(&batch).await?) };
     match in_time(sent).await {
-        Ok(_) => consumed_chunks.remove(services),
+        Ok(_) => consumed_chunks.remove(&services.store),
         Err(Error::Request(error)) if error.is_not_found() || error.is_precondition_failed() => {}
         Err(error) => {
             tracing::debug!(%error, "a delivered intent was not deleted; retrying in the next round");

@@ -24,7 +24,7 @@ const MAX_RESTARTS: u32 = 2;
 
 /// Starts a poll that serves all dispatchers of this process.
 pub(crate) fn start<Q: Polled>(services: &Services, number: PollNumber) {
-    if services.tasks.is_closing() {
+    if services.store.tasks.is_closing() {
         return;
     }
     services.spawn(move |services| async move {

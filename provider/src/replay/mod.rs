@@ -44,7 +44,7 @@ mod compare;
 mod decision;
 mod difference;
 mod export;
-mod read;
+pub(crate) mod read;
 mod recording;
 mod run;
 

@@ -13,19 +13,20 @@ mod tests;
 mod values;
 
 use cdb_model::Timestamp;
-use duroxide::providers::{ExecutionMetadata, ProviderError, WorkItem};
+use duroxide::providers::{ExecutionMetadata, WorkItem};
 use duroxide::{ErrorDetails, Event, EventKind};
 
 use crate::admin::instances;
 use crate::admission;
 use crate::commit;
 use crate::documents::{Instance, OperatorAction, Status};
-use crate::error::{Error, InOperation as _, Result};
+use crate::error::{Error, Result};
 use crate::history;
 use crate::instances::TurnResult;
-use crate::provider::CosmosDBProvider;
+use crate::services::Services;
 use crate::turn::{ExclusiveTurn, exclusively};
 pub use restart::Restart;
+pub(crate) use restart::restart;
 
 use course::{Course, Target, before_event, before_failure};
 use values::{Keys, Values};
@@ -64,210 +65,170 @@ pub struct Fork<'a> {
     pub new_instance: &'a str,
 }
 
-impl CosmosDBProvider {
-    /// Continues a failed instance from before its failure, in a new execution. Failed activities
-    /// run again, completed ones keep their results, and failed children are rewound too. The failed
-    /// execution stays readable.
-    ///
-    /// May be repeated after an interruption. docs/rewind.md says what counts as the failure. `by` is
-    /// the operator, for the record.
-    ///
-    /// # Errors
-    /// Fails when the instance has not failed or is a sub-orchestration, when a child that it waits
-    /// for is still running for the failed execution or was deleted after its failure, or when its
-    /// history, or the errors that tell the cause, cannot be read. An instance that a runtime holds
-    /// is a retryable error.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let emulator = cdb_emulator::Emulator::start().await?;
-    /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
-    /// let refused = store.rewind("order-7", "ada").await.unwrap_err();
-    /// assert!(refused.message.contains("instance order-7 not found"));
-    /// # Ok(()) }
-    /// ```
-    pub async fn rewind(&self, instance: &str, by: &str) -> Result<Rewound, ProviderError> {
-        self.rewind_below(instance, None, Some(by))
-            .await
-            .in_operation("rewind")
-    }
+/// Rewinds a failed instance; only plans without an operator.
+pub(crate) async fn rewind(
+    services: &Services,
+    instance_id: &str,
+    by: Option<&str>,
+) -> Result<Rewound> {
+    rewind_below(services, instance_id, None, by).await
+}
 
-    /// Returns what [`rewind`](Self::rewind) would do. Writes nothing.
-    ///
-    /// # Errors
-    /// As [`rewind`](Self::rewind).
-    pub async fn plan_rewind(&self, instance: &str) -> Result<Rewound, ProviderError> {
-        self.rewind_below(instance, None, None)
-            .await
-            .in_operation("plan_rewind")
+/// Rewinds an instance; only plans without an operator. With `parent`, its end is sent to that
+/// execution of its parent.
+async fn rewind_below(
+    services: &Services,
+    instance_id: &str,
+    parent: Option<u64>,
+    by: Option<&str>,
+) -> Result<Rewound> {
+    let instance = instances::existing(services.container(), instance_id).await?;
+    check_failed(&instance)?;
+    if let (None, Some(above)) = (parent, &instance.parent_instance_id) {
+        return Err(Error::Refused(format!(
+            "`{instance_id}` is a sub-orchestration of `{above}`, which has received its failure; \
+             rewind `{above}`, which rewinds its failed children"
+        )));
     }
+    let execution = instance.current_execution_id;
+    let target = Target {
+        instance: instance_id,
+        execution: execution + 1,
+    };
+    let events = history::read_execution(services.container(), instance_id, execution).await?;
+    let mut course = rewound_course(services, &events, target)?;
+    if let Some(parent) = parent {
+        course.for_parent(parent);
+    }
+    let mut failed = Vec::new();
+    for child in &course.children {
+        if children::is_rewindable(services, child, target.execution).await? {
+            failed.push(child);
+        }
+    }
+    // After all of them are checked: a refusal must not leave some of them rewound.
+    let mut children = Vec::new();
+    for child in failed {
+        let child = rewind_below(services, &child.instance, Some(target.execution), by);
+        children.push(Box::pin(child).await?);
+    }
+    let rewound = Rewound {
+        children,
+        ..described(&course, target)
+    };
+    if let Some(by) = by {
+        commit_rewind(services, course, target, &events, by).await?;
+    }
+    Ok(rewound)
+}
 
-    /// Creates an instance that continues from the history of another one, with the key-values from
-    /// before the forked execution. Activities and timers that the kept events wait for start again;
-    /// events and queued messages that arrived later have to be raised again.
-    ///
-    /// # Errors
-    /// Fails when the instance has no such execution or event, when the new instance exists, or when
-    /// the kept events wait for a child: the child belongs to the first instance.
-    pub async fn fork(
-        &self,
-        instance: &str,
-        at: Fork<'_>,
-        by: &str,
-    ) -> Result<Rewound, ProviderError> {
-        self.fork_at(instance, at, by).await.in_operation("fork")
-    }
+/// Commits the course of a failed execution that has these events.
+async fn commit_rewind(
+    services: &Services,
+    mut course: Course,
+    target: Target<'_>,
+    events: &[Event],
+    by: &str,
+) -> Result<()> {
+    let (id, failed) = (target.instance, target.execution - 1);
+    let restored = values::before(services, id, failed, Keys::changed_by(events)).await?;
+    let turn = exclusively(services, id, failed).await?;
+    commit_or_release(services, turn, target.execution, async |turn| {
+        check_failed(&turn.0.instance.document)?;
+        if *turn.0.events().unwrap_or_default() != events {
+            let what = format!("instance `{id}` has changed; try again");
+            return Err(Error::Retryable(what));
+        }
+        let awaiting = Box::pin(children::await_children(services, &mut course, target));
+        turn.while_doing(services, awaiting).await?;
+        let what = format!("rewound to {} events", course.kept.len());
+        Ok((course, restored, action(by, services.store.now(), what)))
+    })
+    .await
+}
 
-    /// Rewinds an instance; only plans without an operator. With `parent`, its end is sent to that
-    /// execution of its parent.
-    async fn rewind_below(
-        &self,
-        instance_id: &str,
-        parent: Option<u64>,
-        by: Option<&str>,
-    ) -> Result<Rewound> {
-        let instance = instances::existing(self.container(), instance_id).await?;
-        check_failed(&instance)?;
-        if let (None, Some(above)) = (parent, &instance.parent_instance_id) {
-            return Err(Error::Refused(format!(
-                "`{instance_id}` is a sub-orchestration of `{above}`, which has received its failure; \
-                 rewind `{above}`, which rewinds its failed children"
-            )));
-        }
-        let execution = instance.current_execution_id;
-        let target = Target {
-            instance: instance_id,
-            execution: execution + 1,
-        };
-        let events = history::read_execution(self.container(), instance_id, execution).await?;
-        let mut course = self.rewound_course(&events, target)?;
-        if let Some(parent) = parent {
-            course.for_parent(parent);
-        }
-        let mut failed = Vec::new();
-        for child in &course.children {
-            if self.is_rewindable(child, target.execution).await? {
-                failed.push(child);
-            }
-        }
-        // After all of them are checked: a refusal must not leave some of them rewound.
-        let mut children = Vec::new();
-        for child in failed {
-            let child = self.rewind_below(&child.instance, Some(target.execution), by);
-            children.push(Box::pin(child).await?);
-        }
-        let rewound = Rewound {
-            children,
-            ..described(&course, target)
-        };
-        if let Some(by) = by {
-            self.commit_rewind(course, target, &events, by).await?;
-        }
-        Ok(rewound)
-    }
+fn rewound_course(services: &Services, events: &[Event], target: Target<'_>) -> Result<Course> {
+    let decoded = |details: &ErrorDetails| services.store.payloads.decoded_error(details);
+    before_failure(events, target, decoded)?.ok_or_else(|| {
+        Error::Refused(format!(
+            "the history of `{}` has no failure; restart it instead",
+            target.instance
+        ))
+    })
+}
 
-    /// Commits the course of a failed execution that has these events.
-    async fn commit_rewind(
-        &self,
-        mut course: Course,
-        target: Target<'_>,
-        events: &[Event],
-        by: &str,
-    ) -> Result<()> {
-        let (id, failed) = (target.instance, target.execution - 1);
-        let restored = values::before(self, id, failed, Keys::changed_by(events)).await?;
-        let turn = exclusively(&self.services, id, failed).await?;
-        self.commit_or_release(turn, target.execution, async |store, turn| {
-            check_failed(&turn.0.instance.document)?;
-            if *turn.0.events().unwrap_or_default() != events {
-                let what = format!("instance `{id}` has changed; try again");
-                return Err(Error::Retryable(what));
-            }
-            let awaiting = Box::pin(store.await_children(&mut course, target));
-            turn.while_doing(&store.services, awaiting).await?;
-            let what = format!("rewound to {} events", course.kept.len());
-            Ok((course, restored, action(by, store.container().now(), what)))
-        })
-        .await
+/// Forks an instance.
+pub(crate) async fn fork(
+    services: &Services,
+    instance_id: &str,
+    at: Fork<'_>,
+    by: &str,
+) -> Result<Rewound> {
+    let container = services.container();
+    admission::check_instance_id(at.new_instance)?;
+    let instance = instances::existing(container, instance_id).await?;
+    let execution = at.execution.unwrap_or(instance.current_execution_id);
+    let events = history::read_execution(container, instance_id, execution).await?;
+    let target = Target {
+        instance: at.new_instance,
+        execution: 1,
+    };
+    let course = before_event(&events, at.event, target).ok_or_else(|| {
+        Error::Refused(format!(
+            "execution {execution} of `{instance_id}` has no event {}; `cdb instances history` lists them",
+            at.event
+        ))
+    })?;
+    if let Some(child) = course.children.first() {
+        return Err(Error::Refused(format!(
+            "the events before event {} wait for the child `{}`, which belongs to `{instance_id}`; \
+             choose an event before event {} or after the child's end",
+            at.event, child.instance, child.event
+        )));
     }
+    let latest = container.latest_committed();
+    let known = history::read_instance(&latest, at.new_instance).await?;
+    check_absent(known.as_ref().map(|known| &known.document))?;
+    let mut restored = values::before(services, instance_id, execution, Keys::all()).await?;
+    for value in restored.values_mut().flatten() {
+        at.new_instance.clone_into(&mut value.instance_id);
+    }
+    restored.retain(|_, value| value.is_some());
+    let forked = described(&course, target);
+    let turn = exclusively(services, at.new_instance, 1).await?;
+    commit_or_release(services, turn, target.execution, async |turn| {
+        check_absent(Some(&turn.0.instance.document))?;
+        let mut course = course;
+        course.without_parent();
+        let what = format!(
+            "forked from execution {execution} of {instance_id}, event {}",
+            at.event
+        );
+        Ok((course, restored, action(by, services.store.now(), what)))
+    })
+    .await?;
+    Ok(forked)
+}
 
-    fn rewound_course(&self, events: &[Event], target: Target<'_>) -> Result<Course> {
-        let decoded = |details: &ErrorDetails| self.payloads().decoded_error(details);
-        before_failure(events, target, decoded)?.ok_or_else(|| {
-            Error::Refused(format!(
-                "the history of `{}` has no failure; restart it instead",
-                target.instance
-            ))
-        })
-    }
-
-    async fn fork_at(&self, instance_id: &str, at: Fork<'_>, by: &str) -> Result<Rewound> {
-        let container = self.container();
-        admission::check_instance_id(at.new_instance)?;
-        let instance = instances::existing(container, instance_id).await?;
-        let execution = at.execution.unwrap_or(instance.current_execution_id);
-        let events = history::read_execution(container, instance_id, execution).await?;
-        let target = Target {
-            instance: at.new_instance,
-            execution: 1,
-        };
-        let course = before_event(&events, at.event, target).ok_or_else(|| {
-            Error::Refused(format!(
-                "execution {execution} of `{instance_id}` has no event {}; `cdb instances history` lists them",
-                at.event
-            ))
-        })?;
-        if let Some(child) = course.children.first() {
-            return Err(Error::Refused(format!(
-                "the events before event {} wait for the child `{}`, which belongs to `{instance_id}`; \
-                 choose an event before event {} or after the child's end",
-                at.event, child.instance, child.event
-            )));
+/// Commits the course that `decide` returns for a locked instance, in this execution. Releases
+/// the lock after an error.
+async fn commit_or_release(
+    services: &Services,
+    mut turn: ExclusiveTurn,
+    execution: u64,
+    decide: impl AsyncFnOnce(&mut ExclusiveTurn) -> Result<(Course, Values, OperatorAction)>,
+) -> Result<()> {
+    let committed = match decide(&mut turn).await {
+        Ok((course, restored, action)) => {
+            let result = result(course, restored, execution);
+            commit::commit_course(services, &mut turn.0, &result, action).await
         }
-        let latest = container.latest_committed();
-        let known = history::read_instance(&latest, at.new_instance).await?;
-        check_absent(known.as_ref().map(|known| &known.document))?;
-        let mut restored = values::before(self, instance_id, execution, Keys::all()).await?;
-        for value in restored.values_mut().flatten() {
-            at.new_instance.clone_into(&mut value.instance_id);
-        }
-        restored.retain(|_, value| value.is_some());
-        let forked = described(&course, target);
-        let turn = exclusively(&self.services, at.new_instance, 1).await?;
-        self.commit_or_release(turn, target.execution, async |store, turn| {
-            check_absent(Some(&turn.0.instance.document))?;
-            let mut course = course;
-            course.without_parent();
-            let what = format!(
-                "forked from execution {execution} of {instance_id}, event {}",
-                at.event
-            );
-            Ok((course, restored, action(by, store.container().now(), what)))
-        })
-        .await?;
-        Ok(forked)
+        Err(error) => Err(error),
+    };
+    if committed.is_err() {
+        turn.release(services).await;
     }
-
-    /// Commits the course that `decide` returns for a locked instance, in this execution. Releases
-    /// the lock after an error.
-    async fn commit_or_release(
-        &self,
-        mut turn: ExclusiveTurn,
-        execution: u64,
-        decide: impl AsyncFnOnce(&Self, &mut ExclusiveTurn) -> Result<(Course, Values, OperatorAction)>,
-    ) -> Result<()> {
-        let committed = match decide(self, &mut turn).await {
-            Ok((course, restored, action)) => {
-                let result = result(course, restored, execution);
-                commit::commit_course(&self.services, &mut turn.0, &result, action).await
-            }
-            Err(error) => Err(error),
-        };
-        if committed.is_err() {
-            turn.release(&self.services).await;
-        }
-        committed
-    }
+    committed
 }
 
 fn action(by: &str, at: Timestamp, what: String) -> OperatorAction {

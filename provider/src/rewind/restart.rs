@@ -1,16 +1,16 @@
 //! Starting the orchestration of an ended instance again, as a new instance.
 
 use cdb_client::ContainerClient;
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 
 use super::{action, check_absent};
 use crate::admin::instances;
 use crate::documents::Durable;
 use crate::enqueue;
-use crate::error::{Error, InOperation as _, Result};
+use crate::error::{Error, Result};
 use crate::history;
-use crate::provider::CosmosDBProvider;
+use crate::services::Services;
 
 /// A new instance that repeats the orchestration of an ended one.
 #[derive(Clone, Debug, Default)]
@@ -23,66 +23,58 @@ pub struct Restart {
     pub input: Option<String>,
 }
 
-impl CosmosDBProvider {
-    /// Starts the orchestration of an ended instance again, as a new instance without a parent. The
-    /// ended instance stays. The new one records `by`, the operator.
-    ///
-    /// # Errors
-    /// Fails when the instance does not exist or is running, when the new instance exists, or when
-    /// the input was deleted together with the first execution.
-    pub async fn restart(
-        &self,
-        instance: &str,
-        restart: Restart,
-        by: &str,
-    ) -> Result<(), ProviderError> {
-        self.start_again(instance, restart, by)
-            .await
-            .in_operation("restart")
+/// Starts the orchestration of an ended instance again.
+pub(crate) async fn restart(
+    services: &Services,
+    instance: &str,
+    restart: Restart,
+    by: &str,
+) -> Result<()> {
+    let container = services.container().latest_committed();
+    let ended = instances::existing(&container, instance).await?;
+    if ended.has_more() {
+        return Err(Error::Refused(format!(
+            "instance `{instance}` is running; cancel it first"
+        )));
     }
+    let known = history::read_instance(&container, &restart.new_instance).await?;
+    check_absent(known.as_ref().map(|known| &known.document))?;
+    let input = match restart.input {
+        Some(input) => input,
+        None => first_input(services, &container, instance).await?,
+    };
+    let what = format!("restarted from {instance}");
+    let origin = action(by, services.store.now(), what);
+    let start = WorkItem::StartOrchestration {
+        instance: restart.new_instance,
+        orchestration: ended.orchestration_name,
+        input,
+        version: restart.version.or(ended.orchestration_version),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    };
+    enqueue::message(services, start, None, Some(origin)).await
+}
 
-    async fn start_again(&self, instance: &str, restart: Restart, by: &str) -> Result<()> {
-        let container = self.container().latest_committed();
-        let ended = instances::existing(&container, instance).await?;
-        if ended.has_more() {
-            return Err(Error::Refused(format!(
-                "instance `{instance}` is running; cancel it first"
-            )));
-        }
-        let known = history::read_instance(&container, &restart.new_instance).await?;
-        check_absent(known.as_ref().map(|known| &known.document))?;
-        let input = match restart.input {
-            Some(input) => input,
-            None => self.first_input(&container, instance).await?,
-        };
-        let what = format!("restarted from {instance}");
-        let origin = action(by, self.container().now(), what);
-        let start = WorkItem::StartOrchestration {
-            instance: restart.new_instance,
-            orchestration: ended.orchestration_name,
-            input,
-            version: restart.version.or(ended.orchestration_version),
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
-            execution_id: 1,
-        };
-        enqueue::message(&self.services, start, None, Some(origin)).await
-    }
-
-    async fn first_input(
-        &self,
-        container: &ContainerClient<Durable>,
-        instance: &str,
-    ) -> Result<String> {
-        let events = history::read_execution(container, instance, 1).await;
-        let input = self.decoded(events)?.into_iter().find_map(started_with);
-        input.ok_or_else(|| {
-            Error::Refused(format!(
-                "the first execution of `{instance}` was deleted, and its input with it; pass one (`--input` of the command)"
-            ))
-        })
-    }
+async fn first_input(
+    services: &Services,
+    container: &ContainerClient<Durable>,
+    instance: &str,
+) -> Result<String> {
+    let events = history::read_execution(container, instance, 1).await;
+    let input = services
+        .store
+        .payloads
+        .decode_history(events?)?
+        .into_iter()
+        .find_map(started_with);
+    input.ok_or_else(|| {
+        Error::Refused(format!(
+            "the first execution of `{instance}` was deleted, and its input with it; pass one (`--input` of the command)"
+        ))
+    })
 }
 
 fn started_with(event: Event) -> Option<String> {

@@ -10,7 +10,7 @@ use duroxide::{Event, EventKind, INITIAL_EVENT_ID};
 use crate::documents::{ExecutionKey, KeyValue};
 use crate::error::{Error, Result};
 use crate::history;
-use crate::provider::CosmosDBProvider;
+use crate::services::Services;
 
 /// Values by key; `None` for a key that did not exist.
 pub(super) type Values = BTreeMap<String, Option<KeyValue>>;
@@ -53,7 +53,7 @@ impl Keys {
 /// Returns the values of these keys before an execution. Keys whose earlier values are unknown,
 /// because executions were pruned, are left out.
 pub(super) async fn before(
-    store: &CosmosDBProvider,
+    services: &Services,
     instance_id: &str,
     execution_id: u64,
     keys: Keys,
@@ -64,11 +64,11 @@ pub(super) async fn before(
             return Ok(values);
         }
         let key = ExecutionKey::new(instance_id, earlier);
-        let execution = store.container().read(&key).await?;
+        let execution = services.container().read(&key).await?;
         if execution.is_some_and(|execution| execution.rewound.is_some()) {
             continue; // Its changes were undone.
         }
-        let events = history::read_execution(store.container(), instance_id, earlier).await;
+        let events = history::read_execution(services.container(), instance_id, earlier).await;
         let events = events.map_err(|error| match error {
             // A prune deletes chunks before the documents that refer to them.
             Error::Damaged(reason) => Error::Retryable(format!(
@@ -76,7 +76,7 @@ pub(super) async fn before(
             )),
             error => error,
         })?;
-        if !is_whole(store, instance_id, earlier).await? {
+        if !is_whole(services, instance_id, earlier).await? {
             return Ok(values);
         }
         let mut changes = Changes::of(&events);
@@ -95,8 +95,8 @@ pub(super) async fn before(
 }
 
 /// Returns whether a history that was just read is whole: a prune deletes the first event first.
-async fn is_whole(store: &CosmosDBProvider, instance_id: &str, execution_id: u64) -> Result<bool> {
-    let latest = store.container().latest_committed();
+async fn is_whole(services: &Services, instance_id: &str, execution_id: u64) -> Result<bool> {
+    let latest = services.container().latest_committed();
     let left = history::read_segments(&latest, instance_id, execution_id).await?;
     Ok(left
         .documents

@@ -7,7 +7,6 @@ use futures::{StreamExt as _, stream};
 
 use crate::documents::{ChunkKey, Chunked, Durable, Spill, Text};
 use crate::error::{Error, Result, committed};
-use crate::services::Services;
 use crate::store::Store;
 
 /// The most spills per sweep. The next sweep handles the rest.
@@ -59,18 +58,20 @@ impl ConsumedChunks {
     }
 
     /// Deletes the chunks in the background. Failures are left to the sweep.
-    pub(crate) fn remove(self, services: &Services) {
+    pub(crate) fn remove(self, store: &Store) {
         if let Some(spill) = self.0 {
-            services.spawn(|services| async move { remove(services.container(), &spill).await });
+            let container = store.container.clone();
+            let removed = async move { remove(&container, &spill).await };
+            store.tasks.spawn(removed);
         }
     }
 }
 
 /// Deletes the chunks of an abandoned commit in the background, unless the commit took place.
-pub(super) fn release(services: &Services, spill: Spill) {
-    services.spawn(|services| async move {
-        release_or_log(services.container(), &spill, None).await;
-    });
+pub(super) fn release(store: &Store, spill: Spill) {
+    let container = store.container.clone();
+    let released = async move { release_or_log(&container, &spill, None).await };
+    store.tasks.spawn(released);
 }
 
 /// Deletes chunks, then their spill. Failures are left to the sweep.

@@ -10,7 +10,6 @@ use futures::stream::{self, StreamExt};
 use super::remove::release;
 use crate::documents::{Chunk, Chunked, Durable, Spill, Text, header, target_instance};
 use crate::error::Result;
-use crate::services::Services;
 use crate::store::Store;
 use crate::timing::SPILL_REFRESHES;
 
@@ -127,9 +126,9 @@ impl Spilling {
 
     /// Deletes the chunks of an abandoned commit in the background, unless the commit took place. A
     /// send that may still arrive is left to the sweep.
-    pub(crate) fn release(&self, services: &Services) {
+    pub(crate) fn release(&self, store: &Store) {
         if self.named && self.chunks.is_empty() {
-            release(services, self.spill.clone());
+            release(store, self.spill.clone());
         }
     }
 }

@@ -93,7 +93,7 @@ pub(super) async fn drop_all(services: &Services, loaded: &Loaded) -> Result<()>
         Err(error) => Err(error.into()),
         Ok(_) => {
             counter!("cdb.provider.messages.dropped").increment(loaded.messages.len() as u64);
-            consumed_chunks.remove(services);
+            consumed_chunks.remove(&services.store);
             Ok(())
         }
     }

@@ -15,7 +15,7 @@ use cdb_model::{
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
-use super::lock::{NewLock, lock_patch, remove_attempts};
+use super::fields::{NewLock, lock_patch, remove_attempts};
 use super::release;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::Result;

@@ -7,7 +7,7 @@ use cdb_coordination::{Kept, Lockable as _, keep};
 use cdb_model::{Patch, Stored};
 use futures::future::{Either, select};
 
-use super::lock::attempts_before;
+use super::fields::attempts_before;
 use crate::documents::Instance;
 use crate::error::{Error, Result};
 use crate::instances::Turn;

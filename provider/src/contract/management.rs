@@ -70,12 +70,12 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics> {
-        let answer = self.services.metrics.system(self.container());
+        let answer = self.metrics.system(self.container());
         answer.await.in_operation("get_system_metrics")
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths> {
-        let answer = self.services.metrics.queue_depths(self.container());
+        let answer = self.metrics.queue_depths(self.container());
         answer.await.in_operation("get_queue_depths")
     }
 

@@ -3,7 +3,7 @@
 use cdb_client::{ContainerClient, Continuation, Page, Result};
 use cdb_model::{Filter, Order, Query};
 
-use crate::admin::instances::visible;
+use super::instances::visible;
 use crate::documents::{Durable, Instance};
 
 /// A search for instances, from [`instances_where`]. Newest first, unless

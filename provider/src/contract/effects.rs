@@ -6,21 +6,14 @@ use cdb_client::ContainerClient;
 use cdb_coordination::{MessageDocument, Messaging};
 use cdb_model::{Container, Extends, MemberOf};
 use duroxide::ActivityContext;
-use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::ActivityError;
-use super::handler::Handler;
-use super::outbox::{Outgoing, WithMessages};
-use super::staged::Effects;
 use crate::documents::Durable;
+use crate::effects::{
+    ActivityError, Effects, Handler, Outgoing, TransactionalActivity, WithMessages,
+};
 use crate::provider::CosmosDBProvider;
-
-/// A transactional activity, to be registered in duroxide's `ActivityRegistry`.
-pub type TransactionalActivity = Box<
-    dyn Fn(ActivityContext, String) -> BoxFuture<'static, Result<String, String>> + Send + Sync,
->;
 
 impl CosmosDBProvider {
     /// Returns an activity whose effects are committed by the batch that ends it. The activity may

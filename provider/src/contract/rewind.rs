@@ -1,0 +1,77 @@
+//! Rewinds, forks and restarts of instances, for operators.
+
+use duroxide::providers::ProviderError;
+
+use crate::error::InOperation as _;
+use crate::provider::CosmosDBProvider;
+use crate::rewind::{self, Fork, Restart, Rewound};
+
+impl CosmosDBProvider {
+    /// Continues a failed instance from before its failure, in a new execution. Failed activities
+    /// run again, completed ones keep their results, and failed children are rewound too. The failed
+    /// execution stays readable.
+    ///
+    /// May be repeated after an interruption. docs/rewind.md says what counts as the failure. `by` is
+    /// the operator, for the record.
+    ///
+    /// # Errors
+    /// Fails when the instance has not failed or is a sub-orchestration, when a child that it waits
+    /// for is still running for the failed execution or was deleted after its failure, or when its
+    /// history, or the errors that tell the cause, cannot be read. An instance that a runtime holds
+    /// is a retryable error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let emulator = cdb_emulator::Emulator::start().await?;
+    /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+    /// let refused = store.rewind("order-7", "ada").await.unwrap_err();
+    /// assert!(refused.message.contains("instance order-7 not found"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn rewind(&self, instance: &str, by: &str) -> Result<Rewound, ProviderError> {
+        let rewound = rewind::rewind(&self.services, instance, Some(by));
+        rewound.await.in_operation("rewind")
+    }
+
+    /// Returns what [`rewind`](Self::rewind) would do. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`rewind`](Self::rewind).
+    pub async fn plan_rewind(&self, instance: &str) -> Result<Rewound, ProviderError> {
+        let planned = rewind::rewind(&self.services, instance, None);
+        planned.await.in_operation("plan_rewind")
+    }
+
+    /// Creates an instance that continues from the history of another one, with the key-values from
+    /// before the forked execution. Activities and timers that the kept events wait for start again;
+    /// events and queued messages that arrived later have to be raised again.
+    ///
+    /// # Errors
+    /// Fails when the instance has no such execution or event, when the new instance exists, or when
+    /// the kept events wait for a child: the child belongs to the first instance.
+    pub async fn fork(
+        &self,
+        instance: &str,
+        at: Fork<'_>,
+        by: &str,
+    ) -> Result<Rewound, ProviderError> {
+        let forked = rewind::fork(&self.services, instance, at, by);
+        forked.await.in_operation("fork")
+    }
+
+    /// Starts the orchestration of an ended instance again, as a new instance without a parent. The
+    /// ended instance stays. The new one records `by`, the operator.
+    ///
+    /// # Errors
+    /// Fails when the instance does not exist or is running, when the new instance exists, or when
+    /// the input was deleted together with the first execution.
+    pub async fn restart(
+        &self,
+        instance: &str,
+        restart: Restart,
+        by: &str,
+    ) -> Result<(), ProviderError> {
+        let restarted = rewind::restart(&self.services, instance, restart, by);
+        restarted.await.in_operation("restart")
+    }
+}

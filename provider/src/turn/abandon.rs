@@ -1,0 +1,125 @@
+//! Ends a turn without a result.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cdb_client::{BatchOutcome, ContainerClient};
+use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
+use cdb_model::{Batch, BatchError, Patch};
+
+use super::fields::{self, attempts_before, unlock_patch};
+use super::release;
+use crate::documents::{Durable, InstanceKey, OrchestratorItem};
+use crate::error::{Error, Result, committed};
+use crate::instances::Turn;
+use crate::services::Services;
+use crate::timing::RENEWAL;
+
+/// The most sends of the batch while its outcome is unknown. Afterwards the lock expires.
+const MAX_SENDS: u32 = 4;
+
+/// Implements `Provider::abandon_orchestration_item`.
+///
+/// Delay and attempt count change only for the messages of this turn. Later messages keep theirs
+/// (provider guide, "Releasing Without Commit").
+pub(crate) async fn abandon(
+    services: &Services,
+    token: &str,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<()> {
+    let shared = services.instances().local().running(token)?;
+    let mut turn = shared.lock().await;
+    if turn.ended {
+        return Err(Error::LockLost("the turn has ended"));
+    }
+    let attempts = if ignore_attempt || turn.uncounted.is_some() {
+        attempts_before(&turn)
+    } else {
+        turn.instance.document.attempts.clone()
+    };
+    let mut release = Release {
+        container: services.container(),
+        turn: &mut turn,
+        attempts,
+        delay,
+        batch: Batch::new(""),
+    };
+    let fenced = execute_fenced(&mut release).await;
+    forget(services, &mut turn, delay.unwrap_or_default());
+    match fenced? {
+        Fenced::Earlier | Fenced::Lost => Err(Error::LockLost("another runtime took it")),
+        Fenced::Refused(error) if error.is_precondition_failed() || error.is_not_found() => {
+            release::unlock_outdated(&services.store, &turn).await;
+            Err(Error::LockLost("another runtime took its messages"))
+        }
+        fenced => committed(fenced).map(drop),
+    }
+}
+
+/// Ends a released turn in this process. The versions of its messages have changed, and perhaps
+/// their due times.
+fn forget(services: &Services, turn: &mut Turn, delay: Duration) {
+    let instances = services.instances();
+    instances.forget_messages(&turn.instance.document.instance_id);
+    instances.finish(turn);
+    let instance = &turn.instance.document;
+    let execution = Some(instance.current_execution_id);
+    instances.recheck(&instance.instance_id, execution, delay);
+}
+
+/// The batch that releases a turn.
+struct Release<'a> {
+    container: &'a ContainerClient<Durable>,
+    turn: &'a mut Turn,
+    attempts: BTreeMap<String, u32>,
+    delay: Option<Duration>,
+    batch: Batch<Durable>,
+}
+
+impl Release<'_> {
+    fn batch(&self) -> Result<Batch<Durable>, BatchError> {
+        let now = self.container.now();
+        let instance = &self.turn.instance;
+        let key = InstanceKey::new(&*instance.document.instance_id);
+        let patch = unlock_patch(self.attempts.clone(), now);
+        let mut batch = Batch::new(&*instance.document.instance_id);
+        batch.patch_if_match(&key, &patch, &instance.etag)?;
+        if let Some(delay) = self.delay {
+            let later = Patch::<OrchestratorItem>::new()
+                .set(OrchestratorItem::VISIBLE_AT, now + delay)
+                .set(OrchestratorItem::RESERVED, false);
+            for message in &self.turn.messages {
+                batch.patch_stored(&message.stored, &later)?;
+            }
+        }
+        Ok(batch)
+    }
+}
+
+impl FencedWrite for Release<'_> {
+    type Container = Durable;
+    type Answer = BatchOutcome<Durable>;
+    type Error = Error;
+
+    fn container(&self) -> &ContainerClient<Durable> {
+        self.container
+    }
+
+    async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
+        self.batch = self.batch()?;
+        Ok((sends < MAX_SENDS).then_some(self.turn.lock_time / RENEWAL))
+    }
+
+    async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {
+        self.container.execute(&self.batch).await
+    }
+
+    async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
+        match fields::find_out(latest, self.turn).await? {
+            // The instance is free, or another runtime holds it.
+            Found::Lost => Ok(Found::Done),
+            found => Ok(found),
+        }
+    }
+}
