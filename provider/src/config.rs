@@ -13,9 +13,9 @@ use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
 use crate::error::InOperation;
-use crate::payload::{self, PayloadCodec};
-use crate::spill::Limits;
-use crate::store::StoreSettings;
+use crate::stored::StoreSettings;
+use crate::stored::payload::{self, PayloadCodec};
+use crate::stored::spill::Limits;
 use crate::timing;
 
 /// Configuration of the provider. The first eight fields and their defaults are those of

@@ -35,45 +35,15 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[doc(hidden)]
-#[path = "codegen_support.rs"]
-pub mod __private;
-mod activities;
-mod admin;
-mod admission;
-mod attributes;
-mod commit;
+mod activity;
 mod config;
 mod contract;
-mod corrupt_documents;
-mod custom_status;
-pub mod documents;
-mod effects;
-mod enqueue;
+mod delivery;
 mod error;
-mod history;
-mod instances;
-mod kv;
-mod ledger;
-mod local_queue;
-mod outbox;
-pub mod payload;
-mod poll;
+mod operate;
 mod provider;
-mod queues;
-pub mod replay;
-mod retention;
-mod rewind;
-mod schema;
-mod services;
-mod session;
-mod shutdown;
-mod spill;
-mod stats;
-mod store;
-mod takeover;
-mod tasks;
-mod telemetry;
+mod queue;
+mod stored;
 mod timing;
 mod turn;
 
@@ -81,14 +51,20 @@ pub use cdb_client as client;
 pub use cdb_coordination as coordination;
 pub use cdb_model as model;
 
-pub use admin::purge::Purge;
-pub use admin::search::InstanceSearch;
-pub use attributes::{Attribute, AttributesError, SearchAttributes};
+pub use activity::effects::{
+    ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages,
+};
 pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
 pub use cdb_derive::SearchAttributes;
 pub use config::CosmosDBProviderConfig;
-pub use effects::{ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages};
+pub use operate::InstanceSearch;
+pub use operate::admin::Purge;
+pub use operate::replay;
+pub use operate::rewind::{Fork, Restart, Rewound};
 pub use provider::CosmosDBProvider;
-pub use rewind::{Fork, Restart, Rewound};
+pub use stored::attributes::{Attribute, AttributesError, SearchAttributes};
+#[doc(hidden)]
+pub use stored::codegen_support as __private;
+pub use stored::{documents, payload};

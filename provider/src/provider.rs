@@ -9,19 +9,14 @@ use cdb_model::Extends;
 use duroxide::Event;
 use duroxide::providers::ProviderError;
 
-use crate::admin::metrics::Metrics;
 use crate::config::CosmosDBProviderConfig;
-use crate::documents::{Durable, Member, Schema};
 use crate::error::{InOperation, Result as Internal};
-use crate::outbox;
-use crate::payload::{PayloadCodec, Payloads};
-use crate::retention;
-use crate::schema;
-use crate::services::Services;
-use crate::shutdown::Owner;
-use crate::store::Store;
-use crate::takeover;
-use crate::telemetry::Telemetry;
+use crate::operate::shutdown::Owner;
+use crate::operate::{Metrics, housekeeping, retention, takeover};
+use crate::queue::{Services, Telemetry};
+use crate::stored::documents::{Durable, Member, Schema};
+use crate::stored::payload::{PayloadCodec, Payloads};
+use crate::stored::{Store, schema};
 
 /// The operation's name in errors of the constructors.
 const OPEN: &str = "new";
@@ -288,7 +283,7 @@ impl CosmosDBProvider {
         if let Some(failed) = self.services.queues.failed_members() {
             tasks.spawn(takeover::run(self.services.clone(), failed));
         }
-        tasks.spawn(outbox::reconcile(
+        tasks.spawn(housekeeping::run(
             self.services.clone(),
             config.delivery_retry,
             tasks.closing(),

@@ -3,10 +3,10 @@
 use cdb_model::Stored;
 use duroxide::providers::ProviderError;
 
-use crate::admin::dead_letters;
-use crate::documents::OutboxIntent;
 use crate::error::InOperation as _;
+use crate::operate::dead_letters;
 use crate::provider::CosmosDBProvider;
+use crate::stored::documents::OutboxIntent;
 
 impl CosmosDBProvider {
     /// Returns up to `most` dead letters: messages between instances whose delivery was refused too

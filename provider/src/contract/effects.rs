@@ -9,11 +9,11 @@ use duroxide::ActivityContext;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::documents::Durable;
-use crate::effects::{
+use crate::activity::effects::{
     ActivityError, Effects, Handler, Outgoing, TransactionalActivity, WithMessages,
 };
 use crate::provider::CosmosDBProvider;
+use crate::stored::documents::Durable;
 
 impl CosmosDBProvider {
     /// Returns an activity whose effects are committed by the batch that ends it. The activity may

@@ -7,10 +7,10 @@ use duroxide::providers::{
     ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 
-use crate::admin::{delete, executions, instances, prune};
 use crate::error::InOperation as _;
-use crate::history;
+use crate::operate::admin::{delete, executions, instances, prune};
 use crate::provider::CosmosDBProvider;
+use crate::stored::history;
 
 /// The result of a call of the runtime.
 type Result<T> = std::result::Result<T, ProviderError>;

@@ -3,8 +3,8 @@
 use duroxide::providers::ProviderError;
 
 use crate::error::InOperation as _;
+use crate::operate::rewind::{self, Fork, Restart, Rewound};
 use crate::provider::CosmosDBProvider;
-use crate::rewind::{self, Fork, Restart, Rewound};
 
 impl CosmosDBProvider {
     /// Continues a failed instance from before its failure, in a new execution. Failed activities

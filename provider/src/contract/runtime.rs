@@ -11,14 +11,16 @@ use duroxide::providers::{
 use duroxide::{Event, SystemStats};
 use tracing::Instrument as _;
 
-use crate::commit;
-use crate::documents::target_instance;
+use crate::activity;
+use crate::delivery::enqueue;
 use crate::error::InOperation as _;
-use crate::instances::TurnResult;
+use crate::operate::stats;
 use crate::provider::CosmosDBProvider;
+use crate::queue::instances::TurnResult;
+use crate::stored::documents::target_instance;
+use crate::stored::{custom_status, history, kv};
 use crate::timing::LONGEST_TIMEOUT;
 use crate::turn;
-use crate::{activities, custom_status, enqueue, history, kv, stats};
 
 /// The result of a call of the runtime.
 type Result<T> = std::result::Result<T, ProviderError>;
@@ -73,7 +75,7 @@ impl Provider for CosmosDBProvider {
             restored: BTreeMap::new(),
         };
         let turns = &self.telemetry.turns;
-        let committed = commit::commit(&self.services, lock_token, result)
+        let committed = turn::commit(&self.services, lock_token, result)
             .instrument(turns.span(lock_token))
             .await;
         turns.stored(lock_token, &committed, "committed");
@@ -95,7 +97,7 @@ impl Provider for CosmosDBProvider {
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
-        let answer = turn::renew::renew(&self.services, token, bounded(extend_for));
+        let answer = turn::renew(&self.services, token, bounded(extend_for));
         answer.await.in_operation("renew_orchestration_item_lock")
     }
 
@@ -143,7 +145,7 @@ impl Provider for CosmosDBProvider {
         let poll_timeout = self.services.queues.poll_timeout(bounded(poll_timeout));
         let services = &self.services;
         let lock_timeout = bounded(lock_timeout);
-        let fetched = activities::fetch(services, lock_timeout, poll_timeout, session, tag_filter);
+        let fetched = activity::fetch(services, lock_timeout, poll_timeout, session, tag_filter);
         let fetched = fetched.await.in_operation("fetch_work_item")?;
         if let Some((item, token, attempt)) = &fetched {
             self.telemetry.activity_began(item, token, *attempt);
@@ -153,7 +155,7 @@ impl Provider for CosmosDBProvider {
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<()> {
         let spans = &self.telemetry.activities;
-        let stored = activities::ack(&self.services, token, completion)
+        let stored = activity::ack(&self.services, token, completion)
             .instrument(spans.span(token))
             .await;
         spans.stored(token, &stored, "completed");
@@ -161,7 +163,7 @@ impl Provider for CosmosDBProvider {
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
-        let answer = activities::renew(&self.services, token, bounded(extend_for));
+        let answer = activity::renew(&self.services, token, bounded(extend_for));
         answer.await.in_operation("renew_work_item_lock")
     }
 
@@ -172,7 +174,7 @@ impl Provider for CosmosDBProvider {
         ignore_attempt: bool,
     ) -> Result<()> {
         let spans = &self.telemetry.activities;
-        let abandoned = activities::abandon(&self.services, token, delay, ignore_attempt)
+        let abandoned = activity::abandon(&self.services, token, delay, ignore_attempt)
             .instrument(spans.span(token))
             .await;
         spans.abandoned(token);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use duroxide::providers::ProviderError;
 
 use crate::error::InOperation as _;
+use crate::operate::shutdown::shut_down;
 use crate::provider::CosmosDBProvider;
-use crate::shutdown::shut_down;
 
 impl CosmosDBProvider {
     /// Ends the background work of this provider and all its clones within `grace`: releases locks,

@@ -5,12 +5,12 @@ use std::time::Duration;
 use cdb_model::Filter;
 use duroxide::providers::{ProviderError, WorkItem};
 
-use crate::admin::purge::Purge;
-use crate::admin::search::InstanceSearch;
-use crate::documents::Instance;
 use crate::error::InOperation as _;
+use crate::operate::InstanceSearch;
+use crate::operate::admin::Purge;
+use crate::operate::replay::{Recording, read};
 use crate::provider::CosmosDBProvider;
-use crate::replay::{Recording, read};
+use crate::stored::documents::Instance;
 
 impl CosmosDBProvider {
     /// Decodes a payload that was read from a document. Returns a payload of another codec or of a

@@ -7,12 +7,11 @@ use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
 use cdb_model::{Batch, BatchError, Patch};
 
-use super::fields::{self, attempts_before, unlock_patch};
-use super::release;
-use crate::documents::{Durable, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result, committed};
-use crate::instances::Turn;
-use crate::services::Services;
+use crate::queue::Services;
+use crate::queue::instances::lock::{self, attempts_before, unlock_patch};
+use crate::queue::instances::{Turn, release};
+use crate::stored::documents::{Durable, InstanceKey, OrchestratorItem};
 use crate::timing::RENEWAL;
 
 /// The most sends of the batch while its outcome is unknown. Afterwards the lock expires.
@@ -116,7 +115,7 @@ impl FencedWrite for Release<'_> {
     }
 
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
-        match fields::find_out(latest, self.turn).await? {
+        match lock::find_out(latest, self.turn).await? {
             // The instance is free, or another runtime holds it.
             Found::Lost => Ok(Found::Done),
             found => Ok(found),

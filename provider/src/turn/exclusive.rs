@@ -2,10 +2,10 @@
 
 use duroxide::providers::WorkItem;
 
-use super::{load, lock, release, renew};
+use super::{load, lock, renew};
 use crate::error::{Error, Result};
-use crate::instances::Turn;
-use crate::services::Services;
+use crate::queue::Services;
+use crate::queue::instances::{Turn, release};
 use crate::timing::{OPERATOR_ATTEMPTS, OPERATOR_LOCK, RETRY_PAUSE};
 
 /// A turn of an operator. The caller commits it, or releases it.

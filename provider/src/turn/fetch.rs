@@ -9,17 +9,16 @@ use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::hand_out::{self, Fetched};
 use super::load::{self, Loaded};
-use super::lock;
-use super::orphans;
-use crate::documents::InstanceKey;
+use super::{lock, orphans};
 use crate::error::Result;
-use crate::instances::{
+use crate::queue::Services;
+use crate::queue::instances::{
     Attempt, InstanceQueue, Instances, Presence, RejectedCommit, Turn, supports,
 };
-use crate::local_queue::{Guard, Taken};
-use crate::poll::{Due, run as poll};
-use crate::services::Services;
-use crate::store::Store;
+use crate::queue::local_queue::{Guard, Taken};
+use crate::queue::poll::{Due, run as poll};
+use crate::stored::Store;
+use crate::stored::documents::InstanceKey;
 use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
 
 /// The request of one dispatcher.

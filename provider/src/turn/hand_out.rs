@@ -7,14 +7,14 @@ use std::pin::pin;
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 
-use super::{release, renew};
-use crate::documents::Instance;
+use super::renew;
 use crate::error::{Error, Result};
-use crate::instances::{Content, Instances, Message, Turn};
-use crate::local_queue::{Guard, HandOut};
-use crate::services::Services;
-use crate::spill::{self, ReadStep, ReadUnderLock};
-use crate::store::Store;
+use crate::queue::Services;
+use crate::queue::instances::{Content, Instances, Message, Turn, release};
+use crate::queue::local_queue::{Guard, HandOut};
+use crate::stored::Store;
+use crate::stored::documents::Instance;
+use crate::stored::spill::{self, ReadStep, ReadUnderLock};
 use crate::timing::{HELD_BACKOFF, UNREADABLE_BACKOFF};
 
 /// The result of a fetch: the item, its lock token, the attempt.
@@ -88,7 +88,7 @@ async fn readable(
         loop {
             match reading.next().await {
                 ReadStep::Done(read) => break read,
-                ReadStep::Renew => renew(services, guard, turn).await?,
+                ReadStep::Renew => renew_lock(services, guard, turn).await?,
             }
         }
     };
@@ -109,7 +109,11 @@ async fn readable(
 }
 
 /// Renews the lock while messages are read.
-async fn renew(services: &Services, guard: &Guard<'_, Instances>, turn: &mut Turn) -> Result<()> {
+async fn renew_lock(
+    services: &Services,
+    guard: &Guard<'_, Instances>,
+    turn: &mut Turn,
+) -> Result<()> {
     guard.locking(&turn.token, turn.lock_time);
     match renew::extend(services, turn).await {
         Ok(false) => Err(Error::LockLost("another runtime took the instance")),

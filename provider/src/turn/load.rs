@@ -9,17 +9,17 @@ use duroxide::Event;
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
-use crate::documents::{
+use crate::error::{Error, Result};
+use crate::queue::instances::{
+    Attempt, CachedInstance, History, MAX_MESSAGES, Message, Presence, in_order,
+};
+use crate::stored::Store;
+use crate::stored::documents::{
     Durable, FIRST_DUE, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack,
     OrchestratorItem, Partial,
 };
-use crate::error::{Error, Result};
-use crate::history::{self, Segments};
-use crate::instances::{
-    Attempt, CachedInstance, History, MAX_MESSAGES, Message, Presence, in_order,
-};
-use crate::kv::{KvRows, KvState};
-use crate::store::Store;
+use crate::stored::history::{self, Segments};
+use crate::stored::kv::{KvRows, KvState};
 use crate::timing::{RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
 
 /// The number of reads of a partition in several pages while its instance changes. Afterwards the

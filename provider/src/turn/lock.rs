@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use cdb_model::{Batch, DocumentKey, ETag, Stored};
 
-use super::fields::{NewLock, lock_patch};
 use super::load::Loaded;
-use crate::documents::{Durable, Instance, InstanceKey};
 use crate::error::{Error, Result};
-use crate::store::Store;
+use crate::queue::instances::lock::{NewLock, lock_patch};
+use crate::stored::Store;
+use crate::stored::documents::{Durable, Instance, InstanceKey};
 
 /// Locks the instance conditionally on its loaded version. Returns `None` when another runtime was
 /// faster.

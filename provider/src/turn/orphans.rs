@@ -10,12 +10,11 @@ use duroxide::providers::WorkItem;
 use metrics::counter;
 
 use super::load::Loaded;
-use crate::documents::{Durable, NEVER, OrchestratorItem};
 use crate::error::Result;
-use crate::history;
-use crate::services::Services;
-use crate::spill::ConsumedChunks;
-use crate::store::Store;
+use crate::queue::Services;
+use crate::stored::documents::{Durable, NEVER, OrchestratorItem};
+use crate::stored::spill::ConsumedChunks;
+use crate::stored::{Store, history};
 
 /// Returns whether no instance will ever receive these messages.
 pub(super) async fn are_orphaned(store: &Store, loaded: &Loaded) -> Result<bool> {

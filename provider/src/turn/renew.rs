@@ -7,11 +7,11 @@ use cdb_coordination::{Kept, Lockable as _, keep};
 use cdb_model::{Patch, Stored};
 use futures::future::{Either, select};
 
-use super::fields::attempts_before;
-use crate::documents::Instance;
 use crate::error::{Error, Result};
-use crate::instances::Turn;
-use crate::services::Services;
+use crate::queue::Services;
+use crate::queue::instances::Turn;
+use crate::queue::instances::lock::attempts_before;
+use crate::stored::documents::Instance;
 use crate::timing::RENEWAL;
 
 const LOST: &str = "another runtime took it, or it was deleted";

@@ -1,0 +1,66 @@
+//! Acknowledges an activity.
+
+use duroxide::providers::WorkItem;
+
+use super::abandon::abandon;
+use super::end::end;
+use crate::error::{Error, Result};
+use crate::queue::Services;
+use crate::queue::activities::EffectsState;
+use crate::stored::Store;
+
+/// Implements `Provider::ack_work_item`.
+pub(crate) async fn ack(
+    services: &Services,
+    token: &str,
+    completion: Option<WorkItem>,
+) -> Result<()> {
+    let completion = completion.map(|completion| within_limit(&services.store, completion));
+    let shared = services.activities().local().running(token)?;
+    let mut lock = shared.lock().await;
+    let is_unanswered = lock.unanswered;
+    match lock.effects {
+        EffectsState::Committed => {
+            services.activities().finish(&mut lock);
+            return Ok(());
+        }
+        // The runtime abandons the activity after this error.
+        EffectsState::Unsettled if completion.is_some() => {
+            return Err(Error::Retryable(
+                "the effects of the activity could not be committed; it runs again".to_owned(),
+            ));
+        }
+        EffectsState::None | EffectsState::Unsettled => drop(lock),
+    }
+    if completion.is_none() && is_unanswered {
+        // Not cancelled: duroxide drops an activity after any failed renewal, also one without an
+        // answer.
+        return abandon(services, token, None, true).await;
+    }
+    end(services, &shared, completion, None).await.map(drop)
+}
+
+/// Returns the completion, or a failure if the result is too large. Rejecting the result would
+/// repeat the activity endlessly.
+fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
+    let WorkItem::ActivityCompleted {
+        instance,
+        execution_id,
+        id,
+        result,
+    } = &completion
+    else {
+        return completion;
+    };
+    let what = "the result of an activity";
+    let Err(error) = store.limits.check_value(what, result.len()) else {
+        return completion;
+    };
+    let details = error.in_operation("ack_work_item");
+    WorkItem::ActivityFailed {
+        instance: instance.clone(),
+        execution_id: *execution_id,
+        id: *id,
+        details: details.to_infrastructure_error(),
+    }
+}

@@ -1,0 +1,86 @@
+//! The messages of effects.
+
+use cdb_coordination::{MessageDocument, Messaging, OutboxBatch, OutboxError, SealedBatch};
+use cdb_model::{Batch, Container, Extends, MemberOf};
+use futures::future::BoxFuture;
+
+use crate::activity::CommittedEffects;
+use crate::stored::documents::Durable;
+
+/// Marks effects that may send messages, see
+/// [`CosmosDBProvider::transactional_with`](crate::CosmosDBProvider::transactional_with).
+#[derive(Clone, Copy, Debug)]
+pub enum WithMessages {}
+
+/// The part of [`Messaging`] that effects use, without its bounds.
+pub(crate) trait Outgoing<C: Container>: Send + Sync {
+    /// Begins the effects of a body.
+    fn begin(&self, instance_id: &str) -> OutboxBatch<C>;
+
+    /// Numbers the messages.
+    fn seal<'a>(
+        &'a self,
+        staged: &'a OutboxBatch<C>,
+    ) -> BoxFuture<'a, Result<Box<dyn Sealed>, OutboxError>>;
+}
+
+/// Effects with numbered messages.
+pub(crate) trait Sealed: Send + Sync {
+    /// Returns the operations as part of the provider's batch.
+    fn operations(&self, instance_id: &str) -> Result<Batch<Durable>, cdb_model::BatchError>;
+
+    /// Returns whether another commit has used the numbers.
+    fn lost_race(&self, operation: usize, error: &cdb_client::Error) -> bool;
+
+    /// Delivers the messages of committed effects.
+    fn deliver(self: Box<Self>, effects: &CommittedEffects);
+}
+
+struct SealedMessages<C: Container>(Messaging<C>, SealedBatch<C>);
+
+impl<C: Extends<Durable>> Outgoing<C> for Messaging<C>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    fn begin(&self, instance_id: &str) -> OutboxBatch<C> {
+        self.batch(instance_id)
+    }
+
+    fn seal<'a>(
+        &'a self,
+        staged: &'a OutboxBatch<C>,
+    ) -> BoxFuture<'a, Result<Box<dyn Sealed>, OutboxError>> {
+        Box::pin(async move {
+            let sealed = Messaging::seal(self, staged).await?;
+            Ok(Box::new(SealedMessages(self.clone(), sealed)) as Box<dyn Sealed>)
+        })
+    }
+}
+
+impl<C: Extends<Durable>> Sealed for SealedMessages<C>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    fn operations(&self, instance_id: &str) -> Result<Batch<Durable>, cdb_model::BatchError> {
+        as_part(instance_id, self.1.operations())
+    }
+
+    fn lost_race(&self, operation: usize, error: &cdb_client::Error) -> bool {
+        self.1.lost_race(operation, error)
+    }
+
+    fn deliver(self: Box<Self>, effects: &CommittedEffects) {
+        let Self(messaging, sealed) = *self;
+        messaging.deliver(sealed, |operation| effects.etag(operation));
+    }
+}
+
+/// Returns the operations as part of the provider's batch.
+pub(super) fn as_part<C: Extends<Durable>>(
+    instance_id: &str,
+    operations: &Batch<C>,
+) -> Result<Batch<Durable>, cdb_model::BatchError> {
+    let mut part = Batch::new(instance_id);
+    part.append(operations)?;
+    Ok(part)
+}

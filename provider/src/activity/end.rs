@@ -1,0 +1,440 @@
+//! Ends an activity: one batch deletes its item and creates its completion.
+
+use std::time::Duration;
+
+use cdb_client::{BatchOutcome, ContainerClient};
+use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
+use cdb_model::{Batch, BatchError, Document, ETag, OperationIndex, Timestamp};
+use duroxide::providers::WorkItem;
+
+use super::LOST;
+use super::renew::may_wait;
+use crate::delivery;
+use crate::error::{Error, Result};
+use crate::queue::activities::{EffectsState, NextActivity, SharedLock, WorkLock};
+use crate::queue::instances::{NewMessage, Prelock};
+use crate::queue::{Services, ledger};
+use crate::stored::documents::{
+    Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text,
+    target_instance,
+};
+use crate::stored::spill::{ConsumedChunks, Spilling};
+
+/// The most sends of the batch while its outcome is unknown.
+const MAX_SENDS: u32 = 4;
+
+/// The bytes of a batch up to which a result stays inline beside effects. The rest of a batch is for
+/// its other operations: the largest is a prelock with the attempts of 64 messages.
+const INLINE_BYTES: usize = 1_800_000;
+
+/// The operations of an activity's effects, and the versions that they left.
+pub(crate) struct CommittedEffects {
+    outcome: Option<BatchOutcome<Durable>>,
+    first: usize,
+}
+
+impl CommittedEffects {
+    /// Returns the version that an operation of the effects left; `None` if the answer was lost.
+    pub(crate) fn etag(&self, operation: OperationIndex) -> Option<ETag> {
+        let index = OperationIndex::from(self.first + operation.get());
+        self.outcome.as_ref()?.etag(index).cloned()
+    }
+}
+
+/// The result of the batch that ends an activity.
+pub(crate) enum Ended {
+    Committed(CommittedEffects),
+    /// An operation of the effects was refused. The activity has not ended.
+    Refused {
+        /// The index of the operation among the effects.
+        operation: usize,
+        error: cdb_client::Error,
+    },
+}
+
+/// Ends an activity. Its effects are committed by the same batch. After a batch with effects, the
+/// runtime still acknowledges the activity, which then writes nothing.
+pub(crate) async fn end(
+    services: &Services,
+    shared: &SharedLock,
+    mut completion: Option<WorkItem>,
+    effects: Option<&Batch<Durable>>,
+) -> Result<Ended> {
+    services
+        .store
+        .payloads
+        .encode_messages(completion.as_mut_slice())?;
+    let content = Content::write(services, shared, completion, effects).await?;
+    let mut lock = shared.lock().await;
+    held(services, &mut lock)?;
+    let mut plan = AckPlan::new(services, &lock, content, effects);
+    let instance_id = lock.item.document.instance_id.clone();
+    let charge = plan.charge;
+    let send = send(services, &mut lock, &mut plan);
+    let answer = services.ledger.charge(&instance_id, send).await;
+    if !matches!(answer, Ok(Sent::Committed(_))) {
+        services.ledger.note(&instance_id, charge);
+    }
+    let outcome = match answer {
+        Ok(Sent::Committed(outcome)) => outcome,
+        Ok(Sent::EffectsRefused { operation, error }) => {
+            plan.release(services);
+            return Ok(Ended::Refused { operation, error });
+        }
+        Ok(Sent::Unknown(error)) => {
+            plan.outcome_unknown(services);
+            if effects.is_none() && !error.is_retryable() {
+                services.activities().finish(&mut lock);
+            }
+            return Err(error);
+        }
+        Err(error) => {
+            plan.release(services);
+            let is_final = effects.is_none() && !error.is_retryable();
+            if is_final || matches!(error, Error::LockLost(_)) {
+                services.activities().finish(&mut lock);
+            }
+            return Err(error);
+        }
+    };
+    if effects.is_some() {
+        lock.effects = EffectsState::Committed;
+    } else {
+        services.activities().finish(&mut lock);
+    }
+    let first = plan.first_effect;
+    let intent = plan.finish(services, outcome.as_ref());
+    delivery::deliver_all(services, Vec::from_iter(intent), lock.request.is_some()).await;
+    let item = &lock.item.document;
+    let sessions = &services.queues.sessions;
+    sessions.touch(services.container(), item).await;
+    Ok(Ended::Committed(CommittedEffects { outcome, first }))
+}
+
+/// The documents that the end of an activity writes.
+struct Content {
+    /// The completion for the instance that scheduled the activity, in the same partition.
+    message: Option<(OrchestratorItem, WorkItem)>,
+    /// The completion for another instance.
+    intent: Option<OutboxIntent>,
+    /// The chunks of the result.
+    spilling: Spilling,
+    /// The chunks of the input.
+    consumed_chunks: ConsumedChunks,
+}
+
+impl Content {
+    /// Writes the chunks of a large result. The lock can be renewed during the writes.
+    async fn write(
+        services: &Services,
+        shared: &SharedLock,
+        completion: Option<WorkItem>,
+        effects: Option<&Batch<Durable>>,
+    ) -> Result<Self> {
+        let mut lock = shared.lock().await;
+        let now = held(services, &mut lock)?;
+        let mut content = Self::new(services, &lock, completion, now)?;
+        drop(lock);
+        let message = content.message.iter_mut();
+        let message = message.map(|(document, _)| &mut document.work_item);
+        let items = content
+            .intent
+            .iter_mut()
+            .flat_map(|intent| &mut intent.items);
+        for text in message.chain(items.map(|item| &mut item.work_item)) {
+            // A text in a document at most doubles, because it is JSON already.
+            let beside = |effects: &Batch<Durable>| {
+                effects.size_bytes() + 2 * text.header().len() > INLINE_BYTES
+            };
+            if !Chunked::fits(text.header()) || effects.is_some_and(beside) {
+                content.spilling.spill_message(text)?;
+            }
+        }
+        loop {
+            match content.spilling.write(&services.store).await {
+                Err(Error::Request(error))
+                    if may_wait(&services.store, &*shared.lock().await, error.is_transient())
+                        .await => {}
+                written => return written.map(|()| content),
+            }
+        }
+    }
+
+    fn new(
+        services: &Services,
+        lock: &WorkLock,
+        completion: Option<WorkItem>,
+        now: Timestamp,
+    ) -> Result<Self, serde_json::Error> {
+        let item = &lock.item.document;
+        let mut content = Self {
+            message: None,
+            intent: None,
+            spilling: Spilling::new(&item.instance_id, now),
+            consumed_chunks: ConsumedChunks::of(&item.instance_id, now, [&item.work_item]),
+        };
+        let Some(completion) = completion else {
+            return Ok(content);
+        };
+        let target = target_instance(&completion);
+        if target == item.instance_id {
+            let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
+            let mut message = OrchestratorItem::new(&completion, cause, now, now)?;
+            if lock.request.is_some() && services.instances().is_local(target) {
+                message = message.reserved(now);
+            }
+            content.message = Some((message, completion));
+        } else {
+            let mut intent = OutboxIntent::new(&item.instance_id, lock.token.clone(), target, now);
+            intent.items.push(IntentItem {
+                queue: IntentQueue::Orchestrator,
+                work_item: Text::Inline(serde_json::to_string(&completion)?),
+                visible_at: now,
+            });
+            content.intent = Some(intent);
+        }
+        Ok(content)
+    }
+}
+
+/// Returns the time if the lock holds. Otherwise ends the lock.
+///
+/// # Errors
+/// Fails when the lock has expired.
+fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
+    let now = services.store.now();
+    if lock.holds(now) {
+        return Ok(now);
+    }
+    services.activities().finish(lock);
+    Err(Error::LockLost("it has expired"))
+}
+
+/// The batch that ends an activity, with the prelocks that it takes.
+struct AckPlan<'a> {
+    content: Content,
+    effects: Option<&'a Batch<Durable>>,
+    /// The index of the first operation of the effects.
+    first_effect: usize,
+    /// The completion, with the lock of the turn that it starts.
+    message: Option<NewMessage<'a>>,
+    /// The next activity of the worker.
+    next: Option<NextActivity<'a>>,
+    /// The request units that the completion carries.
+    charge: f64,
+}
+
+impl<'a> AckPlan<'a> {
+    fn new(
+        services: &'a Services,
+        lock: &WorkLock,
+        mut content: Content,
+        effects: Option<&'a Batch<Durable>>,
+    ) -> Self {
+        let mut charge = 0.0;
+        let message = content.message.take().map(|(mut document, item)| {
+            charge = services.ledger.take(&document.instance_id);
+            document.request_units = ledger::add(None, charge);
+            let turn = Prelock::of_cached(services, &document.instance_id);
+            NewMessage::new(services, document, item, turn)
+        });
+        Self {
+            content,
+            effects,
+            first_effect: 0,
+            message,
+            next: NextActivity::of(services, lock, services.store.now()),
+            charge,
+        }
+    }
+
+    fn batch(&mut self, lock: &WorkLock) -> Result<Batch<Durable>, BatchError> {
+        let mut batch = Batch::new(&*lock.item.document.instance_id);
+        // First, so that a lost lock fails this operation with 404 or 412.
+        batch.delete_stored(&lock.item)?;
+        self.content.spilling.confirm(&mut batch)?;
+        self.content.consumed_chunks.add_to(&mut batch)?;
+        if let Some(message) = &mut self.message {
+            message.add_to(&mut batch)?;
+        }
+        if let Some(intent) = &self.content.intent {
+            batch.create(intent)?;
+        }
+        self.first_effect = batch.len();
+        if let Some(effects) = self.effects {
+            batch.append(effects)?;
+        }
+        if let Some(next) = &mut self.next {
+            next.add_to(&mut batch)?;
+        }
+        Ok(batch)
+    }
+
+    /// Returns the index of the operation that made the batch fail among those of the effects.
+    fn failed_effect(&self, error: &cdb_client::Error) -> Option<usize> {
+        let operation = error.operation_index()?.checked_sub(self.first_effect)?;
+        (operation < self.effects?.len()).then_some(operation)
+    }
+
+    /// Drops the prelock that made the batch fail, and returns whether there was one. The batch is
+    /// then sent without it.
+    fn drops_failed_lock(&mut self, error: &cdb_client::Error) -> bool {
+        if let Some(message) = &mut self.message
+            && message.drops_failed_lock(error)
+        {
+            return true;
+        }
+        let next = self.next.take_if(|next| next.failed(error));
+        next.map(NextActivity::release).is_some()
+    }
+
+    /// Releases chunks and claims after a failed batch.
+    fn release(self, services: &Services) {
+        self.content.spilling.release(&services.store);
+        if let Some(message) = self.message {
+            message.release();
+        }
+        if let Some(next) = self.next {
+            next.release();
+        }
+    }
+
+    /// Releases chunks and prelocks after a batch that may have taken place.
+    fn outcome_unknown(self, services: &Services) {
+        self.content.spilling.release(&services.store);
+        if let Some(message) = self.message {
+            message.outcome_unknown();
+        }
+        if let Some(next) = self.next {
+            next.committed(None);
+        }
+    }
+
+    /// Hands on the prelocks after a committed batch, and returns the intent to deliver, if any.
+    /// `outcome` is `None` when the answer was lost.
+    fn finish(
+        self,
+        services: &Services,
+        outcome: Option<&BatchOutcome<Durable>>,
+    ) -> Option<OutboxIntent> {
+        self.content.consumed_chunks.remove(&services.store);
+        if let Some(next) = self.next {
+            next.committed(outcome);
+        }
+        if let Some(message) = self.message {
+            message.committed(outcome);
+        }
+        self.content.intent
+    }
+}
+
+/// The outcome of the batch.
+enum Sent {
+    /// The answer; `None` when it was lost.
+    Committed(Option<BatchOutcome<Durable>>),
+    EffectsRefused {
+        operation: usize,
+        error: cdb_client::Error,
+    },
+    /// The batch may have taken place, or may still take place.
+    Unknown(Error),
+}
+
+/// Sends the batch until it is known to be committed, or until the lock is lost.
+async fn send<'a>(
+    services: &'a Services,
+    lock: &mut WorkLock,
+    plan: &mut AckPlan<'a>,
+) -> Result<Sent> {
+    let mut ack = Ack {
+        services,
+        lock,
+        plan,
+        batch: Batch::new(""),
+        is_sent: false,
+    };
+    loop {
+        let fenced = match execute_fenced(&mut ack).await {
+            Err(error) if ack.is_sent => return Ok(Sent::Unknown(error)),
+            fenced => fenced?,
+        };
+        match fenced {
+            Fenced::Committed(outcome) => return Ok(Sent::Committed(outcome)),
+            Fenced::Earlier | Fenced::Lost => return Err(Error::LockLost(LOST)),
+            Fenced::Unknown(_) => {
+                let reason = "the service did not answer".to_owned();
+                return Ok(Sent::Unknown(Error::Retryable(reason)));
+            }
+            Fenced::Refused(error) if ack.plan.drops_failed_lock(&error) => {}
+            Fenced::Refused(error)
+                if may_wait(&services.store, ack.lock, error.is_transient()).await => {}
+            Fenced::Refused(error) if ack.plan.failed_effect(&error).is_some() => {
+                let operation = ack.plan.failed_effect(&error).unwrap_or_default();
+                return Ok(Sent::EffectsRefused { operation, error });
+            }
+            Fenced::Refused(error) if error.is_not_found() || error.is_precondition_failed() => {
+                return Err(Error::LockLost(LOST));
+            }
+            Fenced::Refused(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The fenced write that ends an activity.
+struct Ack<'p, 'a> {
+    services: &'a Services,
+    lock: &'p mut WorkLock,
+    plan: &'p mut AckPlan<'a>,
+    batch: Batch<Durable>,
+    is_sent: bool,
+}
+
+impl FencedWrite for Ack<'_, '_> {
+    type Container = Durable;
+    type Answer = BatchOutcome<Durable>;
+    type Error = Error;
+
+    fn container(&self) -> &ContainerClient<Durable> {
+        self.services.container()
+    }
+
+    async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
+        self.batch = self.plan.batch(self.lock)?;
+        self.is_sent = sends < MAX_SENDS;
+        // The client bounds the request. A send that arrives after the lock has expired is refused,
+        // which is an answer.
+        Ok((sends < MAX_SENDS).then_some(Duration::MAX))
+    }
+
+    async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {
+        self.services.container().execute(&self.batch).await
+    }
+
+    /// Reads the item, with retries for as long as the lock lasts. A missing item was deleted by
+    /// this batch. If the activity was cancelled instead, or ended by the runtime that took over
+    /// the lock, this completion has no effect.
+    async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
+        let key = self.lock.item.document.key();
+        loop {
+            let stored = match latest.read(&key).await {
+                Err(error)
+                    if may_wait(&self.services.store, self.lock, error.is_transient()).await =>
+                {
+                    continue;
+                }
+                found => found?,
+            };
+            return Ok(match stored {
+                None => Found::Done,
+                Some(stored) if stored.document.lock_token.as_deref() != Some(&self.lock.token) => {
+                    Found::Lost
+                }
+                Some(stored) if stored.etag == self.lock.item.etag => Found::Unchanged,
+                Some(stored) => {
+                    self.lock.item.etag = stored.etag;
+                    Found::Moved
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Locks a polled activity for a worker.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use cdb_client::Error as ClientError;
+use cdb_coordination::{Lockable, confirm_lock, lock};
+use cdb_model::{Batch, ETag, OperationIndex, Stored, Timestamp};
+use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
+
+use super::abandon::abandon;
+use super::poison::retry_or_fail;
+use super::renew::renew;
+use crate::error::{Error, Result};
+use crate::queue::Services;
+use crate::queue::activities::lock::{lock_patch, locked, unlock_until};
+use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
+use crate::queue::local_queue::{FetchRequest, Guard, HandOut, Taken};
+use crate::queue::poll::{Due, run as poll};
+use crate::queue::session::Claim as SessionClaim;
+use crate::stored::Store;
+use crate::stored::documents::{Durable, Text, WorkerItem};
+use crate::stored::spill::{self, ReadStep, ReadUnderLock};
+use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNFIT};
+
+/// The result of a fetch: the activity, its lock token, the attempt.
+type Fetched = (WorkItem, String, u32);
+
+/// Implements `Provider::fetch_work_item`.
+pub(crate) async fn fetch(
+    services: &Services,
+    lock_timeout: Duration,
+    poll_timeout: Duration,
+    session: Option<&SessionFetchConfig>,
+    tags: &TagFilter,
+) -> Result<Option<Fetched>> {
+    if matches!(tags, TagFilter::None) {
+        return Ok(None);
+    }
+    let request = FetchRequest {
+        capability: WorkerCapability {
+            tags: tags.clone(),
+            session: session.cloned(),
+            sessions: services.queues.sessions.clone(),
+            container: services.container().clone(),
+        },
+        lock_timeout,
+        long_poll: !poll_timeout.is_zero(),
+    };
+    if session.is_some() {
+        services.activities().end_fetches_without_sessions();
+    }
+    let mut waiter = services
+        .activities()
+        .local()
+        .fetch(request.clone(), poll_timeout);
+    let scope = Scope::of(vec![request.capability.clone()]);
+    let scope = &scope;
+    let poll = async |number| {
+        let polled = poll::poll::<Activities>(services, number, scope, &Due::Anywhere).await;
+        polled.map(|polled| polled.keys)
+    };
+    let start_poll = |number| poll::start::<Activities>(services, number);
+    while let Some(taken) = waiter.next(poll, start_poll).await? {
+        let fetched = match taken {
+            Taken::Locked(guard, item) => begin_locked(services, guard, item, &request).await?,
+            Taken::Free(guard, Some(item)) => try_lock(services, guard, item, &request).await?,
+            Taken::Free(guard, None) => {
+                guard.release(KnownActivity::forget);
+                None
+            }
+        };
+        if fetched.is_some() {
+            return Ok(fetched);
+        }
+    }
+    Ok(None)
+}
+
+/// Hands out an activity that is prelocked for a worker of this process.
+async fn begin_locked(
+    services: &Services,
+    guard: Guard<'_, Activities>,
+    mut item: Stored<WorkerItem>,
+    request: &FetchRequest<WorkerCapability>,
+) -> Result<Option<Fetched>> {
+    if item.document.locked_until > Some(fresh_until(services, request)) {
+        return begin(services, guard, item, request).await;
+    }
+    // The prelock is too old: it is locked again, and the attempt is counted once.
+    item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
+    try_lock(services, guard, item, request).await
+}
+
+/// Returns the earliest end of a lock that is handed out without a renewal.
+fn fresh_until(services: &Services, request: &FetchRequest<WorkerCapability>) -> Timestamp {
+    services.store.now() + request.lock_timeout / 4 * 3
+}
+
+/// Locks a free activity and hands it out. The worker does not wait for a physical partition that
+/// does not answer, because other partitions have work.
+async fn try_lock(
+    services: &Services,
+    guard: Guard<'_, Activities>,
+    item: Stored<WorkerItem>,
+    request: &FetchRequest<WorkerCapability>,
+) -> Result<Option<Fetched>> {
+    let text = item.document.work_item.header();
+    if let Some(reason) = services.store.payloads.missing_key(text) {
+        tracing::warn!(id = %item.id, reason, "cannot run an activity yet");
+        guard.back_off(ACTIVITY_UNFIT, KnownActivity::forget);
+        return Ok(None);
+    }
+    let instance_id = &item.document.instance_id;
+    let attempt = attempt(services, &guard, &item, request);
+    let attempt = services.ledger.charge(instance_id, attempt);
+    let partition = instance_id.as_str().into();
+    let attempted = match services
+        .container()
+        .while_answering(&partition, attempt)
+        .await
+    {
+        Ok(attempted) => attempted,
+        Err(backoff) => {
+            guard.unanswered(backoff, |_| {});
+            return Ok(None);
+        }
+    };
+    match attempted {
+        Ok(Attempted::Locked(locked)) => begin(services, guard, *locked, request).await,
+        Ok(Attempted::Lost) => {
+            guard.release(KnownActivity::forget);
+            Ok(None)
+        }
+        // The next worker may own the session, or the session expires.
+        Ok(Attempted::SessionHeld) => {
+            guard.release(|_| {});
+            Ok(None)
+        }
+        Err(error) if error.is_retryable() => {
+            guard.unanswered(ACTIVITY_UNANSWERED, KnownActivity::forget);
+            Err(error)
+        }
+        // One activity must not block its worker.
+        Err(error) => {
+            tracing::error!(instance = %item.document.instance_id, id = %item.id, %error, "cannot lock an activity");
+            guard.back_off(ACTIVITY_UNFIT, KnownActivity::forget);
+            Ok(None)
+        }
+    }
+}
+
+/// Hands a locked activity to its worker. An undecodable activity is retried or failed.
+async fn begin(
+    services: &Services,
+    guard: Guard<'_, Activities>,
+    item: Stored<WorkerItem>,
+    request: &FetchRequest<WorkerCapability>,
+) -> Result<Option<Fetched>> {
+    let token = item.document.lock_token.clone().unwrap_or_default();
+    let attempts = item.document.attempt_count;
+    let text = item.document.work_item.clone();
+    let id = item.id.clone();
+    // The request for the lock was slow. The runtime expects its full time.
+    let is_old = item.document.locked_until <= Some(fresh_until(services, request));
+    let lock = WorkLock::new(item, request.long_poll.then(|| request.clone()));
+    if let HandOut::Expired(lock) = services.activities().hand_out(guard, lock) {
+        let (item, now) = (lock.lock().await.item.clone(), services.store.now());
+        // Otherwise another worker has taken it, or counts one attempt more.
+        if let Err(error) = unlock_until(&services.store, item, now, false).await {
+            tracing::debug!(%error, "an expired lock was not released");
+        }
+        return Ok(None);
+    }
+    if is_old
+        && let Err(lost @ Error::LockLost(_)) = renew(services, &token, request.lock_timeout).await
+    {
+        tracing::debug!(%lost, %id, "an activity is not handed out");
+        return Ok(None);
+    }
+    let reason = match read_text(services, &token, request.lock_timeout, text).await {
+        Ok(text) => match serde_json::from_str(&text) {
+            Ok(mut work_item @ WorkItem::ActivityExecute { .. }) => {
+                match services.store.payloads.decode_message(&mut work_item) {
+                    Ok(()) => return Ok(Some((work_item, token, attempts))),
+                    Err(Error::Damaged(reason)) => {
+                        format!("activity `{id}` cannot be decoded: {reason}")
+                    }
+                    Err(error) => {
+                        tracing::warn!(%id, %error, "cannot run an activity yet");
+                        abandon(services, &token, Some(ACTIVITY_UNFIT), true).await?;
+                        return Ok(None);
+                    }
+                }
+            }
+            Ok(_) => format!("item `{id}` of the worker queue is not an activity"),
+            Err(error) => format!("activity `{id}` cannot be decoded: {error}"),
+        },
+        Err(Error::Damaged(reason)) => format!("activity `{id}` cannot be decoded: {reason}"),
+        Err(Error::LockLost(_)) => return Ok(None),
+        Err(error) => {
+            abandon(services, &token, None, true).await?;
+            return Err(error);
+        }
+    };
+    retry_or_fail(services, &token, attempts, reason).await?;
+    Ok(None)
+}
+
+/// Reads the text of a locked activity. Renews the lock until it is read.
+async fn read_text(
+    services: &Services,
+    token: &str,
+    lock_timeout: Duration,
+    text: Text,
+) -> Result<String> {
+    let read = pin!(spill::read(services.container(), text));
+    let mut reading = ReadUnderLock::new(lock_timeout, read);
+    loop {
+        match reading.next().await {
+            ReadStep::Done(read) => return read,
+            // After another error, the end of the activity detects the state of the lock.
+            ReadStep::Renew => {
+                if let Err(lost @ Error::LockLost(_)) = renew(services, token, lock_timeout).await {
+                    return Err(lost);
+                }
+            }
+        }
+    }
+}
+
+/// The result of an attempt to lock an activity.
+enum Attempted {
+    Locked(Box<Stored<WorkerItem>>),
+    /// Another worker was faster.
+    Lost,
+    /// Another worker holds the activity's session.
+    SessionHeld,
+}
+
+/// Locks the activity conditionally on its last known version.
+async fn attempt(
+    services: &Services,
+    guard: &Guard<'_, Activities>,
+    seen: &Stored<WorkerItem>,
+    request: &FetchRequest<WorkerCapability>,
+) -> Result<Attempted> {
+    let config = request.capability.session.as_ref();
+    let config = config.filter(|_| seen.document.session_id.is_some());
+    let claim = match config {
+        None => None,
+        Some(config) => match claim_session(services, &seen.document, config).await? {
+            Some(claim) => Some(claim),
+            None => return Ok(Attempted::SessionHeld),
+        },
+    };
+    let now = services.store.now();
+    let store = &services.store;
+    let item = locked(store, seen.document.clone(), now, request.lock_timeout);
+    guard.locking(
+        item.lock_token.as_deref().unwrap_or_default(),
+        request.lock_timeout,
+    );
+    let etag = match write(store, seen, &item, claim.as_ref()).await? {
+        Written::Locked(etag) => etag,
+        Written::Lost => return Ok(Attempted::Lost),
+        Written::SessionTaken => return Ok(Attempted::SessionHeld),
+    };
+    if let Some(claim) = &claim {
+        services.queues.sessions.claimed(claim);
+    }
+    Ok(Attempted::Locked(Box::new(Stored {
+        id: seen.id.clone(),
+        document: item,
+        etag,
+        timestamp: now,
+    })))
+}
+
+async fn claim_session(
+    services: &Services,
+    item: &WorkerItem,
+    config: &SessionFetchConfig,
+) -> Result<Option<SessionClaim>> {
+    let (sessions, container) = (&services.queues.sessions, services.container());
+    sessions
+        .claim(container, item, config, container.now())
+        .await
+}
+
+/// The result of the write that locks an activity.
+enum Written {
+    Locked(ETag),
+    Lost,
+    /// Another worker claimed the session at the same moment.
+    SessionTaken,
+}
+
+/// Sends one conditional write: of the item, or of the item together with its session.
+async fn write(
+    store: &Store,
+    seen: &Stored<WorkerItem>,
+    locked: &WorkerItem,
+    session: Option<&SessionClaim>,
+) -> Result<Written> {
+    let (container, patch) = (&store.container, lock_patch(locked));
+    let mark = locked.lock_mark().unwrap_or_default();
+    let taken = match session {
+        None => lock(container, seen, &patch, mark).await?,
+        Some(session) => {
+            let mut batch = Batch::<Durable>::new(&*locked.instance_id);
+            let operation = batch.patch_stored(seen, &patch)?;
+            session.add_to(&mut batch)?;
+            match container.execute(&batch).await {
+                Ok(outcome) => outcome.etag(operation).cloned(),
+                Err(error) if is_about_another(&error, operation) => {
+                    return Ok(Written::SessionTaken);
+                }
+                Err(error) => {
+                    let now = container.latest_committed();
+                    confirm_lock(Err(error), mark, now.read_stored(seen)).await?
+                }
+            }
+        }
+    };
+    Ok(taken.map_or(Written::Lost, Written::Locked))
+}
+
+/// Returns whether another operation made the batch fail because its document has changed.
+fn is_about_another(error: &ClientError, operation: OperationIndex) -> bool {
+    let failed = error.operation_index();
+    failed.is_some_and(|failed| failed != operation.get())
+        && (error.is_conflict() || error.is_precondition_failed())
+}

@@ -1,0 +1,86 @@
+//! Renews the lock of a long activity.
+
+use std::time::Duration;
+
+use cdb_coordination::{Kept, keep};
+use cdb_model::{Patch, Stored};
+
+use super::LOST;
+use crate::error::{Error, Result};
+use crate::queue::Services;
+use crate::queue::activities::{EffectsState, WorkLock};
+use crate::stored::Store;
+use crate::stored::documents::WorkerItem;
+use crate::timing::RETRY_PAUSE;
+
+/// Implements `Provider::renew_work_item_lock`.
+///
+/// The runtime treats every error as a cancellation and acknowledges the activity without a result.
+/// So the renewal is retried while the lock lasts, and a failure other than a lost lock is noted
+/// for that acknowledgement.
+pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
+    let shared = services.activities().local().running(token)?;
+    let mut lock = shared.lock().await;
+    if lock.effects == EffectsState::Committed {
+        return Ok(());
+    }
+    if !lock.holds(services.store.now()) {
+        services.activities().finish(&mut lock);
+        return Err(Error::LockLost("it has expired"));
+    }
+    let kept = extend(services, &mut lock, extend_for).await;
+    lock.unanswered = kept.is_err();
+    match kept? {
+        Kept::Written(_) => {
+            let (sessions, item) = (&services.queues.sessions, &lock.item.document);
+            sessions.touch(services.container(), item).await;
+            Ok(())
+        }
+        // Renewed or not: the caller renews again well before the lock expires.
+        Kept::Held(_) => Ok(()),
+        Kept::Lost => {
+            services.activities().finish(&mut lock);
+            Err(Error::LockLost(LOST))
+        }
+    }
+}
+
+/// Extends the lock, unless it is lost. Retries while the store does not answer and the lock lasts.
+async fn extend(
+    services: &Services,
+    lock: &mut WorkLock,
+    extend_for: Duration,
+) -> Result<Kept<WorkerItem>, cdb_client::Error> {
+    loop {
+        let until = services.store.now() + extend_for;
+        let patch = Patch::<WorkerItem>::new()
+            .set(WorkerItem::LOCKED_UNTIL, Some(until))
+            .set(WorkerItem::VISIBLE_AT, until);
+        let kept = keep(services.container(), &lock.item, &patch).await;
+        match &kept {
+            Err(error) if may_wait(&services.store, lock, error.is_transient()).await => continue,
+            Ok(Kept::Written(etag)) => {
+                let item = &mut lock.item.document;
+                item.locked_until = Some(until);
+                item.visible_at = until;
+                lock.item.etag = etag.clone();
+                let until = services.store.local_time(until);
+                services.activities().local().extend(&lock.token, until);
+            }
+            Ok(Kept::Held(stored)) => lock.item = Stored::clone(stored),
+            Ok(Kept::Lost) | Err(_) => {}
+        }
+        return kept;
+    }
+}
+
+/// Waits before a retry if the failure `is_transient` and the lock outlasts the wait. Returns
+/// whether to retry. The runtime calls only once: after an error it repeats the activity, however
+/// long it took.
+pub(super) async fn may_wait(store: &Store, lock: &WorkLock, is_transient: bool) -> bool {
+    let waits = is_transient && lock.holds(store.now() + RETRY_PAUSE);
+    if waits {
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+    waits
+}

@@ -1,0 +1,173 @@
+//! Work from outside of a turn: starts, events, cancellations.
+
+use std::time::Duration;
+
+use cdb_client::machine_now;
+use cdb_coordination::{Fenced, execute_proven};
+use cdb_model::{Batch, Document, Timestamp};
+use duroxide::providers::WorkItem;
+use tokio::time::Instant;
+
+use crate::error::{Error, Result, committed};
+use crate::queue::Services;
+use crate::queue::instances::{Message, NewMessage, Prelock};
+use crate::stored::documents::{
+    Chunked, Durable, OperatorAction, OrchestratorItem, OrchestratorItemKey, WorkerItem,
+    target_instance,
+};
+use crate::stored::spill::Spilling;
+use crate::stored::{Store, admission};
+
+/// Implements `Provider::enqueue_for_orchestrator`. `origin` is the operator's change that starts an
+/// instance.
+pub(crate) async fn message(
+    services: &Services,
+    mut item: WorkItem,
+    delay: Option<Duration>,
+    origin: Option<OperatorAction>,
+) -> Result<()> {
+    admission::check_item(&item)?;
+    services.store.payloads.encode_message(&mut item)?;
+    let item = &item;
+    // The time of the write may be ahead of the clock, and would delay the messages of a burst.
+    let now = services.store.now();
+    let enqueued_at = services.store.enqueue_time();
+    let due = now + due_after(item, machine_now()).max(delay.unwrap_or_default());
+    // Chosen before the first attempt, so that a repeated send stores one message.
+    let cause = uuid::Uuid::new_v4().to_string();
+    let mut document = OrchestratorItem::new(item, cause, due, enqueued_at)?;
+    document.origin = origin;
+    let limits = services.store.limits;
+    limits.check_value("the message", document.work_item.bytes())?;
+    let mut document = services.queues.reserve_if_local(document, item, now);
+    let is_large = !Chunked::fits(document.work_item.header());
+    // Until the answer arrives, the message may be sent again, even after it was consumed. A second
+    // start or cancellation changes nothing; a second event would be raised twice. The chunks of a
+    // large message exist once.
+    document.delivered = is_large
+        || matches!(
+            item,
+            WorkItem::ExternalRaised { .. } | WorkItem::QueueMessage { .. }
+        );
+    if is_large {
+        return large_message(services, document, due.since(now)).await;
+    }
+    if due <= now
+        && let Some(turn) = Prelock::of_start(services, item)
+    {
+        let message = NewMessage::new(services, document.clone(), item.clone(), Some(turn));
+        // If the instance exists, or the store does not answer, the message is enqueued like any
+        // other.
+        if start(&services.store, message, document.key()).await? {
+            return Ok(());
+        }
+    }
+    create(services, document, item, due.since(now)).await
+}
+
+/// Returns how long after `machine_now` a message is due. A timer carries its due time, by the clock
+/// of this machine; other messages are due at once.
+pub(crate) fn due_after(item: &WorkItem, machine_now: Timestamp) -> Duration {
+    match item {
+        WorkItem::TimerFired { fire_at_ms, .. } => {
+            Timestamp::from_millis(*fire_at_ms).since(machine_now)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// Creates the document of a message, and notes the message in the local queue.
+async fn create(
+    services: &Services,
+    document: OrchestratorItem,
+    item: &WorkItem,
+    after: Duration,
+) -> Result<()> {
+    let sent_at = Instant::now();
+    let written = services.container().ensure(&document).await;
+    if let Ok(Some(written)) = written {
+        let message = Message::written(document, item.clone(), written.etag, sent_at);
+        if let Some(message) = message {
+            services.instances().note_message(message);
+        }
+        return Ok(());
+    }
+    // An earlier attempt stored the message, or it may be stored.
+    services
+        .instances()
+        .recheck(target_instance(item), document.execution_id, after);
+    written?;
+    Ok(())
+}
+
+/// Enqueues a message that is too large for one document: its chunks first.
+async fn large_message(
+    services: &Services,
+    mut document: OrchestratorItem,
+    after: Duration,
+) -> Result<()> {
+    let mut spilling = Spilling::new(&document.instance_id, services.store.now());
+    spilling.spill_message(&mut document.work_item)?;
+    let mut batch = Batch::<Durable>::new(&*document.instance_id);
+    batch
+        .create(&document)
+        .and_then(|_| spilling.confirm(&mut batch))?;
+    spilling.write(&services.store).await?;
+    let fenced = execute_proven(services.container(), &batch, &document.key()).await?;
+    if let Err(error) = committed(fenced) {
+        spilling.release(&services.store);
+        return Err(error);
+    }
+    services
+        .instances()
+        .recheck(&document.instance_id, document.execution_id, after);
+    Ok(())
+}
+
+/// Creates the start message together with the locked instance. Returns `false` when the instance
+/// exists, or when the outcome is unknown.
+async fn start(
+    store: &Store,
+    mut message: NewMessage<'_>,
+    key: OrchestratorItemKey,
+) -> Result<bool> {
+    let mut batch = Batch::new(&*key.instance_id);
+    if message.add_to(&mut batch).is_err() {
+        message.release();
+        return Ok(false);
+    }
+    match execute_proven(&store.container, &batch, &key).await {
+        Ok(Fenced::Refused(error)) if error.is_conflict() => {
+            message.release();
+            Ok(false)
+        }
+        Ok(Fenced::Unknown(_)) | Err(_) => {
+            message.outcome_unknown();
+            Ok(false)
+        }
+        Ok(fenced) => match committed(fenced) {
+            Ok(outcome) => {
+                message.committed(outcome.as_ref());
+                Ok(true)
+            }
+            Err(error) => {
+                message.release();
+                Err(error)
+            }
+        },
+    }
+}
+
+/// Implements `Provider::enqueue_for_worker`.
+pub(crate) async fn activity(services: &Services, mut item: WorkItem) -> Result<()> {
+    admission::check_item(&item)?;
+    services.store.payloads.encode_message(&mut item)?;
+    let document = WorkerItem::new(&item, services.store.now())?.ok_or_else(|| {
+        Error::Refused(
+            "the worker queue takes only ActivityExecute; use enqueue_for_orchestrator".to_owned(),
+        )
+    })?;
+    services.container().ensure(&document).await?;
+    services.activities().local().poll_soon();
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Messages between instances: committed by their sender, then delivered at once or by the
+//! reconciler.
+//!
+//! An intent is delivered when every target document exists or has existed. A second delivery
+//! conflicts with the documents or traces of the first, and changes nothing.
+
+mod activities;
+mod cancelled;
+mod deadline;
+mod deliver;
+mod documents;
+pub(crate) mod enqueue;
+mod find;
+mod messages;
+mod relay;
+mod remove;
+
+pub(crate) use deliver::{deliver_all, deliver_before_deletion};
+pub(crate) use documents::Documents;

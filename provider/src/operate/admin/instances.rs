@@ -1,0 +1,164 @@
+//! Lists instances and their relations.
+
+use cdb_client::ContainerClient;
+use cdb_model::{Filter, Query, Timestamp, ValueQuery};
+use duroxide::providers::{InstanceFilter, InstanceInfo};
+
+use crate::error::{Error, Result};
+use crate::stored::documents::{Durable, Instance, Status, Text};
+use crate::stored::{history, spill};
+
+/// The number of parents whose children one query finds, bounded by the practical length of a list
+/// in the query language.
+const PARENTS: usize = 100;
+
+/// Matches the instances that callers may see: those whose first turn is committed.
+pub(crate) fn visible() -> Filter<Instance> {
+    Instance::STATUS.ne(Status::Pending)
+}
+
+/// Matches the instances without a parent.
+pub(super) fn is_root() -> Filter<Instance> {
+    Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined()
+}
+
+/// Returns the ids of the instances that match a filter, newest first.
+async fn ids(
+    container: &ContainerClient<Durable>,
+    filter: Filter<Instance>,
+    limit: Option<u32>,
+) -> Result<Vec<String>> {
+    let mut query = Query::<Instance>::across_partitions()
+        .filter(filter)
+        .order_by(Instance::BY_CREATED.reversed());
+    if let Some(limit) = limit {
+        query = query.limit(limit);
+    }
+    ids_of(container, query.values(Instance::INSTANCE_ID)).await
+}
+
+/// Returns the ids that a query finds.
+pub(super) async fn ids_of(
+    container: &ContainerClient<Durable>,
+    query: ValueQuery<Instance, String>,
+) -> Result<Vec<String>> {
+    let found = container.query(query).row_by_row().all().await?;
+    // An id that is not a string does not belong to a document of this crate.
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Implements `ProviderAdmin::list_instances`.
+pub(crate) async fn list(container: &ContainerClient<Durable>) -> Result<Vec<String>> {
+    ids(container, visible(), None).await
+}
+
+/// Implements `ProviderAdmin::list_instances_by_status`.
+pub(crate) async fn list_by_status(
+    container: &ContainerClient<Durable>,
+    status: &str,
+) -> Result<Vec<String>> {
+    let filter = visible() & Instance::STATUS.eq(Status::from(status.to_owned()));
+    ids(container, filter, None).await
+}
+
+/// Implements `ProviderAdmin::list_children`.
+pub(crate) async fn children(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<String>> {
+    let filter = visible() & Instance::PARENT_INSTANCE_ID.eq(instance_id);
+    ids(container, filter, None).await
+}
+
+/// Returns the ids of `roots`, then of their children, and so on, level by level.
+pub(super) async fn tree(
+    container: &ContainerClient<Durable>,
+    roots: Vec<String>,
+) -> Result<Vec<Vec<String>>> {
+    let mut levels = vec![roots];
+    while let Some(parents) = levels.last().filter(|parents| !parents.is_empty()) {
+        let mut children = Vec::new();
+        for parents in parents.chunks(PARENTS) {
+            let theirs = Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some));
+            let query = Query::<Instance>::across_partitions().filter(theirs);
+            children.extend(ids_of(container, query.values(Instance::INSTANCE_ID)).await?);
+        }
+        levels.push(children);
+    }
+    Ok(levels)
+}
+
+/// Returns the ids of the instances that match a duroxide filter and a condition.
+pub(super) async fn filtered(
+    container: &ContainerClient<Durable>,
+    filter: &InstanceFilter,
+    condition: Filter<Instance>,
+    default_limit: u32,
+) -> Result<Vec<String>> {
+    let mut condition = visible() & condition;
+    if let Some(before) = filter.completed_before {
+        condition = condition & Instance::COMPLETED_AT.lt(Timestamp::from_millis(before));
+    }
+    let limit = filter.limit.unwrap_or(default_limit);
+    let Some(wanted) = &filter.instance_ids else {
+        return ids(container, condition, Some(limit)).await;
+    };
+    // One query per partition costs less than one query of all partitions.
+    let mut found = Vec::new();
+    for instance_id in wanted {
+        if found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+            break;
+        }
+        let query = Query::<Instance>::in_partition(&**instance_id)
+            .filter(condition.clone())
+            .values(Instance::INSTANCE_ID);
+        let ids = container.query(query).all().await?;
+        found.extend(ids);
+    }
+    Ok(found)
+}
+
+/// Returns an instance whose first turn is committed.
+///
+/// # Errors
+/// Fails permanently, naming the instance, when it does not exist.
+pub(crate) async fn existing(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Instance> {
+    history::read_instance(container, instance_id)
+        .await?
+        .map(|stored| stored.document)
+        .filter(|instance| instance.status != Status::Pending)
+        .ok_or_else(|| Error::Refused(format!("instance {instance_id} not found")))
+}
+
+/// Reads the output of an execution, which may be stored in chunks.
+pub(super) async fn output(
+    container: &ContainerClient<Durable>,
+    output: Option<Text>,
+) -> Result<Option<String>> {
+    match output {
+        Some(text) => spill::read(container, text).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Implements `ProviderAdmin::get_instance_info`.
+pub(crate) async fn info(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<InstanceInfo> {
+    let instance = existing(container, instance_id).await?;
+    Ok(InstanceInfo {
+        instance_id: instance.instance_id,
+        orchestration_name: instance.orchestration_name,
+        orchestration_version: instance.orchestration_version.unwrap_or_default(),
+        current_execution_id: instance.current_execution_id,
+        status: instance.status.to_string(),
+        output: output(container, instance.output).await?,
+        created_at: instance.created_at.as_millis(),
+        updated_at: instance.updated_at.as_millis(),
+        parent_instance_id: instance.parent_instance_id,
+    })
+}

@@ -1,0 +1,14 @@
+//! Management: lists, deletion and pruning.
+
+mod chunks;
+pub(crate) mod delete;
+mod ended_children;
+pub(crate) mod executions;
+pub(crate) mod instances;
+pub(crate) mod prune;
+mod purge;
+mod removal;
+mod row;
+mod withdraw;
+
+pub use purge::Purge;

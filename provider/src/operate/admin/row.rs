@@ -1,0 +1,59 @@
+//! A document in the partition of an instance that is being deleted.
+
+use cdb_model::{Location, Stored, Unreadable};
+
+use crate::stored::documents::{Durable, OutboxIntent};
+use crate::stored::is_ours;
+
+/// A document to delete.
+#[derive(Clone)]
+pub(super) struct Row {
+    pub(super) location: Location,
+    /// `None` if the document cannot be decoded.
+    pub(super) document: Option<Durable>,
+}
+
+impl Row {
+    /// Wraps a document of the instance. Returns `None` for a document of another application in
+    /// this container.
+    pub(super) fn of(
+        instance_id: &str,
+        found: Result<Stored<Durable>, Unreadable>,
+    ) -> Option<Self> {
+        match found {
+            Ok(stored) => Some(Self {
+                location: Location {
+                    id: stored.id,
+                    partition_key: instance_id.into(),
+                    etag: stored.etag,
+                },
+                document: Some(stored.document),
+            }),
+            Err(found) if is_ours(&found) => Some(Self {
+                location: found.location?,
+                document: None,
+            }),
+            Err(_) => None,
+        }
+    }
+
+    /// Returns the document if it holds undelivered messages.
+    pub(super) fn intent(&self) -> Option<&OutboxIntent> {
+        match &self.document {
+            Some(Durable::OutboxIntent(intent)) => Some(intent),
+            _ => None,
+        }
+    }
+
+    /// Returns the position in the order of deletion: queues first, the instance last. Of an
+    /// execution, the first event is deleted first, because its absence shows a partial deletion.
+    pub(super) fn rank(&self) -> (u8, u64) {
+        match &self.document {
+            Some(Durable::OrchestratorItem(_) | Durable::WorkerItem(_)) => (0, 0),
+            Some(Durable::History(segment)) => (1, segment.event_id),
+            Some(Durable::Execution(_)) => (2, 0),
+            Some(Durable::Instance(_)) => (3, 0),
+            _ => (1, 0),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The reconciler: delivers intents whose first delivery failed or was never started, and releases
+//! unused locks.
+
+use std::time::Duration;
+
+use cdb_coordination::{Jitter, RetryPolicy, reconcile};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::queue::Services;
+use crate::queue::{activities, instances};
+use crate::stored::spill;
+use crate::timing::{HOUSEKEEPING, UNUSED_PRELOCK};
+
+/// Runs until the provider stops.
+pub(crate) async fn run(services: Services, policy: RetryPolicy, stop: CancellationToken) {
+    let interval = services.delivery.reconciler_interval;
+    let jitter = Jitter::random();
+    let mut next_round = Instant::now() + interval;
+    let mut last_sweep = Instant::now();
+    loop {
+        let tick = next_round.min(Instant::now() + HOUSEKEEPING);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep_until(tick) => {}
+        }
+        services.instances().local().tick();
+        services.activities().sweep();
+        // In the background, because a partition that does not answer must not delay intents.
+        services.spawn(|services| async move {
+            instances::release_unused(&services, UNUSED_PRELOCK).await;
+        });
+        services.spawn(|services| async move {
+            activities::release_unused(&services, UNUSED_PRELOCK).await;
+        });
+        if Instant::now() >= last_sweep + services.store.orphan_age / 2 {
+            last_sweep = Instant::now();
+            services.spawn(|services| async move { spill::sweep(&services.store).await });
+        }
+        if Instant::now() >= next_round {
+            let more = reconcile(&services, &policy, &jitter).await;
+            next_round = Instant::now() + if more { Duration::ZERO } else { interval };
+        }
+    }
+}

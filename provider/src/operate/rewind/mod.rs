@@ -1,0 +1,313 @@
+//! Rewinding a failed instance to before its failure, and forking an instance from an event.
+//!
+//! Both give an instance a new course: part of a recorded history, as the history of a new execution,
+//! and messages for what that part waits for. One atomic commit writes it, so that an interrupted
+//! change has not happened. Of a tree, children come before their parents: a repeated rewind finds
+//! its children already under way.
+
+mod children;
+mod course;
+mod restart;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use cdb_model::Timestamp;
+use duroxide::providers::{ExecutionMetadata, WorkItem};
+use duroxide::{ErrorDetails, Event, EventKind};
+
+use crate::error::{Error, Result};
+use crate::operate::admin::instances;
+use crate::queue::Services;
+use crate::queue::instances::TurnResult;
+use crate::stored::documents::{Instance, OperatorAction, Status};
+use crate::stored::{admission, history};
+use crate::turn::{ExclusiveTurn, commit_course, exclusively};
+pub use restart::Restart;
+pub(crate) use restart::restart;
+
+use course::{Course, Target, before_event, before_failure};
+use values::{Keys, Values};
+
+/// A new course of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rewound {
+    /// The instance.
+    pub instance: String,
+    /// The execution that takes the new course.
+    pub execution: u64,
+    /// The number of events that it keeps.
+    pub kept: usize,
+    /// The activities that run, as `Charge #4`: name and event.
+    pub activities: Vec<String>,
+    /// The number of messages that arrive again, timers included.
+    pub messages: usize,
+    /// The completed activities and children that are dropped, because the orchestration decided to
+    /// run them after its failure. Their effects remain.
+    pub dropped: Vec<String>,
+    /// The names of events that must be raised again, because they arrived after the kept history.
+    pub lost_events: Vec<String>,
+    /// The failed children that are rewound too.
+    pub children: Vec<Rewound>,
+}
+
+/// The place at which an instance is forked.
+#[derive(Clone, Copy, Debug)]
+pub struct Fork<'a> {
+    /// The execution; the newest one by default.
+    pub execution: Option<u64>,
+    /// The event whose turn runs again. Events before that turn are kept.
+    pub event: u64,
+    /// The id of the new instance.
+    pub new_instance: &'a str,
+}
+
+/// Rewinds a failed instance; only plans without an operator.
+pub(crate) async fn rewind(
+    services: &Services,
+    instance_id: &str,
+    by: Option<&str>,
+) -> Result<Rewound> {
+    rewind_below(services, instance_id, None, by).await
+}
+
+/// Rewinds an instance; only plans without an operator. With `parent`, its end is sent to that
+/// execution of its parent.
+async fn rewind_below(
+    services: &Services,
+    instance_id: &str,
+    parent: Option<u64>,
+    by: Option<&str>,
+) -> Result<Rewound> {
+    let instance = instances::existing(services.container(), instance_id).await?;
+    check_failed(&instance)?;
+    if let (None, Some(above)) = (parent, &instance.parent_instance_id) {
+        return Err(Error::Refused(format!(
+            "`{instance_id}` is a sub-orchestration of `{above}`, which has received its failure; \
+             rewind `{above}`, which rewinds its failed children"
+        )));
+    }
+    let execution = instance.current_execution_id;
+    let target = Target {
+        instance: instance_id,
+        execution: execution + 1,
+    };
+    let events = history::read_execution(services.container(), instance_id, execution).await?;
+    let mut course = rewound_course(services, &events, target)?;
+    if let Some(parent) = parent {
+        course.for_parent(parent);
+    }
+    let mut failed = Vec::new();
+    for child in &course.children {
+        if children::is_rewindable(services, child, target.execution).await? {
+            failed.push(child);
+        }
+    }
+    // After all of them are checked: a refusal must not leave some of them rewound.
+    let mut children = Vec::new();
+    for child in failed {
+        let child = rewind_below(services, &child.instance, Some(target.execution), by);
+        children.push(Box::pin(child).await?);
+    }
+    let rewound = Rewound {
+        children,
+        ..described(&course, target)
+    };
+    if let Some(by) = by {
+        commit_rewind(services, course, target, &events, by).await?;
+    }
+    Ok(rewound)
+}
+
+/// Commits the course of a failed execution that has these events.
+async fn commit_rewind(
+    services: &Services,
+    mut course: Course,
+    target: Target<'_>,
+    events: &[Event],
+    by: &str,
+) -> Result<()> {
+    let (id, failed) = (target.instance, target.execution - 1);
+    let restored = values::before(services, id, failed, Keys::changed_by(events)).await?;
+    let turn = exclusively(services, id, failed).await?;
+    commit_or_release(services, turn, target.execution, async |turn| {
+        check_failed(&turn.0.instance.document)?;
+        if *turn.0.events().unwrap_or_default() != events {
+            let what = format!("instance `{id}` has changed; try again");
+            return Err(Error::Retryable(what));
+        }
+        let awaiting = Box::pin(children::await_children(services, &mut course, target));
+        turn.while_doing(services, awaiting).await?;
+        let what = format!("rewound to {} events", course.kept.len());
+        Ok((course, restored, action(by, services.store.now(), what)))
+    })
+    .await
+}
+
+fn rewound_course(services: &Services, events: &[Event], target: Target<'_>) -> Result<Course> {
+    let decoded = |details: &ErrorDetails| services.store.payloads.decoded_error(details);
+    before_failure(events, target, decoded)?.ok_or_else(|| {
+        Error::Refused(format!(
+            "the history of `{}` has no failure; restart it instead",
+            target.instance
+        ))
+    })
+}
+
+/// Forks an instance.
+pub(crate) async fn fork(
+    services: &Services,
+    instance_id: &str,
+    at: Fork<'_>,
+    by: &str,
+) -> Result<Rewound> {
+    let container = services.container();
+    admission::check_instance_id(at.new_instance)?;
+    let instance = instances::existing(container, instance_id).await?;
+    let execution = at.execution.unwrap_or(instance.current_execution_id);
+    let events = history::read_execution(container, instance_id, execution).await?;
+    let target = Target {
+        instance: at.new_instance,
+        execution: 1,
+    };
+    let course = before_event(&events, at.event, target).ok_or_else(|| {
+        Error::Refused(format!(
+            "execution {execution} of `{instance_id}` has no event {}; `cdb instances history` lists them",
+            at.event
+        ))
+    })?;
+    if let Some(child) = course.children.first() {
+        return Err(Error::Refused(format!(
+            "the events before event {} wait for the child `{}`, which belongs to `{instance_id}`; \
+             choose an event before event {} or after the child's end",
+            at.event, child.instance, child.event
+        )));
+    }
+    let latest = container.latest_committed();
+    let known = history::read_instance(&latest, at.new_instance).await?;
+    check_absent(known.as_ref().map(|known| &known.document))?;
+    let mut restored = values::before(services, instance_id, execution, Keys::all()).await?;
+    for value in restored.values_mut().flatten() {
+        at.new_instance.clone_into(&mut value.instance_id);
+    }
+    restored.retain(|_, value| value.is_some());
+    let forked = described(&course, target);
+    let turn = exclusively(services, at.new_instance, 1).await?;
+    commit_or_release(services, turn, target.execution, async |turn| {
+        check_absent(Some(&turn.0.instance.document))?;
+        let mut course = course;
+        course.without_parent();
+        let what = format!(
+            "forked from execution {execution} of {instance_id}, event {}",
+            at.event
+        );
+        Ok((course, restored, action(by, services.store.now(), what)))
+    })
+    .await?;
+    Ok(forked)
+}
+
+/// Commits the course that `decide` returns for a locked instance, in this execution. Releases
+/// the lock after an error.
+async fn commit_or_release(
+    services: &Services,
+    mut turn: ExclusiveTurn,
+    execution: u64,
+    decide: impl AsyncFnOnce(&mut ExclusiveTurn) -> Result<(Course, Values, OperatorAction)>,
+) -> Result<()> {
+    let committed = match decide(&mut turn).await {
+        Ok((course, restored, action)) => {
+            let result = result(course, restored, execution);
+            commit_course(services, &mut turn.0, &result, action).await
+        }
+        Err(error) => Err(error),
+    };
+    if committed.is_err() {
+        turn.release(services).await;
+    }
+    committed
+}
+
+fn action(by: &str, at: Timestamp, what: String) -> OperatorAction {
+    let by = by.to_owned();
+    OperatorAction { at, by, what }
+}
+
+fn check_failed(instance: &Instance) -> Result<()> {
+    if instance.status == Status::Failed {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "instance `{}` is {}; only failed instances are rewound",
+        instance.instance_id, instance.status
+    )))
+}
+
+/// Checks that an instance may be created: it is unknown, or was only locked for its creation.
+///
+/// # Errors
+/// Fails when the instance exists.
+fn check_absent(instance: Option<&Instance>) -> Result<()> {
+    match instance.filter(|instance| instance.is_created()) {
+        Some(instance) => Err(Error::Refused(format!(
+            "instance `{}` exists; choose another id",
+            instance.instance_id
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn described(course: &Course, target: Target<'_>) -> Rewound {
+    let activities = course.activities.iter();
+    let activities = activities.filter_map(|activity| match activity {
+        WorkItem::ActivityExecute { name, id, .. } => Some(format!("{name} #{id}")),
+        _ => None,
+    });
+    Rewound {
+        instance: target.instance.to_owned(),
+        execution: target.execution,
+        kept: course.kept.len(),
+        activities: activities.collect(),
+        messages: course.messages.len(),
+        dropped: course.dropped.clone(),
+        lost_events: course.lost_events.clone(),
+        children: Vec::new(),
+    }
+}
+
+/// Returns a course as the result of a turn that starts the next execution, or the first one of a
+/// new instance.
+fn result(course: Course, restored: Values, execution_id: u64) -> TurnResult {
+    TurnResult {
+        execution_id,
+        metadata: identity(&course),
+        history_delta: course.kept,
+        worker_items: course.activities,
+        orchestrator_items: course.messages,
+        cancelled: Vec::new(),
+        restored,
+    }
+}
+
+/// Returns the name and the versions of a course's orchestration, from its first event or from the
+/// message that starts it.
+fn identity(course: &Course) -> ExecutionMetadata {
+    let mut metadata = ExecutionMetadata::default();
+    if let Some(event) = course.kept.first()
+        && let EventKind::OrchestrationStarted { name, version, .. } = &event.kind
+    {
+        metadata.orchestration_name = Some(name.clone());
+        metadata.orchestration_version = Some(version.clone());
+        metadata.pinned_duroxide_version = event.duroxide_version.parse().ok();
+    } else if let Some(WorkItem::StartOrchestration {
+        orchestration,
+        version,
+        ..
+    }) = course.messages.first()
+    {
+        metadata.orchestration_name = Some(orchestration.clone());
+        metadata.orchestration_version.clone_from(version);
+    }
+    metadata
+}

@@ -1,0 +1,147 @@
+//! The key-value store as an execution found it.
+//!
+//! The end of an execution merges its changes into the store, and replay repeats them, so a new
+//! course needs the values from before. The histories of earlier executions have them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use duroxide::{Event, EventKind, INITIAL_EVENT_ID};
+
+use crate::error::{Error, Result};
+use crate::queue::Services;
+use crate::stored::documents::{ExecutionKey, KeyValue};
+use crate::stored::history;
+
+/// Values by key; `None` for a key that did not exist.
+pub(super) type Values = BTreeMap<String, Option<KeyValue>>;
+
+/// The keys whose earlier values are wanted.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    named: BTreeSet<String>,
+    /// Whether every key is wanted, not only the named ones.
+    all: bool,
+}
+
+impl Keys {
+    /// Returns every key.
+    pub(super) fn all() -> Self {
+        Self {
+            all: true,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the keys that these events change.
+    pub(super) fn changed_by(events: &[Event]) -> Self {
+        let changes = Changes::of(events);
+        Self {
+            named: changes.values.into_keys().collect(),
+            all: changes.cleared,
+        }
+    }
+
+    fn contains(&self, key: &str) -> bool {
+        self.all || self.named.contains(key)
+    }
+
+    fn are_known(&self, values: &Values) -> bool {
+        !self.all && self.named.iter().all(|key| values.contains_key(key))
+    }
+}
+
+/// Returns the values of these keys before an execution. Keys whose earlier values are unknown,
+/// because executions were pruned, are left out.
+pub(super) async fn before(
+    services: &Services,
+    instance_id: &str,
+    execution_id: u64,
+    keys: Keys,
+) -> Result<Values> {
+    let mut values = Values::new();
+    for earlier in (1..execution_id).rev() {
+        if keys.are_known(&values) {
+            return Ok(values);
+        }
+        let key = ExecutionKey::new(instance_id, earlier);
+        let execution = services.container().read(&key).await?;
+        if execution.is_some_and(|execution| execution.rewound.is_some()) {
+            continue; // Its changes were undone.
+        }
+        let events = history::read_execution(services.container(), instance_id, earlier).await;
+        let events = events.map_err(|error| match error {
+            // A prune deletes chunks before the documents that refer to them.
+            Error::Damaged(reason) => Error::Retryable(format!(
+                "execution {earlier} of `{instance_id}` is damaged or being pruned; try again: {reason}"
+            )),
+            error => error,
+        })?;
+        if !is_whole(services, instance_id, earlier).await? {
+            return Ok(values);
+        }
+        let mut changes = Changes::of(&events);
+        changes.values.retain(|key, _| keys.contains(key));
+        for (key, value) in changes.values {
+            values.entry(key).or_insert(value);
+        }
+        if changes.cleared {
+            break;
+        }
+    }
+    for key in keys.named {
+        values.entry(key).or_default();
+    }
+    Ok(values)
+}
+
+/// Returns whether a history that was just read is whole: a prune deletes the first event first.
+async fn is_whole(services: &Services, instance_id: &str, execution_id: u64) -> Result<bool> {
+    let latest = services.container().latest_committed();
+    let left = history::read_segments(&latest, instance_id, execution_id).await?;
+    Ok(left
+        .documents
+        .first()
+        .is_some_and(|first| first.event_id == INITIAL_EVENT_ID))
+}
+
+/// The changes of the store by an execution.
+#[derive(Debug, Default)]
+struct Changes {
+    values: Values,
+    /// Whether the keys that `values` lacks were cleared.
+    cleared: bool,
+}
+
+impl Changes {
+    fn of(events: &[Event]) -> Self {
+        let mut changes = Self::default();
+        for event in events {
+            match &event.kind {
+                EventKind::KeyValueSet {
+                    key,
+                    value,
+                    last_updated_at_ms,
+                } => {
+                    let value = KeyValue {
+                        instance_id: event.instance_id.clone(),
+                        key: key.clone(),
+                        value: value.clone(),
+                        execution_id: event.execution_id,
+                        last_updated_at_ms: cdb_model::Timestamp::from_millis(*last_updated_at_ms),
+                    };
+                    changes.values.insert(key.clone(), Some(value));
+                }
+                EventKind::KeyValueCleared { key } => {
+                    changes.values.insert(key.clone(), None);
+                }
+                EventKind::KeyValuesCleared => {
+                    let values = changes.values.values_mut();
+                    values.for_each(|value| *value = None);
+                    changes.cleared = true;
+                }
+                _ => {}
+            }
+        }
+        changes
+    }
+}

@@ -1,0 +1,20 @@
+//! The activities that this process knows, and their locks: conditional patches of their documents.
+
+mod capability;
+mod known;
+pub(crate) mod lock;
+mod poll;
+mod prelock;
+mod queue;
+mod reads;
+mod release;
+mod running;
+mod scope;
+
+pub(crate) use capability::{ActivityKey, WorkerCapability};
+pub(crate) use known::{Activities, KnownActivity};
+pub(crate) use prelock::{FreeWorkers, NextActivity, extend_prelocks, outcome_unknown};
+pub(crate) use queue::ActivityQueue;
+pub(crate) use release::{release_prelocks, release_running, release_unused, take_over};
+pub(crate) use running::{EffectsState, SharedLock, WorkLock};
+pub(crate) use scope::Scope;

@@ -1,0 +1,65 @@
+//! Polls of the worker queue.
+
+use cdb_client::RangeId;
+use cdb_coordination::Runs;
+use cdb_model::{Filter, Indexed, Patchable, Path, Query, Timestamp};
+use tokio::time::Instant;
+
+use super::capability::ActivityKey;
+use super::known::{Activities, KnownActivity};
+use super::scope::Scope;
+use crate::queue::Services;
+use crate::queue::local_queue::LocalQueue;
+use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Row};
+use crate::stored::documents::{Partial, WorkerItem};
+
+impl Polled for Activities {
+    type Item = WorkerItem;
+    type Wanted = Scope;
+
+    const QUEUE: PolledQueue = PolledQueue::Activities;
+    const VISIBLE_AT: Path<WorkerItem, Timestamp, Indexed, Patchable> = WorkerItem::VISIBLE_AT;
+    const SLOT: Path<WorkerItem, u8, Indexed, Patchable> = WorkerItem::DISPATCH_SLOT;
+
+    fn queue(services: &Services) -> &LocalQueue<Self> {
+        services.activities().local()
+    }
+
+    fn wanted(queue: &LocalQueue<Self>) -> Option<Scope> {
+        let scope = Scope::of(queue.with(|queue, _| queue.capabilities()));
+        (!scope.is_empty()).then_some(scope)
+    }
+
+    fn query(scope: &Scope, due: Filter<WorkerItem>) -> Query<WorkerItem> {
+        let query = Query::across_partitions().filter(scope.filter(due));
+        query.order_by(WorkerItem::BY_DUE)
+    }
+
+    fn visible_at(item: &WorkerItem) -> Timestamp {
+        item.visible_at
+    }
+
+    /// The worker that locks an undecodable activity fails it.
+    fn note(poll: &Poll<'_, Self>, row: Row<Self>, _: Instant) -> Noted<ActivityKey> {
+        let readable = row.or_else(|found| {
+            poll.services.store.corrupt_documents.report(&found);
+            // Without an instance id the item stays where it is, and the poll skips it.
+            WorkerItem::partial_stored(&found).ok_or(())
+        });
+        let Ok(item) = readable else {
+            return Noted::UNUSABLE;
+        };
+        let has_taker = poll.wanted.has_taker(&item.document);
+        let key = poll.services.activities().found(poll.number, item);
+        Noted {
+            runs: Runs::now_if(has_taker && key.is_some()),
+            key,
+        }
+    }
+
+    fn covers(scope: &Scope, known: &KnownActivity) -> bool {
+        known.item().is_none_or(|item| scope.covers(item))
+    }
+
+    fn sort(_: &Poll<'_, Self>, _: &RangeId, _: &mut [ActivityKey]) {}
+}

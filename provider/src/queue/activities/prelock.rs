@@ -1,0 +1,156 @@
+//! Prelocks of activities: locks taken by the batch that creates the activity or ends the previous
+//! one.
+//!
+//! A waiting worker would lock the activity with a request of its own. As part of a batch that
+//! writes the activity anyway, the lock costs no request. A prelock that no worker uses is
+//! released.
+
+use std::time::Duration;
+
+use cdb_client::BatchOutcome;
+use cdb_coordination::Lockable;
+use cdb_model::{Batch, BatchError, Document, OperationIndex, Stored, Timestamp};
+
+use super::capability::WorkerCapability;
+use super::known::{Activities, KnownActivity};
+use super::lock::{lock_patch, locked};
+use super::running::WorkLock;
+use crate::queue::Services;
+use crate::queue::local_queue::{FetchRequest, Guard};
+use crate::stored::Store;
+use crate::stored::documents::{Durable, WorkerItem};
+use crate::timing::RESERVED;
+
+/// The free capacity of this process's workers.
+#[derive(Debug)]
+pub(crate) struct FreeWorkers {
+    store: Store,
+    request: FetchRequest<WorkerCapability>,
+    /// The number of activities that they can take.
+    capacity: usize,
+}
+
+impl FreeWorkers {
+    pub(crate) fn of(services: &Services) -> Option<Self> {
+        Some(Self {
+            store: services.store.clone(),
+            request: services.activities().last_request()?,
+            capacity: services.activities().prelock_capacity(),
+        })
+    }
+
+    /// Locks activities that are about to be created, and reserves the others for this process.
+    pub(crate) fn lock(&self, items: &mut [WorkerItem], now: Timestamp) {
+        let suitable = items
+            .iter_mut()
+            .filter(|item| self.request.capability.takes_without_session(item));
+        for (number, item) in suitable.enumerate() {
+            if number < self.capacity {
+                *item = locked(&self.store, item.clone(), now, self.request.lock_timeout);
+            } else {
+                item.reserved = true;
+                item.visible_at = now + RESERVED;
+            }
+        }
+    }
+}
+
+/// Extends prelocks whose batch is sent late.
+pub(crate) fn extend_prelocks(items: &mut [WorkerItem], delay: Duration) {
+    for item in items {
+        if let Some(until) = &mut item.locked_until {
+            *until = *until + delay;
+            item.visible_at = *until;
+        }
+    }
+}
+
+/// Reads an activity that was created locked but whose version is unknown, and hands it on.
+pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
+    services.spawn(|services| async move {
+        let latest = services.container().latest_committed();
+        match latest.read(&item.key()).await {
+            Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
+                services.activities().note_prelocked(stored);
+            }
+            Ok(_) => services.activities().local().poll_soon(),
+            Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),
+        }
+    });
+}
+
+/// The next activity of a worker, prelocked by the batch that ends the previous one.
+pub(crate) struct NextActivity<'a> {
+    services: &'a Services,
+    guard: Guard<'a, Activities>,
+    seen: Stored<WorkerItem>,
+    after: WorkerItem,
+    operation: Option<OperationIndex>,
+}
+
+impl<'a> NextActivity<'a> {
+    /// Claims another ready activity of the same partition that the worker of this lock may run.
+    /// Returns `None` if there is none.
+    pub(crate) fn of(services: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
+        let request = lock.request.as_ref()?;
+        services.activities().last_request()?;
+        let instance_id = &lock.item.document.instance_id;
+        let wanted = |item: &WorkerItem| {
+            item.instance_id == *instance_id
+                && item.is_lockable(now)
+                && request.capability.takes_without_session(item)
+        };
+        let is_wanted = |known: &KnownActivity| known.item().is_some_and(wanted);
+        let queue = services.activities().local();
+        let (guard, seen) = queue.claim_ready(is_wanted)?;
+        let seen = seen?;
+        let store = &services.store;
+        let after = locked(store, seen.document.clone(), now, request.lock_timeout);
+        guard.locking(
+            after.lock_token.as_deref().unwrap_or_default(),
+            request.lock_timeout,
+        );
+        Some(Self {
+            services,
+            guard,
+            seen,
+            after,
+            operation: None,
+        })
+    }
+
+    pub(crate) fn add_to(&mut self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        let operation = batch.patch_stored(&self.seen, &lock_patch(&self.after))?;
+        self.operation = Some(operation);
+        Ok(())
+    }
+
+    /// Returns whether this prelock made the batch fail, because another worker was faster.
+    pub(crate) fn failed(&self, error: &cdb_client::Error) -> bool {
+        let operation = self.operation.map(OperationIndex::get);
+        operation.is_some() && error.operation_index() == operation
+    }
+
+    /// Hands on the prelock of a committed batch. If the answer was lost, reads the activity in the
+    /// background.
+    pub(crate) fn committed(self, outcome: Option<&BatchOutcome<Durable>>) {
+        let operation = self.operation.zip(outcome);
+        if let Some(etag) = operation.and_then(|(operation, outcome)| outcome.etag(operation)) {
+            let won = self.services.activities().won(Stored {
+                document: self.after,
+                etag: etag.clone(),
+                ..self.seen
+            });
+            self.guard.prelocked(won, KnownActivity::forget);
+        } else {
+            self.guard.release(KnownActivity::forget);
+            outcome_unknown(self.services, self.after);
+        }
+    }
+
+    /// Releases the claim after a failed batch, or a batch without this prelock.
+    pub(crate) fn release(self) {
+        self.guard.release(KnownActivity::forget);
+        self.services.activities().local().poll_soon();
+    }
+}

@@ -1,0 +1,164 @@
+//! The activities that this process knows: free, prelocked, or running.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_model::{Document, Stored};
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::capability::{ActivityKey, WorkerCapability};
+use super::known::{Activities, KnownActivity};
+use super::reads::WorkerReads;
+use super::running::{SharedLock, WorkLock};
+use crate::config::CosmosDBProviderConfig;
+use crate::queue::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
+use crate::stored::Store;
+use crate::stored::documents::WorkerItem;
+use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
+
+/// The most activities that are prelocked per worker.
+const MAX_PRELOCKS: usize = 4;
+
+/// The local queue of activities.
+#[derive(Debug)]
+pub(crate) struct ActivityQueue {
+    queue: LocalQueue<Activities>,
+    reads: WorkerReads,
+    store: Store,
+}
+
+impl ActivityQueue {
+    pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
+        Self {
+            queue: LocalQueue::new(config, 0),
+            reads: WorkerReads::default(),
+            store,
+        }
+    }
+
+    /// Returns the state machine, for fetches and polls.
+    pub(crate) fn local(&self) -> &LocalQueue<Activities> {
+        &self.queue
+    }
+
+    /// Notes an activity that is free after a delay.
+    pub(crate) fn note_free(&self, item: Stored<WorkerItem>, after: Duration) {
+        if after > ACTIVITY_KEPT {
+            return;
+        }
+        let key = item.document.key();
+        self.queue
+            .with(|queue, now| queue.learn(&key, now, |known| known.note(item, now + after)));
+    }
+
+    /// Notes a prelocked activity for the next worker of this process that fetches.
+    pub(crate) fn note_prelocked(&self, item: Stored<WorkerItem>) {
+        let key = item.document.key();
+        let won = self.won(item);
+        self.queue.with(|queue, now| {
+            if let Some((claim, _)) = queue.claim(&key, now) {
+                queue.prelocked(&claim, won, now, KnownActivity::forget);
+            }
+        });
+    }
+
+    /// Ends the fetches of workers without sessions if a session's activity is ready for them.
+    /// duroxide lets a worker fetch without sessions while its runtime holds its maximum of
+    /// sessions. Once one worker fetches with sessions again, the others may too, and learn it by
+    /// fetching.
+    pub(crate) fn end_fetches_without_sessions(&self) {
+        self.queue.with(|queue, _| {
+            queue.end_fetches(|request, known| {
+                request.session.is_none()
+                    && known.item().is_some_and(|item| {
+                        item.session_id.is_some() && request.tags.matches(item.tag.as_deref())
+                    })
+            });
+        });
+    }
+
+    /// Notes a free activity that a poll has found. Returns `None` when a worker of this process
+    /// has the activity, or when it is in backoff.
+    pub(crate) fn found(&self, poll: PollNumber, item: Stored<WorkerItem>) -> Option<ActivityKey> {
+        let key = item.document.key();
+        self.queue.with(|queue, now| {
+            if queue.is_busy(&key) || queue.is_backed_off(&key, now) {
+                return None;
+            }
+            queue.learn_from_poll(poll, &key, |known| known.note(item, now));
+            Some(key)
+        })
+    }
+
+    /// Returns how many more activities the workers of this process can take: one per waiting
+    /// worker, and several per worker while activities are short.
+    pub(crate) fn prelock_capacity(&self) -> usize {
+        self.queue.with(|queue, _| {
+            let load = queue.load();
+            let more = match queue.items_within(PRELOCK_WITHIN) {
+                1 => 0,
+                turns => turns.min(MAX_PRELOCKS) * (load.waiting + load.working),
+            };
+            load.waiting.max(more).saturating_sub(load.ready)
+        })
+    }
+
+    /// Returns the request of the worker that fetched last; `None` when no new activity is to be
+    /// started.
+    pub(crate) fn last_request(&self) -> Option<FetchRequest<WorkerCapability>> {
+        self.queue.with(|queue, _| queue.last_request().cloned())
+    }
+
+    /// Hands an activity to a worker.
+    pub(crate) fn hand_out(
+        &self,
+        guard: Guard<'_, Activities>,
+        lock: WorkLock,
+    ) -> HandOut<AsyncMutex<WorkLock>> {
+        let long_poll = lock.request.is_some();
+        if long_poll {
+            self.reads.note_fetch(&lock.item.document.instance_id);
+        }
+        let until = lock.item.document.locked_until.unwrap_or_default();
+        let won = Won {
+            token: lock.token.clone(),
+            until: self.store.local_time(until),
+            lock: Arc::new(AsyncMutex::new(lock)),
+        };
+        guard.hand_out(won, long_poll, KnownActivity::forget)
+    }
+
+    /// Returns the prelock of an activity, for the next worker that fetches.
+    pub(crate) fn won(&self, item: Stored<WorkerItem>) -> Won<Stored<WorkerItem>> {
+        let until = item.document.locked_until.unwrap_or_default();
+        Won {
+            token: item.document.lock_token.clone().unwrap_or_default(),
+            until: self.store.local_time(until),
+            lock: item,
+        }
+    }
+
+    /// Returns the lock of an activity that this process runs.
+    pub(crate) fn lock_of(&self, key: &ActivityKey) -> Option<SharedLock> {
+        self.queue.with(|queue, _| queue.running_at(key))
+    }
+
+    /// Ends the lock, whatever the outcome.
+    pub(crate) fn finish(&self, lock: &mut WorkLock) {
+        lock.ended = true;
+        self.queue
+            .with(|queue, now| queue.finish(&lock.token, now, KnownActivity::forget));
+    }
+
+    /// Returns whether a read of this history precedes the execution of an activity. Returns `true`
+    /// once per fetched activity.
+    pub(crate) fn take_unread(&self, instance_id: &str) -> bool {
+        self.reads.take(instance_id)
+    }
+
+    /// Ends expired locks, and forgets reads that did not come.
+    pub(crate) fn sweep(&self) {
+        self.queue.tick();
+        self.reads.sweep();
+    }
+}

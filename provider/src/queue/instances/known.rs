@@ -1,0 +1,410 @@
+//! The state of an instance that this process knows without holding its lock.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cdb_model::Timestamp;
+use duroxide::Event;
+use duroxide::providers::DispatcherCapabilityFilter;
+
+use super::cache::CachedInstance;
+use super::message::{Message, in_order};
+use super::turn::{SharedTurn, Turn};
+use super::version::supports;
+use crate::queue::local_queue::{Memory, Offer, Work};
+use crate::timing::{MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
+
+/// The queue type of instances.
+#[derive(Debug)]
+pub(crate) struct Instances;
+
+/// The known state of an instance. All of it is a hint; the lock verifies it.
+#[derive(Debug, Default)]
+pub(crate) struct KnownInstance {
+    pending: Vec<Pending>,
+    pending_bytes: usize,
+    /// The time from which on the partition must be searched for messages.
+    search_at: Option<Instant>,
+    /// Counts search requests, so that a request during an attempt is not cleared with the
+    /// attempt's result.
+    searches: u64,
+    /// The newest execution, if it is known to be later than the first.
+    pub(crate) execution: Option<u64>,
+    pub(crate) presence: Presence,
+    cached: Option<Arc<CachedInstance>>,
+    /// The history at the begin of its running turn in this process.
+    pub(crate) history: Option<Arc<Vec<Event>>>,
+    unfit: Option<Unfit>,
+}
+
+/// What is known of the document of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Presence {
+    #[default]
+    Unknown,
+    /// The instance exists, although a start message for it was seen.
+    Exists,
+    /// The instance exists, and another runtime held it when it was read last.
+    Held,
+}
+
+/// A pending message.
+#[derive(Debug)]
+struct Pending {
+    message: Message,
+    due: Instant,
+    /// Whether the message was found by a poll, so that other runtimes know it too.
+    is_polled: bool,
+}
+
+/// The reason why this process cannot process an instance: its start has not arrived, it needs
+/// another version, or its documents cannot be decoded.
+#[derive(Clone, Copy, Debug)]
+struct Unfit {
+    /// The newest due time of the messages that were considered.
+    newest: Timestamp,
+    pause: Duration,
+    /// The version that the instance is pinned to, if that is the only reason. A dispatcher that
+    /// supports the version may take it.
+    pinned: Option<u64>,
+}
+
+/// The classification of a polled message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// The instance can be processed.
+    Ready,
+    /// A dispatcher that supports the instance's version can process it.
+    ReadyForSome,
+    /// This process or another runtime is processing the instance, which gets the message later.
+    Blocked,
+    /// The instance is in backoff.
+    Backoff,
+}
+
+/// The known state that a dispatcher uses to try an instance.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// The cached instance.
+    pub(crate) cached: Option<Arc<CachedInstance>>,
+    /// The due messages, in order.
+    pub(crate) messages: Vec<Message>,
+    /// Whether more messages are due than a turn takes, or unknown ones.
+    pub(crate) has_backlog: bool,
+    /// Whether the partition must be searched for messages.
+    pub(crate) search: bool,
+    pub(crate) execution: Option<u64>,
+    pub(crate) presence: Presence,
+    /// Whether other runtimes know all of it too.
+    pub(crate) is_polled: bool,
+    at: Instant,
+    searches: u64,
+}
+
+impl KnownInstance {
+    /// Notes a message. Replaces a known version that was seen earlier.
+    pub(crate) fn note(&mut self, message: Message, due: Instant, is_polled: bool) {
+        let mut pending = self.pending.iter_mut();
+        if let Some(known) = pending.find(|known| known.message.id() == message.id()) {
+            if message.seen_at >= known.message.seen_at {
+                self.pending_bytes -= known.message.bytes();
+                self.pending_bytes += message.bytes();
+                let is_polled = known.is_polled && is_polled;
+                *known = Pending {
+                    message,
+                    due,
+                    is_polled,
+                };
+            }
+            return;
+        }
+        self.pending_bytes += message.bytes();
+        // Most instances have one message; a vector would reserve room for four.
+        self.pending
+            .reserve_exact(usize::from(self.pending.is_empty()));
+        self.pending.push(Pending {
+            message,
+            due,
+            is_polled,
+        });
+    }
+
+    /// Requests a search of the partition from a time on.
+    pub(crate) fn search(&mut self, at: Instant) {
+        self.searches += 1;
+        self.search_at = Some(self.search_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// Forgets all messages, because they may have changed.
+    pub(crate) fn forget_messages(&mut self) {
+        self.pending.clear();
+        self.pending_bytes = 0;
+    }
+
+    /// Forgets the messages that a turn has taken.
+    pub(crate) fn remove_messages(&mut self, messages: &[Message]) {
+        self.retain(|pending| {
+            let id = pending.message.id();
+            messages.iter().all(|message| message.id() != id)
+        });
+    }
+
+    /// Clears what a finished attempt has handled. Keeps what arrived since.
+    pub(crate) fn attempt_ended(&mut self, attempt: &Attempt) {
+        let before = tokio::time::Instant::from_std(attempt.at);
+        self.retain(|pending| pending.due > attempt.at || pending.message.seen_at > before);
+        self.forget_holder();
+        if self.searches == attempt.searches {
+            self.search_at = None;
+        }
+    }
+
+    /// Returns whether another runtime held the instance when it was read last.
+    pub(crate) fn is_held(&self) -> bool {
+        self.presence == Presence::Held
+    }
+
+    /// Notes that no other runtime is known to hold the instance.
+    pub(crate) fn forget_holder(&mut self) {
+        if self.is_held() {
+            self.presence = Presence::Exists;
+        }
+    }
+
+    /// Returns the messages that are due at `now` and were seen after `read_at`, in order, and
+    /// whether there are more than a turn takes, or unknown ones.
+    pub(crate) fn due_messages(
+        &self,
+        now: Instant,
+        read_at: Option<tokio::time::Instant>,
+    ) -> (Vec<Message>, bool) {
+        let due = self
+            .pending
+            .iter()
+            .filter(|pending| pending.due <= now && Some(pending.message.seen_at) >= read_at);
+        let mut due: Vec<Message> = due.map(|pending| pending.message.clone()).collect();
+        let count = due.len();
+        in_order(&mut due);
+        let is_searched = self.search_at.is_some_and(|at| at <= now);
+        let has_backlog = due.len() < count || is_searched;
+        (due, has_backlog)
+    }
+
+    /// Returns whether messages are due at `now`, stale ones included.
+    fn has_due(&self, now: Instant) -> bool {
+        self.pending.iter().any(|pending| pending.due <= now)
+    }
+
+    pub(crate) fn cached(&self) -> Option<&Arc<CachedInstance>> {
+        self.cached.as_ref()
+    }
+
+    pub(crate) fn set_cached(&mut self, cached: Option<Arc<CachedInstance>>) {
+        self.cached = cached;
+    }
+
+    /// Returns the next backoff, which doubles each time.
+    pub(crate) fn next_backoff(&self) -> Duration {
+        self.unfit.map_or(MIN_UNFIT_BACKOFF, |unfit| {
+            (unfit.pause * 2).min(MAX_UNFIT_BACKOFF)
+        })
+    }
+
+    /// Notes that the instance cannot be processed, considering messages due until `newest`.
+    pub(crate) fn mark_unfit(&mut self, newest: Timestamp, pinned: Option<u64>) {
+        self.unfit = Some(Unfit {
+            newest,
+            pause: self.next_backoff(),
+            pinned,
+        });
+    }
+
+    pub(crate) fn is_unfit(&self) -> bool {
+        self.unfit.is_some()
+    }
+
+    /// Ends the backoff, because the missing document may have arrived.
+    pub(crate) fn clear_unfit(&mut self) {
+        self.unfit = None;
+    }
+
+    /// Classifies a polled message. One newer than those already considered triggers a retry.
+    pub(crate) fn classify(&mut self, visible_at: Timestamp, is_backed_off: bool) -> Readiness {
+        let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
+            return Readiness::Ready;
+        };
+        if visible_at > unfit.newest {
+            unfit.newest = visible_at;
+            return Readiness::Ready;
+        }
+        match unfit.pinned {
+            Some(_) => Readiness::ReadyForSome,
+            None => Readiness::Backoff,
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Pending) -> bool) {
+        self.pending.retain(keep);
+        let pending = self.pending.iter();
+        self.pending_bytes = pending.map(|pending| pending.message.bytes()).sum();
+    }
+}
+
+impl Work for Instances {
+    type Key = String;
+    type Known = KnownInstance;
+    type Attempt = Attempt;
+    type Lock = Turn;
+    type Running = SharedTurn;
+    type Capability = Option<DispatcherCapabilityFilter>;
+
+    fn due(known: &KnownInstance) -> Option<Instant> {
+        let pending = known.pending.iter().map(|pending| pending.due);
+        pending.chain(known.search_at).min()
+    }
+
+    fn accepts(filter: &Self::Capability, offer: Offer<'_, Self>) -> bool {
+        let runs_nothing =
+            |filter: &DispatcherCapabilityFilter| filter.supported_duroxide_versions.is_empty();
+        let pinned = match offer {
+            // Without a pinned version, any dispatcher that supports a version at all may take it.
+            Offer::Free(_) => return !filter.as_ref().is_some_and(runs_nothing),
+            Offer::Backoff(known) => known.unfit.and_then(|unfit| unfit.pinned),
+            Offer::Locked(turn) => turn.instance.document.pinned_duroxide_version_packed,
+        };
+        pinned.is_none_or(|pinned| supports(filter.as_ref(), pinned))
+    }
+
+    fn is_open_in_backoff(known: &KnownInstance) -> bool {
+        known.unfit.is_some_and(|unfit| unfit.pinned.is_some())
+    }
+
+    fn attempt(known: &KnownInstance, now: Instant) -> Attempt {
+        let read_at = known
+            .cached
+            .as_ref()
+            .and_then(|cached| cached.history.read_at);
+        let (messages, has_backlog) = known.due_messages(now, read_at);
+        // Messages that were seen before the history was read may be consumed.
+        let is_stale = messages.is_empty() && known.has_due(now);
+        Attempt {
+            cached: known.cached.clone(),
+            search: is_stale || known.search_at.is_some_and(|at| at <= now),
+            messages,
+            has_backlog,
+            execution: known.execution,
+            presence: known.presence,
+            is_polled: known.search_at.is_none()
+                && known.pending.iter().all(|pending| pending.is_polled),
+            at: now,
+            searches: known.searches,
+        }
+    }
+
+    fn expire(known: &mut KnownInstance, now: Instant) {
+        known.forget_messages();
+        known.cached = None;
+        known.history = None;
+        known.search(now);
+    }
+
+    fn forget_polled(known: &mut KnownInstance) {
+        known.retain(|pending| !pending.is_polled);
+    }
+
+    fn is_forgettable(known: &KnownInstance) -> bool {
+        known.pending.is_empty()
+            && known.search_at.is_none()
+            && known.execution.is_none()
+            && known.presence == Presence::Unknown
+            && known.cached.is_none()
+            && known.history.is_none()
+            && known.unfit.is_none()
+    }
+
+    fn memory(known: &KnownInstance) -> Memory {
+        Memory {
+            pending: known.pending_bytes,
+            cached: known.cached.as_ref().map_or(0, |cached| cached.bytes()),
+        }
+    }
+
+    fn evict_cache(known: &mut KnownInstance) -> KnownInstance {
+        KnownInstance {
+            cached: known.cached.take(),
+            ..KnownInstance::default()
+        }
+    }
+
+    fn evict_pending(known: &mut KnownInstance, now: Instant) -> KnownInstance {
+        let due = known.pending.iter().map(|pending| pending.due).min();
+        if let Some(due) = due {
+            known.search(due.max(now));
+        }
+        let pending = std::mem::take(&mut known.pending);
+        known.pending_bytes = 0;
+        KnownInstance {
+            pending,
+            ..KnownInstance::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1000);
+
+    #[test]
+    fn the_backoff_of_an_unfit_instance_doubles_up_to_a_limit() {
+        let mut known = KnownInstance::default();
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(known.next_backoff(), Duration::from_secs(seconds));
+            known.mark_unfit(NOW, None);
+            assert_eq!(known.classify(NOW, true), Readiness::Backoff);
+        }
+    }
+
+    #[test]
+    fn a_newer_message_triggers_a_retry_of_an_unfit_instance() {
+        let mut known = KnownInstance::default();
+        known.mark_unfit(NOW, None);
+        let later = NOW + Duration::from_millis(1);
+        assert_eq!(known.classify(later, true), Readiness::Ready);
+        assert_eq!(known.classify(later, true), Readiness::Backoff);
+        known.clear_unfit();
+        assert_eq!(known.classify(later, true), Readiness::Ready);
+    }
+
+    #[test]
+    fn an_instance_that_needs_another_version_is_offered_to_dispatchers_that_support_it() {
+        let mut known = KnownInstance::default();
+        known.mark_unfit(NOW, Some(1_032));
+        assert_eq!(known.classify(NOW, true), Readiness::ReadyForSome);
+        let supports = |version: &str| {
+            let version = semver::Version::parse(version).unwrap();
+            let range = duroxide::providers::SemverRange::new(version.clone(), version);
+            let filter = DispatcherCapabilityFilter {
+                supported_duroxide_versions: vec![range],
+            };
+            Instances::accepts(&Some(filter), Offer::Backoff(&known))
+        };
+        assert!(supports("0.1.32") && !supports("0.1.31"));
+    }
+
+    #[test]
+    fn a_search_requested_during_an_attempt_outlives_its_result() {
+        let now = Instant::now();
+        let mut known = KnownInstance::default();
+        known.search(now);
+        let attempt = Instances::attempt(&known, now);
+        assert!(attempt.search);
+        known.search(now);
+        known.attempt_ended(&attempt);
+        assert_eq!(Instances::due(&known), Some(now));
+        let attempt = Instances::attempt(&known, now);
+        known.attempt_ended(&attempt);
+        assert_eq!(Instances::due(&known), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! The lock of an instance: its fields in the document, and the patches that change them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use cdb_coordination::Found;
+use cdb_model::{ItemId, Patch, Timestamp};
+
+use super::message::Message;
+use super::turn::Turn;
+use crate::error::Result;
+use crate::stored::documents::{Durable, Instance, OrchestratorItem};
+use crate::stored::history;
+
+/// The fields of a lock to be taken.
+pub(crate) struct NewLock<'a> {
+    token: &'a str,
+    now: Timestamp,
+    until: Timestamp,
+}
+
+impl<'a> NewLock<'a> {
+    pub(crate) fn new(token: &'a str, now: Timestamp, timeout: Duration) -> Self {
+        Self {
+            token,
+            now,
+            until: now + timeout,
+        }
+    }
+
+    /// Returns the instance with this lock, with an attempt counted for each message.
+    pub(crate) fn of<'m>(
+        &self,
+        mut instance: Instance,
+        messages: impl IntoIterator<Item = (&'m ItemId, &'m OrchestratorItem)>,
+    ) -> Instance {
+        instance.lock_token = Some(self.token.to_owned());
+        instance.locked_until = Some(self.until);
+        instance.updated_at = self.now;
+        for (id, message) in messages {
+            *instance
+                .attempts
+                .entry(id.as_str().to_owned())
+                .or_insert(message.attempt_count) += 1;
+        }
+        instance
+    }
+}
+
+/// Returns the attempt counts of a turn's instance without the attempt of its lock.
+pub(crate) fn attempts_before(turn: &Turn) -> BTreeMap<String, u32> {
+    match &turn.uncounted {
+        Some(attempts) => attempts.clone(),
+        None => uncounted(&turn.instance.document, &turn.messages),
+    }
+}
+
+/// Returns the attempt counts of an instance without one attempt for each of these messages.
+fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32> {
+    let mut attempts = instance.attempts.clone();
+    for message in messages {
+        let id = message.id().as_str();
+        let before = message.stored.document.attempt_count;
+        match attempts.get_mut(id) {
+            Some(count) if *count > before + 1 => *count -= 1,
+            // The first attempt. The count of a consumed message would stay forever.
+            Some(_) => {
+                attempts.remove(id);
+            }
+            None => {}
+        }
+    }
+    attempts
+}
+
+/// Removes the attempt counts of consumed messages.
+pub(crate) fn remove_attempts(attempts: &mut BTreeMap<String, u32>, messages: &[Message]) {
+    for message in messages {
+        attempts.remove(message.id().as_str());
+    }
+}
+
+/// Returns the patch that releases the lock of an instance.
+pub(crate) fn unlock_patch(attempts: BTreeMap<String, u32>, now: Timestamp) -> Patch<Instance> {
+    Patch::<Instance>::new()
+        .set(Instance::LOCK_TOKEN, None)
+        .set(Instance::LOCKED_UNTIL, None)
+        .set(Instance::UPDATED_AT, now)
+        .set(Instance::ATTEMPTS, attempts)
+}
+
+/// Returns the patch that locks an existing instance.
+pub(crate) fn lock_patch(locked: &Instance) -> Patch<Instance> {
+    Patch::<Instance>::new()
+        .set(Instance::LOCK_TOKEN, locked.lock_token.clone())
+        .set(Instance::LOCKED_UNTIL, locked.locked_until)
+        .set(Instance::UPDATED_AT, locked.updated_at)
+        .set(Instance::ATTEMPTS, locked.attempts.clone())
+}
+
+/// Reads the instance and compares its tokens with the turn's. Adopts the version if this turn
+/// still holds the lock.
+pub(crate) async fn find_out(latest: &ContainerClient<Durable>, turn: &mut Turn) -> Result<Found> {
+    let instance_id = &turn.instance.document.instance_id;
+    let Some(stored) = history::read_instance(latest, instance_id).await? else {
+        return Ok(Found::Lost);
+    };
+    let token = Some(turn.token.as_str());
+    if stored.document.commit_token.as_deref() == token {
+        return Ok(Found::Done);
+    }
+    if stored.document.lock_token.as_deref() != token {
+        return Ok(Found::Lost);
+    }
+    if stored.etag == turn.instance.etag {
+        return Ok(Found::Unchanged);
+    }
+    turn.instance.etag = stored.etag;
+    Ok(Found::Moved)
+}

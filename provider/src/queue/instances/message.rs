@@ -1,0 +1,134 @@
+//! A queued message that this process knows.
+
+use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
+use duroxide::providers::WorkItem;
+use tokio::time::Instant;
+
+use crate::stored::documents::{OrchestratorItem, Text};
+
+/// The most messages of one turn. The commit deletes each of them, and holds at most 100
+/// operations.
+pub(crate) const MAX_MESSAGES: usize = 64;
+
+/// The most bytes of messages in one turn, unless a single message is larger.
+const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
+
+/// A queued message with its version.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) stored: Stored<OrchestratorItem>,
+    pub(crate) content: Content,
+    /// A time at which the message was certainly queued.
+    pub(crate) seen_at: Instant,
+}
+
+/// The decoded content of a message.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// The whole message.
+    Whole(WorkItem),
+    /// The header of a message whose text is in chunks.
+    Header(WorkItem),
+    /// The reason why the message cannot be decoded.
+    Unreadable(String),
+}
+
+impl Content {
+    fn of(stored: &Stored<OrchestratorItem>) -> Self {
+        let text = &stored.document.work_item;
+        if let Text::Damaged(reason) = text {
+            return Self::Unreadable(reason.clone());
+        }
+        match serde_json::from_str(text.header()) {
+            Ok(item) if text.chunked().is_some() => Self::Header(item),
+            Ok(item) => Self::Whole(item),
+            Err(error) => Self::Unreadable(format!(
+                "message `{}` is not a work item: {error}",
+                stored.id
+            )),
+        }
+    }
+
+    /// Returns the message, perhaps without its long strings; `None` when it cannot be decoded.
+    pub(crate) fn item(&self) -> Option<&WorkItem> {
+        match self {
+            Self::Whole(item) | Self::Header(item) => Some(item),
+            Self::Unreadable(_) => None,
+        }
+    }
+}
+
+impl Message {
+    /// Decodes a message found by a query that was sent at `seen_at`, or written at that time.
+    pub(crate) fn read(stored: Stored<OrchestratorItem>, seen_at: Instant) -> Self {
+        let content = Content::of(&stored);
+        Self {
+            stored,
+            content,
+            seen_at,
+        }
+    }
+
+    /// Wraps a message that this process has written by a request sent at `sent_at`. Returns `None`
+    /// when the message has no valid id.
+    ///
+    /// A fetch may find and consume the message before the answer to that request arrives, so the
+    /// time of the answer does not prove that the message is still queued.
+    pub(crate) fn written(
+        document: OrchestratorItem,
+        item: WorkItem,
+        etag: ETag,
+        sent_at: Instant,
+    ) -> Option<Self> {
+        let stored = Stored {
+            id: document.key().to_id().ok()?,
+            etag,
+            timestamp: document.enqueued_at,
+            document,
+        };
+        if stored.document.work_item.chunked().is_some() {
+            return Some(Self::read(stored, sent_at));
+        }
+        Some(Self {
+            stored,
+            content: Content::Whole(item),
+            seen_at: sent_at,
+        })
+    }
+
+    pub(crate) fn id(&self) -> &ItemId {
+        &self.stored.id
+    }
+
+    /// Returns the bytes of memory: text and parsed form.
+    pub(crate) fn bytes(&self) -> usize {
+        2 * self.stored.document.work_item.header().len() + 512
+    }
+
+    fn is_start(&self) -> bool {
+        let item = self.content.item();
+        matches!(item, Some(WorkItem::StartOrchestration { .. }))
+    }
+
+    /// Returns the position among the messages of an instance. A start comes first: other messages
+    /// may have overtaken it, more than one turn takes, and wait for it.
+    fn order(&self) -> (bool, Timestamp, Timestamp, &ItemId) {
+        let document = &self.stored.document;
+        let (due_at, enqueued_at) = (document.due_at(), document.enqueued_at);
+        (!self.is_start(), due_at, enqueued_at, &self.stored.id)
+    }
+}
+
+/// Sorts messages into the order in which an orchestration sees them, and drops those beyond the
+/// limits of one turn.
+pub(crate) fn in_order(messages: &mut Vec<Message>) {
+    messages.sort_by(|a, b| a.order().cmp(&b.order()));
+    messages.truncate(MAX_MESSAGES);
+    let mut bytes = 0_usize;
+    let fitting = messages.iter().take_while(|message| {
+        bytes = bytes.saturating_add(message.stored.document.work_item.bytes());
+        bytes <= MAX_TURN_BYTES
+    });
+    let fitting = fitting.count();
+    messages.truncate(fitting.max(1));
+}

@@ -1,0 +1,25 @@
+//! The instances that this process knows: their messages, cached state, locks and running turns.
+
+mod cache;
+mod known;
+pub(crate) mod lock;
+mod message;
+mod poll;
+mod prelock;
+mod queue;
+mod rejected_commit;
+pub(crate) mod release;
+mod turn;
+mod turn_result;
+mod version;
+
+pub(crate) use cache::{CachedInstance, History};
+pub(crate) use known::{Attempt, Instances, Presence};
+pub(crate) use message::{Content, MAX_MESSAGES, Message, in_order};
+pub(crate) use prelock::{NewMessage, NextTurn, Prelock, Written};
+pub(crate) use queue::InstanceQueue;
+pub(crate) use rejected_commit::RejectedCommit;
+pub(crate) use release::{release_prelocks, release_running, release_unused, take_over};
+pub(crate) use turn::Turn;
+pub(crate) use turn_result::TurnResult;
+pub(crate) use version::{pack_version, supports};

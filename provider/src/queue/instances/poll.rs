@@ -1,0 +1,79 @@
+//! Polls of the orchestrator queue.
+
+use std::hash::BuildHasher as _;
+
+use cdb_client::RangeId;
+use cdb_coordination::Runs;
+use cdb_model::{Filter, Indexed, Patchable, Path, Query, Timestamp};
+use tokio::time::Instant;
+
+use super::known::{Instances, Readiness};
+use super::message::Message;
+use crate::queue::Services;
+use crate::queue::local_queue::{LocalQueue, Work};
+use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Row};
+use crate::stored::documents::{OrchestratorItem, Partial, dispatch_slot};
+
+impl Polled for Instances {
+    type Item = OrchestratorItem;
+    /// A poll finds the messages of all instances: dispatchers choose by the pinned version, which
+    /// messages do not contain.
+    type Wanted = ();
+
+    const QUEUE: PolledQueue = PolledQueue::Orchestrations;
+    const VISIBLE_AT: Path<OrchestratorItem, Timestamp, Indexed, Patchable> =
+        OrchestratorItem::VISIBLE_AT;
+    const SLOT: Path<OrchestratorItem, u8, Indexed, Patchable> = OrchestratorItem::DISPATCH_SLOT;
+
+    fn queue(services: &Services) -> &LocalQueue<Self> {
+        services.instances().local()
+    }
+
+    fn wanted(_: &LocalQueue<Self>) -> Option<()> {
+        Some(())
+    }
+
+    fn query((): &(), due: Filter<OrchestratorItem>) -> Query<OrchestratorItem> {
+        let query = Query::across_partitions().filter(due);
+        query.order_by(OrchestratorItem::BY_DUE)
+    }
+
+    fn visible_at(item: &OrchestratorItem) -> Timestamp {
+        item.visible_at
+    }
+
+    fn note(poll: &Poll<'_, Self>, row: Row<Self>, sent_at: Instant) -> Noted<String> {
+        let readable = row.or_else(|found| {
+            poll.services.store.corrupt_documents.report(&found);
+            // Without an instance id the message stays where it is, and the poll skips it.
+            OrchestratorItem::partial_stored(&found).ok_or(())
+        });
+        let Ok(stored) = readable else {
+            return Noted::UNUSABLE;
+        };
+        let instance_id = stored.document.instance_id.clone();
+        let message = Message::read(stored, sent_at);
+        let readiness = poll.services.instances().found(poll.number, message);
+        Noted {
+            key: (readiness != Readiness::Backoff).then_some(instance_id),
+            runs: Runs::now_if(readiness == Readiness::Ready),
+        }
+    }
+
+    fn covers((): &(), _: &<Self as Work>::Known) -> bool {
+        true
+    }
+
+    /// Runtimes find the same messages, and race for locks if they start with the same instances.
+    /// So each runtime starts with its cached instances, then those of its share, each in an order
+    /// of its own. Instances that it could not process before come last.
+    fn sort(poll: &Poll<'_, Self>, range: &RangeId, found: &mut [String]) {
+        let queues = &poll.services.queues;
+        found.sort_by_cached_key(|id| {
+            let (is_unfit, is_cached) = queues.instances.preference(id);
+            let is_foreign = !poll.share.has(range, dispatch_slot(id));
+            let hash = queues.scatter.hash_one(id);
+            (is_unfit, !is_cached, is_foreign, hash)
+        });
+    }
+}

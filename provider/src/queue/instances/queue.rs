@@ -1,0 +1,353 @@
+//! The local queue of instances: those with messages, those that are cached, those with a running
+//! turn.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_model::{ItemId, Timestamp};
+use duroxide::Event;
+use duroxide::providers::DispatcherCapabilityFilter;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::cache::CachedInstance;
+use super::known::{Instances, KnownInstance, Readiness};
+use super::message::{MAX_MESSAGES, Message};
+use super::turn::{SharedTurn, Turn};
+use crate::config::CosmosDBProviderConfig;
+use crate::queue::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
+use crate::stored::Store;
+use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
+
+/// The number of consumed messages that are remembered, so that a poll answered before their commit
+/// does not bring them back.
+const MAX_CONSUMED: usize = 16_384;
+
+/// A prelock is taken if its turn is expected to start within this fraction of the lock time.
+const WAIT_FRACTION: u32 = 8;
+
+/// The most ready instances per dispatcher with which another instance is prelocked.
+const MAX_READY: usize = 64;
+
+/// The instances with messages, for the dispatchers of this process.
+#[derive(Debug)]
+pub(crate) struct InstanceQueue {
+    queue: LocalQueue<Instances>,
+    consumed: Mutex<Consumed>,
+    store: Store,
+}
+
+/// The consumed messages of this process's turns, and the times of their commits.
+#[derive(Debug, Default)]
+struct Consumed {
+    at: HashMap<ItemId, Instant>,
+    order: VecDeque<ItemId>,
+}
+
+impl InstanceQueue {
+    pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
+        let cached = usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX);
+        Self {
+            queue: LocalQueue::new(config, cached),
+            consumed: Mutex::default(),
+            store,
+        }
+    }
+
+    /// Returns the state machine, for fetches and polls.
+    pub(crate) fn local(&self) -> &LocalQueue<Instances> {
+        &self.queue
+    }
+
+    /// Notes a pending message that this process has queued or released.
+    pub(crate) fn note_message(&self, message: Message) {
+        let document = &message.stored.document;
+        let after = document.due_at().since(self.store.now());
+        if after > MESSAGE_KEPT || self.is_consumed(&message) {
+            return;
+        }
+        let instance_id = document.instance_id.clone();
+        self.queue.with(|queue, now| {
+            let known = queue.known(&instance_id);
+            if known.is_some_and(KnownInstance::is_unfit) {
+                // The message may be the one that the instance waited for.
+                queue.end_backoff(&instance_id);
+            }
+            queue.learn(&instance_id, now, |known| {
+                known.clear_unfit();
+                known.note(message, now + after, false);
+            });
+        });
+    }
+
+    /// Notes that an instance may have messages after a delay, so that its partition is searched
+    /// then.
+    pub(crate) fn recheck(&self, instance_id: &str, execution: Option<u64>, after: Duration) {
+        if after > MESSAGE_KEPT {
+            return;
+        }
+        let key = instance_id.to_owned();
+        self.queue.with(|queue, now| {
+            queue.learn(&key, now, |known| {
+                known.search(now + after);
+                known.execution = execution.filter(|number| *number > 1).or(known.execution);
+            });
+        });
+    }
+
+    /// Notes a message that a poll has found, and classifies it.
+    pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Readiness {
+        if self.is_consumed(&message) {
+            return Readiness::Blocked;
+        }
+        let document = &message.stored.document;
+        let (visible_at, execution) = (document.visible_at, document.execution_id);
+        let after = document.due_at().since(self.store.now());
+        let instance_id = document.instance_id.clone();
+        self.queue.with(|queue, now| {
+            let is_backed_off = queue.is_backed_off(&instance_id, now);
+            let is_busy = queue.is_busy(&instance_id);
+            let mut readiness = Readiness::Blocked;
+            queue.learn_from_poll(poll, &instance_id, |known| {
+                if !is_busy && !known.is_held() {
+                    readiness = known.classify(visible_at, is_backed_off);
+                }
+                if readiness != Readiness::Backoff {
+                    known.execution = execution.filter(|number| *number > 1).or(known.execution);
+                    known.note(message, now + after, true);
+                }
+            });
+            if readiness == Readiness::Ready && is_backed_off {
+                queue.end_backoff(&instance_id);
+            }
+            readiness
+        })
+    }
+
+    /// Reads a part of an instance's known state; `None` when the instance is unknown.
+    pub(crate) fn read<R>(
+        &self,
+        instance_id: &str,
+        read: impl FnOnce(&KnownInstance) -> Option<R>,
+    ) -> Option<R> {
+        let key = instance_id.to_owned();
+        self.queue.with(|queue, _| queue.known(&key).and_then(read))
+    }
+
+    /// Returns the cached instance.
+    pub(crate) fn cached(&self, instance_id: &str) -> Option<Arc<CachedInstance>> {
+        self.read(instance_id, |known| known.cached().cloned())
+    }
+
+    /// Returns the known history of an instance; `None` when it is unknown.
+    pub(crate) fn history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
+        self.read(instance_id, |known| {
+            let cached = known.cached().map(|cached| cached.history.events.clone());
+            cached.or_else(|| known.history.clone())
+        })
+    }
+
+    /// Returns the newest known execution of an instance. The value is a hint.
+    pub(crate) fn newest_execution(&self, instance_id: &str) -> u64 {
+        self.read(instance_id, |known| known.execution).unwrap_or(1)
+    }
+
+    /// Returns whether a turn of the instance is running in this process, or has left it cached.
+    /// New messages for such an instance are reserved for this process.
+    pub(crate) fn is_local(&self, instance_id: &str) -> bool {
+        let key = instance_id.to_owned();
+        self.queue.with(|queue, _| {
+            let known = queue.known(&key);
+            queue.is_busy(&key) || known.is_some_and(|known| known.cached().is_some())
+        })
+    }
+
+    /// Returns whether dispatchers of this process are waiting or working.
+    pub(crate) fn has_dispatchers(&self) -> bool {
+        let load = self.queue.with(|queue, _| queue.load());
+        load.waiting + load.working > 0
+    }
+
+    /// Returns the lock time of a prelock; `None` when no dispatcher is expected to start its turn
+    /// soon.
+    pub(crate) fn prelock_timeout(&self) -> Option<Duration> {
+        self.queue.with(|queue, _| {
+            let timeout = queue.last_request()?.lock_timeout;
+            let load = queue.load();
+            let each = queue.items_within(timeout / WAIT_FRACTION).min(MAX_READY);
+            (load.ready < each * (load.waiting + load.working)).then_some(timeout)
+        })
+    }
+
+    /// Adds messages to a turn that arrived after its lock was taken.
+    pub(crate) fn merge_late(&self, turn: &mut Turn) {
+        let Ok(history) = &turn.history else { return };
+        let instance_id = &turn.instance.document.instance_id;
+        for late in self.due_messages(instance_id, history.read_at).0 {
+            let is_new = |message: &Message| message.id() != late.id();
+            if turn.messages.len() < MAX_MESSAGES && turn.messages.iter().all(is_new) {
+                turn.messages.push(late);
+            }
+        }
+    }
+
+    /// Hands a turn to the runtime.
+    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) -> HandOut<SharedTurn> {
+        let long_poll = turn.long_poll;
+        let execution = turn.instance.document.current_execution_id;
+        let history = turn.events();
+        let messages = turn.messages.clone();
+        let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
+        guard.hand_out(won, long_poll, |known| {
+            known.set_cached(None);
+            known.forget_holder();
+            known.remove_messages(&messages);
+            known.execution = (execution > 1).then_some(execution);
+            // The first turn has no history; its commit schedules the activities that need one.
+            known.history = history.filter(|events| !events.is_empty());
+        })
+    }
+
+    /// Returns the lock of a turn.
+    pub(crate) fn won(&self, turn: Turn) -> Won<Turn> {
+        let until = turn.instance.document.locked_until.unwrap_or_default();
+        Won {
+            token: turn.token.clone(),
+            until: self.store.local_time(until),
+            lock: turn,
+        }
+    }
+
+    /// Ends a turn whose result is unknown.
+    pub(crate) fn finish(&self, turn: &mut Turn) {
+        self.end(turn, |known| known.history = None);
+    }
+
+    fn end(&self, turn: &mut Turn, learn: impl FnOnce(&mut KnownInstance)) {
+        turn.ended = true;
+        self.queue
+            .with(|queue, now| queue.finish(&turn.token, now, learn));
+    }
+
+    /// Drops the shared history of a turn before its commit extends it, which saves a copy.
+    pub(crate) fn release_history(&self, instance_id: &str) {
+        self.correct(instance_id, |known| known.history = None);
+    }
+
+    fn correct(&self, instance_id: &str, correct: impl FnOnce(&mut KnownInstance)) {
+        let key = instance_id.to_owned();
+        self.queue
+            .with(|queue, now| queue.correct(&key, now, correct));
+    }
+
+    /// Ends a committed turn. `left` is the cached instance, if it is known.
+    pub(crate) fn finish_committed(
+        &self,
+        turn: &mut Turn,
+        left: Option<CachedInstance>,
+        execution: u64,
+    ) {
+        self.end(turn, |known| {
+            known.history = None;
+            known.execution = (execution > 1).then_some(execution);
+            known.set_cached(left.map(Arc::new));
+        });
+    }
+
+    /// Ends a committed turn whose commit has prelocked the next turn.
+    pub(crate) fn finish_with_next(&self, turn: &mut Turn, next: Turn) {
+        turn.ended = true;
+        let execution = next.instance.document.current_execution_id;
+        let history = next.events();
+        let messages = next.messages.clone();
+        let won = self.won(next);
+        self.queue.with(|queue, now| {
+            queue.finish_prelocked(&turn.token, won, now, |known| {
+                known.remove_messages(&messages);
+                known.history = history;
+                known.execution = (execution > 1).then_some(execution);
+            });
+        });
+    }
+
+    /// Notes the messages that a committed turn has consumed.
+    pub(crate) fn consumed(&self, instance_id: &str, messages: &[Message]) {
+        // A poll may have found the messages while the turn was running.
+        self.correct(instance_id, |known| known.remove_messages(messages));
+        let now = Instant::now();
+        let mut consumed = self.consumed.lock();
+        for message in messages {
+            if consumed.at.insert(message.id().clone(), now).is_none() {
+                consumed.order.push_back(message.id().clone());
+            }
+        }
+        while consumed.order.len() > MAX_CONSUMED {
+            if let Some(oldest) = consumed.order.pop_front() {
+                consumed.at.remove(&oldest);
+            }
+        }
+    }
+
+    /// Returns whether a message was consumed after it was seen. A message seen later was sent
+    /// again after a lost answer.
+    fn is_consumed(&self, message: &Message) -> bool {
+        let consumed = self.consumed.lock();
+        let at = consumed.at.get(message.id());
+        at.is_some_and(|at| message.seen_at <= *at)
+    }
+
+    /// Returns the due messages that a turn could take besides its own, and whether there are more
+    /// than a turn takes, or unknown ones.
+    pub(crate) fn due_messages(
+        &self,
+        instance_id: &str,
+        read_at: Option<Instant>,
+    ) -> (Vec<Message>, bool) {
+        let now = Instant::now().into_std();
+        let due = self.read(instance_id, |known| Some(known.due_messages(now, read_at)));
+        due.unwrap_or_default()
+    }
+
+    /// Forgets the known messages of an instance, because they may have changed.
+    pub(crate) fn forget_messages(&self, instance_id: &str) {
+        self.correct(instance_id, KnownInstance::forget_messages);
+    }
+
+    /// Ends an attempt at an instance that cannot be processed, considering messages due until
+    /// `newest`. Its backoff doubles each time.
+    pub(crate) fn back_off_unfit(
+        &self,
+        guard: Guard<'_, Instances>,
+        newest: Timestamp,
+        pinned: Option<u64>,
+        learn: impl FnOnce(&mut KnownInstance),
+    ) {
+        let pause = self.read(&guard.claim.key, |known| Some(known.next_backoff()));
+        guard.back_off(pause.unwrap_or(MIN_UNFIT_BACKOFF), |known| {
+            known.mark_unfit(newest, pinned);
+            learn(known);
+        });
+    }
+
+    /// Returns whether an instance was unfit before, and whether it is cached.
+    pub(crate) fn preference(&self, instance_id: &str) -> (bool, bool) {
+        let both = self.read(instance_id, |known| {
+            Some((known.is_unfit(), known.cached().is_some()))
+        });
+        both.unwrap_or_default()
+    }
+
+    /// Returns the request of a dispatcher.
+    pub(crate) fn fetch_request(
+        lock_timeout: Duration,
+        long_poll: bool,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> FetchRequest<Option<DispatcherCapabilityFilter>> {
+        FetchRequest {
+            capability: filter.cloned(),
+            lock_timeout,
+            long_poll,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A locked turn.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_coordination::Lockable;
+use cdb_model::{ETag, Stored, Timestamp};
+use duroxide::Event;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+
+use super::cache::{CachedInstance, History};
+use super::message::Message;
+use super::rejected_commit::RejectedCommit;
+use crate::stored::documents::Instance;
+use crate::stored::kv::KvState;
+
+/// The state of an instance under its lock.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) token: String,
+    /// The instance as locked. The commit is conditional on its ETag.
+    pub(crate) instance: Stored<Instance>,
+    pub(crate) messages: Vec<Message>,
+    /// The duration of the lock each time it is taken or renewed.
+    pub(crate) lock_time: Duration,
+    /// The attempt counts without this lock's attempt, once a commit has renewed the lock.
+    pub(crate) uncounted: Option<BTreeMap<String, u32>>,
+    pub(crate) kv: KvState,
+    /// The history of the newest execution, or the reason why it cannot be decoded.
+    pub(crate) history: Result<History, String>,
+    /// Whether a long poll fetched the turn, as a runtime does.
+    pub(crate) long_poll: bool,
+    /// The rejected commit of this turn; the runtime fails the orchestration next.
+    pub(crate) rejected: Option<RejectedCommit>,
+    /// Committed, abandoned or lost. A second call with the same token waits for the first one and
+    /// fails.
+    pub(crate) ended: bool,
+}
+
+impl Turn {
+    /// Creates a turn that a batch of this process has prelocked for a long-polling dispatcher.
+    pub(crate) fn prelocked(
+        token: String,
+        lock_time: Duration,
+        cached: CachedInstance,
+        messages: Vec<Message>,
+    ) -> Self {
+        Self {
+            token,
+            instance: cached.instance,
+            messages,
+            lock_time,
+            uncounted: None,
+            kv: cached.kv,
+            history: Ok(cached.history),
+            long_poll: true,
+            rejected: None,
+            ended: false,
+        }
+    }
+
+    /// Returns the events of the history; `None` when it cannot be decoded.
+    pub(crate) fn events(&self) -> Option<Arc<Vec<Event>>> {
+        let history = self.history.as_ref().ok();
+        history.map(|history| history.events.clone())
+    }
+
+    /// Notes that the instance cannot be decoded. The commit that fails it still notifies its
+    /// parent.
+    pub(crate) fn damage(&mut self, reason: String) {
+        if let Ok(history) = &self.history {
+            self.rejected = RejectedCommit::of_damaged(&history.events, &self.messages);
+        }
+        self.history = Err(reason);
+    }
+
+    /// Returns whether the lock holds at `now`.
+    pub(crate) fn holds(&self, now: Timestamp) -> bool {
+        !self.ended && !self.instance.document.is_lockable(now)
+    }
+
+    /// Returns whether the lock expires within `time` of `now`.
+    pub(crate) fn lasts_less_than(&self, now: Timestamp, time: Duration) -> bool {
+        self.instance.document.is_lockable(now + time)
+    }
+
+    /// Returns the highest attempt count among the messages. A message that arrived after the lock
+    /// counts once.
+    pub(crate) fn attempt_count(&self) -> u32 {
+        let attempts = &self.instance.document.attempts;
+        let count = |message: &Message| attempts.get(message.id().as_str()).copied().unwrap_or(1);
+        self.messages.iter().map(count).max().unwrap_or(1)
+    }
+
+    /// Notes the version that a write of this process gave the instance.
+    pub(crate) fn advance(&mut self, instance: Instance, etag: ETag) {
+        self.instance.document = instance;
+        self.instance.etag = etag;
+    }
+}
+
+/// A turn in the table. Renewal and commit both change its ETag, so they exclude each other.
+#[derive(Debug)]
+pub(crate) struct SharedTurn(AsyncMutex<Turn>);
+
+impl SharedTurn {
+    pub(crate) fn new(turn: Turn) -> Self {
+        Self(AsyncMutex::new(turn))
+    }
+
+    /// Waits for exclusive access to the turn.
+    pub(crate) async fn lock(&self) -> MutexGuard<'_, Turn> {
+        self.0.lock().await
+    }
+
+    /// Returns whether a call is using the turn. A commit renews the lock itself.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.0.try_lock().is_err()
+    }
+}

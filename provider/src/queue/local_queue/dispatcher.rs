@@ -1,0 +1,111 @@
+//! The waiting dispatchers and their requests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::claim::Claim;
+use super::moving_average::MovingAverage;
+use super::slot::{PollNumber, Work};
+
+/// The request of one fetch.
+#[derive(Clone, Debug)]
+pub(crate) struct FetchRequest<A> {
+    /// The items that the dispatcher can process.
+    pub(crate) capability: A,
+    /// The lock time.
+    pub(crate) lock_timeout: Duration,
+    /// Whether the fetch waits for work. Otherwise it polls once and takes what it finds.
+    pub(crate) long_poll: bool,
+}
+
+/// Identifies a waiting fetch.
+pub(crate) type WaiterId = u64;
+
+/// A waiting fetch.
+#[derive(Debug)]
+pub(super) struct Waiter<W: Work> {
+    pub(super) request: FetchRequest<W::Capability>,
+    pub(super) must_poll: bool,
+    /// Whether the waiter was woken and has not looked for an item yet.
+    pub(super) woken: bool,
+    /// Whether the fetch must end, so that the runtime sends another request.
+    pub(super) is_outdated: bool,
+    /// Running attempts of other dispatchers for items that this waiter's poll has found.
+    pub(super) undecided: Vec<Claim<W::Key>>,
+    /// Wakes the fetch.
+    pub(super) notify: Arc<Notify>,
+}
+
+impl<W: Work> Waiter<W> {
+    /// Marks the fetch as woken. Returns its handle.
+    pub(super) fn wake(&mut self) -> Arc<Notify> {
+        self.woken = true;
+        self.notify.clone()
+    }
+}
+
+/// All dispatchers of a queue.
+#[derive(Debug)]
+pub(super) struct Dispatchers<W: Work> {
+    pub(super) waiting: BTreeMap<WaiterId, Waiter<W>>,
+    /// The handles of the waiters to wake once the queue's mutex is released.
+    pub(super) to_wake: Vec<Arc<Notify>>,
+    /// The number of dispatchers that are processing an item of a long poll.
+    pub(super) working: usize,
+    /// The number of prelocked items handed out since the last other item.
+    pub(super) locked_in_a_row: u32,
+    /// The time since when items without a prelock are ready.
+    pub(super) others_ready_since: Option<Instant>,
+    /// The average processing time per item.
+    pub(super) average: MovingAverage,
+    /// The request of the last long poll. Prelocks are taken for a dispatcher like it.
+    pub(super) last_request: Option<FetchRequest<W::Capability>>,
+    pub(super) closing: bool,
+    pub(super) next_id: WaiterId,
+}
+
+impl<W: Work> Default for Dispatchers<W> {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            to_wake: Vec::new(),
+            working: 0,
+            locked_in_a_row: 0,
+            others_ready_since: None,
+            average: MovingAverage::default(),
+            last_request: None,
+            closing: false,
+            next_id: 0,
+        }
+    }
+}
+
+/// The load of this process's dispatchers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Items that wait for a dispatcher.
+    pub(crate) ready: usize,
+    /// Dispatchers that wait for an item.
+    pub(crate) waiting: usize,
+    /// Dispatchers that are processing an item.
+    pub(crate) working: usize,
+}
+
+/// The next step of a fetch.
+#[derive(Debug)]
+pub(crate) enum Next<W: Work> {
+    /// Try an item.
+    Try(Claim<W::Key>, W::Attempt),
+    /// Hand out an item that is prelocked.
+    HandOut(Claim<W::Key>, Box<W::Lock>),
+    /// Poll, then look for an item again.
+    Poll(PollNumber),
+    /// Wait until woken, or until this time.
+    Wait(Option<Instant>),
+    /// Wait until an attempt of another dispatcher ends.
+    WaitForAttempt,
+    End,
+}

@@ -1,0 +1,195 @@
+//! One item of the queue: its known state and its phase.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Instant;
+
+/// The type of a queue's items.
+pub(crate) trait Work: Sized + 'static {
+    /// Identifies an item.
+    type Key: Clone + Debug + Ord + Hash + Send + Sync;
+    /// The known state of an item. The default knows nothing.
+    type Known: Debug + Default + Send;
+    /// The state that a dispatcher uses to try an item.
+    type Attempt: Debug + Send;
+    /// A prelock of an item.
+    type Lock: Debug + Send;
+    /// An item that the runtime is processing, by lock token.
+    type Running: Debug + Send + Sync;
+    /// The items that a dispatcher can process.
+    type Capability: Clone + Debug + Send + Sync;
+
+    /// Returns the time at which the item is due; `None` without pending work.
+    fn due(known: &Self::Known) -> Option<Instant>;
+
+    /// Returns whether a dispatcher can take an offered item.
+    fn accepts(request: &Self::Capability, offer: Offer<'_, Self>) -> bool;
+
+    /// Returns whether some dispatchers may take the item during its backoff.
+    fn is_open_in_backoff(known: &Self::Known) -> bool;
+
+    /// Returns the state that a dispatcher needs for its attempt at `now`. The state stays known
+    /// until the attempt ends.
+    fn attempt(known: &Self::Known, now: Instant) -> Self::Attempt;
+
+    /// Forgets state after the item's lock expired or was released with an unknown result.
+    fn expire(known: &mut Self::Known, now: Instant);
+
+    /// Forgets state from polls after a covering poll has not found the item.
+    fn forget_polled(known: &mut Self::Known);
+
+    /// Returns whether nothing is known that is worth a slot.
+    fn is_forgettable(known: &Self::Known) -> bool;
+
+    /// Returns the bytes of memory that the known state takes.
+    fn memory(known: &Self::Known) -> Memory;
+
+    /// Takes the cached state.
+    fn evict_cache(known: &mut Self::Known) -> Self::Known;
+
+    /// Takes the pending messages. A due item is then read from the store; a poll finds any other.
+    fn evict_pending(known: &mut Self::Known, now: Instant) -> Self::Known;
+}
+
+/// An item offered to a dispatcher.
+pub(crate) enum Offer<'a, W: Work> {
+    /// A free item.
+    Free(&'a W::Known),
+    /// An item in backoff for most dispatchers.
+    Backoff(&'a W::Known),
+    /// A prelocked item.
+    Locked(&'a W::Lock),
+}
+
+/// The bytes of memory, by purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Pending messages.
+    pub(crate) pending: usize,
+    /// State cached between two turns.
+    pub(crate) cached: usize,
+}
+
+/// Numbers the claims of a queue. A claim with an older number is void.
+pub(super) type Epoch = u64;
+
+/// Numbers the polls of a queue.
+pub(crate) type PollNumber = u64;
+
+/// The position of a slot in an order, and the number of its arrival there.
+pub(super) type Entry<P> = (P, u64);
+
+/// The priority of an item. Items of a class are handed out before those of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    /// Prelocked: the lock must not age.
+    Locked,
+    Free,
+    Backoff,
+}
+
+/// The phase of an item in this process.
+#[derive(Debug)]
+pub(crate) enum Phase<L> {
+    /// No dispatcher has claimed the item. It is ready when it is due.
+    Idle,
+    /// A dispatcher has claimed the item, and has sent no lock request yet. The claim ends with its
+    /// guard, however long that takes.
+    Trying,
+    /// A lock was requested, or acquired and not handed out yet. The claim ends with its guard; if
+    /// that is dropped, the lock expires at `until`.
+    Locking { token: String, until: Instant },
+    /// Locked by an earlier batch, waiting for a dispatcher.
+    Prelocked {
+        lock: Box<L>,
+        token: String,
+        until: Instant,
+        since: Instant,
+    },
+    /// The runtime is processing the item.
+    Running { token: String, until: Instant },
+    /// The lock is to be released, or expires.
+    Releasing { token: String, until: Instant },
+    /// In backoff, except for dispatchers that accept the item anyway.
+    Backoff { until: Instant },
+}
+
+impl<L> Phase<L> {
+    /// Returns the time at which the phase ends; `None` for a phase that only an event ends.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Idle | Self::Trying | Self::Locking { .. } => None,
+            Self::Prelocked { until, .. }
+            | Self::Running { until, .. }
+            | Self::Releasing { until, .. }
+            | Self::Backoff { until } => Some(*until),
+        }
+    }
+
+    /// Returns whether an attempt is running.
+    pub(super) fn is_undecided(&self) -> bool {
+        matches!(self, Self::Trying | Self::Locking { .. })
+    }
+
+    /// Returns whether this process has claimed the item.
+    pub(super) fn is_busy(&self) -> bool {
+        !matches!(self, Self::Idle | Self::Backoff { .. })
+    }
+}
+
+/// The slot of an item.
+#[derive(Debug)]
+pub(crate) struct Slot<W: Work> {
+    pub(super) known: W::Known,
+    pub(super) phase: Phase<W::Lock>,
+    /// The claim that the phase belongs to.
+    pub(super) epoch: Epoch,
+    /// The last poll that found the item, while all its known state comes from polls.
+    pub(super) polled: Option<Entry<PollNumber>>,
+    pub(super) rank: Option<Entry<Class>>,
+    pub(super) timer: Option<Entry<Instant>>,
+    /// The due time, while the slot waits with pending messages.
+    pub(super) holding: Option<Entry<Instant>>,
+    /// The position in the order of eviction.
+    pub(super) idle: Option<Entry<()>>,
+}
+
+impl<W: Work> Default for Slot<W> {
+    fn default() -> Self {
+        Self {
+            known: W::Known::default(),
+            phase: Phase::Idle,
+            epoch: 0,
+            polled: None,
+            rank: None,
+            timer: None,
+            holding: None,
+            idle: None,
+        }
+    }
+}
+
+impl<W: Work> Slot<W> {
+    /// Returns the offer to dispatchers at `now`; `None` when the item is not available.
+    pub(super) fn offer(&self, now: Instant) -> Option<(Class, Offer<'_, W>)> {
+        let is_due = || W::due(&self.known).is_some_and(|due| due <= now);
+        match &self.phase {
+            Phase::Idle if is_due() => Some((Class::Free, Offer::Free(&self.known))),
+            Phase::Prelocked { lock, .. } => Some((Class::Locked, Offer::Locked(&**lock))),
+            Phase::Backoff { .. } if W::is_open_in_backoff(&self.known) && is_due() => {
+                Some((Class::Backoff, Offer::Backoff(&self.known)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the time at which the slot must be placed again; `None` without one.
+    pub(super) fn wakes_at(&self, now: Instant) -> Option<Instant> {
+        let due = W::due(&self.known).filter(|due| *due > now);
+        match &self.phase {
+            Phase::Idle => due,
+            Phase::Backoff { until } => Some(due.map_or(*until, |due| due.min(*until))),
+            phase => phase.until(),
+        }
+    }
+}

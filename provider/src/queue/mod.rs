@@ -1,0 +1,19 @@
+//! What this process knows of the work: instances, activities and intents, the local queues that
+//! hand them out, the polls that fill these queues, and the locks that it holds.
+//!
+//! Only conditional writes decide the ownership of work. Everything here is a hint until one
+//! succeeds.
+
+pub(crate) mod activities;
+pub(crate) mod instances;
+pub(crate) mod intents;
+pub(crate) mod ledger;
+pub(crate) mod local_queue;
+pub(crate) mod poll;
+mod queues;
+mod services;
+pub(crate) mod session;
+mod telemetry;
+
+pub(crate) use services::Services;
+pub(crate) use telemetry::Telemetry;

@@ -1,0 +1,278 @@
+//! One cheap query for all queues: is any item due, and in which physical partitions?
+//!
+//! Each queue has its own poll, which queries for the work that this process can run. After empty
+//! polls, and always with several physical partitions, one probe for all queues precedes the next
+//! poll. Its answer serves every queue. The gateway can serve it, so an idle provider sends one
+//! request per interval, whatever the number of partitions.
+
+use std::time::Duration;
+
+use cdb_client::RangeId;
+use cdb_model::{Filter, PartitionKey, Query, Stored, Unreadable};
+use futures::StreamExt as _;
+use futures::stream;
+use tokio::time::Instant;
+
+use super::answers::{CONCURRENCY, answered};
+use super::due::{Due, DueItems, Found, Item, ProbeState};
+use super::polled::Polled as _;
+use super::share::{Part, PolledQueue, Share};
+use crate::error::Result;
+use crate::queue::Services;
+use crate::queue::activities::Activities;
+use crate::queue::instances::Instances;
+use crate::stored::documents::{Durable, FIRST_DUE, OutboxIntent, dispatch_slot};
+use crate::timing::{
+    GATEWAY_BACKOFF, GATEWAY_DEADLINE, OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM,
+};
+
+/// The most items that a probe finds. If more are due, all partitions are polled.
+const MAX_FOUND: u32 = 32;
+
+/// Returns the partitions to poll.
+///
+/// # Errors
+/// Fails when the probe fails.
+pub(crate) async fn before_poll(
+    services: &Services,
+    queue: PolledQueue,
+    interval: Duration,
+) -> Result<Due> {
+    if interval < PROBED_FROM && services.container().ranges().await?.len() == 1 {
+        return Ok(Due::Anywhere);
+    }
+    due(services, Some(queue), interval).await
+}
+
+/// Returns the partitions to poll for due items of a queue, or for undelivered intents, by a probe
+/// younger than `interval`. The probe queries for this queue, and for the other queues that are
+/// running low.
+///
+/// # Errors
+/// Fails when no partition answers.
+pub(crate) async fn due(
+    services: &Services,
+    queue: Option<PolledQueue>,
+    interval: Duration,
+) -> Result<Due> {
+    let mut state = services.queues.probe.0.lock().await;
+    // A little less than the interval, so that a caller at this interval gets a new answer each
+    // time.
+    let fresh = interval * 9 / 10;
+    let last = state.last.as_ref();
+    if !last.is_some_and(|(at, due)| at.elapsed() < fresh && due.of(queue).is_some()) {
+        state.renew(services, queue).await?;
+    }
+    Ok(state.take(queue))
+}
+
+impl ProbeState {
+    /// Probes again.
+    async fn renew(&mut self, services: &Services, queue: Option<PolledQueue>) -> Result<()> {
+        let sent_at = Instant::now();
+        let nothing = DueItems::nothing(|other| {
+            queue.is_some_and(|queue| queue == other) || services.queues.is_running_low(other)
+        });
+        let queues = [PolledQueue::Orchestrations, PolledQueue::Activities];
+        let had_items = queues.map(|queue| self.has_items(queue));
+        self.last = Some((sent_at, self.probe(services, nothing).await?));
+        for (queue, had_items) in queues.into_iter().zip(had_items) {
+            // Items that stay due cannot be run here, and do not speed up the polls.
+            if !had_items && self.has_items(queue) {
+                services.queues.poll_soon(queue);
+            }
+        }
+        Ok(())
+    }
+
+    async fn probe(&mut self, services: &Services, nothing: DueItems) -> Result<DueItems> {
+        let ranges = services.container().ranges().await?;
+        let share = services.queues.shares.widest(ranges).await;
+        if !share.has_many_ranges() {
+            return probe_single(services, &share, nothing).await;
+        }
+        let now = Instant::now();
+        let is_past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
+        let is_overdue_round = is_past(self.overdue_at.map(|at| at + OVERDUE_SEARCH));
+        if is_overdue_round {
+            self.overdue_at = Some(now);
+        }
+        if (share.is_wide() || is_overdue_round) && is_past(self.gateway_retry_at) {
+            let probe = async {
+                if share.is_wide() {
+                    probe_share(services, &share, nothing.clone()).await
+                } else {
+                    self.probe_overdue(services, &share, nothing.clone()).await
+                }
+            };
+            match tokio::time::timeout(GATEWAY_DEADLINE, probe).await {
+                Ok(Ok(due)) => return Ok(due),
+                failed => tracing::debug!(?failed, "the gateway cannot probe all partitions"),
+            }
+            self.gateway_retry_at = Some(Instant::now() + GATEWAY_BACKOFF);
+        }
+        if !is_overdue_round {
+            return probe_each(services, &share, share.own_ranges(), nothing).await;
+        }
+        // Without the gateway, this round searches the other shares for overdue items too.
+        let due = probe_each(services, &share, share.all_ranges(), nothing).await?;
+        self.add_overdue(&due);
+        Ok(due)
+    }
+
+    /// Probes all physical partitions for overdue items in one request. If more are overdue than
+    /// it returns, the following polls visit one further partition each time.
+    async fn probe_overdue(
+        &mut self,
+        services: &Services,
+        share: &Share,
+        nothing: DueItems,
+    ) -> Result<DueItems> {
+        let mut found = nothing.clone();
+        let (rows, has_more) = by_gateway(services, &Part::Overdue, &nothing).await?;
+        for (item, range) in rows {
+            if let Some(range) = range {
+                found.add(&item, share, range);
+            }
+        }
+        if has_more {
+            self.crowded += 1;
+            let ranges = share.all_ranges();
+            if let Some(range) = ranges.get(self.crowded % ranges.len().max(1)) {
+                found.add_all(range);
+            }
+        }
+        self.add_overdue(&found);
+        Ok(nothing.not_searched())
+    }
+}
+
+/// Probes a single physical partition: one row proves that any item is due.
+async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> Result<DueItems> {
+    let query = query(services, &share.part_of_all(), &nothing).limit(1);
+    let rows = services.container().query(query).row_by_row().all().await?;
+    Ok(if rows.is_empty() {
+        nothing
+    } else {
+        nothing.anywhere()
+    })
+}
+
+/// Probes all physical partitions for items of the share in one request.
+async fn probe_share(services: &Services, share: &Share, mut due: DueItems) -> Result<DueItems> {
+    let (rows, has_more) = by_gateway(services, &share.part_of_all(), &due).await?;
+    if has_more {
+        return Ok(due.anywhere());
+    }
+    for (found, range) in rows {
+        match range {
+            Some(range) => due.add(&found, share, range),
+            None => return Ok(due.anywhere()),
+        }
+    }
+    Ok(due)
+}
+
+/// Queries all physical partitions in one request. Returns the first due items with their
+/// partitions, if they are known, and whether there are more.
+async fn by_gateway(
+    services: &Services,
+    part: &Part<'_>,
+    asked: &DueItems,
+) -> Result<(Vec<(Found, Option<RangeId>)>, bool)> {
+    let container = services.container();
+    let mut pages = container
+        .query(query(services, part, asked))
+        .page_size(MAX_FOUND)
+        .by_gateway()
+        .row_by_row()
+        .pages();
+    let rows = pages.next_page().await?.unwrap_or_default();
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        let (item, key) = classify(services, row);
+        let range = match key {
+            Some(key) => container.range_of(&key).await?,
+            None => None,
+        };
+        found.push((item, range));
+    }
+    Ok((found, pages.has_more()))
+}
+
+/// Probes physical partitions one by one, without those that do not answer.
+async fn probe_each(
+    services: &Services,
+    share: &Share,
+    ranges: Vec<RangeId>,
+    mut due: DueItems,
+) -> Result<DueItems> {
+    let ranges = services.container().health().available(ranges);
+    let nothing = &due.clone();
+    let probes = stream::iter(ranges).map(async |range| {
+        let query = query(services, &share.part(&range), nothing);
+        let container = services.container();
+        let run = container.query(query).page_size(MAX_FOUND);
+        let mut pages = run.in_range(&range).row_by_row().pages();
+        let answer = container.health().in_time(&range, pages.next_page());
+        let rows = answer.await?.unwrap_or_default();
+        Ok((range, rows, pages.has_more()))
+    });
+    let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
+    for (range, rows, has_more) in answered(answers)?.0 {
+        for row in rows {
+            due.add(&classify(services, row).0, share, range.clone());
+        }
+        if has_more {
+            due.add_all(&range);
+        }
+    }
+    Ok(due)
+}
+
+/// Returns the query for undelivered intents, and for the due items of the asked queues.
+fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durable> {
+    let now = services.store.now();
+    let undelivered = now - services.delivery.reconciler_age;
+    let mut due: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
+    if asked.of(Some(PolledQueue::Orchestrations)).is_some() {
+        due = Instances::due_in(part, FIRST_DUE, now).within() | due;
+    }
+    if asked.of(Some(PolledQueue::Activities)).is_some() {
+        due = Activities::due_in(part, FIRST_DUE, now).within() | due;
+    }
+    Query::across_partitions().filter(due)
+}
+
+/// Classifies a due document. Returns its partition key, if it has a valid one.
+fn classify(
+    services: &Services,
+    row: Result<Stored<Durable>, Unreadable>,
+) -> (Found, Option<PartitionKey>) {
+    let overdue = services.store.now() - OVERDUE_AFTER;
+    let (item, instance_id, is_overdue) = match row.map(|row| row.document) {
+        Ok(Durable::OrchestratorItem(item)) => (
+            Item::Orchestration(item.dispatch_slot),
+            item.instance_id,
+            item.visible_at <= overdue,
+        ),
+        Ok(Durable::WorkerItem(item)) => (
+            Item::Activity(item.dispatch_slot),
+            item.instance_id,
+            item.visible_at <= overdue,
+        ),
+        Ok(Durable::OutboxIntent(intent)) => (
+            Item::Intent(dispatch_slot(&intent.instance_id)),
+            intent.instance_id,
+            intent.created_at <= overdue - services.delivery.reconciler_age,
+        ),
+        Ok(_) => return (Found::UNKNOWN, None),
+        Err(found) => {
+            return (
+                Found::UNKNOWN,
+                found.location.map(|location| location.partition_key),
+            );
+        }
+    };
+    (Found { item, is_overdue }, Some(instance_id.into()))
+}

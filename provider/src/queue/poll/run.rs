@@ -1,0 +1,170 @@
+//! The run of a poll: the partitions to query, their answers, and the found items.
+
+use cdb_client::RangeId;
+use cdb_coordination::Runs;
+use futures::StreamExt as _;
+use futures::stream;
+use tokio::time::Instant;
+
+use super::answers::{CONCURRENCY, answered};
+use super::due::Due;
+use super::polled::{Poll, Polled};
+use super::probe;
+use crate::error::{Error, Result};
+use crate::queue::Services;
+use crate::queue::local_queue::PollNumber;
+use crate::stored::documents::FIRST_DUE;
+
+/// The items per physical partition beyond its part of a poll, because items are not distributed
+/// evenly.
+const SLACK: u32 = 1;
+
+/// How often a poll starts over because partitions split during it.
+const MAX_RESTARTS: u32 = 2;
+
+/// Starts a poll that serves all dispatchers of this process.
+pub(crate) fn start<Q: Polled>(services: &Services, number: PollNumber) {
+    if services.store.tasks.is_closing() {
+        return;
+    }
+    services.spawn(move |services| async move {
+        let queue = Q::queue(&services);
+        let polling = queue.polling();
+        let interval = queue.with(|queue, _| queue.poll_interval());
+        let polled = async {
+            let due = probe::before_poll(&services, Q::QUEUE, interval).await?;
+            match Q::wanted(queue) {
+                Some(wanted) => poll::<Q>(&services, number, &wanted, &due).await,
+                None => Ok(Found::default()),
+            }
+        };
+        match polled.await {
+            // Items that cannot run do not speed up the polls.
+            Ok(found) => polling.finish(found.can_run > 0),
+            Err(error) => tracing::warn!(%error, queue = ?Q::QUEUE, "cannot poll"),
+        }
+    });
+}
+
+/// The items that a poll has found.
+#[derive(Debug)]
+pub(crate) struct Found<K> {
+    pub(crate) keys: Vec<K>,
+    /// The number of rows with items that can run.
+    can_run: usize,
+}
+
+impl<K> Default for Found<K> {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            can_run: 0,
+        }
+    }
+}
+
+/// Queries the physical partitions for their first due items. Returns the found items.
+///
+/// # Errors
+/// Fails when no partition answers.
+pub(crate) async fn poll<Q: Polled>(
+    services: &Services,
+    number: PollNumber,
+    wanted: &Q::Wanted,
+    due: &Due,
+) -> Result<Found<Q::Key>> {
+    let mut restarts = 0;
+    loop {
+        let ranges = services.container().ranges().await?;
+        let queues = &services.queues;
+        let share = queues.shares.of_poll(Q::QUEUE, ranges).await;
+        let wanted_ranges = due.ranges(&share);
+        let count = wanted_ranges.len();
+        let ranges = services.container().health().available(wanted_ranges);
+        let poll = Poll::<Q> {
+            services,
+            number,
+            wanted,
+            enough: enough_of_each(queues.polls(Q::QUEUE).enough, ranges.len()),
+            share,
+        };
+        let is_complete = due.is_complete() && ranges.len() == count;
+        let answers = stream::iter(ranges).map(|range| poll.range(range));
+        let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).collect().await;
+        let has_split = |answer: &Result<_>| matches!(answer, Err(Error::Request(error)) if error.is_partition_split());
+        if answers.iter().any(has_split) && restarts < MAX_RESTARTS {
+            restarts += 1;
+            continue;
+        }
+        return poll.finish(answers, is_complete);
+    }
+}
+
+/// Returns the items that are enough in each physical partition.
+fn enough_of_each(enough: u32, ranges: usize) -> u32 {
+    match u32::try_from(ranges) {
+        Ok(0 | 1) => enough,
+        Ok(ranges) => enough.div_ceil(ranges) + SLACK,
+        Err(_) => SLACK,
+    }
+}
+
+impl<Q: Polled> Poll<'_, Q> {
+    /// Polls one physical partition. The dispatchers can take its items before the other partitions
+    /// answer.
+    async fn range(&self, range: RangeId) -> Result<Found<Q::Key>> {
+        let queues = &self.services.queues;
+        let windows = &queues.polls(Q::QUEUE).windows;
+        let mut search = windows.search(&range, self.enough);
+        let from = search.from().unwrap_or(FIRST_DUE);
+        let due = Q::due_in(&self.share.part(&range), from, self.services.store.now());
+        let query = Q::query(self.wanted, due);
+        let container = self.services.container();
+        let read = container.query(query).in_range(&range);
+        let mut pages = read.page_size(search.page_size()).row_by_row().pages();
+        let mut found = Found::default();
+        while search.reads_on() {
+            let sent_at = Instant::now();
+            let page = container.health().in_time(&range, pages.next_page());
+            let rows = match page.await {
+                Ok(rows) => rows.unwrap_or_default(),
+                Err(error) if found.keys.is_empty() => return Err(error.into()),
+                // The next poll reads the others.
+                Err(_) => break,
+            };
+            for row in rows {
+                let due = Q::due_of(&row);
+                let noted = Q::note(self, row, sent_at);
+                search.note(due, noted.runs);
+                found.can_run += usize::from(noted.runs == Runs::Now);
+                found.keys.extend(noted.key);
+            }
+            if !pages.has_more() {
+                search.complete();
+            }
+        }
+        windows.finish(&range, &search);
+        Q::sort(self, &range, &mut found.keys);
+        found.keys.dedup();
+        let queue = Q::queue(self.services);
+        queue.with(|queue, now| queue.finish_poll(self.number, &found.keys, |_| false, now));
+        Ok(found)
+    }
+
+    /// Returns the found items. A complete poll forgets items that it has not found.
+    fn finish(
+        &self,
+        answers: Vec<Result<Found<Q::Key>>>,
+        is_complete: bool,
+    ) -> Result<Found<Q::Key>> {
+        let (found, all_answered) = answered(answers)?;
+        if is_complete && all_answered {
+            let covers = |known: &Q::Known| Q::covers(self.wanted, known);
+            let queue = Q::queue(self.services);
+            queue.with(|queue, now| queue.finish_poll(self.number, &[], covers, now));
+        }
+        let can_run = found.iter().map(|found| found.can_run).sum();
+        let keys = found.into_iter().flat_map(|found| found.keys).collect();
+        Ok(Found { keys, can_run })
+    }
+}

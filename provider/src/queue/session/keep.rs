@@ -1,0 +1,140 @@
+//! Keeps claimed sessions: notes progress, renews, releases.
+//!
+//! Each operation is an idempotent patch, conditional on the session still being held. A patch
+//! whose condition fails is not an error: the session was lost or cleaned up.
+
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use cdb_model::{Document, Patch, Query, Timestamp};
+use futures::StreamExt as _;
+use futures::stream;
+
+use super::table::Sessions;
+use crate::error::Result;
+use crate::queue::poll::answered;
+use crate::stored::documents::{Durable, Session, SessionKey, WorkerItem};
+
+/// The number of sessions that are renewed at a time.
+const CONCURRENCY: usize = 16;
+
+impl Sessions {
+    /// Notes progress of an activity of the session, while the session is held. The time is that of
+    /// this call, because the activity's own write may have waited for minutes.
+    ///
+    /// The patch is not part of the activity's own batch, because a deleted session must not undo
+    /// the end of an activity.
+    pub(crate) async fn touch(&self, container: &ContainerClient<Durable>, item: &WorkerItem) {
+        let Some(session_id) = &item.session_id else {
+            return;
+        };
+        let now = container.now();
+        let key = SessionKey::new(&*item.instance_id, &**session_id);
+        let patch = Patch::<Session>::new()
+            .set(Session::LAST_ACTIVITY, now)
+            .when(Session::LOCKED_UNTIL.gt(now));
+        if let Err(error) = patch_held(container, &key, &patch).await {
+            tracing::debug!(%error, "cannot note the activity of a session");
+        }
+    }
+
+    /// Implements `Provider::renew_session_lock`. Returns the number of renewed sessions.
+    pub(crate) async fn renew(
+        &self,
+        container: &ContainerClient<Durable>,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize> {
+        let owners = self.busy(owner_ids, container.now());
+        let held = self.held_by(container, owners).await?;
+        let renewals = stream::iter(held).map(async |session| {
+            // Read per session, because renewing many takes time.
+            let now = container.now();
+            if session.last_activity + idle_timeout <= now {
+                return Ok(false);
+            }
+            let (key, until) = (session.key(), now + extend_for);
+            let renewal = hold(container, &key, &session.owner_id, now, until);
+            let partition = (&*session.instance_id).into();
+            let is_renewed = container.in_time(&partition, renewal).await?;
+            if is_renewed {
+                let session = Session {
+                    locked_until: until,
+                    ..session
+                };
+                self.note(&session, now);
+            }
+            Ok(is_renewed)
+        });
+        let renewals = renewals.buffer_unordered(CONCURRENCY).collect().await;
+        let (renewals, _) = answered(renewals)?;
+        Ok(renewals
+            .into_iter()
+            .filter(|is_renewed| *is_renewed)
+            .count())
+    }
+
+    /// Returns the sessions that these owners hold. Remembers owners without sessions.
+    async fn held_by(
+        &self,
+        container: &ContainerClient<Durable>,
+        owners: Vec<&str>,
+    ) -> Result<Vec<Session>> {
+        if owners.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = container.now();
+        let theirs = Session::OWNER_ID.is_in(owners.iter().copied());
+        let query = Query::across_partitions().filter(theirs & Session::LOCKED_UNTIL.gt(now));
+        let run = container.query(query).by_gateway().row_by_row();
+        let found = run.all_available().await?;
+        // An undecodable session expires, and its next claim replaces it.
+        let held = self.corrupt_documents.readable(found.rows).into_iter();
+        let held: Vec<Session> = held.map(|stored| stored.document).collect();
+        if found.is_complete {
+            let idle = |owner: &&str| held.iter().all(|session| session.owner_id != *owner);
+            self.note_idle(owners.into_iter().filter(idle), now);
+        }
+        Ok(held)
+    }
+
+    /// Releases the sessions that were claimed here, so that other workers need not wait until they
+    /// expire.
+    pub(crate) async fn release(&self, container: &ContainerClient<Durable>) {
+        for (key, owner) in self.held_here(container.now()) {
+            let now = container.now();
+            if let Err(error) = hold(container, &key, &owner, now, now).await {
+                tracing::debug!(%error, "a session was not released; it will expire");
+            }
+            self.forget(&key);
+        }
+    }
+}
+
+/// Sets the expiry of a session that this owner holds `now`. Returns whether the owner held it.
+async fn hold(
+    container: &ContainerClient<Durable>,
+    key: &SessionKey,
+    owner: &str,
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<bool> {
+    let patch = Patch::<Session>::new()
+        .set(Session::LOCKED_UNTIL, until)
+        .when(Session::OWNER_ID.eq(owner) & Session::LOCKED_UNTIL.gt(now));
+    patch_held(container, key, &patch).await
+}
+
+/// Patches a session. Returns whether the session exists and meets the patch's condition.
+async fn patch_held(
+    container: &ContainerClient<Durable>,
+    key: &SessionKey,
+    patch: &Patch<Session>,
+) -> Result<bool> {
+    match container.patch(key, patch).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,127 @@
+//! The readable part of documents that do not match their types: enough to lock and delete them,
+//! and to fail what they belong to. A partial document is never written back as a whole: its lock
+//! is a patch, and a commit replaces or deletes it.
+
+use cdb_model::{Document, DocumentKey, PartitionKeyValue, Stored, Unreadable};
+
+use super::chunk::Text;
+use super::instance::{Instance, Status};
+use super::outbox_intent::OutboxIntent;
+use super::queue_item::{OrchestratorItem, WorkerItem, WorkerItemKey, dispatch_slot};
+use super::schema::FIRST_DUE;
+
+/// A document type that can be decoded in part.
+pub(crate) trait Partial: Document {
+    /// Decodes the readable fields of a document of this instance. Returns `None` for a document
+    /// without its own key.
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self>;
+
+    /// Decodes the readable fields. Returns `None` for another type, and for a document without an
+    /// instance or without its own key.
+    fn partial(found: &Unreadable) -> Option<Self> {
+        let instance_id = found.is_a::<Self>().then(|| instance_of(found))?;
+        Self::decode(found, instance_id?)
+    }
+
+    /// Decodes the readable fields, with the document's id, ETag and timestamp.
+    fn partial_stored(found: &Unreadable) -> Option<Stored<Self>> {
+        let location = found.location.as_ref()?;
+        Some(Stored {
+            id: location.id.clone(),
+            document: Self::partial(found)?,
+            etag: location.etag.clone(),
+            timestamp: found.timestamp(),
+        })
+    }
+}
+
+fn instance_of(found: &Unreadable) -> Option<String> {
+    match found.location.as_ref()?.partition_key.values() {
+        [PartitionKeyValue::String(instance_id)] => Some(instance_id.clone()),
+        _ => None,
+    }
+}
+
+impl Partial for Instance {
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
+        let pending = Self::pending(&instance_id, found.timestamp());
+        Some(Self {
+            orchestration_name: found.field(Self::ORCHESTRATION_NAME).unwrap_or_default(),
+            orchestration_version: found.field(Self::ORCHESTRATION_VERSION).unwrap_or_default(),
+            current_execution_id: found
+                .field(Self::CURRENT_EXECUTION_ID)
+                .unwrap_or(pending.current_execution_id),
+            status: found.field(Self::STATUS).unwrap_or(Status::Running),
+            parent_instance_id: found.field(Self::PARENT_INSTANCE_ID).unwrap_or_default(),
+            pinned_duroxide_version_packed: found
+                .field(Self::PINNED_DUROXIDE_VERSION_PACKED)
+                .unwrap_or_default(),
+            custom_status_version: found.field(Self::CUSTOM_STATUS_VERSION).unwrap_or_default(),
+            lock_token: found.field(Self::LOCK_TOKEN).unwrap_or_default(),
+            locked_until: found.field(Self::LOCKED_UNTIL).unwrap_or_default(),
+            commit_token: found.field(Self::COMMIT_TOKEN).unwrap_or_default(),
+            attempts: found.field(Self::ATTEMPTS).unwrap_or_default(),
+            history_documents: found.field(Self::HISTORY_DOCUMENTS).unwrap_or_default(),
+            created_at: found.field(Self::CREATED_AT).unwrap_or(found.timestamp()),
+            started_at: found.field(Self::STARTED_AT).unwrap_or_default(),
+            completed_at: found.field(Self::COMPLETED_AT).unwrap_or_default(),
+            ..pending
+        })
+    }
+}
+
+impl Partial for OrchestratorItem {
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
+        Some(Self {
+            cause: found.field(Self::CAUSE).unwrap_or_default(),
+            work_item: Text::Damaged(found.to_string()),
+            dispatch_slot: dispatch_slot(&instance_id),
+            visible_at: found.field(Self::VISIBLE_AT).unwrap_or(FIRST_DUE),
+            enqueued_at: found.field(Self::ENQUEUED_AT).unwrap_or(found.timestamp()),
+            execution_id: found.field(Self::EXECUTION_ID).unwrap_or_default(),
+            attempt_count: found.field(Self::ATTEMPT_COUNT).unwrap_or_default(),
+            reserved: found.field(Self::RESERVED).unwrap_or_default(),
+            delivered: found.field(Self::DELIVERED).unwrap_or_default(),
+            instance_id,
+            ..Self::default()
+        })
+    }
+}
+
+impl Partial for WorkerItem {
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
+        // The failure of the activity needs both ids. The item id holds them too.
+        let key = found.location.as_ref()?;
+        let key = WorkerItemKey::parse(key.id.as_str()).ok();
+        let (execution_id, activity_id) = match key {
+            Some(key) => (key.execution_id, key.activity_id),
+            None => (
+                found.field(Self::EXECUTION_ID)?,
+                found.field(Self::ACTIVITY_ID)?,
+            ),
+        };
+        Some(Self {
+            execution_id,
+            activity_id,
+            work_item: Text::Damaged(found.to_string()),
+            dispatch_slot: dispatch_slot(&instance_id),
+            visible_at: found.field(Self::VISIBLE_AT).unwrap_or(FIRST_DUE),
+            enqueued_at: found.field(Self::ENQUEUED_AT).unwrap_or(found.timestamp()),
+            reserved: found.field(Self::RESERVED).unwrap_or_default(),
+            lock_token: found.field(Self::LOCK_TOKEN).unwrap_or_default(),
+            locked_until: found.field(Self::LOCKED_UNTIL).unwrap_or_default(),
+            attempt_count: found.field(Self::ATTEMPT_COUNT).unwrap_or_default(),
+            tag: found.field(Self::TAG).unwrap_or_default(),
+            instance_id,
+            ..Self::default()
+        })
+    }
+}
+
+impl Partial for OutboxIntent {
+    /// Decodes only the location: a message must not be delivered in part.
+    fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
+        let key = found.field(Self::IDEMPOTENCY_KEY).unwrap_or_default();
+        Some(Self::new(&instance_id, key, "", found.timestamp()))
+    }
+}

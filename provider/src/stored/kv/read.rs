@@ -1,0 +1,88 @@
+//! Reads the key-value store for clients, and assembles the documents of a load.
+
+use std::collections::HashMap;
+
+use cdb_client::ContainerClient;
+use cdb_model::{Filter, Query};
+use duroxide::providers::KvEntry;
+
+use super::state::{KvRows, KvState};
+use crate::error::{Error, Result};
+use crate::stored::documents::{
+    Durable, KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
+};
+use crate::stored::spill;
+
+impl KvRows {
+    /// Returns the effective key-value store of the documents found. A pack replaces all single
+    /// documents.
+    pub(crate) async fn state(self, container: &ContainerClient<Durable>) -> Result<KvState> {
+        let Some(pack) = self.pack else {
+            return Ok(self.singles);
+        };
+        let text = spill::read(container, pack.value.clone()).await?;
+        let contents = serde_json::from_str(&text)
+            .map_err(|error| Error::Damaged(format!("the key-value store: {error}")))?;
+        KvState::unpacked(pack, contents)
+            .ok_or_else(|| Error::Damaged("a key of the key-value store has no id".to_owned()))
+    }
+}
+
+/// Implements `Provider::get_kv_value`.
+pub(crate) async fn read_value(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    key: &str,
+) -> Result<Option<String>> {
+    let pack = KeyValuePackKey::new(instance_id);
+    let delta = KeyValueDeltaKey::new(instance_id, key);
+    let (pack, delta) = futures::try_join!(container.read(&pack), container.read(&delta))?;
+    if pack.is_some() {
+        return Ok(read_all(container, instance_id).await?.remove(key));
+    }
+    if let Some(delta) = delta {
+        return Ok(delta.document.value);
+    }
+    let stored = container.read(&KeyValueKey::new(instance_id, key)).await?;
+    Ok(stored.map(|stored| stored.document.value))
+}
+
+/// Implements `Provider::get_kv_all_values`.
+pub(crate) async fn read_all(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<HashMap<String, String>> {
+    Ok(load(container, instance_id).await?.visible())
+}
+
+/// Reads the values that a turn of the instance starts with.
+pub(crate) async fn read_snapshot(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<HashMap<String, KvEntry>> {
+    Ok(load(container, instance_id).await?.snapshot())
+}
+
+/// Reads all key-value documents of an instance.
+async fn load(container: &ContainerClient<Durable>, instance_id: &str) -> Result<KvState> {
+    let wanted = Filter::<Durable>::of_type::<KeyValue>()
+        | Filter::of_type::<KeyValueDelta>()
+        | Filter::of_type::<KeyValuePack>();
+    let rows = container
+        .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
+        .all()
+        .await?;
+    let mut found = KvRows::default();
+    let state = &mut found.singles;
+    for row in rows {
+        let mut document = None;
+        let row = row.map(|found| document = Some(found));
+        match document {
+            Some(Durable::KeyValue(value)) => state.store.push(row.map(|()| value)),
+            Some(Durable::KeyValueDelta(delta)) => state.delta.push(row.map(|()| delta)),
+            Some(Durable::KeyValuePack(pack)) => found.pack = Some(pack),
+            _ => {}
+        }
+    }
+    found.state(container).await
+}

@@ -1,0 +1,113 @@
+//! The state of an instance's key-value store.
+
+use std::collections::HashMap;
+
+use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
+use duroxide::providers::KvEntry;
+
+use crate::stored::documents::{KeyValue, KeyValueDelta, KeyValuePack, PackedKeyValues};
+
+/// The key-value pairs that are stored for an instance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KvState {
+    pub(crate) store: Vec<Stored<KeyValue>>,
+    pub(crate) delta: Vec<Stored<KeyValueDelta>>,
+    /// The document that both were read from; `None` if each pair has a document of its own.
+    pub(crate) pack: Option<KeyValuePack>,
+}
+
+/// The key-value documents of a load. A pack replaces the single documents.
+#[derive(Debug, Default)]
+pub(crate) struct KvRows {
+    pub(crate) singles: KvState,
+    pub(crate) pack: Option<KeyValuePack>,
+}
+
+impl KvState {
+    /// Unpacks a pack. Returns `None` when a key has no valid id.
+    pub(crate) fn unpacked(pack: KeyValuePack, contents: PackedKeyValues) -> Option<Self> {
+        let pack = Some(pack);
+        Self::of(contents).map(|state| Self { pack, ..state })
+    }
+
+    /// Returns the state of documents without ETags. Returns `None` when a key has no valid id.
+    pub(crate) fn of(contents: PackedKeyValues) -> Option<Self> {
+        let store = contents.store.into_iter().map(unversioned);
+        let delta = contents.delta.into_iter().map(unversioned);
+        Some(Self {
+            store: store.collect::<Option<_>>()?,
+            delta: delta.collect::<Option<_>>()?,
+            pack: None,
+        })
+    }
+
+    /// Returns the bytes of all values, with an estimate of the overhead.
+    pub(crate) fn bytes(&self) -> usize {
+        let store = self.store.iter().map(|stored| stored.document.value.len());
+        let delta = self.delta.iter();
+        let delta = delta.map(|stored| stored.document.value.as_ref().map_or(0, String::len));
+        store.chain(delta).map(|value| value + 512).sum()
+    }
+
+    /// Returns the values that a turn starts with.
+    pub(crate) fn snapshot(&self) -> HashMap<String, KvEntry> {
+        let entry = |stored: &Stored<KeyValue>| {
+            let document = &stored.document;
+            let entry = KvEntry {
+                value: document.value.clone(),
+                last_updated_at_ms: document.last_updated_at_ms.as_millis(),
+            };
+            (document.key.clone(), entry)
+        };
+        self.store.iter().map(entry).collect()
+    }
+
+    /// Returns the value of a key that clients see.
+    pub(crate) fn visible_value(&self, key: &str) -> Option<&str> {
+        let mut changed = self.delta.iter();
+        if let Some(change) = changed.find(|stored| stored.document.key == key) {
+            return change.document.value.as_deref();
+        }
+        let mut stored = self.store.iter().map(|stored| &stored.document);
+        let value = stored.find(|stored| stored.key == key)?;
+        Some(&value.value)
+    }
+
+    /// Returns the values that clients see: the store with the running execution's changes.
+    pub(crate) fn visible(&self) -> HashMap<String, String> {
+        let mut values: HashMap<String, String> = self
+            .store
+            .iter()
+            .map(|stored| (stored.document.key.clone(), stored.document.value.clone()))
+            .collect();
+        for stored in &self.delta {
+            let key = &stored.document.key;
+            match &stored.document.value {
+                Some(value) => values.insert(key.clone(), value.clone()),
+                None => values.remove(key),
+            };
+        }
+        values
+    }
+}
+
+/// Wraps a document of a pack, which has no ETag of its own.
+fn unversioned<D: Document>(document: D) -> Option<Stored<D>> {
+    Some(Stored {
+        id: document.key().to_id().ok()?,
+        document,
+        etag: ETag::new(String::new()),
+        timestamp: Timestamp::default(),
+    })
+}
+
+/// Replaces a document by its new version.
+pub(super) fn replace<D>(documents: &mut Vec<Stored<D>>, id: ItemId, document: D, etag: ETag) {
+    documents.retain(|stored| stored.id != id);
+    documents.push(Stored {
+        id,
+        document,
+        etag,
+        timestamp: Timestamp::default(),
+    });
+}

@@ -1,0 +1,138 @@
+//! The effects of a commit in this process. Nothing here sends a request.
+
+use std::time::Duration;
+
+use cdb_client::BatchOutcome;
+use cdb_model::{Document, DocumentKey};
+use metrics::histogram;
+use tracing::Span;
+
+use super::plan::CommitPlan;
+use crate::queue::Services;
+use crate::queue::activities;
+use crate::queue::instances::{CachedInstance, History, Message, Turn, TurnResult};
+use crate::stored::documents::{Durable, Instance, OutboxIntent};
+
+/// Caches the committed instance and puts its work into the local queues. Returns the intents to
+/// deliver. `outcome` is `None` when the commit took place but its answer was lost.
+pub(super) fn apply_commit(
+    services: &Services,
+    turn: &mut Turn,
+    result: &TurnResult,
+    mut plan: CommitPlan,
+    outcome: Option<&BatchOutcome<Durable>>,
+) -> Vec<OutboxIntent> {
+    let instances = services.instances();
+    instances.consumed(&turn.instance.document.instance_id, &turn.messages);
+    queue_activities(services, &mut plan, outcome);
+    let own = own_messages(services, &mut plan, outcome);
+    let intents = std::mem::take(&mut plan.outgoing.intents);
+    std::mem::take(&mut plan.consumed_chunks).remove(&services.store);
+    let execution = plan.instance.current_execution_id;
+    record_charge(&plan.instance);
+    let next = plan.next.take();
+    let cached = cached(services, turn, result, plan, outcome);
+    match (next, cached) {
+        (Some(next), Some(cached)) => next.begin(services, turn, cached, own),
+        (Some(next), None) => {
+            instances.finish(turn);
+            next.outcome_unknown(services, turn);
+        }
+        (None, cached) => {
+            let cached = cached.filter(|cached| cached.instance.document.has_more());
+            instances.finish_committed(turn, cached, execution);
+        }
+    }
+    intents
+}
+
+/// Records the request units of an instance that has ended.
+fn record_charge(instance: &Instance) {
+    if let Some(charge) = instance.request_units.filter(|_| !instance.has_more()) {
+        Span::current().record("cdb.request_units", charge);
+        histogram!("cdb.provider.instance.request_units").record(charge);
+    }
+}
+
+/// Returns the committed instance; `None` when an ETag is unknown.
+fn cached(
+    services: &Services,
+    turn: &mut Turn,
+    result: &TurnResult,
+    plan: CommitPlan,
+    outcome: Option<&BatchOutcome<Durable>>,
+) -> Option<CachedInstance> {
+    let before = &turn.instance.document;
+    services.instances().release_history(&before.instance_id);
+    let is_new_execution = result.execution_id > before.current_execution_id;
+    let history = std::mem::replace(&mut turn.history, Ok(History::default())).ok();
+    let history = if is_new_execution {
+        History {
+            read_at: history.and_then(|history| history.read_at),
+            ..History::default()
+        }
+    } else {
+        history?
+    };
+    let history = history.extended(&result.history_delta, plan.history.bytes);
+    let id = turn.instance.id.clone();
+    let instance = plan.stored(
+        outcome,
+        id,
+        plan.instance.clone(),
+        plan.operations.instance?,
+    )?;
+    let kv = std::mem::take(&mut turn.kv);
+    let kv = plan.kv.applied(kv, &plan.operations.kv, outcome)?;
+    Some(CachedInstance {
+        instance,
+        history,
+        kv,
+    })
+}
+
+/// Puts new activities into the local queue: prelocked ones for the workers they were locked for,
+/// the others as free.
+fn queue_activities(
+    services: &Services,
+    plan: &mut CommitPlan,
+    outcome: Option<&BatchOutcome<Durable>>,
+) {
+    let workers = std::mem::take(&mut plan.outgoing.workers);
+    for (document, &operation) in workers.into_iter().zip(&plan.operations.sent.workers) {
+        let locked = document.lock_token.is_some().then(|| document.clone());
+        let id = document.key().to_id().ok();
+        let stored = id.and_then(|id| plan.stored(outcome, id, document, operation));
+        match (stored, locked) {
+            (Some(item), Some(_)) => services.activities().note_prelocked(item),
+            (Some(item), None) => services.activities().note_free(item, Duration::ZERO),
+            (None, Some(item)) => activities::outcome_unknown(services, item),
+            (None, None) => services.activities().local().poll_soon(),
+        }
+    }
+}
+
+/// Notes the messages of the turn to its own instance. Returns the due messages if the commit has
+/// prelocked the next turn.
+fn own_messages(
+    services: &Services,
+    plan: &mut CommitPlan,
+    outcome: Option<&BatchOutcome<Durable>>,
+) -> Vec<Message> {
+    let own = std::mem::take(&mut plan.outgoing.own);
+    let mut for_next = Vec::new();
+    for (document, &operation) in own.into_iter().zip(&plan.operations.sent.own) {
+        let after = document.due_at().since(plan.instance.updated_at);
+        let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
+        let id = document.key().to_id().ok();
+        let stored = id.and_then(|id| plan.stored(outcome, id, document, operation));
+        match stored.map(|stored| Message::read(stored, plan.planned_at)) {
+            Some(message) if after.is_zero() && plan.next.is_some() => for_next.push(message),
+            Some(message) => services.instances().note_message(message),
+            None => services
+                .instances()
+                .recheck(&instance_id, execution_id, after),
+        }
+    }
+    for_next
+}

@@ -1,0 +1,142 @@
+//! Commits a turn: one atomic batch, conditional on the lock, and its effects.
+
+mod advance;
+mod apply;
+mod attributes;
+mod cancelled;
+mod outgoing;
+mod plan;
+mod segments;
+mod send;
+
+use cdb_client::machine_now;
+
+use crate::delivery;
+use crate::error::{Error, Result};
+use crate::queue::Services;
+use crate::queue::activities::FreeWorkers;
+use crate::queue::instances::{NextTurn, RejectedCommit, Turn, TurnResult};
+use crate::stored::documents::{OperatorAction, OutboxIntent};
+use crate::stored::payload::Payloads;
+use crate::stored::{admission, custom_status};
+use crate::timing::COMMIT_TIME;
+use apply::apply_commit;
+use outgoing::Origin;
+use plan::{PlanContext, plan};
+
+/// Implements `Provider::ack_orchestration_item`.
+pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnResult) -> Result<()> {
+    let shared = services.instances().local().running(token)?;
+    let mut turn = shared.lock().await;
+    if !turn.holds(services.store.now()) {
+        services.instances().finish(&mut turn);
+        return Err(Error::LockLost("it has expired"));
+    }
+    if let Some(rejected) = turn.rejected.take() {
+        rejected.complete(&mut result);
+    }
+    // The process is alive: its dispatchers must not take the turn over when a renewal is slow.
+    let until = services.store.now() + COMMIT_TIME;
+    let until = services.store.local_time(until);
+    services.instances().local().extend(token, until);
+    let instance_id = turn.instance.document.instance_id.clone();
+    let charge = services.ledger.take(&instance_id);
+    let send = plan_and_send(services, &mut turn, &mut result, charge);
+    let intents = match services.ledger.charge(&instance_id, send).await {
+        Ok(intents) => intents,
+        Err(error) => {
+            services.ledger.note(&instance_id, charge);
+            if !error.is_retryable() && !turn.ended {
+                // The runtime fails the orchestration with this error, in a second commit.
+                turn.rejected = Some(RejectedCommit::of(turn.history.as_ref().ok(), &result));
+            }
+            return Err(error);
+        }
+    };
+    let long_poll = turn.long_poll;
+    drop(turn);
+    delivery::deliver_all(services, intents, long_poll).await;
+    Ok(())
+}
+
+/// Commits the new course of a rewound or forked instance. Its payloads are encoded already.
+pub(crate) async fn commit_course(
+    services: &Services,
+    turn: &mut Turn,
+    course: &TurnResult,
+    action: OperatorAction,
+) -> Result<()> {
+    let context = PlanContext {
+        origin: Origin {
+            instance_id: &turn.instance.document.instance_id,
+            token: &turn.token,
+            now: services.store.now(),
+            machine_now: machine_now(),
+            charge: 0.0,
+        },
+        limits: services.store.limits,
+        next: None,
+        workers: None,
+        attributes: attributes::at_commit(&services.store.payloads, turn, course),
+    };
+    let mut plan = plan(turn, course, &context)?;
+    plan.note(turn, action)?;
+    if let Err(error) = send::send(services, turn, &mut plan).await {
+        plan.spilling.release(&services.store);
+        return Err(error);
+    }
+    delivery::deliver_all(services, plan.outgoing.intents, false).await;
+    Ok(())
+}
+
+/// Encodes the payloads of a turn.
+fn encode(payloads: &Payloads, result: &mut TurnResult) -> Result<()> {
+    payloads.encode_events(&mut result.history_delta)?;
+    payloads.encode_messages(&mut result.worker_items)?;
+    payloads.encode_messages(&mut result.orchestrator_items)?;
+    payloads.encode_output(&mut result.metadata)
+}
+
+/// Rejects items that could be committed but neither delivered nor stored.
+fn check_sent(result: &TurnResult) -> Result<()> {
+    let items = result.orchestrator_items.iter().chain(&result.worker_items);
+    for item in items {
+        admission::check_item(item)?;
+    }
+    match custom_status::change_in(&result.history_delta) {
+        Some(Some(status)) => admission::check_custom_status(&status),
+        _ => Ok(()),
+    }
+}
+
+/// Commits the turn. Returns the intents to deliver.
+async fn plan_and_send(
+    services: &Services,
+    turn: &mut Turn,
+    result: &mut TurnResult,
+    charge: f64,
+) -> Result<Vec<OutboxIntent>> {
+    check_sent(result)?;
+    encode(&services.store.payloads, result)?;
+    let context = PlanContext {
+        origin: Origin {
+            instance_id: &turn.instance.document.instance_id,
+            token: &turn.token,
+            now: services.store.now(),
+            machine_now: machine_now(),
+            charge,
+        },
+        limits: services.store.limits,
+        next: NextTurn::offer(services, turn),
+        workers: FreeWorkers::of(services),
+        attributes: attributes::at_commit(&services.store.payloads, turn, result),
+    };
+    let mut plan = plan(turn, result, &context)?;
+    match send::send(services, turn, &mut plan).await {
+        Ok(outcome) => Ok(apply_commit(services, turn, result, plan, outcome.as_ref())),
+        Err(error) => {
+            plan.spilling.release(&services.store);
+            Err(error)
+        }
+    }
+}
