@@ -84,6 +84,17 @@ impl Modules {
         circles
     }
 
+    /// Returns the imports between entries of the source folder, as importing and imported module.
+    pub(super) fn between_entries(&self) -> Vec<(String, String)> {
+        let imports = self.0.keys().flat_map(|module| {
+            let imported = self.imports(module).into_keys();
+            imported.map(|imported| (module.clone(), imported))
+        });
+        imports
+            .filter(|(module, imported)| entry(module) != entry(imported))
+            .collect()
+    }
+
     /// The other modules that a module imports or names. A re-export counts if the module itself
     /// uses the name.
     fn imports(&self, module: &str) -> Imports {
@@ -148,6 +159,14 @@ impl Modules {
     fn import(&self, module: &str, name: &str) -> Option<&Import> {
         let imports = &self.0.get(module)?.imports;
         imports.iter().find(|import| import.name == name)
+    }
+}
+
+/// The entry of the source folder, file or folder, that contains a module.
+pub(super) fn entry(module: &str) -> &str {
+    match module.split("::").nth(1) {
+        Some(entry) => entry,
+        None => "lib",
     }
 }
 

@@ -2,6 +2,7 @@
 //! those it imports.
 
 mod graph;
+mod layers;
 mod source;
 mod tokens;
 
