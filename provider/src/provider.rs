@@ -142,7 +142,7 @@ impl CosmosDBProvider {
         if config.bootstrap == Bootstrap::Skip {
             container.check_write_regions().await.in_operation(OPEN)?;
         }
-        let provider = Self::on_checked(container.view(), &config).await?;
+        let provider = Self::on_checked(container.view(), &config, None).await?;
         Ok((provider, container))
     }
 
@@ -164,22 +164,29 @@ impl CosmosDBProvider {
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
         container.check_write_regions().await.in_operation(OPEN)?;
-        Self::on_checked(container.view(), config).await
+        Self::on_checked(container.view(), config, None).await
     }
 
-    /// Opens a container of an account with one write region.
+    /// Opens a container of an account with one write region. Without `leases`, the membership of
+    /// the configuration shares the dispatch slots.
     async fn on_checked(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
+        leases: Option<Arc<dyn LeaseProvider>>,
     ) -> Result<Self, ProviderError> {
-        admit(&container, config).await?;
+        let codec = config.payload_codec.as_deref().map(PayloadCodec::name);
+        schema::admit(&container, codec).await.in_operation(OPEN)?;
         let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
-        let membership = config.membership.clone().map(start);
-        let leases: Arc<dyn LeaseProvider> = match &membership {
-            Some(membership) => membership.clone(),
-            None => Arc::new(InMemoryLeaseProvider::all()),
+        let own = config.membership.clone().filter(|_| leases.is_none());
+        let membership = own.map(start);
+        let leases = match (leases, &membership) {
+            (Some(leases), _) => leases,
+            (None, Some(membership)) => membership.clone(),
+            (None, None) => Arc::new(InMemoryLeaseProvider::all()),
         };
-        Ok(Self::assemble(container, config, leases, membership).in_background(config))
+        let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
+        let store = Store::new(container, config.store(), incarnation);
+        Ok(Self::of(store, config, leases, membership).in_background(config))
     }
 
     /// Opens a container like [`CosmosDBProvider::on`], for one of several runtimes that share the
@@ -193,10 +200,8 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
-        let container = container.view();
         container.check_write_regions().await.in_operation(OPEN)?;
-        admit(&container, config).await?;
-        Ok(Self::assemble(container, config, leases, None).in_background(config))
+        Self::on_checked(container.view(), config, Some(leases)).await
     }
 
     /// Opens a container for a tool that inspects or repairs it and runs no orchestrations. Starts
@@ -244,18 +249,6 @@ impl CosmosDBProvider {
         Ok(Self::of(store, config, leases, None))
     }
 
-    /// Creates the provider. Sends no request and starts no task.
-    fn assemble(
-        container: ContainerClient<Durable>,
-        config: &CosmosDBProviderConfig,
-        leases: Arc<dyn LeaseProvider>,
-        membership: Option<Arc<Membership>>,
-    ) -> Self {
-        let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
-        let store = Store::new(container, config.store(), incarnation);
-        Self::of(store, config, leases, membership)
-    }
-
     /// Creates the provider of a store.
     fn of(
         store: Store,
@@ -280,7 +273,8 @@ impl CosmosDBProvider {
             let services = self.services.clone();
             tasks.spawn(retention::run(services, keep, tasks.closing()));
         }
-        if let Some(failed) = self.services.queues.failed_members() {
+        if let Some(membership) = &self.services.queues.membership {
+            let failed = membership.failed();
             tasks.spawn(takeover::run(self.services.clone(), failed));
         }
         tasks.spawn(housekeeping::run(
@@ -308,17 +302,9 @@ impl CosmosDBProvider {
     /// Returns this runtime's view of the members that share the container; `None` without
     /// `membership` in the configuration.
     pub fn members(&self) -> Option<MembershipView> {
-        self.services.queues.members()
+        let membership = self.services.queues.membership.as_ref();
+        membership.map(|membership| membership.view())
     }
-}
-
-/// Checks that a runtime with this configuration may use the container.
-async fn admit(
-    container: &ContainerClient<Durable>,
-    config: &CosmosDBProviderConfig,
-) -> Result<(), ProviderError> {
-    let codec = config.payload_codec.as_deref().map(PayloadCodec::name);
-    schema::admit(container, codec).await.in_operation(OPEN)
 }
 
 impl fmt::Debug for CosmosDBProvider {

@@ -127,7 +127,7 @@ async fn try_lock(
         }
     };
     match attempted {
-        Ok(Attempted::Locked(locked)) => begin(services, guard, *locked, request).await,
+        Ok(Attempted::Locked(locked)) => begin(services, guard, locked, request).await,
         Ok(Attempted::Lost) => {
             guard.release(KnownActivity::forget);
             Ok(None)
@@ -230,11 +230,11 @@ async fn read_text(
 }
 
 /// The result of an attempt to lock an activity.
-enum Attempted {
-    Locked(Box<Stored<WorkerItem>>),
+enum Attempted<T> {
+    Locked(T),
     /// Another worker was faster.
     Lost,
-    /// Another worker holds the activity's session.
+    /// Another worker holds the activity's session, or claimed it at the same moment.
     SessionHeld,
 }
 
@@ -244,15 +244,20 @@ async fn attempt(
     guard: &Guard<'_, Activities>,
     seen: &Stored<WorkerItem>,
     request: &FetchRequest<WorkerCapability>,
-) -> Result<Attempted> {
+) -> Result<Attempted<Stored<WorkerItem>>> {
     let config = request.capability.session.as_ref();
     let config = config.filter(|_| seen.document.session_id.is_some());
     let claim = match config {
         None => None,
-        Some(config) => match claim_session(services, &seen.document, config).await? {
-            Some(claim) => Some(claim),
-            None => return Ok(Attempted::SessionHeld),
-        },
+        Some(config) => {
+            let container = services.container();
+            let sessions = &services.queues.sessions;
+            let claim = sessions.claim(container, &seen.document, config, container.now());
+            match claim.await? {
+                Some(claim) => Some(claim),
+                None => return Ok(Attempted::SessionHeld),
+            }
+        }
     };
     let now = services.store.now();
     let store = &services.store;
@@ -262,38 +267,19 @@ async fn attempt(
         request.lock_timeout,
     );
     let etag = match write(store, seen, &item, claim.as_ref()).await? {
-        Written::Locked(etag) => etag,
-        Written::Lost => return Ok(Attempted::Lost),
-        Written::SessionTaken => return Ok(Attempted::SessionHeld),
+        Attempted::Locked(etag) => etag,
+        Attempted::Lost => return Ok(Attempted::Lost),
+        Attempted::SessionHeld => return Ok(Attempted::SessionHeld),
     };
     if let Some(claim) = &claim {
         services.queues.sessions.claimed(claim);
     }
-    Ok(Attempted::Locked(Box::new(Stored {
+    Ok(Attempted::Locked(Stored {
         id: seen.id.clone(),
         document: item,
         etag,
         timestamp: now,
-    })))
-}
-
-async fn claim_session(
-    services: &Services,
-    item: &WorkerItem,
-    config: &SessionFetchConfig,
-) -> Result<Option<SessionClaim>> {
-    let (sessions, container) = (&services.queues.sessions, services.container());
-    sessions
-        .claim(container, item, config, container.now())
-        .await
-}
-
-/// The result of the write that locks an activity.
-enum Written {
-    Locked(ETag),
-    Lost,
-    /// Another worker claimed the session at the same moment.
-    SessionTaken,
+    }))
 }
 
 /// Sends one conditional write: of the item, or of the item together with its session.
@@ -302,7 +288,7 @@ async fn write(
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
-) -> Result<Written> {
+) -> Result<Attempted<ETag>> {
     let (container, patch) = (&store.container, lock_patch(locked));
     let mark = locked.lock_mark().unwrap_or_default();
     let taken = match session {
@@ -314,7 +300,7 @@ async fn write(
             match container.execute(&batch).await {
                 Ok(outcome) => outcome.etag(operation).cloned(),
                 Err(error) if is_about_another(&error, operation) => {
-                    return Ok(Written::SessionTaken);
+                    return Ok(Attempted::SessionHeld);
                 }
                 Err(error) => {
                     let now = container.latest_committed();
@@ -323,7 +309,7 @@ async fn write(
             }
         }
     };
-    Ok(taken.map_or(Written::Lost, Written::Locked))
+    Ok(taken.map_or(Attempted::Lost, Attempted::Locked))
 }
 
 /// Returns whether another operation made the batch fail because its document has changed.

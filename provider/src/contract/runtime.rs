@@ -92,7 +92,7 @@ impl Provider for CosmosDBProvider {
         let abandoned = turn::abandon(&self.services, lock_token, delay, ignore_attempt)
             .instrument(turns.span(lock_token))
             .await;
-        turns.abandoned(lock_token);
+        turns.end(lock_token, "abandoned");
         abandoned.in_operation("abandon_orchestration_item")
     }
 
@@ -177,7 +177,7 @@ impl Provider for CosmosDBProvider {
         let abandoned = activity::abandon(&self.services, token, delay, ignore_attempt)
             .instrument(spans.span(token))
             .await;
-        spans.abandoned(token);
+        spans.end(token, "abandoned");
         abandoned.in_operation("abandon_work_item")
     }
 

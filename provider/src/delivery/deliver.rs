@@ -4,20 +4,22 @@
 use std::collections::BTreeSet;
 
 use cdb_coordination::Undelivered;
+use cdb_model::Batch;
 use duroxide::providers::WorkItem;
 use futures::StreamExt as _;
 use futures::{future, stream};
 
-use super::deadline::bulk_in_time;
+use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;
 use super::messages::DeliveryBatch;
-use super::{activities, cancelled, remove};
+use super::{activities, cancelled};
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::intents::Intent;
 use crate::stored::documents::{
-    NEVER, OrchestratorItem, OutboxIntent, WorkerItemKey, target_instance,
+    Durable, NEVER, OrchestratorItem, OutboxIntent, WorkerItemKey, target_instance,
 };
+use crate::stored::spill::ConsumedChunks;
 
 /// The number of intents that are prepared or deleted at a time.
 const CONCURRENCY: usize = 16;
@@ -147,11 +149,34 @@ async fn remove_delivered(
     for intent in delivered {
         match intent {
             Intent::Fresh(intent) if intent.more.is_none() => batch.remove(services, intent).await,
-            intent => separate.push(remove::remove(services, intent)),
+            intent => separate.push(remove(services, intent)),
         }
     }
     let removals = stream::iter(separate).buffer_unordered(CONCURRENCY);
     removals.for_each(|()| future::ready(())).await;
+}
+
+/// Deletes an intent and its chunks.
+async fn remove(services: &Services, intent: &Intent) {
+    let document = intent.document();
+    let mut batch = Batch::<Durable>::new(&*document.instance_id);
+    let consumed_chunks =
+        ConsumedChunks::of_chunked(&document.instance_id, services.store.now(), &document.more);
+    let built = intent
+        .add_delete(&mut batch)
+        .and_then(|()| consumed_chunks.add_to(&mut batch));
+    if let Err(error) = built {
+        tracing::warn!(%error, "cannot delete a delivered intent");
+        return;
+    }
+    let sent = async { Ok(services.container().execute(&batch).await?) };
+    match in_time(sent).await {
+        Ok(_) => consumed_chunks.remove(&services.store),
+        Err(Error::Request(error)) if error.is_not_found() || error.is_precondition_failed() => {}
+        Err(error) => {
+            tracing::debug!(%error, "a delivered intent was not deleted; retrying in the next round");
+        }
+    }
 }
 
 /// Adds the messages and small cancellations of intent number `number` to the batch.
@@ -162,28 +187,14 @@ async fn pack<'a>(
     intent: &OutboxIntent,
     prepared: Prepared,
 ) -> Result<()> {
-    pack_messages(services, batch, number, prepared.messages).await?;
+    for (document, item) in prepared.messages {
+        batch.add(services, number, document, item).await?;
+    }
     for activity in cancelled::small(intent) {
         batch.cancel(services, number, activity).await?;
     }
     for activity in prepared.missing {
         batch.outcome.note_missing(number, activity);
-    }
-    Ok(())
-}
-
-async fn pack_messages<'a>(
-    services: &'a Services,
-    batch: &mut DeliveryBatch<'a>,
-    number: usize,
-    messages: Vec<(OrchestratorItem, WorkItem)>,
-) -> Result<()> {
-    for (document, item) in messages {
-        let document = OrchestratorItem {
-            enqueued_at: services.store.enqueue_time(),
-            ..document
-        };
-        batch.add(services, number, document, item).await?;
     }
     Ok(())
 }
@@ -229,7 +240,10 @@ async fn pack_last<'a>(
         let is_child = matches!(item, WorkItem::StartOrchestration { parent_instance: Some(parent), .. } if parent == id);
         !is_child && target_instance(item) != id
     });
-    pack_messages(services, batch, number, messages).await
+    for (document, item) in messages {
+        batch.add(services, number, document, item).await?;
+    }
+    Ok(())
 }
 
 fn undelivered(intent: &OutboxIntent, error: &Error) -> Error {

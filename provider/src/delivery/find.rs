@@ -12,7 +12,7 @@ use futures::stream;
 use crate::error::Result;
 use crate::queue::Services;
 use crate::queue::intents::Intent;
-use crate::queue::poll::{Due, Part, Share, probe};
+use crate::queue::poll::{Due, DueSearch, Part, PolledQueue, Share, probe};
 use crate::stored::documents::{NEVER, OutboxIntent, Partial, dispatch_slot};
 use crate::timing::OVERDUE_AFTER;
 
@@ -25,7 +25,7 @@ const CONCURRENCY: usize = 16;
 /// Fails when the physical partitions cannot be listed.
 pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<Vec<Intent>> {
     let delivery = &services.delivery;
-    let due = probe::due(services, None, delivery.reconciler_interval).await;
+    let due = probe::due(services, PolledQueue::Intents, delivery.reconciler_interval).await;
     let due = due.unwrap_or(Due::Anywhere);
     if due.is_nothing() {
         return Ok(Vec::new());
@@ -62,30 +62,34 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Returns the due intents of a physical partition.
+    /// Returns the due intents of a physical partition that this runtime delivers now. Turns
+    /// undecodable ones into dead letters.
     async fn range(&self, range: &RangeId) -> Result<Vec<Intent>> {
-        let state = &self.services.delivery.search;
-        let enough = u32::try_from(self.most / 2).unwrap_or(u32::MAX);
-        let mut search = state.windows.search(range, enough);
-        let query = self.query(range, search.from());
-        let container = self.services.container();
-        let run = container.query(query).in_range(range);
-        let mut pages = run.page_size(search.page_size()).row_by_row().pages();
-        let mut found = Vec::new();
-        while search.reads_on() {
-            let page = container.health().in_time(range, pages.next_page());
-            for row in page.await?.unwrap_or_default() {
-                let created_at = created_at(&row);
-                let intent = self.accept(range, row).await;
-                search.note(created_at, Runs::now_if(intent.is_some()));
-                found.extend(intent);
+        let search = DueSearch {
+            container: self.services.container(),
+            range,
+            windows: &self.services.delivery.search.windows,
+            enough: u32::try_from(self.most / 2).unwrap_or(u32::MAX),
+        };
+        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+        let note = |row, _| {
+            let created_at = created_at(&row);
+            let runs = Runs::now_if(
+                row.as_ref()
+                    .is_ok_and(|row| self.is_due(range, &row.document)),
+            );
+            match row {
+                Ok(stored) if runs == Runs::Now => found.push(Intent::Found(stored)),
+                Ok(_) => {}
+                Err(row) => unreadable.push(row),
             }
-            if !pages.has_more() {
-                search.complete();
-            }
+            (created_at, runs)
+        };
+        let searched = search.run(|from| self.query(range, from), note).await;
+        for row in &unreadable {
+            self.dead_letter_unreadable(range, row).await;
         }
-        state.windows.finish(range, &search);
-        Ok(found)
+        searched.map(|_| found)
     }
 
     /// Returns the query for the due intents of a physical partition, oldest first.
@@ -105,25 +109,9 @@ impl Search<'_> {
             .order_by(OutboxIntent::BY_CREATED)
     }
 
-    /// Returns a found intent if this runtime delivers it now. Turns an undecodable one into a dead
-    /// letter.
-    async fn accept(
-        &self,
-        range: &RangeId,
-        row: Result<Stored<OutboxIntent>, Unreadable>,
-    ) -> Option<Intent> {
-        match row {
-            Ok(stored) => {
-                let target = &stored.document.target_instance_id;
-                let is_due =
-                    self.has(range, &stored.document) && !self.services.is_unreachable(target);
-                is_due.then_some(Intent::Found(stored))
-            }
-            Err(found) => {
-                self.dead_letter_unreadable(range, &found).await;
-                None
-            }
-        }
+    /// Returns whether this runtime delivers an intent now.
+    fn is_due(&self, range: &RangeId, intent: &OutboxIntent) -> bool {
+        self.has(range, intent) && !self.services.is_unreachable(&intent.target_instance_id)
     }
 
     /// Returns whether an intent belongs to this runtime, or is overdue and taken over.

@@ -69,6 +69,10 @@ impl<'a> DeliveryBatch<'a> {
         document: OrchestratorItem,
         item: WorkItem,
     ) -> Result<()> {
+        let document = OrchestratorItem {
+            enqueued_at: services.store.enqueue_time(),
+            ..document
+        };
         let now = services.store.now();
         let document = services.queues.reserve_if_local(document, &item, now);
         let lock = (document.due_at() <= now)

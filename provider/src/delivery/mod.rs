@@ -13,7 +13,6 @@ pub(crate) mod enqueue;
 mod find;
 mod messages;
 mod relay;
-mod remove;
 
 pub(crate) use deliver::{deliver_all, deliver_before_deletion};
 pub(crate) use documents::Documents;

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::queue::Services;
-use crate::queue::{activities, instances};
+use crate::queue::activities::Activities;
+use crate::queue::instances::Instances;
+use crate::queue::release::release_unused;
 use crate::stored::spill;
 use crate::timing::{HOUSEKEEPING, UNUSED_PRELOCK};
 
@@ -28,10 +30,10 @@ pub(crate) async fn run(services: Services, policy: RetryPolicy, stop: Cancellat
         services.activities().sweep();
         // In the background, because a partition that does not answer must not delay intents.
         services.spawn(|services| async move {
-            instances::release_unused(&services, UNUSED_PRELOCK).await;
+            release_unused::<Instances>(&services, UNUSED_PRELOCK).await;
         });
         services.spawn(|services| async move {
-            activities::release_unused(&services, UNUSED_PRELOCK).await;
+            release_unused::<Activities>(&services, UNUSED_PRELOCK).await;
         });
         if Instant::now() >= last_sweep + services.store.orphan_age / 2 {
             last_sweep = Instant::now();

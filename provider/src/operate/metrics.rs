@@ -54,13 +54,8 @@ impl Metrics {
 }
 
 /// An answer, and the time until which it serves further calls.
+#[derive(Default)]
 struct LastAnswer<T>(Mutex<Option<(T, Instant)>>);
-
-impl<T> Default for LastAnswer<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
 
 impl<T: Clone> LastAnswer<T> {
     /// Returns the last answer while it is valid, otherwise a new one. Concurrent calls wait for

@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use crate::queue::Services;
-use crate::queue::{activities, instances};
+use crate::queue::activities::Activities;
+use crate::queue::instances::Instances;
+use crate::queue::release;
 use crate::timing::RELEASE_TIMEOUT;
 
 /// Releases locks, delivers committed messages and leaves the membership, within `grace`.
@@ -31,8 +33,8 @@ pub(crate) async fn shut_down(services: &Services, grace: Duration) {
 async fn release_locks(services: &Services) {
     release_unused(services).await;
     futures::join!(
-        instances::release_running(services),
-        activities::release_running(services)
+        release::release_running::<Instances>(services),
+        release::release_running::<Activities>(services)
     );
     // The last commits may have taken locks for what comes next.
     release_unused(services).await;
@@ -42,8 +44,8 @@ async fn release_locks(services: &Services) {
 
 async fn release_unused(services: &Services) {
     futures::join!(
-        instances::release_unused(services, Duration::ZERO),
-        activities::release_unused(services, Duration::ZERO)
+        release::release_unused::<Instances>(services, Duration::ZERO),
+        release::release_unused::<Activities>(services, Duration::ZERO)
     );
 }
 
@@ -75,8 +77,8 @@ impl Drop for Owner {
         self.runtime.spawn(async move {
             let release = async {
                 futures::join!(
-                    instances::release_prelocks(&services, Duration::ZERO),
-                    activities::release_prelocks(&services, Duration::ZERO),
+                    release::release_prelocks::<Instances>(&services, Duration::ZERO),
+                    release::release_prelocks::<Activities>(&services, Duration::ZERO),
                     services.queues.leave()
                 );
             };

@@ -11,6 +11,7 @@ pub(crate) mod ledger;
 pub(crate) mod local_queue;
 pub(crate) mod poll;
 mod queues;
+pub(crate) mod release;
 mod services;
 pub(crate) mod session;
 mod telemetry;

@@ -1,41 +1,33 @@
-//! The local queues of this process, and the polls that fill them.
+//! The local queues of this process.
 
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_coordination::{FailedMember, LeaseProvider, Membership, MembershipView};
+use cdb_coordination::{LeaseProvider, Membership};
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
-use tokio::sync::broadcast;
 
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::activities::ActivityQueue;
 use crate::queue::instances::InstanceQueue;
-use crate::queue::poll::{LastProbe, PolledQueue, Polls, Shares};
+use crate::queue::poll::{LastProbe, PolledQueue, Shares};
 use crate::queue::session::Sessions;
 use crate::stored::Store;
 use crate::stored::documents::OrchestratorItem;
 
-/// The candidates per dispatcher that are enough for a poll, so that one poll serves several fetches.
-const PREFETCH_PER_DISPATCHER: u32 = 2;
-/// The fewest candidates that are enough. Runtimes that find the same candidates can then begin with
-/// different ones.
-const MIN_PREFETCH: u32 = 32;
-
-/// The local queues of a provider, and its polls.
+/// The local queues of a provider.
 pub(crate) struct Queues {
     pub(crate) instances: InstanceQueue,
     pub(crate) activities: ActivityQueue,
     pub(crate) sessions: Arc<Sessions>,
-    instance_polls: Polls,
-    activity_polls: Polls,
     pub(crate) shares: Shares,
     pub(crate) probe: LastProbe,
     /// Orders candidates differently in each process.
     pub(crate) scatter: RandomState,
     long_polling: bool,
-    membership: Option<Arc<Membership>>,
+    /// The members that share the container, if there are any.
+    pub(crate) membership: Option<Arc<Membership>>,
 }
 
 impl Queues {
@@ -45,17 +37,10 @@ impl Queues {
         leases: Arc<dyn LeaseProvider>,
         membership: Option<Arc<Membership>>,
     ) -> Self {
-        let prefetch = |dispatchers: u32| {
-            dispatchers
-                .saturating_mul(PREFETCH_PER_DISPATCHER)
-                .max(MIN_PREFETCH)
-        };
         Self {
             instances: InstanceQueue::new(store.clone(), config),
             activities: ActivityQueue::new(store.clone(), config),
             sessions: Arc::new(Sessions::new(store.corrupt_documents.clone())),
-            instance_polls: Polls::new(prefetch(config.orch_concurrency)),
-            activity_polls: Polls::new(prefetch(config.worker_concurrency)),
             shares: Shares::new(leases),
             probe: LastProbe::default(),
             scatter: RandomState::new(),
@@ -64,27 +49,23 @@ impl Queues {
         }
     }
 
-    /// Returns the polls of a queue.
-    pub(crate) fn polls(&self, queue: PolledQueue) -> &Polls {
-        match queue {
-            PolledQueue::Orchestrations => &self.instance_polls,
-            PolledQueue::Activities => &self.activity_polls,
-        }
-    }
-
-    /// Returns whether the dispatchers of a queue will soon have no ready item.
+    /// Returns whether the takers of a queue will soon have no ready item.
     pub(crate) fn is_running_low(&self, queue: PolledQueue) -> bool {
+        let (instances, activities) = (self.instances.local(), self.activities.local());
         match queue {
-            PolledQueue::Orchestrations => self.instances.local().is_running_low(),
-            PolledQueue::Activities => self.activities.local().is_running_low(),
+            PolledQueue::Orchestrations => instances.with(|queue, _| queue.is_running_low()),
+            PolledQueue::Activities => activities.with(|queue, _| queue.is_running_low()),
+            PolledQueue::Intents => true,
         }
     }
 
-    /// Polls a queue soon, because only a poll can find the work that may have arrived.
+    /// Polls a queue soon, because only a poll can find the work that may have arrived. The
+    /// reconciler takes intents at its own interval.
     pub(crate) fn poll_soon(&self, queue: PolledQueue) {
         match queue {
             PolledQueue::Orchestrations => self.instances.local().poll_soon(),
             PolledQueue::Activities => self.activities.local().poll_soon(),
+            PolledQueue::Intents => {}
         }
     }
 
@@ -113,20 +94,6 @@ impl Queues {
         }
     }
 
-    /// Returns this runtime's view of the members that share the container; `None` without
-    /// membership.
-    pub(crate) fn members(&self) -> Option<MembershipView> {
-        self.membership.as_ref().map(|membership| membership.view())
-    }
-
-    /// Returns a receiver of the failed members that this process removes; `None` without
-    /// membership.
-    pub(crate) fn failed_members(&self) -> Option<broadcast::Receiver<FailedMember>> {
-        self.membership
-            .as_ref()
-            .map(|membership| membership.failed())
-    }
-
     /// Leaves the membership, if there is one.
     pub(crate) async fn leave(&self) {
         if let Some(membership) = &self.membership {
@@ -136,7 +103,7 @@ impl Queues {
 
     /// Stops polls and prelocks from now on.
     pub(crate) fn close(&self) {
-        self.instances.local().close();
-        self.activities.local().close();
+        self.instances.local().with(|queue, _| queue.close());
+        self.activities.local().with(|queue, _| queue.close());
     }
 }

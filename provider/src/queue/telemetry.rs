@@ -118,12 +118,8 @@ impl Spans {
         }
     }
 
-    /// Ends the span of an abandoned turn or activity.
-    pub(crate) fn abandoned(&self, token: &str) {
-        self.end(token, "abandoned");
-    }
-
-    fn end(&self, token: &str, outcome: &'static str) {
+    /// Ends a span with this outcome.
+    pub(crate) fn end(&self, token: &str, outcome: &'static str) {
         if let Some((begun, span)) = self.running.lock().remove(token) {
             span.record("cdb.outcome", outcome);
             counter!(self.count, "outcome" => outcome).increment(1);

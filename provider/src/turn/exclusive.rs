@@ -73,19 +73,11 @@ async fn attempt(
         return Ok(None);
     }
     let token = store.new_lock_token();
-    let locked = lock::lock(store, &loaded, &token, OPERATOR_LOCK).await?;
-    Ok(locked.map(|instance| {
+    let turn = lock::lock(store, loaded, token, OPERATOR_LOCK).await?;
+    Ok(turn.map(|turn| {
         ExclusiveTurn(Turn {
-            token,
-            instance,
-            lock_time: OPERATOR_LOCK,
-            uncounted: None,
-            history: loaded.history(),
-            messages: loaded.messages,
-            kv: loaded.kv,
-            long_poll: false,
             rejected: None,
-            ended: false,
+            ..turn
         })
     }))
 }

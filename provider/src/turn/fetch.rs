@@ -12,23 +12,15 @@ use super::load::{self, Loaded};
 use super::{lock, orphans};
 use crate::error::Result;
 use crate::queue::Services;
-use crate::queue::instances::{
-    Attempt, InstanceQueue, Instances, Presence, RejectedCommit, Turn, supports,
-};
-use crate::queue::local_queue::{Guard, Taken};
+use crate::queue::instances::{Attempt, Instances, Presence, Turn, supports};
+use crate::queue::local_queue::{FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::stored::Store;
 use crate::stored::documents::InstanceKey;
 use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
 
 /// The request of one dispatcher.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a> {
-    pub(super) lock_timeout: Duration,
-    pub(super) filter: Option<&'a DispatcherCapabilityFilter>,
-    /// Whether the fetch waits for work, as a runtime's dispatcher does. Otherwise it polls once.
-    pub(super) long_poll: bool,
-}
+type Request = FetchRequest<Option<DispatcherCapabilityFilter>>;
 
 /// The result of an attempt.
 enum AttemptResult {
@@ -55,15 +47,14 @@ pub(crate) async fn fetch(
     filter: Option<&DispatcherCapabilityFilter>,
 ) -> Result<Option<Fetched>> {
     let request = Request {
+        capability: filter.cloned(),
         lock_timeout,
-        filter,
         long_poll: !poll_timeout.is_zero(),
     };
-    let fetch_request = InstanceQueue::fetch_request(lock_timeout, request.long_poll, filter);
     let mut waiter = services
         .instances()
         .local()
-        .fetch(fetch_request, poll_timeout);
+        .fetch(request.clone(), poll_timeout);
     let poll = async |number| {
         let polled = poll::poll::<Instances>(services, number, &(), &Due::Anywhere).await;
         polled.map(|polled| polled.keys)
@@ -75,7 +66,7 @@ pub(crate) async fn fetch(
                 turn.lock_time = lock_timeout;
                 hand_out::begin(services, guard, turn).await?
             }
-            Taken::Free(guard, known) => attempt(services, guard, known, request).await?,
+            Taken::Free(guard, known) => attempt(services, guard, known, &request).await?,
         };
         if fetched.is_some() {
             return Ok(fetched);
@@ -90,7 +81,7 @@ async fn attempt(
     services: &Services,
     guard: Guard<'_, Instances>,
     known: Attempt,
-    request: Request<'_>,
+    request: &Request,
 ) -> Result<Option<Fetched>> {
     let decide = decide(services, &guard, &known, request);
     let decide = services.ledger.charge(&guard.claim.key, decide);
@@ -119,13 +110,8 @@ async fn attempt(
             tracing::error!(instance, %error, "cannot process an instance");
             let newest = services.store.now();
             let pinned = None;
-            conclude(
-                services,
-                guard,
-                &known,
-                AttemptResult::Unfit { newest, pinned },
-            )
-            .await
+            let unfit = AttemptResult::Unfit { newest, pinned };
+            conclude(services, guard, &known, unfit).await
         }
     }
 }
@@ -144,7 +130,7 @@ async fn conclude(
         AttemptResult::Nothing => guard.release(|slot| slot.attempt_ended(known)),
         AttemptResult::HeldElsewhere { recheck } => guard.back_off(HELD_BACKOFF, |slot| {
             slot.attempt_ended(known);
-            slot.set_cached(None);
+            slot.cached = None;
             slot.presence = Presence::Held;
             if recheck {
                 slot.search(std::time::Instant::now());
@@ -169,11 +155,13 @@ async fn decide(
     services: &Services,
     guard: &Guard<'_, Instances>,
     known: &Attempt,
-    request: Request<'_>,
+    request: &Request,
 ) -> Result<AttemptResult> {
     let instance_id = &guard.claim.key;
     if let Some(expected) = Loaded::expected(instance_id, known) {
-        if let Some(verdict) = check_runnable(services, &expected, request.filter).await? {
+        if let Some(verdict) =
+            check_runnable(services, &expected, request.capability.as_ref()).await?
+        {
             return Ok(verdict);
         }
         if let Some(turn) = lock_turn(&services.store, guard, expected, request).await? {
@@ -188,7 +176,7 @@ async fn decide(
         return Ok(AttemptResult::HeldElsewhere { recheck: true });
     }
     let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;
-    if let Some(verdict) = check_runnable(services, &loaded, request.filter).await? {
+    if let Some(verdict) = check_runnable(services, &loaded, request.capability.as_ref()).await? {
         return Ok(verdict);
     }
     let Some(loaded) = load::complete(&services.store, loaded).await? else {
@@ -222,30 +210,14 @@ async fn lock_turn(
     store: &Store,
     guard: &Guard<'_, Instances>,
     loaded: Loaded,
-    request: Request<'_>,
+    request: &Request,
 ) -> Result<Option<Turn>> {
     let token = store.new_lock_token();
     guard.locking(&token, request.lock_timeout);
-    let locked = lock::lock(store, &loaded, &token, request.lock_timeout).await?;
-    let Some(instance) = locked else {
-        return Ok(None);
-    };
-    let history = loaded.history();
-    let rejected = match &history {
-        Ok(_) => None,
-        Err(_) => RejectedCommit::of_damaged(&loaded.readable_events(), &loaded.messages),
-    };
-    Ok(Some(Turn {
-        token,
-        instance,
-        messages: loaded.messages,
-        lock_time: request.lock_timeout,
-        uncounted: None,
-        kv: loaded.kv,
-        history,
+    let turn = lock::lock(store, loaded, token, request.lock_timeout).await?;
+    Ok(turn.map(|turn| Turn {
         long_poll: request.long_poll,
-        rejected,
-        ended: false,
+        ..turn
     }))
 }
 

@@ -80,13 +80,10 @@ impl Loaded {
     fn cached(cached: &CachedInstance, messages: Vec<Message>) -> Self {
         let instance = &cached.instance;
         Self {
-            instance_id: instance.document.instance_id.clone(),
             instance: Some(instance.clone()),
-            messages,
             kv: cached.kv.clone(),
-            kv_rows: KvRows::default(),
             history: LoadedHistory::Cached(cached.history.clone()),
-            damage: None,
+            ..Self::new_instance(&instance.document.instance_id, messages)
         }
     }
 
@@ -349,15 +346,7 @@ fn is_begun(row: &Row) -> bool {
 /// Sorts the documents of the partition. Reserved messages are due too, because the runtime that
 /// reserved them is slower.
 fn sort(store: &Store, instance_id: &str, execution_id: u64, read: Read) -> Loaded {
-    let mut loaded = Loaded {
-        instance_id: instance_id.to_owned(),
-        instance: None,
-        messages: Vec::new(),
-        kv: KvState::default(),
-        kv_rows: KvRows::default(),
-        history: LoadedHistory::Cached(History::default()),
-        damage: None,
-    };
+    let mut loaded = Loaded::new_instance(instance_id, Vec::new());
     let mut segments = Segments::default();
     for row in read.rows {
         match row {
@@ -425,24 +414,18 @@ async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
 
 impl Loaded {
     fn add(&mut self, row: Stored<Durable>, segments: &mut Segments, sent_at: Instant) {
+        let mut document = None;
         // A document of a variant keeps id, ETag and timestamp of its row.
-        macro_rules! stored {
-            ($document:expr) => {
-                Stored {
-                    id: row.id,
-                    document: $document,
-                    etag: row.etag,
-                    timestamp: row.timestamp,
-                }
-            };
-        }
-        match row.document {
-            Durable::Instance(instance) => self.instance = Some(stored!(instance)),
+        let row = row.map(|found| document = Some(found));
+        let Some(document) = document else { return };
+        match document {
+            Durable::Instance(instance) => self.instance = Some(row.map(|()| instance)),
             Durable::OrchestratorItem(item) => {
-                self.messages.push(Message::read(stored!(item), sent_at));
+                self.messages
+                    .push(Message::read(row.map(|()| item), sent_at));
             }
-            Durable::KeyValue(value) => self.kv_rows.singles.store.push(stored!(value)),
-            Durable::KeyValueDelta(delta) => self.kv_rows.singles.delta.push(stored!(delta)),
+            Durable::KeyValue(value) => self.kv_rows.singles.store.push(row.map(|()| value)),
+            Durable::KeyValueDelta(delta) => self.kv_rows.singles.delta.push(row.map(|()| delta)),
             Durable::KeyValuePack(pack) => self.kv_rows.pack = Some(pack),
             Durable::History(segment) => segments.documents.push(segment),
             Durable::Execution(_)

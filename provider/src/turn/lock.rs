@@ -7,17 +7,18 @@ use cdb_model::{Batch, DocumentKey, ETag, Stored};
 use super::load::Loaded;
 use crate::error::{Error, Result};
 use crate::queue::instances::lock::{NewLock, lock_patch};
+use crate::queue::instances::{RejectedCommit, Turn};
 use crate::stored::Store;
 use crate::stored::documents::{Durable, Instance, InstanceKey};
 
-/// Locks the instance conditionally on its loaded version. Returns `None` when another runtime was
-/// faster.
+/// Locks the instance conditionally on its loaded version. Returns the turn, for a caller without a
+/// long poll; `None` when another runtime was faster.
 pub(crate) async fn lock(
     store: &Store,
-    loaded: &Loaded,
-    token: &str,
+    loaded: Loaded,
+    token: String,
     timeout: Duration,
-) -> Result<Option<Stored<Instance>>> {
+) -> Result<Option<Turn>> {
     let now = store.now();
     let instance = match &loaded.instance {
         Some(stored) => stored.document.clone(),
@@ -28,13 +29,13 @@ pub(crate) async fn lock(
     };
     let messages = loaded.messages.iter();
     let messages = messages.map(|message| (message.id(), &message.stored.document));
-    let instance = NewLock::new(token, now, timeout).of(instance, messages);
+    let instance = NewLock::new(&token, now, timeout).of(instance, messages);
     let key = InstanceKey::new(&*loaded.instance_id);
     let id = key.to_id()?;
     let container = &store.container;
     let written = match &loaded.instance {
         Some(stored) if stored.id == id => {
-            cdb_coordination::lock(container, stored, &lock_patch(&instance), token).await
+            cdb_coordination::lock(container, stored, &lock_patch(&instance), &token).await
         }
         older => {
             let moved = match older {
@@ -42,14 +43,30 @@ pub(crate) async fn lock(
                 Some(stored) => migrate(store, stored, &instance).await?,
             };
             let now = container.latest_committed();
-            cdb_coordination::confirm_lock(moved, token, now.read(&key)).await
+            cdb_coordination::confirm_lock(moved, &token, now.read(&key)).await
         }
     };
-    Ok(written?.map(|etag| Stored {
-        id,
-        document: instance,
-        etag,
-        timestamp: now,
+    let Some(etag) = written? else {
+        return Ok(None);
+    };
+    let history = loaded.history();
+    let damaged = |_| RejectedCommit::of_damaged(&loaded.readable_events(), &loaded.messages);
+    Ok(Some(Turn {
+        token,
+        instance: Stored {
+            id,
+            document: instance,
+            etag,
+            timestamp: now,
+        },
+        rejected: history.as_ref().err().and_then(damaged),
+        messages: loaded.messages,
+        lock_time: timeout,
+        uncounted: None,
+        kv: loaded.kv,
+        history,
+        long_poll: false,
+        ended: false,
     }))
 }
 

@@ -15,6 +15,6 @@ pub(crate) use capability::{ActivityKey, WorkerCapability};
 pub(crate) use known::{Activities, KnownActivity};
 pub(crate) use prelock::{FreeWorkers, NextActivity, extend_prelocks, outcome_unknown};
 pub(crate) use queue::ActivityQueue;
-pub(crate) use release::{release_prelocks, release_running, release_unused, take_over};
+pub(crate) use release::take_over;
 pub(crate) use running::{EffectsState, SharedLock, WorkLock};
 pub(crate) use scope::Scope;

@@ -102,7 +102,7 @@ impl<'a> NextActivity<'a> {
         };
         let is_wanted = |known: &KnownActivity| known.item().is_some_and(wanted);
         let queue = services.activities().local();
-        let (guard, seen) = queue.claim_ready(is_wanted)?;
+        let (guard, seen) = queue.claim(|queue, now| queue.claim_ready(now, is_wanted))?;
         let seen = seen?;
         let store = &services.store;
         let after = locked(store, seen.document.clone(), now, request.lock_timeout);

@@ -31,7 +31,7 @@ pub(crate) struct KnownInstance {
     /// The newest execution, if it is known to be later than the first.
     pub(crate) execution: Option<u64>,
     pub(crate) presence: Presence,
-    cached: Option<Arc<CachedInstance>>,
+    pub(crate) cached: Option<Arc<CachedInstance>>,
     /// The history at the begin of its running turn in this process.
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
@@ -193,14 +193,6 @@ impl KnownInstance {
     /// Returns whether messages are due at `now`, stale ones included.
     fn has_due(&self, now: Instant) -> bool {
         self.pending.iter().any(|pending| pending.due <= now)
-    }
-
-    pub(crate) fn cached(&self) -> Option<&Arc<CachedInstance>> {
-        self.cached.as_ref()
-    }
-
-    pub(crate) fn set_cached(&mut self, cached: Option<Arc<CachedInstance>>) {
-        self.cached = cached;
     }
 
     /// Returns the next backoff, which doubles each time.

@@ -19,7 +19,7 @@ pub(crate) use message::{Content, MAX_MESSAGES, Message, in_order};
 pub(crate) use prelock::{NewMessage, NextTurn, Prelock, Written};
 pub(crate) use queue::InstanceQueue;
 pub(crate) use rejected_commit::RejectedCommit;
-pub(crate) use release::{release_prelocks, release_running, release_unused, take_over};
+pub(crate) use release::take_over;
 pub(crate) use turn::Turn;
 pub(crate) use turn_result::TurnResult;
 pub(crate) use version::{pack_version, supports};

@@ -79,7 +79,8 @@ impl<'a> Prelock<'a> {
     ) -> Option<Self> {
         let timeout = services.instances().prelock_timeout()?;
         let queue = services.instances().local();
-        let (guard, attempt) = queue.claim(&instance_id.to_owned())?;
+        let key = instance_id.to_owned();
+        let (guard, attempt) = queue.claim(|queue, now| queue.claim(&key, now))?;
         if !is_suitable(&attempt) {
             return None;
         }
@@ -99,39 +100,16 @@ impl<'a> Prelock<'a> {
         })
     }
 
-    /// Adds the lock to the batch that enqueues `message`.
+    /// Adds the lock to the batch that enqueues `message`. `write` creates the instance, or patches
+    /// the version with this ETag.
     fn add_to(
         &mut self,
-        batch: &mut Batch<Durable>,
         message: &OrchestratorItem,
+        write: impl FnOnce(&Instance, Option<&ETag>) -> Result<OperationIndex, BatchError>,
     ) -> Result<(), BatchError> {
         let instance = self.locked(message)?;
-        let operation = match &self.before {
-            Some(before) => {
-                let key = InstanceKey::new(&*self.guard.claim.key);
-                batch.patch_if_match(&key, &lock_patch(&instance), &before.instance.etag)?
-            }
-            None => batch.create(&instance)?,
-        };
-        self.after = Some((instance, operation));
-        Ok(())
-    }
-
-    /// Adds the lock to a bulk that enqueues `message`. Both operations succeed or fail
-    /// independently.
-    fn add_to_bulk(
-        &mut self,
-        bulk: &mut BulkBatch<Durable>,
-        message: &OrchestratorItem,
-    ) -> Result<(), BatchError> {
-        let instance = self.locked(message)?;
-        let operation = match &self.before {
-            Some(before) => {
-                let key = InstanceKey::new(&*self.guard.claim.key);
-                bulk.patch_if_match(&key, &lock_patch(&instance), &before.instance.etag)?
-            }
-            None => bulk.create(&instance)?,
-        };
+        let before = self.before.as_ref().map(|before| &before.instance.etag);
+        let operation = write(&instance, before)?;
         self.after = Some((instance, operation));
         Ok(())
     }
@@ -164,7 +142,7 @@ impl<'a> Prelock<'a> {
 
     /// Releases the claim after a failed batch, or a batch without this lock.
     fn release(self) {
-        self.guard.release(|known| known.set_cached(None));
+        self.guard.release(|known| known.cached = None);
     }
 
     /// Notes the acquired lock at its version, for the next dispatcher.
@@ -197,7 +175,7 @@ impl<'a> Prelock<'a> {
         let turn = Turn::prelocked(self.token, self.timeout, cached, messages);
         let won = self.services.instances().won(turn);
         self.guard.prelocked(won, |known| {
-            known.set_cached(None);
+            known.cached = None;
             known.remove_messages(&taken);
             known.history = Some(events).filter(|events| !events.is_empty());
         });
@@ -347,18 +325,26 @@ impl<'a> NewMessage<'a> {
 
     pub(crate) fn add_to(&mut self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         self.operation = Some(batch.create(&self.document)?);
-        match &mut self.lock {
-            Some(lock) => lock.add_to(batch, &self.document),
-            None => Ok(()),
-        }
+        let Some(lock) = &mut self.lock else {
+            return Ok(());
+        };
+        lock.add_to(&self.document, |instance, before| match before {
+            Some(etag) => batch.patch_if_match(&instance.key(), &lock_patch(instance), etag),
+            None => batch.create(instance),
+        })
     }
 
-    /// Adds message and lock to a bulk. Drops the lock if only the lock does not fit.
+    /// Adds message and lock to a bulk, whose operations succeed or fail independently. Drops the
+    /// lock if only the lock does not fit.
     pub(crate) fn add_to_bulk(&mut self, bulk: &mut BulkBatch<Durable>) -> Result<(), BatchError> {
         self.operation = Some(bulk.create(&self.document)?);
-        let document = &self.document;
-        self.lock
-            .take_if(|lock| lock.add_to_bulk(bulk, document).is_err());
+        self.lock.take_if(|lock| {
+            let added = lock.add_to(&self.document, |instance, before| match before {
+                Some(etag) => bulk.patch_if_match(&instance.key(), &lock_patch(instance), etag),
+                None => bulk.create(instance),
+            });
+            added.is_err()
+        });
         Ok(())
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use cdb_model::{ItemId, Timestamp};
 use duroxide::Event;
-use duroxide::providers::DispatcherCapabilityFilter;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -16,7 +15,8 @@ use super::known::{Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
-use crate::queue::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
+use crate::queue::local_queue::{Guard, HandOut, LocalQueue, PollNumber, Won};
+use crate::queue::poll::Polls;
 use crate::stored::Store;
 use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
 
@@ -34,6 +34,7 @@ const MAX_READY: usize = 64;
 #[derive(Debug)]
 pub(crate) struct InstanceQueue {
     queue: LocalQueue<Instances>,
+    polls: Polls,
     consumed: Mutex<Consumed>,
     store: Store,
 }
@@ -49,6 +50,7 @@ impl InstanceQueue {
     pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
         let cached = usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX);
         Self {
+            polls: Polls::new(config.orch_concurrency),
             queue: LocalQueue::new(config, cached),
             consumed: Mutex::default(),
             store,
@@ -58,6 +60,10 @@ impl InstanceQueue {
     /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Instances> {
         &self.queue
+    }
+
+    pub(crate) fn polls(&self) -> &Polls {
+        &self.polls
     }
 
     /// Notes a pending message that this process has queued or released.
@@ -137,13 +143,16 @@ impl InstanceQueue {
 
     /// Returns the cached instance.
     pub(crate) fn cached(&self, instance_id: &str) -> Option<Arc<CachedInstance>> {
-        self.read(instance_id, |known| known.cached().cloned())
+        self.read(instance_id, |known| known.cached.clone())
     }
 
     /// Returns the known history of an instance; `None` when it is unknown.
     pub(crate) fn history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
         self.read(instance_id, |known| {
-            let cached = known.cached().map(|cached| cached.history.events.clone());
+            let cached = known
+                .cached
+                .as_ref()
+                .map(|cached| cached.history.events.clone());
             cached.or_else(|| known.history.clone())
         })
     }
@@ -159,7 +168,7 @@ impl InstanceQueue {
         let key = instance_id.to_owned();
         self.queue.with(|queue, _| {
             let known = queue.known(&key);
-            queue.is_busy(&key) || known.is_some_and(|known| known.cached().is_some())
+            queue.is_busy(&key) || known.is_some_and(|known| known.cached.as_ref().is_some())
         })
     }
 
@@ -200,7 +209,7 @@ impl InstanceQueue {
         let messages = turn.messages.clone();
         let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
         guard.hand_out(won, long_poll, |known| {
-            known.set_cached(None);
+            known.cached = None;
             known.forget_holder();
             known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);
@@ -230,12 +239,8 @@ impl InstanceQueue {
             .with(|queue, now| queue.finish(&turn.token, now, learn));
     }
 
-    /// Drops the shared history of a turn before its commit extends it, which saves a copy.
-    pub(crate) fn release_history(&self, instance_id: &str) {
-        self.correct(instance_id, |known| known.history = None);
-    }
-
-    fn correct(&self, instance_id: &str, correct: impl FnOnce(&mut KnownInstance)) {
+    /// Corrects what is known of an instance.
+    pub(crate) fn correct(&self, instance_id: &str, correct: impl FnOnce(&mut KnownInstance)) {
         let key = instance_id.to_owned();
         self.queue
             .with(|queue, now| queue.correct(&key, now, correct));
@@ -251,7 +256,7 @@ impl InstanceQueue {
         self.end(turn, |known| {
             known.history = None;
             known.execution = (execution > 1).then_some(execution);
-            known.set_cached(left.map(Arc::new));
+            known.cached = left.map(Arc::new);
         });
     }
 
@@ -333,21 +338,8 @@ impl InstanceQueue {
     /// Returns whether an instance was unfit before, and whether it is cached.
     pub(crate) fn preference(&self, instance_id: &str) -> (bool, bool) {
         let both = self.read(instance_id, |known| {
-            Some((known.is_unfit(), known.cached().is_some()))
+            Some((known.is_unfit(), known.cached.as_ref().is_some()))
         });
         both.unwrap_or_default()
-    }
-
-    /// Returns the request of a dispatcher.
-    pub(crate) fn fetch_request(
-        lock_timeout: Duration,
-        long_poll: bool,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> FetchRequest<Option<DispatcherCapabilityFilter>> {
-        FetchRequest {
-            capability: filter.cloned(),
-            lock_timeout,
-            long_poll,
-        }
     }
 }

@@ -1,66 +1,43 @@
-//! Releases locks of turns: of a turn that was not handed out, an unused prelock, or all at
-//! shutdown. Other processes need not wait until they expire.
+//! Releases locks of instances.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::Stored;
-use futures::StreamExt as _;
-use futures::stream;
 
+use super::known::Instances;
 use super::lock::{attempts_before, unlock_patch};
-use super::turn::Turn;
+use super::turn::{SharedTurn, Turn};
 use crate::queue::Services;
+use crate::queue::release::Locked;
 use crate::stored::documents::Instance;
 use crate::stored::{Store, history};
 
-/// The number of concurrent releases.
-const CONCURRENCY: usize = 16;
+impl Locked for Instances {
+    type Released = ();
 
-/// Releases prelocks that are at least `age` old, and locks that dropped fetches may have taken.
-pub(crate) async fn release_unused(services: &Services, age: Duration) {
-    release_prelocks(services, age).await;
-    release_dropped(services).await;
-}
+    async fn release_prelock(services: &Services, turn: Turn) {
+        unlock(&services.store, &turn).await;
+    }
 
-/// Releases prelocks that are at least `age` old.
-pub(crate) async fn release_prelocks(services: &Services, age: Duration) {
-    let unused = services.instances().local().take_unused(age);
-    stream::iter(unused)
-        .for_each_concurrent(CONCURRENCY, |(claim, turn)| async move {
-            unlock(&services.store, &turn).await;
-            services.instances().local().released(&claim);
-        })
-        .await;
-}
+    async fn release_taken(services: &Services, instance_id: &String, token: &str) {
+        let attempts = |instance: &Instance| instance.attempts.clone();
+        release_taken(services, instance_id, token, attempts).await;
+    }
 
-/// Releases locks that dropped fetches may have taken.
-async fn release_dropped(services: &Services) {
-    let dropped = services.instances().local().take_dropped();
-    stream::iter(dropped)
-        .for_each_concurrent(CONCURRENCY, |(claim, token)| async move {
-            let attempts = |instance: &Instance| instance.attempts.clone();
-            release_taken(services, &claim.key, &token, attempts).await;
-            services.instances().local().released(&claim);
-        })
-        .await;
-}
+    async fn release_running(services: &Services, running: Arc<SharedTurn>) {
+        let mut turn = running.lock().await;
+        if turn.holds(services.store.now()) {
+            let instance_id = turn.instance.document.instance_id.clone();
+            // By its token, because a dropped renewal or commit may have changed the version.
+            let attempts = attempts_before(&turn);
+            release_taken(services, &instance_id, &turn.token, |_| attempts).await;
+            services.instances().finish(&mut turn);
+        }
+    }
 
-/// Releases the turns of this process that the runtime has broken off. Waits for a turn that is
-/// being committed.
-pub(crate) async fn release_running(services: &Services) {
-    stream::iter(services.instances().local().all_running())
-        .for_each_concurrent(CONCURRENCY, |shared| async move {
-            let mut turn = shared.lock().await;
-            if turn.holds(services.store.now()) {
-                let instance_id = turn.instance.document.instance_id.clone();
-                // By its token, because a dropped renewal or commit may have changed the version.
-                let attempts = attempts_before(&turn);
-                release_taken(services, &instance_id, &turn.token, |_| attempts).await;
-                services.instances().finish(&mut turn);
-            }
-        })
-        .await;
+    fn note_released(_: &Services, (): ()) {}
 }
 
 /// Releases a lock that may have been taken with this token at an unknown version. `attempts`

@@ -41,7 +41,7 @@ impl<W: Work> Queue<W> {
     }
 
     /// Returns whether the dispatchers will soon have no ready item.
-    pub(super) fn is_running_low(&self) -> bool {
+    pub(crate) fn is_running_low(&self) -> bool {
         let load = self.load();
         load.ready < READY_PER_DISPATCHER * (load.waiting + load.working)
     }

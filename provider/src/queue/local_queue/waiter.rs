@@ -97,11 +97,6 @@ impl<W: Work> LocalQueue<W> {
         running.ok_or(Error::LockLost("this process holds no such lock"))
     }
 
-    /// Returns all items that the runtime is processing.
-    pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
-        self.with(|queue, _| queue.all_running())
-    }
-
     /// Extends a lock.
     pub(crate) fn extend(&self, token: &str, until: std::time::Instant) {
         self.with(|queue, now| queue.extend(token, until, now));
@@ -112,19 +107,9 @@ impl<W: Work> LocalQueue<W> {
         self.with(Queue::poll_soon);
     }
 
-    /// Returns whether the dispatchers will soon have no ready item.
-    pub(crate) fn is_running_low(&self) -> bool {
-        self.with(|queue, _| queue.is_running_low())
-    }
-
     /// Ends the phases whose time has come.
     pub(crate) fn tick(&self) {
         self.with(Queue::tick);
-    }
-
-    /// Stops polls and prelocks from now on.
-    pub(crate) fn close(&self) {
-        self.with(|queue, _| queue.close());
     }
 
     /// Takes the prelocks that are at least `age` old and that no dispatcher has used. Each must
@@ -136,30 +121,18 @@ impl<W: Work> LocalQueue<W> {
         })
     }
 
-    /// Takes the locks that dropped fetches may have taken. Each must end with
-    /// [`released`](Self::released).
-    pub(crate) fn take_dropped(&self) -> Vec<(Claim<W::Key>, String)> {
-        self.with(|queue, _| queue.take_releasing())
-    }
-
     /// Notes that a lock was released, or will expire.
     pub(crate) fn released(&self, claim: &Claim<W::Key>) {
         self.with(|queue, now| queue.released(claim, now));
     }
 
-    /// Claims an idle item for a prelock of a batch. Returns `None` while the item is not idle.
-    pub(crate) fn claim(&self, key: &W::Key) -> Option<(Guard<'_, W>, W::Attempt)> {
-        let claimed = self.with(|queue, now| queue.claim(key, now));
-        claimed.map(|(claim, attempt)| (self.guard(claim), attempt))
-    }
-
-    /// Claims a ready item for a prelock of a batch. Returns `None` when no ready item is suitable.
-    pub(crate) fn claim_ready(
+    /// Claims an item for a prelock of a batch. Returns `None` when `claim` finds no suitable item.
+    pub(crate) fn claim(
         &self,
-        is_suitable: impl Fn(&W::Known) -> bool,
+        claim: impl FnOnce(&mut Queue<W>, std::time::Instant) -> Option<(Claim<W::Key>, W::Attempt)>,
     ) -> Option<(Guard<'_, W>, W::Attempt)> {
-        let claimed = self.with(|queue, now| queue.claim_ready(now, is_suitable));
-        claimed.map(|(claim, attempt)| (self.guard(claim), attempt))
+        let (claim, attempt) = self.with(claim)?;
+        Some((self.guard(claim), attempt))
     }
 
     /// Returns the guard of a running background poll.

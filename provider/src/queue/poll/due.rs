@@ -1,6 +1,6 @@
 //! The due items that a probe has found, by queue and physical partition.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::RangeId;
 use tokio::sync::Mutex;
@@ -69,121 +69,76 @@ pub(crate) struct ProbeState {
     pub(super) crowded: usize,
     /// The partitions with overdue items of other shares, kept until a poll takes them: the next
     /// probe does not search for them again.
-    overdue: Overdue,
+    overdue: BTreeMap<PolledQueue, BTreeSet<RangeId>>,
 }
 
 impl ProbeState {
     /// Notes the partitions with overdue items of other shares.
     pub(super) fn add_overdue(&mut self, found: &DueItems) {
-        for queue in QUEUES {
-            if let Some(Due::In(ranges)) = found.of(queue) {
-                self.overdue.of(queue).extend(ranges.iter().cloned());
+        for (queue, due) in &found.0 {
+            if let Due::In(ranges) = due {
+                let overdue = self.overdue.entry(*queue).or_default();
+                overdue.extend(ranges.iter().cloned());
             }
         }
     }
 
     /// Returns whether a poll of this queue can find items.
-    pub(super) fn has_items(&mut self, queue: PolledQueue) -> bool {
-        let queue = Some(queue);
+    pub(super) fn has_items(&self, queue: PolledQueue) -> bool {
         let due = self.last.as_ref().and_then(|(_, due)| due.of(queue));
-        due.is_some_and(|due| !due.is_nothing()) || !self.overdue.of(queue).is_empty()
+        let overdue = self.overdue.get(&queue);
+        due.is_some_and(|due| !due.is_nothing()) || overdue.is_some_and(|due| !due.is_empty())
     }
 
     /// Returns the partitions that the next poll of a queue has to visit.
-    pub(super) fn take(&mut self, queue: Option<PolledQueue>) -> Due {
+    pub(super) fn take(&mut self, queue: PolledQueue) -> Due {
         let due = self.last.as_ref().and_then(|(_, due)| due.of(queue));
         let mut due = due.cloned().unwrap_or(Due::Anywhere);
         if let Due::In(ranges) | Due::OverdueIn(ranges) = &mut due {
-            ranges.append(self.overdue.of(queue));
+            ranges.extend(self.overdue.remove(&queue).unwrap_or_default());
         }
         due
     }
 }
 
-/// The queues, and `None` for undelivered intents.
-const QUEUES: [Option<PolledQueue>; 3] = [
-    Some(PolledQueue::Orchestrations),
-    Some(PolledQueue::Activities),
-    None,
+/// The queues that polls fill.
+pub(super) const QUEUES: [PolledQueue; 3] = [
+    PolledQueue::Orchestrations,
+    PolledQueue::Activities,
+    PolledQueue::Intents,
 ];
 
-#[derive(Debug, Default)]
-struct Overdue {
-    orchestrations: BTreeSet<RangeId>,
-    activities: BTreeSet<RangeId>,
-    intents: BTreeSet<RangeId>,
-}
-
-impl Overdue {
-    fn of(&mut self, queue: Option<PolledQueue>) -> &mut BTreeSet<RangeId> {
-        match queue {
-            Some(PolledQueue::Orchestrations) => &mut self.orchestrations,
-            Some(PolledQueue::Activities) => &mut self.activities,
-            None => &mut self.intents,
-        }
-    }
-}
-
-/// The due items that a probe has found.
+/// The due items that a probe has found, by queue. A queue is missing if the probe did not query for
+/// it.
 #[derive(Clone, Debug)]
-pub(crate) struct DueItems {
-    /// `None` if the probe did not query for the queue.
-    orchestrations: Option<Due>,
-    activities: Option<Due>,
-    /// Undelivered intents.
-    intents: Due,
-}
+pub(crate) struct DueItems(BTreeMap<PolledQueue, Due>);
 
 impl DueItems {
     /// Returns no due items, for a probe that queries for the queues that `needs_items`.
     pub(super) fn nothing(needs_items: impl Fn(PolledQueue) -> bool) -> Self {
-        let nothing = |queue| needs_items(queue).then(|| Due::In(BTreeSet::new()));
-        Self {
-            orchestrations: nothing(PolledQueue::Orchestrations),
-            activities: nothing(PolledQueue::Activities),
-            intents: Due::In(BTreeSet::new()),
-        }
+        let queues = QUEUES.into_iter().filter(|queue| needs_items(*queue));
+        let nothing = Due::In(BTreeSet::new());
+        Self(queues.map(|queue| (queue, nothing.clone())).collect())
     }
 
-    /// Returns the same queues with items that may be due anywhere.
-    pub(super) fn anywhere(self) -> Self {
-        Self {
-            orchestrations: self.orchestrations.map(|_| Due::Anywhere),
-            activities: self.activities.map(|_| Due::Anywhere),
-            intents: Due::Anywhere,
-        }
+    /// Returns the same queues, each with these due items.
+    pub(super) fn all(self, due: &Due) -> Self {
+        let queues = self.0.into_keys();
+        Self(queues.map(|queue| (queue, due.clone())).collect())
     }
 
-    /// Returns the same queues after a probe for overdue items only.
-    pub(super) fn not_searched(self) -> Self {
-        let nothing = |_| Due::OverdueIn(BTreeSet::new());
-        Self {
-            orchestrations: self.orchestrations.map(nothing),
-            activities: self.activities.map(nothing),
-            intents: nothing(self.intents),
-        }
+    /// Returns the due items of a queue; `None` if the probe did not query for them.
+    pub(super) fn of(&self, queue: PolledQueue) -> Option<&Due> {
+        self.0.get(&queue)
     }
 
-    /// Returns the due items of a queue, or undelivered intents; `None` if the probe did not query
-    /// for them.
-    pub(super) fn of(&self, queue: Option<PolledQueue>) -> Option<&Due> {
-        match queue {
-            Some(PolledQueue::Orchestrations) => self.orchestrations.as_ref(),
-            Some(PolledQueue::Activities) => self.activities.as_ref(),
-            None => Some(&self.intents),
-        }
-    }
-
-    /// Adds the items of a partition that belong to the share.
-    pub(super) fn add(&mut self, found: &Found, share: &Share, range: RangeId) {
-        let (slot, due) = match found.item {
-            Item::Orchestration(slot) => (slot, self.orchestrations.as_mut()),
-            Item::Activity(slot) => (slot, self.activities.as_mut()),
-            Item::Intent(slot) => (slot, Some(&mut self.intents)),
-            Item::Unknown => return self.add_all(&range),
+    /// Adds the partition of a due item, if the item is overdue or belongs to the share.
+    pub(super) fn add(&mut self, found: Option<&Found>, share: &Share, range: RangeId) {
+        let Some(found) = found else {
+            return self.add_all(&range);
         };
-        if let Some(due) = due
-            && (found.is_overdue || share.has(&range, slot))
+        if let Some(due) = self.0.get_mut(&found.queue)
+            && (found.is_overdue || share.has(&range, found.slot))
         {
             due.add(range);
         }
@@ -191,33 +146,17 @@ impl DueItems {
 
     /// Adds a partition with unknown items.
     pub(super) fn add_all(&mut self, range: &RangeId) {
-        let queues = self.orchestrations.iter_mut().chain(&mut self.activities);
+        let queues = self.0.values_mut();
         queues.for_each(|due| due.add(range.clone()));
-        self.intents.add(range.clone());
     }
 }
 
 /// A due item.
 pub(super) struct Found {
-    pub(super) item: Item,
+    pub(super) queue: PolledQueue,
+    /// The dispatch slot of the item, or of the intent's sender.
+    pub(super) slot: u8,
     pub(super) is_overdue: bool,
-}
-
-pub(super) enum Item {
-    /// An orchestrator item of a dispatch slot.
-    Orchestration(u8),
-    /// A worker item of a dispatch slot.
-    Activity(u8),
-    /// An intent of a sender in a dispatch slot.
-    Intent(u8),
-    Unknown,
-}
-
-impl Found {
-    pub(super) const UNKNOWN: Self = Self {
-        item: Item::Unknown,
-        is_overdue: false,
-    };
 }
 
 #[cfg(test)]
@@ -230,15 +169,18 @@ mod tests {
         let nothing = || DueItems::nothing(|_| true);
         let mut state = ProbeState::default();
         let mut found = nothing();
-        found.activities = Some(Due::In([range.clone()].into()));
+        let activities = PolledQueue::Activities;
+        found.0.insert(activities, Due::In([range.clone()].into()));
         state.add_overdue(&found);
-        state.last = Some((Instant::now(), nothing().not_searched()));
+        state.last = Some((
+            Instant::now(),
+            nothing().all(&Due::OverdueIn(BTreeSet::new())),
+        ));
         // Another caller probes before the activities are polled.
-        assert!(state.take(None).is_nothing());
+        assert!(state.take(PolledQueue::Intents).is_nothing());
         state.last = Some((Instant::now(), nothing()));
         assert!(!state.has_items(PolledQueue::Orchestrations));
         assert!(state.has_items(PolledQueue::Activities));
-        let activities = Some(PolledQueue::Activities);
         assert_eq!(state.take(activities), Due::In([range].into()));
         assert!(state.take(activities).is_nothing());
     }

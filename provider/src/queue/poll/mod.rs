@@ -9,10 +9,12 @@ mod polled;
 mod polls;
 pub(crate) mod probe;
 pub(crate) mod run;
+mod search;
 mod share;
 
 pub(crate) use answers::answered;
 pub(crate) use due::{Due, LastProbe};
 pub(crate) use polled::{Noted, Poll, Polled, Row};
 pub(crate) use polls::Polls;
+pub(crate) use search::DueSearch;
 pub(crate) use share::{Part, PolledQueue, Share, Shares};

@@ -5,6 +5,7 @@
 //! poll. Its answer serves every queue. The gateway can serve it, so an idle provider sends one
 //! request per interval, whatever the number of partitions.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cdb_client::RangeId;
@@ -14,7 +15,7 @@ use futures::stream;
 use tokio::time::Instant;
 
 use super::answers::{CONCURRENCY, answered};
-use super::due::{Due, DueItems, Found, Item, ProbeState};
+use super::due::{Due, DueItems, Found, ProbeState, QUEUES};
 use super::polled::Polled as _;
 use super::share::{Part, PolledQueue, Share};
 use crate::error::Result;
@@ -41,18 +42,17 @@ pub(crate) async fn before_poll(
     if interval < PROBED_FROM && services.container().ranges().await?.len() == 1 {
         return Ok(Due::Anywhere);
     }
-    due(services, Some(queue), interval).await
+    due(services, queue, interval).await
 }
 
-/// Returns the partitions to poll for due items of a queue, or for undelivered intents, by a probe
-/// younger than `interval`. The probe queries for this queue, and for the other queues that are
-/// running low.
+/// Returns the partitions to poll for due items of a queue, by a probe younger than `interval`. The
+/// probe queries for this queue, and for the other queues that are running low.
 ///
 /// # Errors
 /// Fails when no partition answers.
 pub(crate) async fn due(
     services: &Services,
-    queue: Option<PolledQueue>,
+    queue: PolledQueue,
     interval: Duration,
 ) -> Result<Due> {
     let mut state = services.queues.probe.0.lock().await;
@@ -68,15 +68,13 @@ pub(crate) async fn due(
 
 impl ProbeState {
     /// Probes again.
-    async fn renew(&mut self, services: &Services, queue: Option<PolledQueue>) -> Result<()> {
+    async fn renew(&mut self, services: &Services, queue: PolledQueue) -> Result<()> {
         let sent_at = Instant::now();
-        let nothing = DueItems::nothing(|other| {
-            queue.is_some_and(|queue| queue == other) || services.queues.is_running_low(other)
-        });
-        let queues = [PolledQueue::Orchestrations, PolledQueue::Activities];
-        let had_items = queues.map(|queue| self.has_items(queue));
+        let nothing =
+            DueItems::nothing(|other| queue == other || services.queues.is_running_low(other));
+        let had_items = QUEUES.map(|queue| self.has_items(queue));
         self.last = Some((sent_at, self.probe(services, nothing).await?));
-        for (queue, had_items) in queues.into_iter().zip(had_items) {
+        for (queue, had_items) in QUEUES.into_iter().zip(had_items) {
             // Items that stay due cannot be run here, and do not speed up the polls.
             if !had_items && self.has_items(queue) {
                 services.queues.poll_soon(queue);
@@ -132,7 +130,7 @@ impl ProbeState {
         let (rows, has_more) = by_gateway(services, &Part::Overdue, &nothing).await?;
         for (item, range) in rows {
             if let Some(range) = range {
-                found.add(&item, share, range);
+                found.add(item.as_ref(), share, range);
             }
         }
         if has_more {
@@ -143,7 +141,7 @@ impl ProbeState {
             }
         }
         self.add_overdue(&found);
-        Ok(nothing.not_searched())
+        Ok(nothing.all(&Due::OverdueIn(BTreeSet::new())))
     }
 }
 
@@ -154,7 +152,7 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
     Ok(if rows.is_empty() {
         nothing
     } else {
-        nothing.anywhere()
+        nothing.all(&Due::Anywhere)
     })
 }
 
@@ -162,12 +160,12 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
 async fn probe_share(services: &Services, share: &Share, mut due: DueItems) -> Result<DueItems> {
     let (rows, has_more) = by_gateway(services, &share.part_of_all(), &due).await?;
     if has_more {
-        return Ok(due.anywhere());
+        return Ok(due.all(&Due::Anywhere));
     }
     for (found, range) in rows {
         match range {
-            Some(range) => due.add(&found, share, range),
-            None => return Ok(due.anywhere()),
+            Some(range) => due.add(found.as_ref(), share, range),
+            None => return Ok(due.all(&Due::Anywhere)),
         }
     }
     Ok(due)
@@ -179,7 +177,7 @@ async fn by_gateway(
     services: &Services,
     part: &Part<'_>,
     asked: &DueItems,
-) -> Result<(Vec<(Found, Option<RangeId>)>, bool)> {
+) -> Result<(Vec<(Option<Found>, Option<RangeId>)>, bool)> {
     let container = services.container();
     let mut pages = container
         .query(query(services, part, asked))
@@ -221,7 +219,7 @@ async fn probe_each(
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
     for (range, rows, has_more) in answered(answers)?.0 {
         for row in rows {
-            due.add(&classify(services, row).0, share, range.clone());
+            due.add(classify(services, row).0.as_ref(), share, range.clone());
         }
         if has_more {
             due.add_all(&range);
@@ -235,44 +233,48 @@ fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durabl
     let now = services.store.now();
     let undelivered = now - services.delivery.reconciler_age;
     let mut due: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
-    if asked.of(Some(PolledQueue::Orchestrations)).is_some() {
+    if asked.of(PolledQueue::Orchestrations).is_some() {
         due = Instances::due_in(part, FIRST_DUE, now).within() | due;
     }
-    if asked.of(Some(PolledQueue::Activities)).is_some() {
+    if asked.of(PolledQueue::Activities).is_some() {
         due = Activities::due_in(part, FIRST_DUE, now).within() | due;
     }
     Query::across_partitions().filter(due)
 }
 
-/// Classifies a due document. Returns its partition key, if it has a valid one.
+/// Classifies a due document; `None` stands for an unknown one. Returns its partition key, if it
+/// has a valid one.
 fn classify(
     services: &Services,
     row: Result<Stored<Durable>, Unreadable>,
-) -> (Found, Option<PartitionKey>) {
+) -> (Option<Found>, Option<PartitionKey>) {
     let overdue = services.store.now() - OVERDUE_AFTER;
-    let (item, instance_id, is_overdue) = match row.map(|row| row.document) {
+    let (queue, slot, instance_id, is_overdue) = match row.map(|row| row.document) {
         Ok(Durable::OrchestratorItem(item)) => (
-            Item::Orchestration(item.dispatch_slot),
+            PolledQueue::Orchestrations,
+            item.dispatch_slot,
             item.instance_id,
             item.visible_at <= overdue,
         ),
         Ok(Durable::WorkerItem(item)) => (
-            Item::Activity(item.dispatch_slot),
+            PolledQueue::Activities,
+            item.dispatch_slot,
             item.instance_id,
             item.visible_at <= overdue,
         ),
         Ok(Durable::OutboxIntent(intent)) => (
-            Item::Intent(dispatch_slot(&intent.instance_id)),
+            PolledQueue::Intents,
+            dispatch_slot(&intent.instance_id),
             intent.instance_id,
             intent.created_at <= overdue - services.delivery.reconciler_age,
         ),
-        Ok(_) => return (Found::UNKNOWN, None),
-        Err(found) => {
-            return (
-                Found::UNKNOWN,
-                found.location.map(|location| location.partition_key),
-            );
-        }
+        Ok(_) => return (None, None),
+        Err(found) => return (None, found.location.map(|found| found.partition_key)),
     };
-    (Found { item, is_overdue }, Some(instance_id.into()))
+    let found = Found {
+        queue,
+        slot,
+        is_overdue,
+    };
+    (Some(found), Some(instance_id.into()))
 }

@@ -1,15 +1,15 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
 use cdb_client::RangeId;
-use cdb_coordination::Runs;
+use cdb_model::Timestamp;
 use futures::StreamExt as _;
 use futures::stream;
-use tokio::time::Instant;
 
 use super::answers::{CONCURRENCY, answered};
 use super::due::Due;
 use super::polled::{Poll, Polled};
 use super::probe;
+use super::search::DueSearch;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::local_queue::PollNumber;
@@ -76,8 +76,7 @@ pub(crate) async fn poll<Q: Polled>(
     let mut restarts = 0;
     loop {
         let ranges = services.container().ranges().await?;
-        let queues = &services.queues;
-        let share = queues.shares.of_poll(Q::QUEUE, ranges).await;
+        let share = services.queues.shares.of_poll(Q::QUEUE, ranges).await;
         let wanted_ranges = due.ranges(&share);
         let count = wanted_ranges.len();
         let ranges = services.container().health().available(wanted_ranges);
@@ -85,7 +84,7 @@ pub(crate) async fn poll<Q: Polled>(
             services,
             number,
             wanted,
-            enough: enough_of_each(queues.polls(Q::QUEUE).enough, ranges.len()),
+            enough: enough_of_each(Q::polls(services).enough, ranges.len()),
             share,
         };
         let is_complete = due.is_complete() && ranges.len() == count;
@@ -113,37 +112,24 @@ impl<Q: Polled> Poll<'_, Q> {
     /// Polls one physical partition. The dispatchers can take its items before the other partitions
     /// answer.
     async fn range(&self, range: RangeId) -> Result<Found<Q::Key>> {
-        let queues = &self.services.queues;
-        let windows = &queues.polls(Q::QUEUE).windows;
-        let mut search = windows.search(&range, self.enough);
-        let from = search.from().unwrap_or(FIRST_DUE);
-        let due = Q::due_in(&self.share.part(&range), from, self.services.store.now());
-        let query = Q::query(self.wanted, due);
-        let container = self.services.container();
-        let read = container.query(query).in_range(&range);
-        let mut pages = read.page_size(search.page_size()).row_by_row().pages();
+        let search = DueSearch {
+            container: self.services.container(),
+            range: &range,
+            windows: &Q::polls(self.services).windows,
+            enough: self.enough,
+        };
+        let query = |from: Option<Timestamp>| {
+            let (from, now) = (from.unwrap_or(FIRST_DUE), self.services.store.now());
+            Q::query(self.wanted, Q::due_in(&self.share.part(&range), from, now))
+        };
         let mut found = Found::default();
-        while search.reads_on() {
-            let sent_at = Instant::now();
-            let page = container.health().in_time(&range, pages.next_page());
-            let rows = match page.await {
-                Ok(rows) => rows.unwrap_or_default(),
-                Err(error) if found.keys.is_empty() => return Err(error.into()),
-                // The next poll reads the others.
-                Err(_) => break,
-            };
-            for row in rows {
-                let due = Q::due_of(&row);
-                let noted = Q::note(self, row, sent_at);
-                search.note(due, noted.runs);
-                found.can_run += usize::from(noted.runs == Runs::Now);
-                found.keys.extend(noted.key);
-            }
-            if !pages.has_more() {
-                search.complete();
-            }
-        }
-        windows.finish(&range, &search);
+        let note = |row, sent_at| {
+            let due = Q::due_of(&row);
+            let noted = Q::note(self, row, sent_at);
+            found.keys.extend(noted.key);
+            (due, noted.runs)
+        };
+        found.can_run = search.run(query, note).await?;
         Q::sort(self, &range, &mut found.keys);
         found.keys.dedup();
         let queue = Q::queue(self.services);

@@ -23,24 +23,26 @@ use tokio::time::Instant;
 use crate::timing::{OVERDUE_AFTER, OVERDUE_POLL, TAKEOVER_TURN};
 
 /// A polled queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PolledQueue {
     Orchestrations,
     Activities,
+    /// Undelivered intents.
+    Intents,
 }
 
 /// The shares of this runtime.
 pub(crate) struct Shares {
     leases: Arc<dyn LeaseProvider>,
     /// The time of each queue's last poll that included overdue items.
-    last_overdue: [Mutex<Option<Instant>>; 2],
+    last_overdue: Mutex<BTreeMap<PolledQueue, Instant>>,
 }
 
 impl Shares {
     pub(crate) fn new(leases: Arc<dyn LeaseProvider>) -> Self {
         Self {
             leases,
-            last_overdue: Default::default(),
+            last_overdue: Mutex::default(),
         }
     }
 
@@ -52,13 +54,12 @@ impl Shares {
     /// Returns the share in the next poll of a queue.
     pub(crate) async fn of_poll(&self, queue: PolledQueue, ranges: Vec<RangeId>) -> Share {
         let overdue = {
-            let mut last = match queue {
-                PolledQueue::Orchestrations => self.last_overdue[0].lock(),
-                PolledQueue::Activities => self.last_overdue[1].lock(),
-            };
-            let overdue = last.is_none_or(|at| at.elapsed() >= OVERDUE_POLL);
+            let mut last = self.last_overdue.lock();
+            let overdue = last
+                .get(&queue)
+                .is_none_or(|at| at.elapsed() >= OVERDUE_POLL);
             if overdue {
-                *last = Some(Instant::now());
+                last.insert(queue, Instant::now());
             }
             overdue
         };

@@ -53,22 +53,28 @@ impl Sessions {
         let session_id = item.session_id.clone().unwrap_or_default();
         let key = SessionKey::new(&*item.instance_id, &*session_id);
         let found = match container.read(&key).await {
-            Ok(found) => found,
+            Ok(found) => found.map(|stored| (stored.document, Some(stored.etag))),
             Err(error) if error.kind() == ErrorKind::Decode => {
-                return self.reclaim(container, item, config, now).await;
+                let new = new_session(item, config, now);
+                match self.corrupt(container, new).await? {
+                    None => return Ok(None),
+                    found => found,
+                }
             }
             Err(error) => return Err(error.into()),
         };
         let mut session = new_session(item, config, now);
-        if let Some(stored) = &found {
-            let held = &stored.document;
-            if held.locked_until > now && held.owner_id != config.owner_id {
-                self.note_held(held, now);
-                return Ok(None);
-            }
-            session.created_at = held.created_at;
+        let Some((held, etag)) = found else {
+            return Ok(Some(Claim {
+                session,
+                etag: None,
+            }));
+        };
+        if held.locked_until > now && held.owner_id != config.owner_id {
+            self.note_held(&held, now);
+            return Ok(None);
         }
-        let etag = found.map(|stored| stored.etag);
+        session.created_at = held.created_at;
         Ok(Some(Claim { session, etag }))
     }
 
@@ -81,41 +87,33 @@ impl Sessions {
         self.note(&assumed, now);
     }
 
-    /// Claims a session whose document cannot be decoded: replaces it, unless its readable fields
-    /// name another holder.
-    async fn reclaim(
+    /// Returns the readable fields of a session whose document cannot be decoded, completed by a
+    /// `new` session, and its version. Returns `None` when the session was deleted or is decodable
+    /// by now: the next fetch claims it.
+    async fn corrupt(
         &self,
         container: &ContainerClient<Durable>,
-        item: &WorkerItem,
-        config: &SessionFetchConfig,
-        now: Timestamp,
-    ) -> Result<Option<Claim>> {
-        let session = new_session(item, config, now);
-        let id = session.key().to_id()?;
-        let all = Query::<Session>::in_partition(&*item.instance_id);
+        new: Session,
+    ) -> Result<Option<(Session, Option<ETag>)>> {
+        let id = new.key().to_id()?;
+        let all = Query::<Session>::in_partition(&*new.instance_id);
         let rows = container.query(all).row_by_row().all().await?;
         let found = rows
             .into_iter()
             .filter_map(Result::err)
             .find(|found| found.location.as_ref().is_some_and(|at| at.id == id));
-        // Deleted or decodable by now: the next fetch claims it.
         let Some(found) = found else {
             return Ok(None);
         };
         self.corrupt_documents.report(&found);
         let held = Session {
-            locked_until: found.field(Session::LOCKED_UNTIL).unwrap_or(now),
-            owner_id: found
-                .field(Session::OWNER_ID)
-                .unwrap_or_else(|| config.owner_id.clone()),
-            ..session.clone()
+            locked_until: found
+                .field(Session::LOCKED_UNTIL)
+                .unwrap_or(new.last_activity),
+            owner_id: found.field(Session::OWNER_ID).unwrap_or(new.owner_id),
+            ..new
         };
-        if held.locked_until > now && held.owner_id != config.owner_id {
-            self.note_held(&held, now);
-            return Ok(None);
-        }
-        let etag = found.location.map(|location| location.etag);
-        Ok(Some(Claim { session, etag }))
+        Ok(Some((held, found.location.map(|location| location.etag))))
     }
 
     /// Notes a committed claim.

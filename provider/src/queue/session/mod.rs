@@ -7,7 +7,6 @@
 //! not apply. The table in memory only saves requests.
 
 mod claim;
-mod cleanup;
 mod keep;
 mod table;
 

@@ -91,44 +91,24 @@ pub trait Attribute: Sized {
     fn from_value(value: Option<&AttributeValue>) -> Option<Self>;
 }
 
-impl Attribute for String {
-    fn to_value(&self) -> Option<AttributeValue> {
-        Some(AttributeValue::String(self.clone()))
-    }
+macro_rules! plain {
+    ($($ty:ty: $variant:ident),*) => {$(
+        impl Attribute for $ty {
+            fn to_value(&self) -> Option<AttributeValue> {
+                Some(AttributeValue::$variant(Self::clone(self)))
+            }
 
-    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
-        match value? {
-            AttributeValue::String(text) => Some(text.clone()),
-            _ => None,
+            fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
+                match value? {
+                    AttributeValue::$variant(value) => Some(Self::clone(value)),
+                    _ => None,
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl Attribute for bool {
-    fn to_value(&self) -> Option<AttributeValue> {
-        Some(AttributeValue::Bool(*self))
-    }
-
-    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
-        match value? {
-            AttributeValue::Bool(value) => Some(*value),
-            _ => None,
-        }
-    }
-}
-
-impl Attribute for f64 {
-    fn to_value(&self) -> Option<AttributeValue> {
-        Some(AttributeValue::Number(*self))
-    }
-
-    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
-        match value? {
-            AttributeValue::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-}
+plain! { String: String, bool: Bool, f64: Number }
 
 impl Attribute for f32 {
     fn to_value(&self) -> Option<AttributeValue> {

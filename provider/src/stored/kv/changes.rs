@@ -31,9 +31,7 @@ impl KvChanges {
             && self.gone_values.is_empty()
             && self.gone_deltas.is_empty()
     }
-}
 
-impl KvChanges {
     /// Adds the values that the store had before a rewound execution.
     fn restore(&mut self, state: &KvState, restored: &Restored) {
         for (key, value) in restored {

@@ -184,19 +184,11 @@ impl Payloads {
 
     /// Encodes the payloads of events.
     pub(crate) fn encode_events(&self, events: &mut [Event]) -> Result<()> {
-        self.encode_all(
-            events
-                .iter_mut()
-                .flat_map(|event| of_event(&mut event.kind)),
-        )
+        self.encode_all(of_events(events))
     }
 
     fn decode_events(&self, events: &mut [Event]) -> Result<()> {
-        self.decode_all(
-            events
-                .iter_mut()
-                .flat_map(|event| of_event(&mut event.kind)),
-        )
+        self.decode_all(of_events(events))
     }
 
     /// Decodes a history for a client. Leaves out damaged events of a failed execution: its last
@@ -240,6 +232,12 @@ impl Payloads {
         self.decode_all(&mut payload)?;
         Ok(payload)
     }
+}
+
+/// Returns the payloads of events.
+fn of_events(events: &mut [Event]) -> impl Iterator<Item = &mut String> {
+    let kinds = events.iter_mut().map(|event| &mut event.kind);
+    kinds.flat_map(of_event)
 }
 
 fn marked(key: &str, bytes: &[u8]) -> String {

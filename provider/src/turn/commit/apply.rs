@@ -63,7 +63,9 @@ fn cached(
     outcome: Option<&BatchOutcome<Durable>>,
 ) -> Option<CachedInstance> {
     let before = &turn.instance.document;
-    services.instances().release_history(&before.instance_id);
+    // The commit extends the shared history, which would be copied.
+    let instances = services.instances();
+    instances.correct(&before.instance_id, |known| known.history = None);
     let is_new_execution = result.execution_id > before.current_execution_id;
     let history = std::mem::replace(&mut turn.history, Ok(History::default())).ok();
     let history = if is_new_execution {

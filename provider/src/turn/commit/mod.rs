@@ -66,19 +66,7 @@ pub(crate) async fn commit_course(
     course: &TurnResult,
     action: OperatorAction,
 ) -> Result<()> {
-    let context = PlanContext {
-        origin: Origin {
-            instance_id: &turn.instance.document.instance_id,
-            token: &turn.token,
-            now: services.store.now(),
-            machine_now: machine_now(),
-            charge: 0.0,
-        },
-        limits: services.store.limits,
-        next: None,
-        workers: None,
-        attributes: attributes::at_commit(&services.store.payloads, turn, course),
-    };
+    let context = plan_context(services, turn, course, 0.0);
     let mut plan = plan(turn, course, &context)?;
     plan.note(turn, action)?;
     if let Err(error) = send::send(services, turn, &mut plan).await {
@@ -109,6 +97,28 @@ fn check_sent(result: &TurnResult) -> Result<()> {
     }
 }
 
+/// Returns the inputs of a plan without prelocks.
+fn plan_context<'a>(
+    services: &Services,
+    turn: &'a Turn,
+    result: &TurnResult,
+    charge: f64,
+) -> PlanContext<'a> {
+    PlanContext {
+        origin: Origin {
+            instance_id: &turn.instance.document.instance_id,
+            token: &turn.token,
+            now: services.store.now(),
+            machine_now: machine_now(),
+            charge,
+        },
+        limits: services.store.limits,
+        next: None,
+        workers: None,
+        attributes: attributes::at_commit(&services.store.payloads, turn, result),
+    }
+}
+
 /// Commits the turn. Returns the intents to deliver.
 async fn plan_and_send(
     services: &Services,
@@ -119,17 +129,9 @@ async fn plan_and_send(
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
     let context = PlanContext {
-        origin: Origin {
-            instance_id: &turn.instance.document.instance_id,
-            token: &turn.token,
-            now: services.store.now(),
-            machine_now: machine_now(),
-            charge,
-        },
-        limits: services.store.limits,
         next: NextTurn::offer(services, turn),
         workers: FreeWorkers::of(services),
-        attributes: attributes::at_commit(&services.store.payloads, turn, result),
+        ..plan_context(services, turn, result, charge)
     };
     let mut plan = plan(turn, result, &context)?;
     match send::send(services, turn, &mut plan).await {

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use cdb_model::{Batch, BatchError, OperationIndex, Timestamp};
-use duroxide::providers::WorkItem;
 
 use crate::delivery::enqueue::due_after;
 use crate::queue::instances::TurnResult;
@@ -52,9 +51,6 @@ pub(super) struct Origin<'a> {
     pub(super) charge: f64,
 }
 
-/// Items for other instances, by target.
-type ForeignItems = BTreeMap<String, Vec<IntentItem>>;
-
 impl Outgoing {
     /// Sorts the items of a turn by route. An activity that is cancelled in the turn that schedules
     /// it is never sent.
@@ -74,50 +70,36 @@ impl Outgoing {
             cancelled.contains(&(&*worker.instance_id, execution_id, activity_id))
         };
         let mut sorted = Self::default();
-        let mut others = ForeignItems::default();
+        // Items for other instances, by target.
+        let mut others = BTreeMap::<String, Vec<IntentItem>>::new();
         for item in &result.worker_items {
             match WorkerItem::new(item, origin.now)? {
-                Some(worker) if !is_cancelled(&worker) => {
-                    sorted.add_activity(origin, worker, &mut others);
+                Some(worker) if is_cancelled(&worker) => {}
+                Some(worker) if worker.instance_id == origin.instance_id => {
+                    sorted.workers.push(worker);
                 }
-                _ => {}
+                Some(worker) => {
+                    let items = others.entry(worker.instance_id.clone()).or_default();
+                    items.push(intent_activity(worker));
+                }
+                None => {}
             }
         }
         for (number, item) in result.orchestrator_items.iter().enumerate() {
-            sorted.add_message(origin, number, item, &mut others)?;
+            let cause = format!("{}-{number}", origin.token);
+            let due = origin.now + due_after(item, origin.machine_now);
+            let message = OrchestratorItem::new(item, cause, due, origin.now)?;
+            if message.instance_id == origin.instance_id {
+                sorted.own.push(message);
+            } else {
+                let items = others.entry(message.instance_id.clone()).or_default();
+                items.push(intent_message(message));
+            }
         }
         for (target, items) in others {
             sorted.pack(origin, &target, items);
         }
         Ok(sorted)
-    }
-
-    fn add_activity(&mut self, origin: &Origin<'_>, worker: WorkerItem, others: &mut ForeignItems) {
-        if worker.instance_id == origin.instance_id {
-            self.workers.push(worker);
-        } else {
-            let items = others.entry(worker.instance_id.clone()).or_default();
-            items.push(intent_activity(worker));
-        }
-    }
-
-    fn add_message(
-        &mut self,
-        origin: &Origin<'_>,
-        number: usize,
-        item: &WorkItem,
-        others: &mut ForeignItems,
-    ) -> Result<(), serde_json::Error> {
-        let cause = format!("{}-{number}", origin.token);
-        let due = origin.now + due_after(item, origin.machine_now);
-        let message = OrchestratorItem::new(item, cause, due, origin.now)?;
-        if message.instance_id == origin.instance_id {
-            self.own.push(message);
-        } else {
-            let items = others.entry(message.instance_id.clone()).or_default();
-            items.push(intent_message(message));
-        }
-        Ok(())
     }
 
     /// Packs items into as few intents as their size allows.
@@ -146,19 +128,21 @@ impl Outgoing {
 
     /// Returns the bytes of everything that is sent.
     pub(super) fn bytes(&self) -> usize {
-        let workers = self.workers.iter().map(|item| item.work_item.bytes());
-        let own = self.own.iter().map(|item| item.work_item.bytes());
         let intents = self.intents.iter().flat_map(|intent| &intent.items);
-        let intents = intents.map(|item| item.work_item.bytes());
-        workers.chain(own).chain(intents).sum()
+        let texts = self.own_texts().chain(intents.map(|item| &item.work_item));
+        texts.map(Text::bytes).sum()
     }
 
     /// Returns the approximate size of all documents.
     fn size(&self) -> usize {
-        let workers = self.workers.iter().map(|item| item_bytes(&item.work_item));
-        let own = self.own.iter().map(|item| item_bytes(&item.work_item));
         let intents = self.intents.iter().map(intent_bytes);
-        workers.chain(own).chain(intents).sum()
+        self.own_texts().map(item_bytes).chain(intents).sum()
+    }
+
+    /// Returns the texts of the items of the own partition.
+    fn own_texts(&self) -> impl Iterator<Item = &Text> {
+        let workers = self.workers.iter().map(|item| &item.work_item);
+        workers.chain(self.own.iter().map(|item| &item.work_item))
     }
 
     /// Moves the items of the own partition into intents if everything does not fit beside `taken`.
@@ -282,7 +266,7 @@ fn intent_bytes(intent: &OutboxIntent) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier};
+    use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 
     use super::*;
 

@@ -161,7 +161,7 @@ impl CommitPlan {
     /// at once are prelocked.
     fn arrange(&mut self, turn: &Turn, context: &PlanContext<'_>) -> Result<(), BatchError> {
         let origin = &context.origin;
-        if self.continues() {
+        if self.instance.has_more() {
             let next = context.next.clone();
             self.next = next.and_then(|next| next.after(&self.outgoing.own, origin.now));
         }
@@ -199,10 +199,6 @@ impl CommitPlan {
             None => self.instance.origin = Some(action),
         }
         self.rebuild(turn, self.locked_at)
-    }
-
-    fn continues(&self) -> bool {
-        !matches!(self.instance.status, Status::Completed | Status::Failed)
     }
 
     /// Builds the part of the batch that belongs to the turn itself: instance, history, consumed
