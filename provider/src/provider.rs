@@ -11,7 +11,7 @@ use duroxide::providers::ProviderError;
 
 use crate::config::CosmosDBProviderConfig;
 use crate::error::{InOperation, Result as Internal};
-use crate::operate::shutdown::Owner;
+use crate::operate::shutdown::DropGuard;
 use crate::operate::{Metrics, housekeeping, retention, takeover};
 use crate::queue::{Services, Telemetry};
 use crate::stored::documents::{Durable, Member, Schema};
@@ -46,7 +46,7 @@ pub struct CosmosDBProvider {
     pub(crate) services: Services,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) metrics: Arc<Metrics>,
-    _owner: Arc<Owner>,
+    _drop_guard: Arc<DropGuard>,
 }
 
 impl CosmosDBProvider {
@@ -258,7 +258,7 @@ impl CosmosDBProvider {
     ) -> Self {
         let services = Services::new(store, config, leases, membership);
         Self {
-            _owner: Arc::new(Owner::new(services.clone())),
+            _drop_guard: Arc::new(DropGuard::new(services.clone())),
             services,
             telemetry: Arc::default(),
             metrics: Arc::default(),

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::lock::{lock_patch, locked, unlock_until};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
-use crate::queue::local_queue::{FetchRequest, Guard, HandOut, Taken};
+use crate::queue::local_queue::{Caller, FetchRequest, Guard, HandOut, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
 use crate::stored::Store;
@@ -45,7 +45,7 @@ pub(crate) async fn fetch(
             container: services.container().clone(),
         },
         lock_timeout,
-        long_poll: !poll_timeout.is_zero(),
+        caller: Caller::of(poll_timeout),
     };
     if session.is_some() {
         services.activities().end_fetches_without_sessions();
@@ -163,7 +163,7 @@ async fn begin(
     let id = item.id.clone();
     // The request for the lock was slow. The runtime expects its full time.
     let is_old = item.document.locked_until <= Some(fresh_until(services, request));
-    let lock = WorkLock::new(item, request.long_poll.then(|| request.clone()));
+    let lock = WorkLock::new(item, request.caller.is_runtime().then(|| request.clone()));
     if let HandOut::Expired(lock) = services.activities().hand_out(guard, lock) {
         let (item, now) = (lock.lock().await.item.clone(), services.store.now());
         // Otherwise another worker has taken it, or counts one attempt more.

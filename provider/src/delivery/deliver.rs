@@ -16,6 +16,7 @@ use super::{activities, cancelled};
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::intents::Intent;
+use crate::queue::local_queue::Caller;
 use crate::stored::documents::{
     Durable, NEVER, OrchestratorItem, OutboxIntent, WorkerItemKey, target_instance,
 };
@@ -31,13 +32,13 @@ const OPERATIONS_PER_CHUNK: usize = 100;
 const TOO_OLD: &str = "the commit is older than 23 h, so the traces of an earlier delivery may be \
      gone, and a redelivery could repeat messages; check the target, then redrive or discard";
 
-/// Delivers new intents: for a long poll in the background. A caller without long polling sees the
-/// effects on other instances at once. Failures are left to the reconciler.
-pub(crate) async fn deliver_all(services: &Services, intents: Vec<OutboxIntent>, long_poll: bool) {
+/// Delivers new intents: for a runtime in the background. Another caller sees the effects on other
+/// instances at once. Failures are left to the reconciler.
+pub(crate) async fn deliver_all(services: &Services, intents: Vec<OutboxIntent>, caller: Caller) {
     if intents.is_empty() {
         return;
     }
-    if long_poll {
+    if caller.is_runtime() {
         services.spawn(|services| async move { deliver_new(&services, intents).await });
     } else {
         deliver_new(services, intents).await;

@@ -50,13 +50,13 @@ async fn release_unused(services: &Services) {
 }
 
 /// Ends the background tasks of a provider when its last handle is dropped.
-pub(crate) struct Owner {
+pub(crate) struct DropGuard {
     services: Services,
     /// Handles may be dropped outside of the Tokio runtime.
     runtime: tokio::runtime::Handle,
 }
 
-impl Owner {
+impl DropGuard {
     /// Keeps a handle of the current Tokio runtime.
     pub(crate) fn new(services: Services) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Owner {
     }
 }
 
-impl Drop for Owner {
+impl Drop for DropGuard {
     fn drop(&mut self) {
         if self.services.store.tasks.is_stopped() {
             return;

@@ -40,7 +40,7 @@ pub(crate) trait Locked: Polled {
     ) -> impl Future<Output = ()> + Send;
 
     /// Notes a released item, once the local queue has it back.
-    fn note_released(services: &Services, released: Self::Released);
+    fn note_released(_services: &Services, _released: Self::Released) {}
 }
 
 /// Releases prelocks that are at least `age` old, and locks that dropped fetches may have taken.

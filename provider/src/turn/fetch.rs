@@ -13,7 +13,7 @@ use super::{lock, orphans};
 use crate::error::Result;
 use crate::queue::Services;
 use crate::queue::instances::{Attempt, Instances, Presence, Turn, supports};
-use crate::queue::local_queue::{FetchRequest, Guard, Taken};
+use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::stored::Store;
 use crate::stored::documents::InstanceKey;
@@ -23,7 +23,7 @@ use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
 type Request = FetchRequest<Option<DispatcherCapabilityFilter>>;
 
 /// The result of an attempt.
-enum AttemptResult {
+enum Attempted {
     Locked(Box<Turn>),
     /// The instance has no due messages.
     Nothing,
@@ -49,7 +49,7 @@ pub(crate) async fn fetch(
     let request = Request {
         capability: filter.cloned(),
         lock_timeout,
-        long_poll: !poll_timeout.is_zero(),
+        caller: Caller::of(poll_timeout),
     };
     let mut waiter = services
         .instances()
@@ -83,22 +83,22 @@ async fn attempt(
     known: Attempt,
     request: &Request,
 ) -> Result<Option<Fetched>> {
-    let decide = decide(services, &guard, &known, request);
-    let decide = services.ledger.charge(&guard.claim.key, decide);
+    let attempt = lock_or_decline(services, &guard, &known, request);
+    let attempt = services.ledger.charge(&guard.claim.key, attempt);
     let partition = guard.claim.key.as_str().into();
-    let decided = match services
+    let answered = match services
         .container()
-        .while_answering(&partition, decide)
+        .while_answering(&partition, attempt)
         .await
     {
-        Ok(decided) => decided,
+        Ok(answered) => answered,
         Err(backoff) => {
             guard.unanswered(backoff, |known| known.search(std::time::Instant::now()));
             return Ok(None);
         }
     };
-    match decided {
-        Ok(verdict) => conclude(services, guard, &known, verdict).await,
+    match answered {
+        Ok(attempted) => conclude(services, guard, &known, attempted).await,
         Err(error) if error.is_retryable() => {
             let search = std::time::Instant::now();
             guard.unanswered(UNANSWERED_BACKOFF, |known| known.search(search));
@@ -110,7 +110,7 @@ async fn attempt(
             tracing::error!(instance, %error, "cannot process an instance");
             let newest = services.store.now();
             let pinned = None;
-            let unfit = AttemptResult::Unfit { newest, pinned };
+            let unfit = Attempted::Unfit { newest, pinned };
             conclude(services, guard, &known, unfit).await
         }
     }
@@ -121,14 +121,14 @@ async fn conclude(
     services: &Services,
     guard: Guard<'_, Instances>,
     known: &Attempt,
-    verdict: AttemptResult,
+    attempted: Attempted,
 ) -> Result<Option<Fetched>> {
-    match verdict {
-        AttemptResult::Locked(turn) => {
+    match attempted {
+        Attempted::Locked(turn) => {
             return hand_out::begin(services, guard, *turn).await;
         }
-        AttemptResult::Nothing => guard.release(|slot| slot.attempt_ended(known)),
-        AttemptResult::HeldElsewhere { recheck } => guard.back_off(HELD_BACKOFF, |slot| {
+        Attempted::Nothing => guard.release(|slot| slot.attempt_ended(known)),
+        Attempted::HeldElsewhere { recheck } => guard.back_off(HELD_BACKOFF, |slot| {
             slot.attempt_ended(known);
             slot.cached = None;
             slot.presence = Presence::Held;
@@ -136,7 +136,7 @@ async fn conclude(
                 slot.search(std::time::Instant::now());
             }
         }),
-        AttemptResult::Unfit { newest, pinned } => {
+        Attempted::Unfit { newest, pinned } => {
             let instances = services.instances();
             instances.back_off_unfit(guard, newest, pinned, |slot| {
                 // A poll finds the other messages again, behind newer ones.
@@ -151,47 +151,47 @@ async fn conclude(
 
 /// Locks a claimed instance: by its cached state if that is sufficient, otherwise after a load of
 /// the partition.
-async fn decide(
+async fn lock_or_decline(
     services: &Services,
     guard: &Guard<'_, Instances>,
     known: &Attempt,
     request: &Request,
-) -> Result<AttemptResult> {
+) -> Result<Attempted> {
     let instance_id = &guard.claim.key;
     if let Some(expected) = Loaded::expected(instance_id, known) {
-        if let Some(verdict) =
+        if let Some(attempted) =
             check_runnable(services, &expected, request.capability.as_ref()).await?
         {
-            return Ok(verdict);
+            return Ok(attempted);
         }
         if let Some(turn) = lock_turn(&services.store, guard, expected, request).await? {
-            return Ok(AttemptResult::Locked(Box::new(turn)));
+            return Ok(Attempted::Locked(Box::new(turn)));
         }
-        if known.is_polled && request.long_poll {
+        if known.is_polled && request.caller.is_runtime() {
             // Another runtime owns it. The next poll finds whatever remains.
-            return Ok(AttemptResult::HeldElsewhere { recheck: false });
+            return Ok(Attempted::HeldElsewhere { recheck: false });
         }
     }
     if known.presence == Presence::Held && is_still_held(&services.store, instance_id).await? {
-        return Ok(AttemptResult::HeldElsewhere { recheck: true });
+        return Ok(Attempted::HeldElsewhere { recheck: true });
     }
     let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;
-    if let Some(verdict) = check_runnable(services, &loaded, request.capability.as_ref()).await? {
-        return Ok(verdict);
+    if let Some(attempted) = check_runnable(services, &loaded, request.capability.as_ref()).await? {
+        return Ok(attempted);
     }
     let Some(loaded) = load::complete(&services.store, loaded).await? else {
-        return Ok(AttemptResult::HeldElsewhere { recheck: true });
+        return Ok(Attempted::HeldElsewhere { recheck: true });
     };
     // A message for an ended instance with a damaged history would fail the instance again and
     // again.
     if loaded.is_over() && loaded.history().is_err() {
         orphans::drop_all(services, &loaded).await?;
-        return Ok(AttemptResult::Nothing);
+        return Ok(Attempted::Nothing);
     }
     let turn = lock_turn(&services.store, guard, loaded, request).await?;
     Ok(match turn {
-        Some(turn) => AttemptResult::Locked(Box::new(turn)),
-        None => AttemptResult::HeldElsewhere { recheck: true },
+        Some(turn) => Attempted::Locked(Box::new(turn)),
+        None => Attempted::HeldElsewhere { recheck: true },
     })
 }
 
@@ -216,7 +216,7 @@ async fn lock_turn(
     guard.locking(&token, request.lock_timeout);
     let turn = lock::lock(store, loaded, token, request.lock_timeout).await?;
     Ok(turn.map(|turn| Turn {
-        long_poll: request.long_poll,
+        caller: request.caller,
         ..turn
     }))
 }
@@ -227,13 +227,13 @@ async fn check_runnable(
     services: &Services,
     loaded: &Loaded,
     filter: Option<&DispatcherCapabilityFilter>,
-) -> Result<Option<AttemptResult>> {
+) -> Result<Option<Attempted>> {
     if loaded.messages.is_empty() {
-        return Ok(Some(AttemptResult::Nothing));
+        return Ok(Some(Attempted::Nothing));
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
     if instance.is_some_and(|instance| !instance.is_lockable(services.store.now())) {
-        return Ok(Some(AttemptResult::HeldElsewhere { recheck: true }));
+        return Ok(Some(Attempted::HeldElsewhere { recheck: true }));
     }
     let newest = loaded.newest_due();
     let mut missing = loaded.messages.iter().filter_map(|message| {
@@ -243,23 +243,23 @@ async fn check_runnable(
     if let Some(reason) = missing.next() {
         tracing::warn!(instance = %loaded.instance_id, reason, "cannot process an instance yet");
         let pinned = None;
-        return Ok(Some(AttemptResult::Unfit { newest, pinned }));
+        return Ok(Some(Attempted::Unfit { newest, pinned }));
     }
     // The filter is applied before the lock and before any event is decoded: an incompatible
     // execution may hold events that this version does not know (provider guide, "Capability
     // Filtering Contract").
     let pinned = instance.and_then(|instance| instance.pinned_duroxide_version_packed);
     if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
-        return Ok(Some(AttemptResult::Unfit { newest, pinned }));
+        return Ok(Some(Attempted::Unfit { newest, pinned }));
     }
     if loaded.has_context() {
         return Ok(None);
     }
     if orphans::are_orphaned(&services.store, loaded).await? {
         orphans::drop_all(services, loaded).await?;
-        return Ok(Some(AttemptResult::Nothing));
+        return Ok(Some(Attempted::Nothing));
     }
     // No message or document names the orchestration yet.
     let pinned = None;
-    Ok(Some(AttemptResult::Unfit { newest, pinned }))
+    Ok(Some(Attempted::Unfit { newest, pinned }))
 }

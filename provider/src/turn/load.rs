@@ -258,7 +258,7 @@ pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) ->
     for _ in 0..CHANGING_READS {
         let read = read(store, instance_id, execution_id).await?;
         let in_one_page = read.in_one_page;
-        let loaded = sort(store, instance_id, execution_id, read);
+        let loaded = loaded_from(store, instance_id, execution_id, read);
         if in_one_page || loaded.is_held(store.now()) || is_unchanged(store, &loaded).await? {
             return Ok(loaded);
         }
@@ -345,7 +345,7 @@ fn is_begun(row: &Row) -> bool {
 
 /// Sorts the documents of the partition. Reserved messages are due too, because the runtime that
 /// reserved them is slower.
-fn sort(store: &Store, instance_id: &str, execution_id: u64, read: Read) -> Loaded {
+fn loaded_from(store: &Store, instance_id: &str, execution_id: u64, read: Read) -> Loaded {
     let mut loaded = Loaded::new_instance(instance_id, Vec::new());
     let mut segments = Segments::default();
     for row in read.rows {

@@ -8,6 +8,7 @@ use super::load::Loaded;
 use crate::error::{Error, Result};
 use crate::queue::instances::lock::{NewLock, lock_patch};
 use crate::queue::instances::{RejectedCommit, Turn};
+use crate::queue::local_queue::Caller;
 use crate::stored::Store;
 use crate::stored::documents::{Durable, Instance, InstanceKey};
 
@@ -65,7 +66,7 @@ pub(crate) async fn lock(
         uncounted: None,
         kv: loaded.kv,
         history,
-        long_poll: false,
+        caller: Caller::Single,
         ended: false,
     }))
 }

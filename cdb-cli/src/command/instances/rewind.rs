@@ -56,7 +56,7 @@ struct Course {
     dropped: Vec<String>,
     /// Events that must be raised again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    lost_events: Vec<String>,
+    raise_again: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     children: Vec<Course>,
 }
@@ -132,7 +132,7 @@ impl Course {
             activities: course.activities,
             messages: course.messages,
             dropped: course.dropped,
-            lost_events: course.lost_events,
+            raise_again: course.raise_again,
             children: course.children.into_iter().map(Self::of).collect(),
         }
     }
@@ -157,8 +157,8 @@ impl fmt::Display for Course {
         if !self.dropped.is_empty() {
             write!(f, ", drops {}", self.dropped.join(", "))?;
         }
-        if !self.lost_events.is_empty() {
-            write!(f, "; raise again: {}", self.lost_events.join(", "))?;
+        if !self.raise_again.is_empty() {
+            write!(f, "; raise again: {}", self.raise_again.join(", "))?;
         }
         writeln!(f)?;
         self.children.iter().try_for_each(|child| child.fmt(f))

@@ -4,7 +4,12 @@ use std::fmt;
 
 use cdb_model::BatchError;
 
-use super::limits::{MAX_BYTES, MAX_OPERATIONS};
+/// The most operations of an activity's effects. A batch has room for 100 operations and 2 MB; the
+/// rest ends the activity.
+pub(super) const MAX_OPERATIONS: usize = 80;
+
+/// The most bytes of an activity's effects.
+pub(super) const MAX_BYTES: usize = 1_500_000;
 
 /// Why the body of a transactional activity failed. The activity fails with this text, and none of
 /// its effects take place. If the error, or an error that caused it, is a transient
@@ -78,6 +83,9 @@ pub enum EffectsError {
         /// The bytes with this operation.
         bytes: usize,
     },
+    /// The activity was made without messaging.
+    #[error("the activity sends messages; make it with `transactional_with`")]
+    NoMessaging,
     /// The body of the activity has ended, so its effects are complete.
     #[error("the body of the activity has ended; stage its effects before it returns")]
     Ended,

@@ -13,12 +13,11 @@ use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
 use super::error::ActivityError;
-use super::key::activity_key;
-use super::outbox::{Outgoing, Sealed, as_part};
+use super::outbox::{Outgoing, SealedEffects, as_part};
 use super::staged::{Effects, Operations};
 use crate::activity::{self, Ended};
 use crate::error::Error;
-use crate::queue::activities::{EffectsState, SharedLock};
+use crate::queue::activities::{ActivityKey, EffectsState, SharedLock};
 use crate::queue::{Services, Telemetry};
 use crate::stored::documents::Durable;
 use crate::timing::{MAX_EFFECTS_PAUSE, MIN_EFFECTS_PAUSE};
@@ -248,7 +247,7 @@ impl<C: Extends<Durable>> Handler<C> {
 async fn seal<C: Container>(
     outbox: &dyn Outgoing<C>,
     staged: &OutboxBatch<C>,
-) -> Result<Box<dyn Sealed>, Error> {
+) -> Result<Box<dyn SealedEffects>, Error> {
     match outbox.seal(staged).await {
         Ok(sealed) => Ok(sealed),
         Err(OutboxError::Failed(error)) => Err(error.into()),
@@ -269,4 +268,27 @@ fn encode<T: Serialize>(result: &T) -> Result<String, String> {
     let json = serde_json::to_string(result)
         .map_err(|error| format!("the result cannot be written: {error}"))?;
     Ok(serde_json::from_str::<String>(&json).unwrap_or(json))
+}
+
+/// Returns the key of the activity that this context belongs to. duroxide has no accessor for the
+/// number of an activity, but its `Debug` text has the number after fields with accessors. Returns
+/// `None` if the text has another form.
+fn activity_key(ctx: &ActivityContext) -> Option<ActivityKey> {
+    let before = format!(
+        "ActivityContext {{ instance_id: {:?}, execution_id: {}, orchestration_name: {:?}, \
+        orchestration_version: {:?}, activity_name: {:?}, activity_id: ",
+        ctx.instance_id(),
+        ctx.execution_id(),
+        ctx.orchestration_name(),
+        ctx.orchestration_version(),
+        ctx.activity_name(),
+    );
+    let text = format!("{ctx:?}");
+    let (number, _) = text.strip_prefix(&before)?.split_once(',')?;
+    let number: u64 = number.parse().ok()?;
+    Some(ActivityKey::new(
+        ctx.instance_id(),
+        ctx.execution_id(),
+        number,
+    ))
 }

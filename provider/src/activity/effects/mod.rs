@@ -7,8 +7,6 @@
 
 mod error;
 mod handler;
-mod key;
-mod limits;
 mod outbox;
 mod staged;
 

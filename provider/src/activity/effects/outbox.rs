@@ -21,11 +21,11 @@ pub(crate) trait Outgoing<C: Container>: Send + Sync {
     fn seal<'a>(
         &'a self,
         staged: &'a OutboxBatch<C>,
-    ) -> BoxFuture<'a, Result<Box<dyn Sealed>, OutboxError>>;
+    ) -> BoxFuture<'a, Result<Box<dyn SealedEffects>, OutboxError>>;
 }
 
 /// Effects with numbered messages.
-pub(crate) trait Sealed: Send + Sync {
+pub(crate) trait SealedEffects: Send + Sync {
     /// Returns the operations as part of the provider's batch.
     fn operations(&self, instance_id: &str) -> Result<Batch<Durable>, cdb_model::BatchError>;
 
@@ -49,15 +49,15 @@ where
     fn seal<'a>(
         &'a self,
         staged: &'a OutboxBatch<C>,
-    ) -> BoxFuture<'a, Result<Box<dyn Sealed>, OutboxError>> {
+    ) -> BoxFuture<'a, Result<Box<dyn SealedEffects>, OutboxError>> {
         Box::pin(async move {
             let sealed = Messaging::seal(self, staged).await?;
-            Ok(Box::new(SealedMessages(self.clone(), sealed)) as Box<dyn Sealed>)
+            Ok(Box::new(SealedMessages(self.clone(), sealed)) as Box<dyn SealedEffects>)
         })
     }
 }
 
-impl<C: Extends<Durable>> Sealed for SealedMessages<C>
+impl<C: Extends<Durable>> SealedEffects for SealedMessages<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {

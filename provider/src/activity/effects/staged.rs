@@ -11,8 +11,7 @@ use cdb_model::{
 };
 use parking_lot::Mutex;
 
-use super::error::EffectsError;
-use super::limits::{MAX_BYTES, MAX_OPERATIONS};
+use super::error::{EffectsError, MAX_BYTES, MAX_OPERATIONS};
 use super::outbox::{Outgoing, WithMessages};
 
 /// The effects of a transactional activity. All of them take place together with the end of the
@@ -302,8 +301,7 @@ where
     ) -> Result<(), EffectsError> {
         self.stage(|operations| match operations {
             Operations::WithMessages(batch, _) => Ok(batch.send(partition, message)?),
-            // `transactional_with` stages into an outbox batch.
-            Operations::Changes(_) => Ok(()),
+            Operations::Changes(_) => Err(EffectsError::NoMessaging),
         })
     }
 }

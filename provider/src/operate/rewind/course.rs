@@ -24,7 +24,7 @@ pub(super) struct Course {
     /// Completed activities and children that are dropped with the decision to run them.
     pub(super) dropped: Vec<String>,
     /// Events that nothing kept waits for. duroxide would ignore them.
-    pub(super) lost_events: Vec<String>,
+    pub(super) raise_again: Vec<String>,
 }
 
 /// A child that the new course waits for.
@@ -220,7 +220,7 @@ fn course(events: &[Event], cut: usize, forgotten: Option<usize>, target: Target
         if let EventKind::ExternalEvent { name, .. } = &event.kind
             && !open.takes_event(name)
         {
-            course.lost_events.push(name.clone());
+            course.raise_again.push(name.clone());
         } else if let Some(message) = arrives_again(event, &mut open, target) {
             course.messages.push(message);
         } else if let Some(dropped) = event.source_event_id {

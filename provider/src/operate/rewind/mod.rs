@@ -47,7 +47,7 @@ pub struct Rewound {
     /// run them after its failure. Their effects remain.
     pub dropped: Vec<String>,
     /// The names of events that must be raised again, because they arrived after the kept history.
-    pub lost_events: Vec<String>,
+    pub raise_again: Vec<String>,
     /// The failed children that are rewound too.
     pub children: Vec<Rewound>,
 }
@@ -271,7 +271,7 @@ fn described(course: &Course, target: Target<'_>) -> Rewound {
         activities: activities.collect(),
         messages: course.messages.len(),
         dropped: course.dropped.clone(),
-        lost_events: course.lost_events.clone(),
+        raise_again: course.raise_again.clone(),
         children: Vec::new(),
     }
 }

@@ -240,7 +240,7 @@ fn an_event_arrives_again_only_for_a_kept_subscription() {
         end("broken"),
     ]);
     assert_eq!((course.kept.len(), course.messages.len()), (2, 1));
-    assert_eq!(course.lost_events, ["Event"]);
+    assert_eq!(course.raise_again, ["Event"]);
 }
 
 #[test]

@@ -122,8 +122,8 @@ impl ActivityQueue {
         guard: Guard<'_, Activities>,
         lock: WorkLock,
     ) -> HandOut<AsyncMutex<WorkLock>> {
-        let long_poll = lock.request.is_some();
-        if long_poll {
+        let caller = lock.caller();
+        if caller.is_runtime() {
             self.reads.note_fetch(&lock.item.document.instance_id);
         }
         let until = lock.item.document.locked_until.unwrap_or_default();
@@ -132,7 +132,7 @@ impl ActivityQueue {
             until: self.store.local_time(until),
             lock: Arc::new(AsyncMutex::new(lock)),
         };
-        guard.hand_out(won, long_poll, KnownActivity::forget)
+        guard.hand_out(won, caller, KnownActivity::forget)
     }
 
     /// Returns the prelock of an activity, for the next worker that fetches.

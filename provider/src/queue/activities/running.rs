@@ -6,7 +6,7 @@ use cdb_model::{Stored, Timestamp};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::WorkerCapability;
-use crate::queue::local_queue::FetchRequest;
+use crate::queue::local_queue::{Caller, FetchRequest};
 use crate::stored::documents::WorkerItem;
 
 /// An activity that this process has locked.
@@ -50,6 +50,14 @@ impl WorkLock {
             effects: EffectsState::None,
             unanswered: false,
             ended: false,
+        }
+    }
+
+    /// Returns the caller of the fetch.
+    pub(crate) fn caller(&self) -> Caller {
+        match self.request {
+            Some(_) => Caller::Runtime,
+            None => Caller::Single,
         }
     }
 

@@ -215,7 +215,7 @@ impl NextTurn {
     /// Prepares the prelock after this turn. Returns `None` when no dispatcher is expected to take
     /// it soon, such as a turn without long polling.
     pub(crate) fn offer(services: &Services, turn: &Turn) -> Option<Self> {
-        if !turn.long_poll {
+        if !turn.caller.is_runtime() {
             return None;
         }
         let timeout = services.instances().prelock_timeout()?;

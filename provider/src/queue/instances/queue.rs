@@ -203,12 +203,12 @@ impl InstanceQueue {
 
     /// Hands a turn to the runtime.
     pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) -> HandOut<SharedTurn> {
-        let long_poll = turn.long_poll;
+        let caller = turn.caller;
         let execution = turn.instance.document.current_execution_id;
         let history = turn.events();
         let messages = turn.messages.clone();
         let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
-        guard.hand_out(won, long_poll, |known| {
+        guard.hand_out(won, caller, |known| {
             known.cached = None;
             known.forget_holder();
             known.remove_messages(&messages);

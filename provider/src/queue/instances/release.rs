@@ -36,8 +36,6 @@ impl Locked for Instances {
             services.instances().finish(&mut turn);
         }
     }
-
-    fn note_released(_: &Services, (): ()) {}
 }
 
 /// Releases a lock that may have been taken with this token at an unknown version. `attempts`

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 use super::cache::{CachedInstance, History};
 use super::message::Message;
 use super::rejected_commit::RejectedCommit;
+use crate::queue::local_queue::Caller;
 use crate::stored::documents::Instance;
 use crate::stored::kv::KvState;
 
@@ -30,7 +31,7 @@ pub(crate) struct Turn {
     /// The history of the newest execution, or the reason why it cannot be decoded.
     pub(crate) history: Result<History, String>,
     /// Whether a long poll fetched the turn, as a runtime does.
-    pub(crate) long_poll: bool,
+    pub(crate) caller: Caller,
     /// The rejected commit of this turn; the runtime fails the orchestration next.
     pub(crate) rejected: Option<RejectedCommit>,
     /// Committed, abandoned or lost. A second call with the same token waits for the first one and
@@ -54,7 +55,7 @@ impl Turn {
             uncounted: None,
             kv: cached.kv,
             history: Ok(cached.history),
-            long_poll: true,
+            caller: Caller::Runtime,
             rejected: None,
             ended: false,
         }

@@ -1,9 +1,35 @@
-//! The claim of a dispatcher to an item, and the lock that results.
+//! The caller of a fetch, its claim to an item, and the lock that results.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::slot::{Epoch, Work};
+
+/// The caller of a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A dispatcher of a runtime. Its fetch is a long poll, and it needs no answer about the effects
+    /// of its commits on other instances.
+    Runtime,
+    /// A caller without a long poll: its fetch polls once and takes what it finds, and its commits
+    /// wait for the delivery of their messages.
+    Single,
+}
+
+impl Caller {
+    /// Returns the caller of a fetch that waits for this time.
+    pub(crate) fn of(poll_timeout: Duration) -> Self {
+        if poll_timeout.is_zero() {
+            Self::Single
+        } else {
+            Self::Runtime
+        }
+    }
+
+    pub(crate) fn is_runtime(self) -> bool {
+        self == Self::Runtime
+    }
+}
 
 /// The claim of a dispatcher to an item. It ends once. No other dispatcher can claim the item
 /// before that.
@@ -18,7 +44,7 @@ pub(crate) struct Claim<K> {
 pub(super) struct Held<W: Work> {
     pub(super) claim: Claim<W::Key>,
     pub(super) running: Arc<W::Running>,
-    pub(super) long_poll: bool,
+    pub(super) caller: Caller,
     pub(super) since: Instant,
 }
 

@@ -19,12 +19,12 @@ impl<W: Work> Queue<W> {
     /// Registers a fetch.
     pub(super) fn register(&mut self, request: FetchRequest<W::Capability>) -> WaiterId {
         let dispatchers = &mut self.dispatchers;
-        if request.long_poll {
+        if request.caller.is_runtime() {
             dispatchers.last_request = Some(request.clone());
         }
         dispatchers.next_id += 1;
         let waiter = Waiter {
-            must_poll: !request.long_poll,
+            must_poll: !request.caller.is_runtime(),
             request,
             // A new fetch looks for an item immediately.
             woken: true,
@@ -62,7 +62,7 @@ impl<W: Work> Queue<W> {
         if is_outdated {
             return Next::End;
         }
-        if request.long_poll {
+        if request.caller.is_runtime() {
             let poll = self.next_poll();
             return Next::Wait(timer.into_iter().chain(poll).min());
         }
@@ -128,7 +128,7 @@ impl<W: Work> Queue<W> {
             let (claim, attempt) = self.start_attempt(key, now);
             Next::Try(claim, attempt)
         };
-        self.place(key, now);
+        self.rank(key, now);
         self.wake(now);
         next
     }
@@ -159,7 +159,7 @@ impl<W: Work> Queue<W> {
         for waiter in dispatchers.waiting.values_mut() {
             let ready = self.ready.values().filter_map(|key| self.slots.get(key));
             let mut ready = ready.filter(|slot| matches!(slot.phase, Phase::Idle));
-            if waiter.request.long_poll
+            if waiter.request.caller.is_runtime()
                 && ready.any(|slot| outdated(&waiter.request.capability, &slot.known))
             {
                 waiter.is_outdated = true;
@@ -214,7 +214,9 @@ impl<W: Work> Queue<W> {
         let waiting = self.dispatchers.waiting.values();
         Load {
             ready: self.ready.len(),
-            waiting: waiting.filter(|waiter| waiter.request.long_poll).count(),
+            waiting: waiting
+                .filter(|waiter| waiter.request.caller.is_runtime())
+                .count(),
             working: self.dispatchers.working,
         }
     }

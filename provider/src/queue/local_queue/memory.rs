@@ -28,7 +28,7 @@ impl<W: Work> Queue<W> {
             let mut evicted = None;
             self.edit(&key, |known| evicted = Some(W::evict_pending(known, now)));
             self.garbage.extend(evicted);
-            self.place(&key, now);
+            self.rank(&key, now);
         }
     }
 

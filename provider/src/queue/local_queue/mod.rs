@@ -26,7 +26,6 @@ mod claim;
 mod dispatcher;
 mod handing_out;
 mod memory;
-mod moving_average;
 mod pace;
 mod polling;
 mod queue;
@@ -37,7 +36,7 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use claim::{HandOut, Won};
+pub(crate) use claim::{Caller, HandOut, Won};
 pub(crate) use dispatcher::FetchRequest;
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};

@@ -88,10 +88,10 @@ impl<W: Work> Queue<W> {
         for key in gone {
             self.set_polled(&key, None);
             self.edit(&key, W::forget_polled);
-            self.place(&key, now);
+            self.rank(&key, now);
         }
         for key in found {
-            self.place(key, now);
+            self.rank(key, now);
         }
         self.shrink(now);
     }

@@ -1,6 +1,6 @@
 //! The state machine of a queue: slots, the order of ready slots, and timers.
 //!
-//! Every change of a slot ends in [`Queue::place`], which derives from the slot alone whether it is
+//! Every change of a slot ends in [`Queue::rank`], which derives from the slot alone whether it is
 //! ready, when its timer fires, and whether it can be evicted. So no transition can forget to wake
 //! a dispatcher.
 
@@ -94,13 +94,13 @@ impl<W: Work> Queue<W> {
         self.edit(key, learn);
         self.set_polled(key, None);
         self.pace.busy(now);
-        self.place(key, now);
+        self.rank(key, now);
         self.shrink(now);
         // The next timer or poll may be due earlier than the dispatchers expect.
         self.nudge();
     }
 
-    /// Ends a backoff. The caller must place the item afterwards.
+    /// Ends a backoff. The caller must rank the item afterwards.
     pub(crate) fn end_backoff(&mut self, key: &W::Key) {
         if let Some(slot) = self.slots.get_mut(key)
             && matches!(slot.phase, Phase::Backoff { .. })
@@ -118,7 +118,7 @@ impl<W: Work> Queue<W> {
     ) {
         if self.slots.contains_key(key) {
             self.edit(key, correct);
-            self.place(key, now);
+            self.rank(key, now);
             self.shrink(now);
         }
     }
@@ -141,7 +141,7 @@ impl<W: Work> Queue<W> {
                 break;
             }
             let key = key.clone();
-            self.place(&key, now);
+            self.rank(&key, now);
             is_changed = true;
         }
         if is_changed {
@@ -160,9 +160,9 @@ impl<W: Work> Queue<W> {
         self.memory.cached = self.memory.cached + after.cached - before.cached;
     }
 
-    /// Places a slot at `now` in every order that it belongs to, and removes it when nothing is
+    /// Ranks a slot at `now` in every order that it belongs to, and removes it when nothing is
     /// known of its item.
-    pub(super) fn place(&mut self, key: &W::Key, now: Instant) {
+    pub(super) fn rank(&mut self, key: &W::Key, now: Instant) {
         self.end_phase(key, now);
         let Some(slot) = self.slots.get_mut(key) else {
             return;

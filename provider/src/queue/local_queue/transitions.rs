@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::claim::{Claim, HandOut, Held, UnusedPrelock, Won};
+use super::claim::{Caller, Claim, HandOut, Held, UnusedPrelock, Won};
 use super::queue::Queue;
 use super::slot::{Class, Phase, Slot, Work};
 
@@ -35,7 +35,7 @@ impl<W: Work> Queue<W> {
             return None;
         }
         let claimed = self.start_attempt(key, now);
-        self.place(key, now);
+        self.rank(key, now);
         Some(claimed)
     }
 
@@ -99,7 +99,7 @@ impl<W: Work> Queue<W> {
             }
             other => slot.phase = other,
         }
-        self.place(&claim.key, now);
+        self.rank(&claim.key, now);
         self.shrink(now);
     }
 
@@ -150,7 +150,7 @@ impl<W: Work> Queue<W> {
         &mut self,
         claim: &Claim<W::Key>,
         won: Won<Arc<W::Running>>,
-        long_poll: bool,
+        caller: Caller,
         now: Instant,
         learn: impl FnOnce(&mut W::Known),
     ) -> HandOut<W::Running> {
@@ -164,11 +164,11 @@ impl<W: Work> Queue<W> {
             until,
         };
         self.change(claim, phase, now, learn);
-        self.dispatchers.working += usize::from(long_poll);
+        self.dispatchers.working += usize::from(caller.is_runtime());
         let held = Held {
             claim: claim.clone(),
             running: won.lock,
-            long_poll,
+            caller,
             since: now,
         };
         self.held.insert(token, held);
@@ -203,7 +203,7 @@ impl<W: Work> Queue<W> {
             && let Phase::Running { until: end, .. } = &mut slot.phase
         {
             *end = until.max(*end);
-            self.place(&claim.key, now);
+            self.rank(&claim.key, now);
         }
     }
 
@@ -235,7 +235,7 @@ impl<W: Work> Queue<W> {
         {
             slot.phase = Phase::Trying;
         }
-        self.dispatchers.working -= usize::from(held.long_poll);
+        self.dispatchers.working -= usize::from(held.caller.is_runtime());
         let time = now.saturating_duration_since(held.since);
         self.dispatchers.average.add(time);
         Some(held.claim)
@@ -260,7 +260,7 @@ impl<W: Work> Queue<W> {
                 } if since <= before => {
                     slot.phase = Phase::Releasing { token, until };
                     let epoch = slot.epoch;
-                    self.place(&key, now);
+                    self.rank(&key, now);
                     taken.push((Claim { key, epoch }, lock));
                 }
                 other => slot.phase = other,
@@ -292,7 +292,7 @@ impl<W: Work> Queue<W> {
         {
             slot.phase = Phase::Idle;
             self.edit(&claim.key, |known| W::expire(known, now));
-            self.place(&claim.key, now);
+            self.rank(&claim.key, now);
             self.shrink(now);
         }
     }
@@ -317,7 +317,7 @@ impl<W: Work> Queue<W> {
         };
         slot.phase = phase;
         self.edit(&claim.key, learn);
-        self.place(&claim.key, now);
+        self.rank(&claim.key, now);
         self.shrink(now);
     }
 }

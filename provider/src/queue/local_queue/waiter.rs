@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::claim::{Claim, HandOut, UnusedPrelock, Won};
+use super::claim::{Caller, Claim, HandOut, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
 use super::pace::Pace;
 use super::queue::{Limits, Queue};
@@ -74,7 +74,7 @@ impl<W: Work> LocalQueue<W> {
         request: FetchRequest<W::Capability>,
         poll_timeout: Duration,
     ) -> Fetch<'_, W> {
-        let (long_poll, deadline) = (request.long_poll, Instant::now() + poll_timeout);
+        let (caller, deadline) = (request.caller, Instant::now() + poll_timeout);
         let (id, notify) = self.with(|queue, _| {
             let id = queue.register(request);
             (id, queue.notify(id))
@@ -84,7 +84,7 @@ impl<W: Work> LocalQueue<W> {
             id,
             notify,
             deadline,
-            long_poll,
+            caller,
         }
     }
 
@@ -166,7 +166,7 @@ pub(crate) struct Fetch<'a, W: Work> {
     id: WaiterId,
     notify: Arc<Notify>,
     deadline: Instant,
-    long_poll: bool,
+    caller: Caller,
 }
 
 impl<'a, W: Work> Fetch<'a, W> {
@@ -189,7 +189,8 @@ impl<'a, W: Work> Fetch<'a, W> {
                 let needs_poll = matches!(next, Next::Wait(_))
                     || queue.is_running_low()
                     || queue.is_poll_overdue(now);
-                let starts = (self.long_poll && needs_poll).then(|| queue.start_poll(now));
+                let starts =
+                    (self.caller.is_runtime() && needs_poll).then(|| queue.start_poll(now));
                 (next, starts.flatten())
             });
             if let Some(number) = poll_number {
@@ -295,10 +296,10 @@ impl<W: Work> Guard<'_, W> {
     pub(crate) fn hand_out(
         self,
         won: Won<Arc<W::Running>>,
-        long_poll: bool,
+        caller: Caller,
         learn: impl FnOnce(&mut W::Known),
     ) -> HandOut<W::Running> {
-        self.end(|queue, claim, now| queue.hand_out(claim, won, long_poll, now, learn))
+        self.end(|queue, claim, now| queue.hand_out(claim, won, caller, now, learn))
     }
 
     fn end<R>(

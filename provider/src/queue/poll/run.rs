@@ -17,7 +17,7 @@ use crate::stored::documents::FIRST_DUE;
 
 /// The items per physical partition beyond its part of a poll, because items are not distributed
 /// evenly.
-const SLACK: u32 = 1;
+const EXTRA_PER_RANGE: u32 = 1;
 
 /// How often a poll starts over because partitions split during it.
 const MAX_RESTARTS: u32 = 2;
@@ -103,8 +103,8 @@ pub(crate) async fn poll<Q: Polled>(
 fn enough_of_each(enough: u32, ranges: usize) -> u32 {
     match u32::try_from(ranges) {
         Ok(0 | 1) => enough,
-        Ok(ranges) => enough.div_ceil(ranges) + SLACK,
-        Err(_) => SLACK,
+        Ok(ranges) => enough.div_ceil(ranges) + EXTRA_PER_RANGE,
+        Err(_) => EXTRA_PER_RANGE,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::FreeWorkers;
 use crate::queue::instances::{NextTurn, RejectedCommit, Turn, TurnResult};
+use crate::queue::local_queue::Caller;
 use crate::stored::documents::{OperatorAction, OutboxIntent};
 use crate::stored::payload::Payloads;
 use crate::stored::{admission, custom_status};
@@ -53,9 +54,9 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
             return Err(error);
         }
     };
-    let long_poll = turn.long_poll;
+    let caller = turn.caller;
     drop(turn);
-    delivery::deliver_all(services, intents, long_poll).await;
+    delivery::deliver_all(services, intents, caller).await;
     Ok(())
 }
 
@@ -73,7 +74,7 @@ pub(crate) async fn commit_course(
         plan.spilling.release(&services.store);
         return Err(error);
     }
-    delivery::deliver_all(services, plan.outgoing.intents, false).await;
+    delivery::deliver_all(services, plan.outgoing.intents, Caller::Single).await;
     Ok(())
 }
 

@@ -57,10 +57,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// Fails when an item cannot be written as JSON.
-    pub(super) fn sort(
-        origin: &Origin<'_>,
-        result: &TurnResult,
-    ) -> Result<Self, serde_json::Error> {
+    pub(super) fn of(origin: &Origin<'_>, result: &TurnResult) -> Result<Self, serde_json::Error> {
         let cancelled = result.cancelled.iter();
         let cancelled: HashSet<_> = cancelled
             .map(|of| (&*of.instance, of.execution_id, of.activity_id))
@@ -147,7 +144,11 @@ impl Outgoing {
 
     /// Moves the items of the own partition into intents if everything does not fit beside `taken`.
     /// Returns whether it moved them.
-    pub(super) fn fit(&mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> bool {
+    pub(super) fn overflow_into_intents(
+        &mut self,
+        origin: &Origin<'_>,
+        taken: &Batch<Durable>,
+    ) -> bool {
         let size = self.size();
         let count = self.workers.len() + self.own.len() + self.intents.len();
         let fits = taken.len() + count <= MAX_BATCH_OPERATIONS
@@ -318,7 +319,7 @@ mod tests {
             event("a", "3"),
             event("parent", "4"),
         ];
-        let sorted = Outgoing::sort(&ORIGIN, &turn_result(&[], &items)).unwrap();
+        let sorted = Outgoing::of(&ORIGIN, &turn_result(&[], &items)).unwrap();
         assert_eq!(sorted.own.len(), 1);
         let targets: Vec<_> = sorted
             .intents
@@ -337,7 +338,7 @@ mod tests {
             event("a", "s"),
             event("b", "s"),
         ];
-        let sorted = Outgoing::sort(&ORIGIN, &turn_result(&[], &items)).unwrap();
+        let sorted = Outgoing::of(&ORIGIN, &turn_result(&[], &items)).unwrap();
         let targets: Vec<_> = sorted
             .intents
             .iter()
@@ -358,7 +359,7 @@ mod tests {
         };
         // The clock of the machine is half a minute ahead of the service.
         let items = [timer(31_250), timer(1_250)];
-        let sorted = Outgoing::sort(&ORIGIN, &turn_result(&[], &items)).unwrap();
+        let sorted = Outgoing::of(&ORIGIN, &turn_result(&[], &items)).unwrap();
         let due: Vec<_> = sorted.own.iter().map(|item| item.visible_at).collect();
         assert_eq!(due, [1_250, 1_000].map(Timestamp::from_millis));
     }
@@ -371,7 +372,7 @@ mod tests {
             execution_id: 1,
             activity_id: 2,
         });
-        let sorted = Outgoing::sort(&ORIGIN, &result).unwrap();
+        let sorted = Outgoing::of(&ORIGIN, &result).unwrap();
         assert_eq!(sorted.workers.len(), 1);
         assert_eq!(sorted.workers[0].activity_id, 1);
     }
@@ -379,9 +380,9 @@ mod tests {
     #[test]
     fn items_beyond_the_batch_limit_leave_in_a_few_intents() {
         let items: Vec<_> = (0..5_000).map(|id| activity(id, "input")).collect();
-        let mut sorted = Outgoing::sort(&ORIGIN, &turn_result(&items, &[])).unwrap();
+        let mut sorted = Outgoing::of(&ORIGIN, &turn_result(&items, &[])).unwrap();
         let mut batch = Batch::new("parent");
-        assert!(sorted.fit(&ORIGIN, &batch));
+        assert!(sorted.overflow_into_intents(&ORIGIN, &batch));
         assert!(sorted.workers.is_empty());
         let sent: usize = sorted.intents.iter().map(|intent| intent.items.len()).sum();
         assert_eq!(sent, 5_000);

@@ -113,7 +113,7 @@ impl CommitPlan {
         let (id, now) = (origin.instance_id, origin.now);
         let events = &result.history_delta;
         let mut history = NewHistory::pack(context.limits, id, result.execution_id, events)?;
-        let mut outgoing = Outgoing::sort(origin, result)?;
+        let mut outgoing = Outgoing::of(origin, result)?;
         let cancelled = cancelled::intents(turn, origin, result);
         outgoing.intents.extend(cancelled);
         let sizes = Sizes {
@@ -173,7 +173,7 @@ impl CommitPlan {
             None => None,
         };
         self.begin_batch(turn)?;
-        if self.outgoing.fit(origin, &self.batch)
+        if self.outgoing.overflow_into_intents(origin, &self.batch)
             && let Some(unlocked) = unlocked
         {
             // The messages of the next turn have moved to intents.
@@ -184,7 +184,7 @@ impl CommitPlan {
         if let Some(workers) = &context.workers {
             workers.lock(&mut self.outgoing.workers, origin.now);
         }
-        if turn.long_poll {
+        if turn.caller.is_runtime() {
             self.outgoing.reserve(origin.now);
         }
         self.operations.sent = self.outgoing.add_to(&mut self.batch)?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::promises::{learn, sleeper, takes};
 use super::{LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
-use crate::queue::local_queue::claim::{Claim, HandOut};
+use crate::queue::local_queue::claim::{Caller, Claim, HandOut};
 use crate::queue::local_queue::dispatcher::{FetchRequest, Next};
 use crate::queue::local_queue::queue::Queue;
 use crate::queue::local_queue::slot::Work as _;
@@ -197,7 +197,7 @@ fn a_fetch_without_long_polling_waits_only_for_attempts_seen_by_its_poll() {
     let seen = |queue: &mut Queue<Paint>| {
         let (claim, _) = queue.claim(&7, now).expect("it is idle");
         let once = FetchRequest {
-            long_poll: false,
+            caller: Caller::Single,
             ..request(1)
         };
         let waiter = queue.register(once);
@@ -217,7 +217,7 @@ fn a_fetch_without_long_polling_waits_only_for_attempts_seen_by_its_poll() {
     queue.release(&claim, now, |_| {});
     let (claim, waiter) = seen(&mut queue);
     let running = won(Arc::new(0), "t", now + LOCK);
-    let handed_out = queue.hand_out(&claim, running, true, now, |_| {});
+    let handed_out = queue.hand_out(&claim, running, Caller::Runtime, now, |_| {});
     assert_eq!(handed_out, HandOut::Done);
     assert!(matches!(queue.next(waiter, now), Next::End), "handed out");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
-use crate::queue::local_queue::claim::{Claim, HandOut};
+use crate::queue::local_queue::claim::{Caller, Claim, HandOut};
 use crate::queue::local_queue::dispatcher::{Next, WaiterId};
 use crate::queue::local_queue::queue::Queue;
 use crate::queue::local_queue::slot::{Memory, Offer, Phase, Slot, Work};
@@ -343,7 +343,9 @@ impl Run {
             Event::HandOut(_) => {
                 let running = won(Arc::new(0), &token, until);
                 let learn = |known: &mut Known| known.load = None;
-                let handed_out = self.queue.hand_out(&claim, running, true, now, learn);
+                let handed_out = self
+                    .queue
+                    .hand_out(&claim, running, Caller::Runtime, now, learn);
                 assert_eq!(handed_out, HandOut::Done);
                 self.tokens.push(token);
             }

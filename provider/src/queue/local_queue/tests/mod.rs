@@ -6,7 +6,7 @@ mod promises;
 
 use std::time::{Duration, Instant};
 
-use super::claim::Won;
+use super::claim::{Caller, Won};
 use super::dispatcher::FetchRequest;
 use super::pace::Pace;
 use super::queue::{Limits, Queue};
@@ -127,7 +127,7 @@ fn request(capability: Colours) -> FetchRequest<Colours> {
     FetchRequest {
         capability,
         lock_timeout: LOCK,
-        long_poll: true,
+        caller: Caller::Runtime,
     }
 }
 

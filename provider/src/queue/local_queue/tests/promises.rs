@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Colours, LIMITS, LOCK, Paint, ms, queue, request, won};
-use crate::queue::local_queue::claim::{Claim, HandOut};
+use crate::queue::local_queue::claim::{Caller, Claim, HandOut};
 use crate::queue::local_queue::dispatcher::{FetchRequest, Next, WaiterId};
 use crate::queue::local_queue::queue::Queue;
 
@@ -167,7 +167,9 @@ fn an_attempt_keeps_its_claim_however_long_it_takes() {
         "its lock was requested"
     );
     let lock = won(Arc::new(0), "a", end + LOCK);
-    let handed_out = queue.hand_out(&claim, lock, true, end, |known| known.pending.clear());
+    let handed_out = queue.hand_out(&claim, lock, Caller::Runtime, end, |known| {
+        known.pending.clear()
+    });
     assert_eq!(handed_out, HandOut::Done);
 }
 
@@ -180,7 +182,7 @@ fn an_expired_lock_is_not_handed_out() {
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     queue.locking(&claim, "a", now + LOCK, now);
     let lock = won(Arc::new(0), "a", now + LOCK);
-    let handed_out = queue.hand_out(&claim, lock, true, now + LOCK, |_| {});
+    let handed_out = queue.hand_out(&claim, lock, Caller::Runtime, now + LOCK, |_| {});
     assert_eq!(handed_out, HandOut::Expired(Arc::new(0)));
     assert_eq!(queue.load().working, 0);
     assert!(queue.running("a").is_none());
@@ -198,7 +200,9 @@ fn an_item_with_an_expired_lock_is_read_from_the_store() {
     let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     let lock = won(Arc::new(0), "a", now + LOCK);
-    let handed_out = queue.hand_out(&claim, lock, true, now, |known| known.pending.clear());
+    let handed_out = queue.hand_out(&claim, lock, Caller::Runtime, now, |known| {
+        known.pending.clear()
+    });
     assert_eq!(handed_out, HandOut::Done);
     assert_eq!(queue.load().working, 1);
     let later = now + LOCK;
@@ -325,7 +329,7 @@ fn a_fetch_without_long_polling_polls_once_and_waits_for_running_attempts() {
     let other = queue.register(request(0));
     let claim = takes(&mut queue, other, now).expect("it is due");
     let once = queue.register(FetchRequest {
-        long_poll: false,
+        caller: Caller::Single,
         ..request(0)
     });
     assert!(matches!(queue.next(once, now), Next::Poll(_)));
