@@ -7,7 +7,7 @@
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::queue_item::{NEVER, REMEMBERED_SECONDS};
+use super::trace::{NEVER, REMEMBERED_SECONDS};
 
 /// The most bytes of a chunk as JSON, well below the service's 2 MB.
 const CHUNK_BYTES: usize = 1024 * 1024;

@@ -3,7 +3,7 @@
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};
 
-use super::queue_item::REMEMBERED_SECONDS;
+use super::trace::REMEMBERED_SECONDS;
 
 /// Records that a batch of an intent's activities was delivered. The batch itself creates the
 /// record, so a second delivery conflicts with it, even after the activities have ended and their

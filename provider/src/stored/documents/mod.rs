@@ -18,6 +18,7 @@ mod partial;
 mod queue_item;
 mod schema;
 mod session;
+mod trace;
 
 use cdb_model::Container;
 
@@ -38,12 +39,13 @@ pub use outbox_intent::{
 };
 pub(crate) use partial::Partial;
 pub use queue_item::{
-    NEVER, OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
+    OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
 };
 pub(crate) use queue_item::{header, target_instance};
 pub(crate) use schema::gate;
 pub use schema::{FIRST_DUE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 pub use session::{Session, SessionKey};
+pub use trace::NEVER;
 
 /// The document types of a duroxide container. Extend it with other types:
 ///

@@ -61,7 +61,7 @@ pub struct OutboxIntent {
     pub payload: Option<String>,
     /// The time of the commit. The reconciler delivers intents older than its threshold. Each
     /// refused delivery moves the time to the next attempt, and the last one to
-    /// [`NEVER`](super::queue_item::NEVER).
+    /// [`NEVER`](super::NEVER).
     #[document(index)]
     pub created_at: Timestamp,
     /// The time of the commit, from the first refused delivery on.

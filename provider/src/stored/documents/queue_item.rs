@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::chunk::Text;
 use super::operator_action::OperatorAction;
-use crate::timing::{REMEMBERED, RESERVED};
+use super::trace::{NEVER, REMEMBERED_SECONDS};
+use crate::timing::RESERVED;
 
 /// A message for an orchestration. The lock of its instance decides which dispatcher handles it.
 ///
@@ -82,15 +83,6 @@ pub struct OrchestratorItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
 }
-
-/// The due time of consumed messages, which are never due again: the last millisecond of a
-/// four-digit year.
-pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
-
-/// The seconds for which a delivery is remembered: one day. An intent is deleted right after its
-/// delivery; the trace has to outlive failed deletions.
-#[expect(clippy::cast_possible_truncation, reason = "a constant below 2^32")]
-pub(super) const REMEMBERED_SECONDS: u32 = REMEMBERED.as_secs() as u32;
 
 impl OrchestratorItem {
     /// Creates a message for the instance that `item` names.
