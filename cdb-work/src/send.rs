@@ -40,9 +40,12 @@ impl Inner {
             Ok(Fenced::Unknown(Some(error))) | Err(error) => Sent::Unknown(error),
             // `find_out` reports no other writer, and a send without a timeout has an answer or an
             // error.
-            Ok(Fenced::Committed(_) | Fenced::Earlier | Fenced::Lost | Fenced::Unknown(None)) => {
-                Sent::Written
-            }
+            Ok(
+                Fenced::Committed(_)
+                | Fenced::CommittedBefore
+                | Fenced::Lost
+                | Fenced::Unknown(None),
+            ) => Sent::Written,
         }
     }
 }

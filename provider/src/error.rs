@@ -106,7 +106,7 @@ impl Error {
 pub(crate) fn committed<A>(fenced: Fenced<A>) -> Result<Option<A>> {
     match fenced {
         Fenced::Committed(answer) => Ok(answer),
-        Fenced::Earlier => Ok(None),
+        Fenced::CommittedBefore => Ok(None),
         Fenced::Refused(error) | Fenced::Unknown(Some(error)) => Err(error.into()),
         Fenced::Lost => Err(Error::Retryable("another writer was faster".to_owned())),
         Fenced::Unknown(None) => Err(Error::Retryable("the service did not answer".to_owned())),

@@ -174,7 +174,7 @@ where
         }
         let etag = match outcome {
             Fenced::Committed(Some(etag)) => etag,
-            Fenced::Committed(None) | Fenced::Earlier => found,
+            Fenced::Committed(None) | Fenced::CommittedBefore => found,
             Fenced::Refused(error) | Fenced::Unknown(Some(error)) if !is_at_fence(&error) => {
                 return Err(error.into());
             }

@@ -23,7 +23,7 @@ const MAX_SENDS: u32 = 4;
 ///
 /// async fn took_place<W: FencedWrite>(write: &mut W) -> Result<bool, W::Error> {
 ///     let fenced = execute_fenced(write).await?;
-///     Ok(matches!(fenced, Fenced::Committed(_) | Fenced::Earlier))
+///     Ok(matches!(fenced, Fenced::Committed(_) | Fenced::CommittedBefore))
 /// }
 /// ```
 pub trait FencedWrite: Send {
@@ -82,7 +82,7 @@ pub trait FencedWrite: Send {
 /// use cdb_coordination::Found;
 ///
 /// let is_ours = |found: Found| found != Found::Lost;
-/// assert!(is_ours(Found::Moved) && !is_ours(Found::Lost));
+/// assert!(is_ours(Found::NewVersion) && !is_ours(Found::Lost));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -93,7 +93,7 @@ pub enum Found {
     Unchanged,
     /// The store has another version, but the lock is still held: the write can be sent under that
     /// version.
-    Moved,
+    NewVersion,
     /// Another writer was faster.
     Lost,
 }
@@ -104,14 +104,14 @@ pub enum Found {
 /// use cdb_coordination::Fenced;
 ///
 /// let fenced: Fenced<()> = Fenced::Lost;
-/// assert!(!matches!(fenced, Fenced::Committed(_) | Fenced::Earlier));
+/// assert!(!matches!(fenced, Fenced::Committed(_) | Fenced::CommittedBefore));
 /// ```
 #[derive(Debug)]
 pub enum Fenced<A> {
     /// The write took place. Without an answer, the store proved it.
     Committed(Option<A>),
     /// The write had taken place before this call.
-    Earlier,
+    CommittedBefore,
     /// Another writer was faster.
     Lost,
     /// The write did not take place. [`operation_index`](Error::operation_index) names the refused
@@ -167,7 +167,7 @@ pub enum Fenced<A> {
 /// let seen = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was placed");
 /// let mut pay = Pay { shop, seen };
 /// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::Committed(_)));
-/// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::Earlier));
+/// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::CommittedBefore));
 /// # Ok(()) }).unwrap();
 /// ```
 pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::Answer>, W::Error> {
@@ -201,10 +201,10 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
         };
         match (found, refusal) {
             (Found::Done, _) if is_open => return Ok(Fenced::Committed(None)),
-            (Found::Done, _) => return Ok(Fenced::Earlier),
+            (Found::Done, _) => return Ok(Fenced::CommittedBefore),
             (Found::Lost, _) => return Ok(Fenced::Lost),
             (Found::Unchanged, Some(error)) => return Ok(Fenced::Refused(error)),
-            (Found::Unchanged | Found::Moved, _) => sleep(RESEND_PAUSE).await,
+            (Found::Unchanged | Found::NewVersion, _) => sleep(RESEND_PAUSE).await,
         }
     }
     Ok(Fenced::Unknown(last))
@@ -331,7 +331,7 @@ mod tests {
             };
             assert_eq!(answer.is_some(), answered, "{effect:?}");
             let again = execute_fenced(&mut write).await;
-            assert!(matches!(again, Ok(Fenced::Earlier)), "{again:?}");
+            assert!(matches!(again, Ok(Fenced::CommittedBefore)), "{again:?}");
         }
     }
 

@@ -75,7 +75,9 @@ where
         Fenced::Refused(error) | Fenced::Unknown(Some(error)) => Err(error),
         // A missing proof is `Found::Unchanged`, and a send without a timeout has an answer or an
         // error.
-        Fenced::Committed(_) | Fenced::Earlier | Fenced::Lost | Fenced::Unknown(None) => Ok(()),
+        Fenced::Committed(_) | Fenced::CommittedBefore | Fenced::Lost | Fenced::Unknown(None) => {
+            Ok(())
+        }
     }
 }
 

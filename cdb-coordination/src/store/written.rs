@@ -30,7 +30,7 @@ pub(super) async fn write<C: Container, D: MemberOf<C>>(
     };
     match execute_fenced(&mut write).await? {
         Fenced::Committed(Some(etag)) => Ok(etag),
-        Fenced::Committed(None) | Fenced::Earlier => Ok(write.found),
+        Fenced::Committed(None) | Fenced::CommittedBefore => Ok(write.found),
         Fenced::Refused(error) | Fenced::Unknown(Some(error)) => Err(change.refused(error)),
         Fenced::Lost | Fenced::Unknown(None) => Err(change.conflict(false)?),
     }

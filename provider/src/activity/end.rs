@@ -360,7 +360,7 @@ async fn send<'a>(
         };
         match fenced {
             Fenced::Committed(outcome) => return Ok(Sent::Committed(outcome)),
-            Fenced::Earlier | Fenced::Lost => return Err(Error::LockLost(LOST)),
+            Fenced::CommittedBefore | Fenced::Lost => return Err(Error::LockLost(LOST)),
             Fenced::Unknown(_) => {
                 let reason = "the service did not answer".to_owned();
                 return Ok(Sent::Unknown(Error::Retryable(reason)));
@@ -432,7 +432,7 @@ impl FencedWrite for Ack<'_, '_> {
                 Some(stored) if stored.etag == self.lock.item.etag => Found::Unchanged,
                 Some(stored) => {
                     self.lock.item.etag = stored.etag;
-                    Found::Moved
+                    Found::NewVersion
                 }
             });
         }

@@ -106,7 +106,7 @@ async fn mark(
     let marks = marks(container.now(), codec)?;
     let created = SchemaKey::new(SCHEMA_PARTITION);
     match execute_proven(container, &marks, &created).await? {
-        Fenced::Earlier => read(container).await,
+        Fenced::CommittedBefore => read(container).await,
         Fenced::Refused(error) if error.kind() == ErrorKind::Forbidden => Ok(None),
         fenced => committed(fenced).map(|_| None),
     }

@@ -47,7 +47,7 @@ pub(crate) async fn abandon(
     let fenced = execute_fenced(&mut release).await;
     forget(services, &mut turn, delay.unwrap_or_default());
     match fenced? {
-        Fenced::Earlier | Fenced::Lost => Err(Error::LockLost("another runtime took it")),
+        Fenced::CommittedBefore | Fenced::Lost => Err(Error::LockLost("another runtime took it")),
         Fenced::Refused(error) if error.is_precondition_failed() || error.is_not_found() => {
             release::unlock_outdated(&services.store, &turn).await;
             Err(Error::LockLost("another runtime took its messages"))

@@ -117,5 +117,5 @@ pub(crate) async fn find_out(latest: &ContainerClient<Durable>, turn: &mut Turn)
         return Ok(Found::Unchanged);
     }
     turn.instance.etag = stored.etag;
-    Ok(Found::Moved)
+    Ok(Found::NewVersion)
 }

@@ -42,7 +42,7 @@ pub(super) async fn send(
     }
     match fenced {
         Fenced::Committed(outcome) => Ok(outcome),
-        Fenced::Earlier => {
+        Fenced::CommittedBefore => {
             // Another call with this token has committed the turn, so the stored documents are not
             // those of this plan.
             plan.spilling.release(&services.store);
@@ -150,7 +150,7 @@ impl FencedWrite for Commit<'_> {
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
         match find_out(latest, self.turn).await {
             // The next send detects the outcome.
-            Err(error) if error.is_retryable() => Ok(Found::Moved),
+            Err(error) if error.is_retryable() => Ok(Found::NewVersion),
             found => found,
         }
     }
