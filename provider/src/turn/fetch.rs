@@ -12,7 +12,7 @@ use super::load::{self, Loaded};
 use super::{lock, orphans};
 use crate::error::Result;
 use crate::queue::Services;
-use crate::queue::instances::{Attempt, Instances, Presence, Turn, supports};
+use crate::queue::instances::{AllMessages, Attempt, Instances, Presence, Turn, supports};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::stored::Store;
@@ -56,7 +56,7 @@ pub(crate) async fn fetch(
         .local()
         .fetch(request.clone(), poll_timeout);
     let poll = async |number| {
-        let polled = poll::poll::<Instances>(services, number, &(), &Due::Anywhere).await;
+        let polled = poll::poll::<Instances>(services, number, &AllMessages, &Due::Anywhere).await;
         polled.map(|polled| polled.keys)
     };
     let start_poll = |number| poll::start::<Instances>(services, number);

@@ -16,6 +16,7 @@ mod version;
 pub(crate) use cache::{CachedInstance, History};
 pub(crate) use known::{Attempt, Instances, Presence};
 pub(crate) use message::{Content, MAX_MESSAGES, Message, in_order};
+pub(crate) use poll::AllMessages;
 pub(crate) use prelock::{NewMessage, NextTurn, Prelock, Written};
 pub(crate) use queue::InstanceQueue;
 pub(crate) use rejected_commit::RejectedCommit;

@@ -14,11 +14,14 @@ use crate::queue::local_queue::{LocalQueue, Work};
 use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Polls, Row};
 use crate::stored::documents::{OrchestratorItem, Partial, dispatch_slot};
 
+/// The messages of all instances, which a poll finds: dispatchers choose by the pinned version, which
+/// messages do not contain.
+#[derive(Debug)]
+pub(crate) struct AllMessages;
+
 impl Polled for Instances {
     type Item = OrchestratorItem;
-    /// A poll finds the messages of all instances: dispatchers choose by the pinned version, which
-    /// messages do not contain.
-    type Wanted = ();
+    type Wanted = AllMessages;
 
     const QUEUE: PolledQueue = PolledQueue::Orchestrations;
     const VISIBLE_AT: Path<OrchestratorItem, Timestamp, Indexed, Patchable> =
@@ -33,11 +36,11 @@ impl Polled for Instances {
         services.instances().polls()
     }
 
-    fn wanted(_: &LocalQueue<Self>) -> Option<()> {
-        Some(())
+    fn wanted(_: &LocalQueue<Self>) -> Option<AllMessages> {
+        Some(AllMessages)
     }
 
-    fn query((): &(), due: Filter<OrchestratorItem>) -> Query<OrchestratorItem> {
+    fn query(_: &AllMessages, due: Filter<OrchestratorItem>) -> Query<OrchestratorItem> {
         let query = Query::across_partitions().filter(due);
         query.order_by(OrchestratorItem::BY_DUE)
     }
@@ -64,7 +67,7 @@ impl Polled for Instances {
         }
     }
 
-    fn covers((): &(), _: &<Self as Work>::Known) -> bool {
+    fn covers(_: &AllMessages, _: &<Self as Work>::Known) -> bool {
         true
     }
 
