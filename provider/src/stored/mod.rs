@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod attributes;
+#[doc(hidden)]
 pub mod codegen_support;
 mod corrupt_documents;
 pub(crate) mod custom_status;
