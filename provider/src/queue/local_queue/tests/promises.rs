@@ -168,7 +168,7 @@ fn an_attempt_keeps_its_claim_however_long_it_takes() {
     );
     let lock = won(Arc::new(0), "a", end + LOCK);
     let handed_out = queue.hand_out(&claim, lock, Caller::Runtime, end, |known| {
-        known.pending.clear()
+        known.pending.clear();
     });
     assert_eq!(handed_out, HandOut::Done);
 }
@@ -201,7 +201,7 @@ fn an_item_with_an_expired_lock_is_read_from_the_store() {
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     let lock = won(Arc::new(0), "a", now + LOCK);
     let handed_out = queue.hand_out(&claim, lock, Caller::Runtime, now, |known| {
-        known.pending.clear()
+        known.pending.clear();
     });
     assert_eq!(handed_out, HandOut::Done);
     assert_eq!(queue.load().working, 1);
