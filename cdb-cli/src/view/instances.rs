@@ -91,6 +91,7 @@ pub(crate) struct Page {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Continuation>,
     /// The number of instances that the query returned, before the filters without an index.
+    #[cfg(feature = "dashboard")]
     #[serde(skip)]
     pub examined: usize,
     /// The instances whose start is queued, in a list without filters.
@@ -248,6 +249,7 @@ pub(crate) async fn list(
             return Ok(Page {
                 instances,
                 next,
+                #[cfg(feature = "dashboard")]
                 examined,
                 unstarted: Vec::new(),
             });
