@@ -52,8 +52,8 @@ impl CosmosDBProvider {
     /// Deletes instances that ended at least `keep` ago, with their descendants, slice by slice.
     /// Delivers their messages first, and keeps instances whose messages cannot be delivered.
     ///
-    /// Does the work of [`retention`](CosmosDBProviderConfig::retention) now, under the caller's
-    /// control.
+    /// Does the work of [`retention`](crate::CosmosDBProviderConfig::retention) now, under the
+    /// caller's control.
     pub fn purge_ended(&self, keep: Duration) -> Purge {
         let before = self.services.store.now() - keep;
         Purge::new(self.services.clone(), Some(before))
