@@ -7,9 +7,6 @@
 /// The charge of a request for databases, containers or offers.
 pub(crate) const METADATA: f64 = 1.0;
 
-/// The charge of a stored procedure or a trigger beside that of its operations.
-pub(crate) const SCRIPT: f64 = 1.0;
-
 /// The charge of an empty page of the change feed.
 pub(crate) const EMPTY_FEED: f64 = 1.0;
 

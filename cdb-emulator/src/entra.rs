@@ -197,11 +197,8 @@ impl Action {
                 OperationKind::Upsert => Self::Write("items/upsert"),
                 OperationKind::Delete => Self::Write("items/delete"),
                 OperationKind::Replace | OperationKind::Patch => Self::Write("items/replace"),
-                OperationKind::Batch | OperationKind::Bulk | OperationKind::Execute => {
-                    Self::Write("items/*")
-                }
+                OperationKind::Batch | OperationKind::Bulk => Self::Write("items/*"),
             },
-            (_, OperationKind::Execute) => Self::Write("executeStoredProcedure"),
             (Resource::Offers | Resource::Offer(_), _) => Self::Administer,
             _ if method == Method::GET => Self::ReadMetadata,
             _ => Self::Administer,
@@ -249,7 +246,6 @@ impl Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::Scripts;
 
     const ENDPOINT: &str = "http://127.0.0.1:8081/";
 
@@ -376,23 +372,6 @@ mod tests {
                 let found = verified.map_err(|error| error.substatus);
                 assert_eq!(found, expected, "{who} {method} {resource:?} {kind:?}");
             }
-        }
-    }
-
-    #[test]
-    fn contributors_execute_procedures_and_cannot_change_them() {
-        let (db, coll) = ("d".to_owned(), "c".to_owned());
-        let procedure = Resource::Script(db, coll, Scripts::Procedures, "s".to_owned());
-        for (principal, method, kind, expected) in [
-            ("reader", &Method::POST, OperationKind::Execute, Err(5302)),
-            ("writer", &Method::POST, OperationKind::Execute, Ok(())),
-            ("writer", &Method::PUT, OperationKind::Metadata, Err(5300)),
-        ] {
-            let token = issue(principal, Duration::from_secs(60), noon());
-            let verified =
-                identities().verify(&token, (method, &procedure, kind), (ENDPOINT, noon()));
-            let found = verified.map_err(|error| error.substatus);
-            assert_eq!(found, expected, "{principal} {method} {kind:?}");
         }
     }
 

@@ -95,6 +95,13 @@ impl ServiceError {
         )
     }
 
+    /// The request needs the emulator to store or run a script.
+    pub(crate) fn no_scripts() -> Self {
+        Self::bad_request(
+            "The emulator does not run scripts: it has no stored procedures, triggers and user-defined functions.",
+        )
+    }
+
     /// The emulator stops; the request may or may not have been executed.
     pub(crate) fn stopping() -> Self {
         let message = "The emulator is stopping.";

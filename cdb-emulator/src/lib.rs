@@ -19,8 +19,6 @@
 //!   which also removes clap.
 //! - `tls` (enabled by `bin`): `EmulatorBuilder::tls`, HTTPS with a certificate that is generated
 //!   at the start.
-//! - `scripts`: stored procedures, triggers and user-defined functions, with the JavaScript engine
-//!   QuickJS. Without it their creation is refused.
 //! - `fuzzing`: entry points of the fuzz targets, not for programs.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -65,11 +63,6 @@ mod respond;
 mod response;
 mod route;
 mod rules;
-#[cfg_attr(
-    not(feature = "scripts"),
-    expect(dead_code, reason = "only scripts use it")
-)]
-mod script;
 mod server_state;
 mod service;
 mod session;

@@ -43,8 +43,6 @@ pub enum OperationKind {
     Query,
     /// A page of the change feed or of a list.
     Feed,
-    /// Execution of a stored procedure.
-    Execute,
     /// Operations on the account, databases, containers and physical partitions, and plans of
     /// queries.
     Metadata,
@@ -52,7 +50,7 @@ pub enum OperationKind {
 
 impl OperationKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Read,
         Self::Create,
         Self::Replace,
@@ -63,7 +61,6 @@ impl OperationKind {
         Self::Bulk,
         Self::Query,
         Self::Feed,
-        Self::Execute,
         Self::Metadata,
     ];
 }
@@ -81,7 +78,6 @@ impl fmt::Display for OperationKind {
             Self::Bulk => "bulk",
             Self::Query => "query",
             Self::Feed => "feed",
-            Self::Execute => "execute",
             Self::Metadata => "metadata",
         })
     }

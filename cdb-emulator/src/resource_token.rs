@@ -126,8 +126,8 @@ impl Grant {
         }
     }
 
-    /// Fails if a request of items, or an execution, names another partition key, or none, and if a
-    /// request changes what all partition keys share.
+    /// Fails if a request of items names another partition key, or none, and if a request changes
+    /// what all partition keys share.
     fn check_key(
         &self,
         method: &Method,
@@ -139,7 +139,7 @@ impl Grant {
         };
         let is_shared = match resource {
             Resource::Container(..) | Resource::Scripts(..) | Resource::Script(..) => {
-                method != Method::GET && kind != OperationKind::Execute
+                method != Method::GET
             }
             // Each operation names a key of its own.
             Resource::Items(..) => kind == OperationKind::Bulk,
@@ -150,7 +150,7 @@ impl Grant {
         }
         let is_bound = match resource {
             Resource::Items(..) => !is_plan_request(headers),
-            Resource::Item(..) | Resource::Script(..) | Resource::PartitionKeyDelete(..) => true,
+            Resource::Item(..) | Resource::PartitionKeyDelete(..) => true,
             _ => false,
         };
         if !is_bound {

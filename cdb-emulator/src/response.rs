@@ -17,8 +17,6 @@ pub(crate) struct Response {
     pub(crate) body: Vec<u8>,
     /// Request units.
     pub(crate) charge: f64,
-    /// The documents that a query read.
-    pub(crate) examined: usize,
 }
 
 impl Response {

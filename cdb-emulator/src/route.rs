@@ -132,7 +132,8 @@ fn unknown(path: &str) -> ServiceError {
     ))
 }
 
-/// The kinds of scripts of a container, and its conflicts, which are always empty in the emulator.
+/// The kinds of scripts of a container, and its conflicts. The emulator has none of them; clients
+/// read their lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scripts {
     Procedures,
@@ -228,7 +229,6 @@ pub(crate) fn kind(method: &Method, resource: &Resource, headers: &HeaderMap) ->
         (Resource::Item(..), &Method::PATCH) => OperationKind::Patch,
         (Resource::Item(..), &Method::DELETE) => OperationKind::Delete,
         (Resource::Item(..), _) => OperationKind::Read,
-        (Resource::Script(_, _, Scripts::Procedures, _), &Method::POST) => OperationKind::Execute,
         _ => OperationKind::Metadata,
     }
 }

@@ -3,11 +3,11 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{listing, offers, scripts, secondary_index, users};
+use super::{listing, offers, secondary_index, users};
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::route::{self, Resource, flag, header};
+use crate::route::{self, Resource, Scripts, flag, header};
 use crate::service::Service;
 use crate::store::offers::{Offer, Origin};
 use crate::store::{Connection, Container, Database, Savepoint};
@@ -40,9 +40,11 @@ pub(super) fn dispatch(
             | Resource::Permission(..),
             _,
         ) => users::dispatch(service, &connection, request, resource)?,
-        (Resource::Scripts(..) | Resource::Script(..), _) => {
-            scripts::dispatch(service, &connection, request, resource)?
+        (Resource::Scripts(db, coll, kind), _) => {
+            let container = Container::find(&connection, db, coll)?;
+            empty_list(request, *kind, &container)?
         }
+        (Resource::Script(..), _) => return Err(ServiceError::no_scripts()),
         (Resource::Database(_), method) => {
             return Err(ServiceError::method_not_allowed(method, "GET or DELETE"));
         }
@@ -230,6 +232,21 @@ fn container(
             "GET, PUT or DELETE",
         )),
     }
+}
+
+/// Lists the scripts or the conflicts of a container, which has none.
+fn empty_list(
+    request: &Request,
+    kind: Scripts,
+    container: &Container,
+) -> Result<Response, ServiceError> {
+    if request.method == Method::GET || route::is_query(&request.headers) {
+        return Ok(Response::list(kind.list(), &container.rid(), Vec::new()));
+    }
+    Err(match kind {
+        Scripts::Conflicts => ServiceError::method_not_allowed(&request.method, "GET or POST"),
+        _ => ServiceError::no_scripts(),
+    })
 }
 
 fn account(service: &Service, request: &Request) -> Value {

@@ -17,15 +17,12 @@ use crate::route::flag;
 pub(super) struct CostInputs {
     documents: usize,
     bytes: usize,
-    /// Documents or index entries that were read, also those that do not match.
-    pub(super) examined: usize,
 }
 
 impl CostInputs {
     /// Counts index entries whose documents were not loaded.
     pub(super) fn entries(&mut self, count: usize) {
         self.documents += count;
-        self.examined += count;
     }
 
     /// Counts a loaded document.
@@ -56,7 +53,6 @@ pub(super) fn with_cost(
     } else {
         inputs
     };
-    response.examined = inputs.examined;
     response.charge = charge::query(&charge::Query {
         ranges,
         index_entries: inputs.documents * index.lookups,

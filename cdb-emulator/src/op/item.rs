@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::access::Access;
 use super::patch::Patch;
 use super::target::container;
-use super::triggers::Triggers;
 use super::write::{Condition, Operation, OperationContext, Outcome};
 use crate::binary_json;
 use crate::error::ServiceError;
@@ -82,8 +81,8 @@ fn execute(
         &container,
         range_of_key(&container, &partition_key),
     )?;
-    let triggers = Triggers::of(request, (&savepoint, &container), &operation, (db, coll))?;
-    let mut context = OperationContext {
+    check_triggers(&request.headers)?;
+    let context = OperationContext {
         connection: &savepoint,
         container: &container,
         replicas: &service.replicas,
@@ -92,7 +91,7 @@ fn execute(
         at: 0,
         now: service.clock.now_secs(),
     };
-    match triggers.apply(service, &mut context, operation) {
+    match context.apply(operation) {
         Ok(outcome) => {
             let lsn = context.lsn;
             savepoint.commit()?;
@@ -103,6 +102,19 @@ fn execute(
             Ok(access.refused(&error, version::last_lsn(&connection)?))
         }
     }
+}
+
+/// Fails if a request names triggers, which would change its effect.
+fn check_triggers(headers: &HeaderMap) -> Result<(), ServiceError> {
+    let names = [
+        "x-ms-documentdb-pre-trigger-include",
+        "x-ms-documentdb-post-trigger-include",
+    ];
+    let named = names.iter().filter_map(|name| header(headers, name));
+    if named.map(str::trim).all(str::is_empty) {
+        return Ok(());
+    }
+    Err(ServiceError::no_scripts())
 }
 
 /// Executes a read, which does not wait for writers.

@@ -5,9 +5,7 @@ mod batch;
 mod catalog;
 mod continuation;
 mod cost_inputs;
-mod execute;
 mod feed;
-mod functions;
 mod index_choice;
 mod item;
 mod listing;
@@ -20,11 +18,8 @@ mod query_plan;
 pub(crate) mod ranges;
 mod run;
 mod scope;
-mod script_host;
-mod scripts;
 mod secondary_index;
 mod target;
-mod triggers;
 mod users;
 mod write;
 
@@ -41,7 +36,7 @@ use crate::error::ServiceError;
 use crate::observe::OperationKind;
 use crate::request::Request;
 use crate::response::Response;
-use crate::route::{self, Resource, Scripts};
+use crate::route::{self, Resource};
 use crate::service::Service;
 
 /// Executes an authorized request.
@@ -76,9 +71,6 @@ pub(crate) fn dispatch(
         }
         Resource::PartitionKeyDelete(db, coll) if request.method == Method::POST => {
             partition_key_delete::delete(service, request, (db, coll))
-        }
-        Resource::Script(db, coll, Scripts::Procedures, id) if request.method == Method::POST => {
-            execute::execute(service, request, (db, coll), id)
         }
         Resource::Offers | Resource::Offer(_) => offers::dispatch(service, request, resource),
         _ => catalog::dispatch(service, request, resource),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::access::Access;
 use super::continuation::{Binding, Position};
 use super::cost_inputs::{Times, with_cost};
-use super::functions;
 use super::query_body::QueryBody;
 use super::query_plan;
 use super::run::{Page, Run};
@@ -47,20 +46,6 @@ pub(super) fn query(
     Ok(access.end(response, lsn))
 }
 
-/// Executes a query of a script in one partition key, on the connection of its transaction.
-pub(super) fn query_in_script(
-    service: &Service,
-    store: (&Connection, &Container),
-    request: &Request,
-) -> Result<Response, ServiceError> {
-    let query = Query::parse(service, serde_json::from_slice(&request.body)?)?;
-    let scope = Scope::of(&request.headers, store.1)?;
-    query.page(service, store, request, scope)
-}
-
-/// The work of joins and sub-queries that takes as long as the reading of a document.
-const DOCUMENT: usize = 250;
-
 /// A parsed query.
 struct Query {
     body: QueryBody,
@@ -96,10 +81,7 @@ impl Query {
         if sql::needs_binding(&self.body.query, &container.definition) {
             sql::bind(Arc::make_mut(select), &container.definition)?;
         }
-        let mut context = self.body.context(service.clock.now());
-        if sql::may_call_functions(&self.body.query) {
-            functions::add(&mut context, select, (connection, container))?;
-        }
+        let context = self.body.context(service.clock.now());
         let bounds = scope.bounds;
         let binding = || Binding::of(request, bounds.clone(), select);
         let position = Position::of(request, binding)?;
@@ -116,8 +98,7 @@ impl Query {
                 .map(|policy| Policy::of(&policy)),
             limit: request.page_size()?.unwrap_or(PAGE),
         };
-        let mut page = run.page(select, position)?;
-        page.cost_inputs.examined += context.spent() / DOCUMENT;
+        let page = run.page(select, position)?;
         let (inputs, rows) = (page.cost_inputs, page.rows.len());
         Ok(with_cost(
             request,

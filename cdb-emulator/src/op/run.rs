@@ -174,7 +174,6 @@ impl Run<'_> {
         (body, piece): (&str, &Pushdown<'_>),
         cost_inputs: &mut CostInputs,
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
-        cost_inputs.examined += 1;
         let select = view.select;
         let is_met = piece.exact && piece.excluded.is_empty() && view.returns_documents;
         let first = if is_met {

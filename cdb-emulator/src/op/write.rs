@@ -59,9 +59,9 @@ pub(super) struct Outcome {
 /// Resource id numbers per LSN: more than the operations of a batch.
 const ORDINALS: u64 = 128;
 
-/// Maximum number of operations of a script or of a deletion by key per LSN, as in a batch: a page
-/// of the change feed contains all changes of an LSN.
-const SCRIPT_OPERATIONS: u64 = 100;
+/// Maximum number of operations of a deletion by key per LSN, as in a batch: a page of the change
+/// feed contains all changes of an LSN.
+const OPERATIONS_PER_LSN: u64 = 100;
 
 /// The partition key and the time of an operation.
 #[derive(Debug)]
@@ -71,8 +71,8 @@ pub(super) struct OperationContext<'a> {
     pub(super) replicas: &'a Replicas,
     /// One value per level of the partition key.
     pub(super) partition_key: Vec<Option<Value>>,
-    /// The log sequence number; the operations of a batch share it, and those of a script have
-    /// several.
+    /// The log sequence number; the operations of a batch share it, and those of a deletion by key
+    /// have several.
     pub(super) lsn: i64,
     /// The index of the operation in its batch.
     pub(super) at: u64,
@@ -85,10 +85,10 @@ impl OperationContext<'_> {
         rules::key_text(&self.partition_key)
     }
 
-    /// Prepares the next operation of a script, after one, or of a deletion by key.
+    /// Prepares the next operation of a deletion by key.
     pub(super) fn advance(&mut self) -> Result<(), ServiceError> {
         self.at += 1;
-        if self.at == SCRIPT_OPERATIONS {
+        if self.at == OPERATIONS_PER_LSN {
             self.lsn = version::next_lsn(self.connection)?;
             self.at = 0;
         }

@@ -85,8 +85,6 @@ pub(crate) enum Expr {
     Like(Box<Expr>, Box<Expr>, Option<char>),
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
     Call(&'static Function, Vec<Expr>),
-    /// `udf.name(…)`: a call of a user-defined function.
-    UserCall(String, Vec<Expr>),
     Aggregate(Aggregate, Box<Expr>),
     Object(Vec<(String, Expr)>),
     Array(Vec<Expr>),
@@ -209,9 +207,7 @@ impl Expr {
     pub(crate) fn has_aggregate(&self) -> bool {
         match self {
             Self::Aggregate(..) => true,
-            Self::Call(_, items) | Self::UserCall(_, items) | Self::Array(items) => {
-                items.iter().any(Self::has_aggregate)
-            }
+            Self::Call(_, items) | Self::Array(items) => items.iter().any(Self::has_aggregate),
             Self::Member(a, b) | Self::Binary(a, _, b) | Self::Like(a, b, _) => {
                 a.has_aggregate() || b.has_aggregate()
             }
@@ -238,7 +234,7 @@ impl Expr {
         groups.contains(self)
             || match self {
                 Self::Name(_) => false,
-                Self::Call(_, items) | Self::UserCall(_, items) | Self::Array(items) => all(items),
+                Self::Call(_, items) | Self::Array(items) => all(items),
                 Self::Member(a, b) | Self::Binary(a, _, b) | Self::Like(a, b, _) => {
                     a.is_grouped(groups) && b.is_grouped(groups)
                 }

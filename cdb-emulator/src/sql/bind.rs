@@ -1,7 +1,7 @@
 //! Binds a query to the definition of a container: computed properties, and the distance functions
 //! of vectors.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -28,26 +28,6 @@ pub(crate) fn needs_binding(text: &str, definition: &Value) -> bool {
         || ["vectordistance", "fulltext"]
             .iter()
             .any(|name| text.contains(name))
-}
-
-/// Whether a query with this text can call user-defined functions.
-pub(crate) fn may_call_functions(text: &str) -> bool {
-    text.to_ascii_lowercase().contains("udf")
-}
-
-/// Returns the names of the user-defined functions that a query calls.
-pub(crate) fn user_functions(select: &Select) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    visit(&mut select.clone(), &mut |expr| {
-        if let Expr::UserCall(name, _) = expr {
-            names.insert(name.clone());
-        }
-        true
-    });
-    if let Some(derived) = &select.derived {
-        names.extend(user_functions(derived));
-    }
-    names
 }
 
 /// Replaces computed properties by their expressions and adds the distance functions of vectors.
@@ -286,7 +266,7 @@ impl Expr {
                     item.visit(change);
                 }
             }
-            Self::Call(_, items) | Self::UserCall(_, items) | Self::Array(items) => {
+            Self::Call(_, items) | Self::Array(items) => {
                 for item in items {
                     item.visit(change);
                 }

@@ -3,13 +3,11 @@
 //! The service ends a query after five seconds. Here the work on each row is counted, so that an
 //! expensive query is rejected in the same way on every machine, before it fills the memory.
 
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::pattern::Patterns;
 use crate::error::ServiceError;
@@ -20,28 +18,14 @@ pub(super) type Ticks = i64;
 /// The work budget of a row: one unit per evaluated expression and per 32 bytes of its result.
 const ROW: usize = 4_000_000;
 
-/// The user-defined functions that a query can call.
-pub(crate) trait UserFunctions: fmt::Debug {
-    /// Calls a function. An argument or a result of `None` is undefined.
-    fn call(
-        &self,
-        name: &str,
-        arguments: &[Option<Cow<'_, Value>>],
-    ) -> Result<Option<Value>, ServiceError>;
-}
-
 /// The context of a query.
 #[derive(Debug)]
 pub(crate) struct Context {
     parameters: HashMap<String, Value>,
     now: Ticks,
     left: Cell<usize>,
-    /// The work for all rows.
-    spent: Cell<usize>,
     nested: Cell<usize>,
     failure: RefCell<Option<ServiceError>>,
-    /// The functions of the container; `None` for queries of other resources.
-    functions: Option<Box<dyn UserFunctions>>,
     pub(super) patterns: Patterns,
 }
 
@@ -53,28 +37,9 @@ impl Context {
             parameters,
             now: i64::try_from(since.as_nanos() / 100).unwrap_or(i64::MAX),
             left: Cell::new(ROW),
-            spent: Cell::new(0),
             nested: Cell::new(0),
             failure: RefCell::new(None),
-            functions: None,
             patterns: Patterns::default(),
-        }
-    }
-
-    /// Adds the user-defined functions of a container.
-    pub(crate) fn set_functions(&mut self, functions: Box<dyn UserFunctions>) {
-        self.functions = Some(functions);
-    }
-
-    /// Calls a user-defined function.
-    pub(super) fn call_user_function(
-        &self,
-        name: &str,
-        arguments: &[Option<Cow<'_, Value>>],
-    ) -> Result<Option<Value>, ServiceError> {
-        match &self.functions {
-            Some(functions) => functions.call(name, arguments),
-            None => Err(unknown_function(name)),
         }
     }
 
@@ -114,18 +79,12 @@ impl Context {
         match self.left.get().checked_sub(units) {
             Some(left) => {
                 self.left.set(left);
-                self.spent.set(self.spent.get().saturating_add(units));
                 Ok(())
             }
             None => Err(ServiceError::bad_request(
                 "The query takes more work on a single item than the service allows; simplify its joins and sub-queries.",
             )),
         }
-    }
-
-    /// Returns the work for all rows.
-    pub(crate) fn spent(&self) -> usize {
-        self.spent.get()
     }
 
     /// Records the failure of a function. Its value is ignored.
@@ -153,10 +112,4 @@ impl Context {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         }
     }
-}
-
-/// Returns the error for a user-defined function that does not exist.
-pub(crate) fn unknown_function(name: &str) -> ServiceError {
-    let cause = format!("'udf.{name}' is not a user-defined function of the container.");
-    ServiceError::bad_request(format!("Message: {}", json!({ "Errors": [cause] })))
 }

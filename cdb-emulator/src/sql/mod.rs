@@ -15,10 +15,8 @@ mod print;
 pub(crate) mod rows;
 pub(crate) mod value;
 
-pub(crate) use bind::{
-    bind, call, check_computed, may_call_functions, needs_binding, set_directions, user_functions,
-};
-pub(crate) use context::{Context, UserFunctions, unknown_function};
+pub(crate) use bind::{bind, call, check_computed, needs_binding, set_directions};
+pub(crate) use context::Context;
 pub(crate) use function::Aggregate;
 pub(crate) use parsed::ParsedQueries;
 pub(crate) use parser::parse;

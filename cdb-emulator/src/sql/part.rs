@@ -110,7 +110,7 @@ impl<'a> Search<'a> {
                     open.push(a);
                     open.extend(&**list);
                 }
-                Expr::Call(_, items) | Expr::UserCall(_, items) | Expr::Array(items) => {
+                Expr::Call(_, items) | Expr::Array(items) => {
                     open.extend(items);
                 }
                 Expr::Object(fields) => open.extend(fields.iter().map(|(_, value)| value)),

@@ -184,7 +184,6 @@ impl Display for Expr {
                 write!(f, "{} ? {yes} : {no}", Operand(condition))
             }
             Self::Call(function, arguments) => print_call(f, ("", function.name), arguments),
-            Self::UserCall(name, arguments) => print_call(f, ("udf.", name), arguments),
             Self::Aggregate(aggregate, argument) => write!(f, "{}({argument})", aggregate.name()),
             Self::Object(fields) => {
                 f.write_char('{')?;

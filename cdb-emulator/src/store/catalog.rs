@@ -181,7 +181,6 @@ impl Container {
             "DELETE FROM subtree_index WHERE container = ?",
             [self.number],
         )?;
-        NamedResource::delete_below(connection, &self.scripts(""))?;
         Offer::delete_of(connection, &self.self_link())
     }
 }

@@ -169,11 +169,6 @@ impl Container {
         (self.database, self.number)
     }
 
-    /// Returns the parent path of the scripts of a kind, for [`NamedResource`](super::NamedResource).
-    pub(crate) fn scripts(&self, kind: &str) -> String {
-        format!("colls/{}/{kind}", self.number)
-    }
-
     /// Returns the `_self` link.
     pub(crate) fn self_link(&self) -> String {
         format!(

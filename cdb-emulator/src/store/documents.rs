@@ -1,7 +1,5 @@
 //! Documents as rows.
 
-use std::collections::HashMap;
-
 use rusqlite::types::{ToSql, Value as Sql};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use serde_json::Value;
@@ -95,22 +93,6 @@ impl Container {
         );
         let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map([pk], StoredDocument::from_row)?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// Returns the ids of all documents of a partition key by their resource ids.
-    pub(crate) fn ids_by_rid(
-        &self,
-        connection: &Connection,
-        pk: &str,
-    ) -> Result<HashMap<String, String>, ServiceError> {
-        let sql = format!(
-            "SELECT {}, id FROM document_{} WHERE pk = ?",
-            json_path("/_rid"),
-            self.number
-        );
-        let mut statement = connection.prepare_cached(&sql)?;
-        let rows = statement.query_map([pk], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 

@@ -1,4 +1,4 @@
-//! Users, permissions and scripts: named resources, each below the path of its parent.
+//! Users and permissions: named resources, each below the path of its parent.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;

@@ -13,9 +13,6 @@ use base64::engine::general_purpose::STANDARD;
 pub(crate) enum Inside {
     Document(u64),
     Range(u64),
-    Procedure(u64),
-    Trigger(u64),
-    Function(u64),
 }
 
 /// Returns the resource id of a database.
@@ -47,9 +44,6 @@ pub(crate) fn inside((database, container): (i64, i64), what: Inside) -> String 
     let (at, kind) = match what {
         Inside::Document(at) => (at, 0x0),
         Inside::Range(at) => (at, 0x5),
-        Inside::Function(at) => (at, 0x6),
-        Inside::Trigger(at) => (at, 0x7),
-        Inside::Procedure(at) => (at, 0x8),
     };
     let segment = (at & (u64::MAX >> 4)) | kind << 60;
     let mut bytes = prefix(database, container).to_vec();

@@ -187,9 +187,8 @@ async fn a_container_has_no_scripts_and_no_conflicts() {
     }
 }
 
-#[cfg(not(feature = "scripts"))]
 #[tokio::test]
-async fn scripts_need_their_feature() {
+async fn scripts_are_refused() {
     let account = filled(0).await;
     let body =
         json!({ "id": "s", "body": "() => {}", "triggerType": "Pre", "triggerOperation": "All" });
@@ -198,7 +197,7 @@ async fn scripts_need_their_feature() {
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        assert!(text.contains("the feature `scripts`"), "{text}");
+        assert!(text.contains("does not run scripts"), "{text}");
         refused.status
     };
     for kind in ["sprocs", "triggers", "udfs"] {

@@ -25,8 +25,6 @@ mod queries;
 mod ranges;
 mod regions;
 mod replicas;
-#[cfg(feature = "scripts")]
-mod scripts;
 mod search;
 mod secondary_indexes;
 mod start;

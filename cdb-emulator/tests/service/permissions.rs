@@ -265,20 +265,6 @@ async fn a_changed_or_foreign_token_is_refused() {
     assert_eq!(as_token(&other, &issued, item, (IN_P, None)).await, 401);
 }
 
-#[tokio::test]
-async fn a_token_of_a_partition_key_executes_procedures_there_only() {
-    let account = filled().await;
-    let permission = json!({ "permissionMode": "All", "resource": "dbs/db/colls/c", "resourcePartitionKey": ["p"] });
-    let token = token(&account, permission).await;
-    let call = (Method::POST, "dbs/db/colls/c/sprocs/none");
-    let parameters = json!([]);
-    let elsewhere: Headers<'_> = &[("x-ms-documentdb-partitionkey", r#"["q"]"#)];
-    for (headers, is_allowed) in [(IN_P, true), (elsewhere, false)] {
-        let status = as_token(&account, &token, call.clone(), (headers, Some(&parameters))).await;
-        assert_eq!(status != 403, is_allowed, "{headers:?}: {status}");
-    }
-}
-
 const CONTAINER: &str = "dbs/db/colls/c";
 const ITEM: &str = "dbs/db/colls/c/docs/1";
 const SCRIPTS: &str = "dbs/db/colls/c/sprocs";
@@ -331,7 +317,6 @@ async fn a_token_of_a_partition_key_changes_nothing_else() {
     let account = filled().await;
     let definition = send(&account, Method::GET, CONTAINER, None).await.body;
     let script = json!({ "id": "s", "body": "function f() {}" });
-    send(&account, Method::POST, SCRIPTS, Some(&script)).await;
     let document = json!({ "id": "1", "pk": "q" });
     let bulk = [
         IN_P[0],

@@ -148,17 +148,6 @@ impl<'a> Scope<'a> {
                 self.context.check()?;
                 Ok(result)
             }
-            Expr::UserCall(name, arguments) => {
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    values.push(self.eval(argument)?);
-                }
-                let result = self.context.call_user_function(name, &values)?;
-                result
-                    .iter()
-                    .try_for_each(|value| self.context.pay(value))?;
-                Ok(result)
-            }
             Expr::Aggregate(aggregate, argument) => {
                 let Some(rows) = &self.group else {
                     return Err(ServiceError::bad_request(format!(

@@ -256,7 +256,8 @@ impl Parser<'_> {
             return self.in_parentheses().map(Expr::Collect);
         }
         if self.word("UDF") {
-            return self.user_call(location);
+            let cause = "The emulator does not run scripts, so it has no user-defined functions.";
+            return Err(error::semantic(self.text, location, cause));
         }
         let name = self.name()?;
         if !self.is_symbol("(") {
@@ -271,18 +272,6 @@ impl Parser<'_> {
         let select = self.sub_query()?;
         self.expect(")")?;
         Ok(select.into())
-    }
-
-    /// Parses the rest of `udf.name(…)`.
-    fn user_call(&mut self, location: Location) -> Parsed<Expr> {
-        if !cfg!(feature = "scripts") {
-            let cause = "User-defined functions need the feature `scripts` of cdb-emulator.";
-            return Err(error::semantic(self.text, location, cause));
-        }
-        self.expect(".")?;
-        let name = self.name()?;
-        self.expect("(")?;
-        Ok(Expr::UserCall(name, self.items(")")?))
     }
 
     fn call(&mut self, name: &str, location: Location) -> Parsed<Expr> {
