@@ -37,7 +37,7 @@ pub fn fuzz_query(text: &str) {
     let policy = Policy::of(&policy);
     let indexed = plan::sort_is_indexed(&select, &policy).is_ok();
     if indexed {
-        plan::pieces(&select, &parameters, &policy, false);
+        plan::Pushdown::of(&select, &parameters, &policy, false);
     }
     let key = ["/id".to_owned()];
     let query = query_plan::Query {

@@ -1,8 +1,8 @@
 //! Index transformations that take as long as on a service with much data.
 //!
-//! The store rebuilds the indexes of a small container at once. This state keeps the former policy
-//! in force until the progress is 100: a sort then has to be served by both policies, as during
-//! [`transformation`](crate::store). It is not stored, so a restart completes all builds.
+//! The store rebuilds the indexes at once. This state keeps the former policy in force until the
+//! progress is 100: a sort then has to be served by both policies, as on the service (index-policy:
+//! modifying the indexing policy). It is not stored, so a restart completes all builds.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ use crate::millis;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum IndexBuild {
-    /// As long as the emulator needs: milliseconds for small containers.
+    /// Complete when the policy is replaced.
     #[default]
     Immediate,
     /// At least this long; the progress grows evenly. In JSON `{ "lastingMs": 5000 }`.

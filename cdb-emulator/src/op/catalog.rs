@@ -195,9 +195,8 @@ fn container(
             let mut response = Response::json(200, &body);
             if flag(&request.headers, "x-ms-documentdb-populatequotainfo") {
                 let name = "x-ms-documentdb-collection-index-transformation-progress";
-                let progress = container.index_progress(connection)?;
-                let held = service.index_builds.progress(container.number);
-                response = response.with(name, progress.min(held.into()).to_string());
+                let progress = service.index_builds.progress(container.number);
+                response = response.with(name, progress.to_string());
                 let [quota, usage] = container.quota(connection, now)?;
                 response = response.with("x-ms-resource-quota", quota);
                 response = response.with("x-ms-resource-usage", usage);
@@ -214,7 +213,7 @@ fn container(
             }
             if replaced.policy() != container.policy() {
                 let builds = &service.index_builds;
-                builds.begin(container.number, container.indexed_policy().json());
+                builds.begin(container.number, container.policy().json());
             }
             Ok(Response::json(200, &replaced.to_json()).with("etag", replaced.etag))
         }

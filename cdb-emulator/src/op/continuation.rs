@@ -24,13 +24,6 @@ pub(super) struct Position {
     pub(super) after: Option<LastDocument>,
     /// The document after it, if only some of its rows were returned.
     pub(super) begun: Option<PartialDocument>,
-    /// The index of the query if there were candidates. Another choice must not change the order
-    /// between pages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) index: Option<String>,
-    /// The current piece of the plan.
-    #[serde(default, skip_serializing_if = "is_first")]
-    pub(super) piece: usize,
 }
 
 impl Position {
@@ -44,14 +37,6 @@ impl Position {
             Some(text) => binding().position(text),
         }
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference to the field"
-)]
-fn is_first(piece: &usize) -> bool {
-    *piece == 0
 }
 
 /// A document with several rows by a join, some of which were returned.
@@ -129,7 +114,7 @@ impl Binding {
         if self.min < token.binding.min || token.binding.max < self.max {
             return Err(other("of another partition"));
         }
-        if token.position.after.is_none() && token.position.piece == 0 {
+        if token.position.after.is_none() {
             return Err(other("from before a split; restart the query"));
         }
         Ok(token.position)

@@ -6,7 +6,6 @@ mod catalog;
 mod continuation;
 mod cost_inputs;
 mod feed;
-mod index_choice;
 mod item;
 mod listing;
 mod offers;

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::continuation::{LastDocument, PartialDocument, Position};
 use super::cost_inputs::CostInputs;
-use super::index_choice;
 use super::scope::RowScope;
 use crate::error::ServiceError;
 use crate::index_use::counts_only;
@@ -54,32 +53,14 @@ impl Run<'_> {
     }
 
     /// Plans a query. The plan of a later page equals the plan of the first.
-    fn pieces<'q>(
-        &self,
-        select: &'q Select,
-        position: &Position,
-    ) -> Result<Vec<Pushdown<'q>>, ServiceError> {
-        for policy in self.container.serving_policies().chain(&self.former) {
+    fn plan<'q>(&self, select: &'q Select) -> Result<Pushdown<'q>, ServiceError> {
+        let policy = self.container.policy();
+        for policy in std::iter::once(policy).chain(&self.former) {
             plan::sort_is_indexed(select, policy)?;
         }
-        let policy = self.container.planned_policy();
         let parameters = self.context.parameters();
-        let mut pieces = plan::pieces(select, parameters, &policy, self.scope.is_one_key());
-        let wanted = if plan::has_one_row(select) {
-            usize::MAX
-        } else if plan::streams(select) {
-            rows::most(select, parameters)?.min(self.limit)
-        } else {
-            // A page is cut from the whole result, whose order must not change between pages.
-            return Ok(pieces);
-        };
-        let store = (self.connection, self.container);
-        for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
-            let begun = position.skip > 0 && at == position.piece;
-            let begun_by = begun.then(|| position.index.as_deref().unwrap_or_default());
-            index_choice::choose(store, piece, wanted, begun_by)?;
-        }
-        Ok(pieces)
+        let within_a_key = self.scope.is_one_key();
+        Ok(Pushdown::of(select, parameters, policy, within_a_key))
     }
 
     fn stream(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
@@ -96,38 +77,24 @@ impl Run<'_> {
             },
             position,
         };
-        let pieces = self.pieces(select, &stream.position)?;
-        for piece in pieces.iter().skip(stream.position.piece) {
-            let chosen = piece.order.index().filter(|_| !piece.candidates.is_empty());
-            stream.position.index = chosen.cloned();
-            if !self.read(piece, &mut stream)? {
-                break;
-            }
-            stream.position.piece += 1;
-            stream.position.after = None;
-        }
-        Ok(stream.page)
-    }
-
-    /// Reads a piece from the position of the page. Returns whether the page has room for more.
-    fn read(&self, piece: &Pushdown<'_>, stream: &mut Stream<'_>) -> Result<bool, ServiceError> {
+        let plan = self.plan(select)?;
         let ranges = match &stream.position.after {
-            None => vec![piece.order.all()],
+            None => vec![plan.order.all()],
             Some(after) => {
                 let (pk, id) = (after.pk.clone(), after.id.clone());
-                piece.order.after(&after.keys, pk, id)
+                plan.order.after(&after.keys, pk, id)
             }
         };
         let mut more = true;
         for range in ranges {
             if more {
-                self.scan(piece, &range, |row| {
-                    more = stream.visit(row, piece)?;
+                self.scan(&plan, &range, |row| {
+                    more = stream.visit(row, &plan)?;
                     Ok(more)
                 })?;
             }
         }
-        Ok(more)
+        Ok(stream.page)
     }
 
     /// Visits the rows of a range that have not expired.
@@ -171,11 +138,11 @@ impl Run<'_> {
     fn matching<'s>(
         &'s self,
         view: &View<'s>,
-        (body, piece): (&str, &Pushdown<'_>),
+        (body, plan): (&str, &Pushdown<'_>),
         cost_inputs: &mut CostInputs,
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
         let select = view.select;
-        let is_met = piece.exact && piece.excluded.is_empty() && view.returns_documents;
+        let is_met = plan.exact && view.returns_documents;
         let first = if is_met {
             Value::Null
         } else {
@@ -186,17 +153,8 @@ impl Run<'_> {
             cost_inputs.document(body);
             return Ok(vec![scope]);
         }
-        for condition in &piece.served {
+        for condition in &plan.served {
             if !scope.holds(Some(condition))? {
-                return Ok(Vec::new());
-            }
-        }
-        for conditions in &piece.excluded {
-            let mut meets_all = true;
-            for condition in conditions {
-                meets_all = meets_all && scope.holds(Some(condition))?;
-            }
-            if meets_all {
                 return Ok(Vec::new());
             }
         }
@@ -244,23 +202,21 @@ impl Run<'_> {
         &self,
         select: &Select,
         (aggregate, of): (Aggregate, &Expr),
-        pieces: &[Pushdown<'_>],
+        plan: &Pushdown<'_>,
         cost_inputs: &mut CostInputs,
     ) -> Result<Option<Value>, ServiceError> {
-        if let [piece] = pieces
-            && piece.exact
-            && counts_only(select)
-        {
-            let range = piece.order.all();
-            let (condition, parameters) = self.condition(piece, &range);
+        if plan.exact && counts_only(select) {
+            let range = plan.order.all();
+            let (condition, parameters) = self.condition(plan, &range);
             let index = range.index.as_deref();
-            let (connection, filter) = (self.connection, (&*condition, &*parameters));
-            let count = self.container.count(connection, index, filter, None)?;
+            let count = self
+                .container
+                .count(self.connection, index, &condition, &parameters)?;
             cost_inputs.entries(count);
             return Ok(Some(count.into()));
         }
         let mut values = Vec::new();
-        self.each(select, pieces, cost_inputs, |found| {
+        self.each(select, plan, cost_inputs, |found| {
             for scope in found {
                 self.context.begin_row();
                 values.extend(scope.owned(of)?);
@@ -274,18 +230,15 @@ impl Run<'_> {
     fn each<'s>(
         &'s self,
         select: &'s Select,
-        pieces: &[Pushdown<'_>],
+        plan: &Pushdown<'_>,
         cost_inputs: &mut CostInputs,
         mut visit: impl FnMut(Vec<Scope<'s>>) -> Result<(), ServiceError>,
     ) -> Result<(), ServiceError> {
         let view = View::of(select);
-        for piece in pieces {
-            self.scan(piece, &piece.order.all(), |row| {
-                visit(self.matching(&view, (&row.body, piece), cost_inputs)?)?;
-                Ok(true)
-            })?;
-        }
-        Ok(())
+        self.scan(plan, &plan.order.all(), |row| {
+            visit(self.matching(&view, (&row.body, plan), cost_inputs)?)?;
+            Ok(true)
+        })
     }
 
     /// Returns all rows of a query.
@@ -308,12 +261,12 @@ impl Run<'_> {
             } else {
                 select
             };
-            let pieces = self.pieces(stored, &Position::default())?;
+            let plan = self.plan(stored)?;
             if let Some(request) = rows::only_aggregate(select) {
-                let value = self.folded(select, request, &pieces, &mut page.cost_inputs)?;
+                let value = self.folded(select, request, &plan, &mut page.cost_inputs)?;
                 return Ok(value.into_iter().collect());
             }
-            self.each(select, &pieces, &mut page.cost_inputs, |found| {
+            self.each(select, &plan, &mut page.cost_inputs, |found| {
                 scopes.extend(found);
                 Ok(())
             })?;
@@ -384,7 +337,7 @@ struct Stream<'a> {
 
 impl Stream<'_> {
     /// Adds the rows of a document. Returns whether the page has room for more.
-    fn visit(&mut self, row: Row, piece: &Pushdown<'_>) -> Result<bool, ServiceError> {
+    fn visit(&mut self, row: Row, plan: &Pushdown<'_>) -> Result<bool, ServiceError> {
         if self.ends(0, &row, 0) {
             return Ok(false);
         }
@@ -393,7 +346,7 @@ impl Stream<'_> {
         let begun = &mut self.position.begun;
         let known = begun.take_if(|begun| begun.pk == row.pk && begun.id == row.id);
         let given = known.map_or(0, |begun| begun.rows);
-        let document = (&*row.body, piece);
+        let document = (&*row.body, plan);
         let scopes = self
             .run
             .matching(&self.view, document, &mut self.page.cost_inputs)?;
@@ -454,8 +407,6 @@ impl Stream<'_> {
             skip: self.position.skip.saturating_add(count),
             after: self.position.after.take(),
             begun: (at > 0).then_some(begun),
-            index: self.position.index.clone(),
-            piece: self.position.piece,
         });
         true
     }

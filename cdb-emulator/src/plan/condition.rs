@@ -26,7 +26,6 @@ pub(super) struct Fixed {
 pub(super) struct Condition {
     pub(super) text: String,
     pub(super) parameters: Vec<SqlValue>,
-    pub(super) path: String,
     /// The type or value that the condition requires of its path.
     pub(super) fixed: Option<Fixed>,
     /// Whether the SQL is equivalent to the condition. Comparisons of numbers are not, because
@@ -43,9 +42,8 @@ impl Condition {
             parameters: Vec::new(),
             fixed: Some(Fixed {
                 equal: symbol == "=" && !is_inexact(value),
-                path: path.clone(),
+                path,
             }),
-            path,
             exact: match value {
                 Value::Number(_) => false,
                 Value::Null => !matches!(symbol, "<" | ">"),
@@ -77,7 +75,7 @@ impl Condition {
     /// Returns the condition that a defined value differs from `value`. Values of other types meet
     /// it.
     fn unequal(keys: PathKeys, value: &Value) -> Option<Self> {
-        let (path, place, column) = (keys.path, keys.rank, keys.value);
+        let (place, column) = (keys.rank, keys.value);
         let parameters = match value {
             Value::Null => Vec::new(),
             Value::String(_) | Value::Bool(_) => vec![sql_value(value)?],
@@ -92,15 +90,9 @@ impl Condition {
         Some(Self {
             text,
             parameters,
-            path,
             fixed: None,
             exact: true,
         })
-    }
-
-    /// The path that it is about.
-    pub(super) fn path(&self) -> &str {
-        &self.path
     }
 
     fn bound(&mut self, text: &str, value: SqlValue) {
@@ -184,11 +176,7 @@ fn one_of(keys: PathKeys, list: &[Expr], parameters: &HashMap<String, Value>) ->
     Some(Condition {
         text: format!("{rank} = {place} AND {value} IN ({marks})"),
         parameters: bounds,
-        fixed: Some(Fixed {
-            path: path.clone(),
-            equal: false,
-        }),
-        path,
+        fixed: Some(Fixed { path, equal: false }),
         exact,
     })
 }

@@ -1,9 +1,7 @@
 //! Query planning: which queries the gateway and the policy allow, and which part of a query the
 //! store evaluates.
 
-mod candidate_indexes;
 mod condition;
-mod disjunction;
 mod order;
 mod pushdown;
 
@@ -11,12 +9,8 @@ use crate::error::ServiceError;
 use crate::sql::ast::Select;
 use crate::store::Policy;
 
-pub(crate) use candidate_indexes::CandidateIndex;
-pub(crate) use disjunction::pieces;
 pub(crate) use order::{Key, Order, ScanRange};
 pub(crate) use pushdown::Pushdown;
-#[cfg(test)]
-pub(crate) use pushdown::pushdown;
 
 /// Rejects a cross-partition query that needs a merge. The gateway does not merge, even for one
 /// physical partition.
@@ -93,11 +87,6 @@ pub(crate) fn streams(select: &Select) -> bool {
         && select.derived.is_none()
         && !select.alias.is_empty()
         && !select.unindexed_sort
-}
-
-/// Returns whether a query folds all rows into one, so that their order is irrelevant.
-pub(crate) fn has_one_row(select: &Select) -> bool {
-    select.aggregates() && select.group_by.is_empty()
 }
 
 #[cfg(test)]

@@ -13,14 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::condition::Fixed;
 use crate::sql::ast::Select;
 
-/// An index that a filter restricts.
-#[derive(Debug)]
-pub(super) struct Candidate {
-    pub(super) order: Order,
-    /// The paths that restrict it.
-    pub(super) restricted_by: Vec<String>,
-}
-
 /// One path of a sort.
 #[derive(Clone, Debug, PartialEq)]
 struct Term {
@@ -78,16 +70,21 @@ impl Order {
             Some((item.expr.path(&select.alias)?, item.descending))
         });
         let wanted = rest(sort.collect(), fixed);
-        let known = policy
-            .indexes()
-            .iter()
-            .map(|(index, name)| (rest(index.clone(), fixed), name));
-        let mut serving = known.filter_map(|(index, name)| {
+        let serving = policy.indexes().iter().filter_map(|(index, name)| {
+            let rest = rest(index.clone(), fixed);
             let turned = |(path, down): &(String, bool)| (path.clone(), !down);
-            let backwards = index.iter().map(turned).eq(wanted.iter().cloned());
-            (backwards || index == wanted).then_some((name, backwards && !index.is_empty()))
+            let backwards = rest.iter().map(turned).eq(wanted.iter().cloned());
+            let serves = backwards || rest == wanted;
+            serves.then(|| {
+                (
+                    restriction(index, fixed),
+                    name,
+                    backwards && !rest.is_empty(),
+                )
+            })
         });
-        let (index, backwards) = match serving.next() {
+        let best = serving.max_by_key(|(restriction, ..)| *restriction);
+        let (index, backwards) = match best.map(|(_, name, backwards)| (name, backwards)) {
             Some((name, backwards)) => (Some(name.clone()), backwards),
             None => (
                 None,
@@ -101,52 +98,24 @@ impl Order {
         }
     }
 
-    /// Returns the indexes that the filter restricts, the most restricted first. An index is left
-    /// out if the paths that restrict it also restrict an earlier one.
-    pub(super) fn narrowing(fixed: &[Fixed], policy: &Policy) -> Vec<Candidate> {
-        let known = |path: &str| fixed.iter().find(|known| known.path == path);
-        let narrowing = |index: &[(String, bool)]| {
-            let equal = index
-                .iter()
-                .take_while(|(path, _)| known(path).is_some_and(|known| known.equal));
-            let equal = equal.count();
-            let range = index
-                .get(equal)
-                .is_some_and(|(path, _)| known(path).is_some());
-            (equal, usize::from(range))
+    /// Returns the order of the index that the filter restricts most; SQLite chooses if it restricts
+    /// none.
+    ///
+    /// Of equally restricted indexes, the one of the later condition is taken: generated filters
+    /// begin with the type of the document, which many documents share.
+    pub(super) fn narrowing(fixed: &[Fixed], policy: &Policy) -> Self {
+        let restricted = policy.indexes().iter().filter_map(|(index, name)| {
+            let restriction = restriction(index, fixed)?;
+            Some(((restriction, Reverse(index.len())), (index, name)))
+        });
+        let Some((_, (index, name))) = restricted.max_by_key(|(key, _)| *key) else {
+            return Self::default();
         };
-        let mut all: Vec<_> = policy
-            .indexes()
-            .iter()
-            .map(|(index, name)| (narrowing(index), index, name))
-            .filter(|((equal, range), ..)| equal + range > 0)
-            .collect();
-        // Among equally restricted indexes the shortest comes first.
-        all.reverse();
-        all.sort_by_key(|((equal, range), index, _)| (Reverse(equal * 2 + range), index.len()));
-        let mut candidates: Vec<Candidate> = Vec::new();
-        for ((equal, range), index, name) in all {
-            let paths = index.iter().take(equal + range);
-            let restricted_by: Vec<String> = paths.map(|(path, _)| path.clone()).collect();
-            let covers = |other: &Candidate| {
-                restricted_by
-                    .iter()
-                    .all(|path| other.restricted_by.contains(path))
-            };
-            if candidates.iter().any(covers) {
-                continue;
-            }
-            let order = Self {
-                terms: terms(rest(index.clone(), fixed), fixed, policy),
-                backwards: false,
-                index: Some(name.clone()),
-            };
-            candidates.push(Candidate {
-                order,
-                restricted_by,
-            });
+        Self {
+            terms: terms(rest(index.clone(), fixed), fixed, policy),
+            backwards: false,
+            index: Some(name.clone()),
         }
-        candidates
     }
 
     /// Returns the order within one partition key. The primary key serves it, so SQLite chooses the
@@ -157,24 +126,6 @@ impl Order {
         }
         Self {
             index: None,
-            ..self
-        }
-    }
-
-    /// Returns whether an index gives the order.
-    pub(crate) fn has_index(&self) -> bool {
-        self.index.is_some()
-    }
-
-    /// Returns the name of the index that gives the order.
-    pub(crate) fn index(&self) -> Option<&String> {
-        self.index.as_ref()
-    }
-
-    /// Returns this order as a sort of the rows that the index of another order finds.
-    pub(super) fn sorted_from(self, other: &Self) -> Self {
-        Self {
-            index: other.index.clone(),
             ..self
         }
     }
@@ -280,6 +231,34 @@ impl Order {
             parameters,
         }
     }
+}
+
+/// How much a filter restricts an index; more is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Restriction {
+    /// Two for each leading path with one value, and one for a range after them.
+    strength: usize,
+    /// The place of the last restricted path among the conditions.
+    last: usize,
+}
+
+/// Returns how much the filter restricts an index; `None` if not at all.
+fn restriction(index: &[(String, bool)], fixed: &[Fixed]) -> Option<Restriction> {
+    let mut found = None;
+    for (path, _) in index {
+        let Some(at) = fixed.iter().position(|known| known.path == *path) else {
+            break;
+        };
+        let strength = found.map_or(0, |found: Restriction| found.strength);
+        found = Some(Restriction {
+            strength: strength + if fixed[at].equal { 2 } else { 1 },
+            last: at,
+        });
+        if !fixed[at].equal {
+            break;
+        }
+    }
+    found
 }
 
 /// Removes the paths that the filter fixes to one value, and repeated paths.

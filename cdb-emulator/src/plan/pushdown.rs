@@ -10,8 +10,7 @@ use std::collections::HashMap;
 use crate::store::{Policy, SqlValue};
 use serde_json::Value;
 
-use super::candidate_indexes::CandidateIndex;
-use super::condition::{Condition, Fixed, comparison};
+use super::condition::{Fixed, comparison};
 use super::order::{Order, excludes_missing};
 use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Expr, Select};
@@ -27,78 +26,63 @@ pub(crate) struct Pushdown<'q> {
     /// Conditions that an index answers on the service but not here. Documents that do not meet
     /// them do not count as loaded.
     pub(crate) served: Vec<&'q Expr>,
-    /// The conditions of each earlier piece, which has returned the documents that meet all of them.
-    pub(crate) excluded: Vec<Vec<&'q Expr>>,
     pub(crate) order: Order,
-    /// The indexes that could serve the query, the index of [`order`](Self::order) first; empty if
-    /// there is no choice.
-    pub(crate) candidates: Vec<CandidateIndex>,
-}
-
-/// Plans a query in one piece whose filter is the conjunction of `filters`; `within_a_key` when all
-/// rows have the same partition key.
-pub(crate) fn pushdown<'q>(
-    (select, filters): (&Select, &[&'q Expr]),
-    parameters: &HashMap<String, Value>,
-    policy: &Policy,
-    within_a_key: bool,
-) -> Pushdown<'q> {
-    let mut found = Pushdown {
-        condition: "1".to_owned(),
-        parameters: Vec::new(),
-        exact: false,
-        served: Vec::new(),
-        excluded: Vec::new(),
-        order: Order::default(),
-        candidates: Vec::new(),
-    };
-    // A name in FROM can hide the document, and a row of a derived table is not a document.
-    let hidden = select.joins.iter().any(|join| join.alias == select.alias);
-    if hidden || select.derived.is_some() || select.alias.is_empty() {
-        return found;
-    }
-    found.exact = select.joins.is_empty();
-    let conditions = found.conditions((select, filters), parameters, policy);
-    let fixed = conditions.iter().filter_map(|known| known.fixed.clone());
-    let mut fixed: Vec<Fixed> = fixed.collect();
-    // Of two conditions on a path, the equality comes first.
-    fixed.sort_by_key(|known| !known.equal);
-    if let Some(path) = excludes_missing(select, policy) {
-        found.condition = format!(
-            "{} AND {} > 0",
-            found.condition,
-            policy.path_keys(path).rank
-        );
-    }
-    let mut candidates = Order::narrowing(&fixed, policy);
-    found.order = if select.order_by.is_empty() {
-        let best = candidates.first();
-        best.map_or_else(Order::default, |best| best.order.clone())
-    } else {
-        let order = Order::sorting(select, &fixed, policy);
-        for candidate in &mut candidates {
-            candidate.order = order.clone().sorted_from(&candidate.order);
-        }
-        order
-    };
-    found.candidates = CandidateIndex::of(&found.order, &candidates, &conditions);
-    if within_a_key {
-        found.candidates.clear();
-        found.order = found.order.within_a_key(select);
-    }
-    found
 }
 
 impl<'q> Pushdown<'q> {
-    /// Adds the conditions that the store evaluates, and returns them.
-    fn conditions(
-        &mut self,
-        (select, filters): (&Select, &[&'q Expr]),
+    /// Plans a query; `within_a_key` when all rows have the same partition key.
+    pub(crate) fn of(
+        select: &'q Select,
         parameters: &HashMap<String, Value>,
         policy: &Policy,
-    ) -> Vec<Condition> {
-        let mut conditions: Vec<Condition> = Vec::new();
-        let mut add = |expr: &'q Expr| {
+        within_a_key: bool,
+    ) -> Self {
+        let mut found = Self {
+            condition: "1".to_owned(),
+            parameters: Vec::new(),
+            exact: false,
+            served: Vec::new(),
+            order: Order::default(),
+        };
+        // A name in FROM can hide the document, and a row of a derived table is not a document.
+        let hidden = select.joins.iter().any(|join| join.alias == select.alias);
+        if hidden || select.derived.is_some() || select.alias.is_empty() {
+            return found;
+        }
+        found.exact = select.joins.is_empty();
+        let mut fixed = found.add_conditions(select, parameters, policy);
+        // Of two conditions on a path, the equality comes first.
+        fixed.sort_by_key(|known| !known.equal);
+        if let Some(path) = excludes_missing(select, policy) {
+            found.condition = format!(
+                "{} AND {} > 0",
+                found.condition,
+                policy.path_keys(path).rank
+            );
+        }
+        found.order = if select.order_by.is_empty() {
+            Order::narrowing(&fixed, policy)
+        } else {
+            Order::sorting(select, &fixed, policy)
+        };
+        if within_a_key {
+            found.order = found.order.within_a_key(select);
+        }
+        found
+    }
+
+    /// Adds the conditions that the store evaluates. Returns the paths whose type or value they fix.
+    fn add_conditions(
+        &mut self,
+        select: &'q Select,
+        parameters: &HashMap<String, Value>,
+        policy: &Policy,
+    ) -> Vec<Fixed> {
+        let mut fixed = Vec::new();
+        let Some(filter) = &select.filter else {
+            return fixed;
+        };
+        conjuncts(filter, &mut |expr| {
             let is_served = is_served(expr, select, policy);
             let known = comparison(expr, &select.alias, parameters, policy);
             let Some(condition) = known.filter(|_| is_served) else {
@@ -109,12 +93,9 @@ impl<'q> Pushdown<'q> {
             self.condition.push_str(" AND ");
             self.condition.push_str(&condition.text);
             self.exact &= condition.exact;
-            self.parameters.extend_from_slice(&condition.parameters);
-            conditions.push(condition);
-        };
-        for filter in filters {
-            conjuncts(filter, &mut add);
-        }
-        conditions
+            self.parameters.extend(condition.parameters);
+            fixed.extend(condition.fixed);
+        });
+        fixed
     }
 }

@@ -8,7 +8,7 @@ use super::indexes::Policy;
 use super::named::NamedResource;
 use super::offers::{self, Offer};
 use super::version::new_etag;
-use super::{history, indexes, named, ranges, rid, secondary_index, subtree, transformation};
+use super::{history, indexes, named, ranges, rid, secondary_index};
 use crate::epk::Version;
 use crate::error::ServiceError;
 
@@ -21,6 +21,7 @@ pub(crate) struct Database {
 }
 
 pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
+    // Older emulators read `generation`.
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS database (id TEXT PRIMARY KEY, created INTEGER NOT NULL);
          CREATE TABLE IF NOT EXISTS container (
@@ -30,8 +31,6 @@ pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
          CREATE TABLE IF NOT EXISTS sequence (lsn INTEGER NOT NULL);
          INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);",
     )?;
-    transformation::create_table(connection)?;
-    subtree::create_table(connection)?;
     secondary_index::create_table(connection)?;
     history::create_table(connection)?;
     named::create_table(connection)?;
@@ -142,14 +141,14 @@ impl Container {
             return Err(ServiceError::conflict());
         }
         let container = Self::find(connection, database, &id)?;
-        let table = format!("document_{}", container.number);
-        let prefix = container.index_prefix();
-        indexes::create_table(connection, &table, &prefix, container.policy())?;
+        let table = container.table();
+        indexes::create_table(connection, &table, container.policy())?;
+        indexes::create_indexes(connection, &table, container.policy())?;
         Ok(container)
     }
 
-    /// Replaces the definition, which was checked before. The indexes are rebuilt in the
-    /// background.
+    /// Replaces the definition, which was checked before, and rebuilds the indexes of a changed
+    /// policy.
     pub(crate) fn replace(
         &self,
         connection: &Connection,
@@ -168,19 +167,14 @@ impl Container {
         if replaced.policy() == self.policy() {
             return Ok(());
         }
-        transformation::begin(connection, self, replaced.policy())
+        replaced.rebuild(connection)
     }
 
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
-        transformation::cancel(connection, self.number)?;
         self.forget(connection)?;
         self.unlink(connection)?;
-        connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
+        connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", self.table()))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
-        connection.execute(
-            "DELETE FROM subtree_index WHERE container = ?",
-            [self.number],
-        )?;
         Offer::delete_of(connection, &self.self_link())
     }
 }

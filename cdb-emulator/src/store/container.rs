@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
-use super::indexes::{self, Policy};
+use super::indexes::Policy;
 use super::ranges::{self, PhysicalRange};
 use super::rid::{self, Inside};
 use crate::epk::Version;
@@ -24,14 +24,8 @@ pub(crate) struct Container {
     pub(crate) etag: String,
     pub(crate) created: i64,
     pub(crate) ranges: Vec<PhysicalRange>,
-    /// The former policy, whose indexes are in use while those of the current policy are built.
-    pub(super) former: Option<Arc<Policy>>,
     /// The indexing policy.
     pub(super) policy: Arc<Policy>,
-    /// The generation of the indexes; part of their names.
-    generation: i64,
-    /// The indexes inside subtrees: their numbers by path; null if there are none.
-    pub(super) subtree_indexes: Value,
     /// The global secondary indexes of this container: their numbers by name.
     pub(super) secondary_indexes: Value,
     /// The LSN of the state that reads see; `None` for the newest state.
@@ -71,34 +65,9 @@ impl Container {
         &self.policy
     }
 
-    /// Returns the policies that must all serve a sort: the current one, and the former one while
-    /// its indexes are in use.
-    pub(crate) fn serving_policies(&self) -> impl Iterator<Item = &Policy> {
-        std::iter::once(self.policy()).chain(self.former.as_deref())
-    }
-
-    /// Returns the policy whose indexes are in use.
-    pub(crate) fn indexed_policy(&self) -> &Arc<Policy> {
-        self.former.as_ref().unwrap_or(&self.policy)
-    }
-
-    /// Returns the policy whose indexes are in use, with the indexes inside its subtrees.
-    pub(crate) fn planned_policy(&self) -> Arc<Policy> {
-        self.with_subtrees(&self.subtree_indexes)
-    }
-
-    /// Returns the policy whose indexes are in use, with these indexes inside its subtrees.
-    pub(super) fn with_subtrees(&self, numbers: &Value) -> Arc<Policy> {
-        let policy = self.indexed_policy();
-        if numbers.is_null() {
-            return policy.clone();
-        }
-        Arc::new(Policy::with_subtrees(policy.json(), numbers))
-    }
-
-    /// Returns the prefix of the index names.
-    pub(crate) fn index_prefix(&self) -> String {
-        indexes::prefix(self.number, self.generation)
+    /// Returns the name of the table of documents.
+    pub(super) fn table(&self) -> String {
+        format!("document_{}", self.number)
     }
 
     pub(crate) fn find(
@@ -138,17 +107,8 @@ impl Container {
             created: row.get(3)?,
             ranges: ranges::from_column(row.get_ref(4)?),
             database: row.get(5)?,
-            former: row
-                .get::<_, Option<String>>(6)?
-                .and_then(|policy| serde_json::from_str(&policy).ok())
-                .map(|policy| Arc::new(Policy::of(&policy))),
-            generation: row.get(7)?,
-            subtree_indexes: row
-                .get::<_, Option<String>>(8)?
-                .and_then(|indexes| serde_json::from_str(&indexes).ok())
-                .unwrap_or_default(),
             secondary_indexes: row
-                .get::<_, Option<String>>(9)?
+                .get::<_, Option<String>>(6)?
                 .and_then(|indexes| serde_json::from_str(&indexes).ok())
                 .unwrap_or_default(),
             snapshot: None,
@@ -284,7 +244,5 @@ fn strings(value: &Value) -> Vec<String> {
 /// The columns of a container, in the order in which [`Container::from_row`] reads them.
 const COLUMNS: &str = "number, definition, etag, created, ranges,
     (SELECT rowid FROM database WHERE database.id = container.database),
-    (SELECT former FROM transformation WHERE transformation.container = container.number), generation,
-    (SELECT json_group_object(path, number) FROM subtree_index WHERE subtree_index.container = container.number HAVING count(*) > 0),
     (SELECT json_group_object(member.id, member.number) FROM secondary_index JOIN container AS member ON member.number = secondary_index.number
         WHERE secondary_index.source = container.number HAVING count(*) > 0)";

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode};
 
 use super::sqlite::tune;
-use super::{catalog, transformation};
+use super::{catalog, rebuild};
 use crate::emulator_error::EmulatorError;
 
 /// The schema version that this emulator writes. A change of the tables increments it, and
@@ -114,7 +114,8 @@ impl DataDir {
 
 /// Migrates data of older emulators. Before schema version 2, all partition keys were hashed as in
 /// version 2, also those of definitions without a version. Before schema version 3, indexed paths had
-/// no columns.
+/// no columns. A directory with the table `transformation` can have an unfinished rebuild, index names
+/// with a generation, and columns inside subtrees, which no write fills.
 fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found == 1 && connection.table_exists(None, "container")? {
@@ -123,11 +124,113 @@ fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
             [],
         )?;
     }
-    if matches!(found, 1 | 2) {
+    if matches!(found, 1 | 2) || connection.table_exists(None, "transformation")? {
         tracing::info!("rebuilding the tables of a data directory that an older emulator wrote");
-        let rebuilt =
-            catalog::create(connection).and_then(|()| transformation::rebuild(connection));
+        let rebuilt = catalog::create(connection).and_then(|()| rebuild::rebuild_all(connection));
         rebuilt.map_err(|error| EmulatorError::storage(error.message))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::{Value, json};
+
+    use crate::op::rows_of;
+    use crate::store::columns::PathKeys;
+    use crate::store::{Connection, Container, Database, Store, StoredDocument};
+
+    /// Writes a directory with a container and an index on `/a`, and changes it by SQL as an older
+    /// emulator left it.
+    fn directory(change: impl Fn(&str) -> String) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(Some(folder.path())).unwrap();
+        let connection = store.lock();
+        Database::create(&connection, "d", 0).unwrap();
+        let definition = json!({
+            "id": "c", "partitionKey": { "paths": ["/pk"] }, "indexingPolicy": {
+                "includedPaths": [{ "path": "/a/?" }, { "path": "/labels/*" }],
+                "excludedPaths": [{ "path": "/*" }],
+            },
+        });
+        let container = Container::create(&connection, "d", &definition, 1, 0).unwrap();
+        for n in 0..20 {
+            let document = StoredDocument {
+                pk: "[\"p\"]".to_owned(),
+                id: n.to_string(),
+                epk: String::new(),
+                body: json!({ "a": n, "labels": { "size": -n } }).to_string(),
+                etag: String::new(),
+                lsn: 1,
+                ts: 0,
+                expires: None,
+            };
+            container.write(&connection, &document).unwrap();
+        }
+        connection
+            .execute_batch(&change(&container.table()))
+            .unwrap();
+        drop(connection);
+        drop(store);
+        folder
+    }
+
+    /// Opens a directory. Returns the documents with `a` = 7, by the index.
+    fn found(folder: &tempfile::TempDir) -> Vec<Value> {
+        let store = Store::open(Some(folder.path())).unwrap();
+        let connection: &Connection = &store.lock();
+        let container = Container::find(connection, "d", "c").unwrap();
+        let text = "SELECT VALUE c.labels.size FROM c WHERE c.a = 7 AND c.labels.size < 0";
+        rows_of(connection, &container, text, (HashMap::new(), 10)).unwrap()
+    }
+
+    #[test]
+    fn a_directory_without_columns_is_rebuilt_when_it_is_opened() {
+        let PathKeys { rank, value, .. } = PathKeys::in_body("/a".to_owned());
+        let columns = "pk, id, epk, etag, lsn, ts, expires, body";
+        let folder = directory(|table| {
+            format!(
+                "CREATE TABLE older (
+                    pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, etag TEXT NOT NULL, lsn INTEGER NOT NULL,
+                    ts INTEGER NOT NULL, expires INTEGER, body TEXT NOT NULL, PRIMARY KEY (pk, id)) WITHOUT ROWID;
+                 INSERT INTO older SELECT {columns} FROM {table};
+                 DROP TABLE {table};
+                 ALTER TABLE older RENAME TO {table};
+                 CREATE INDEX {table}_lsn ON {table} (lsn);
+                 CREATE INDEX {table}_path_0 ON {table} ({rank} ASC, {value} ASC);
+                 PRAGMA user_version = 2;"
+            )
+        });
+        assert_eq!(found(&folder), [json!(-7)]);
+    }
+
+    #[test]
+    fn a_directory_with_an_unfinished_rebuild_is_rebuilt_when_it_is_opened() {
+        let folder = directory(|table| {
+            format!(
+                "CREATE TABLE transformation (container INTEGER PRIMARY KEY);
+                 CREATE TABLE subtree_index (number INTEGER PRIMARY KEY, container INTEGER, path TEXT);
+                 CREATE TABLE {table}_next (pk TEXT NOT NULL, id TEXT NOT NULL);
+                 CREATE TRIGGER {table}_DELETE AFTER DELETE ON {table} BEGIN
+                    DELETE FROM {table}_next WHERE pk = OLD.pk AND id = OLD.id; END;
+                 ALTER TABLE {table} ADD COLUMN \"rank/labels/size\" INTEGER NOT NULL DEFAULT 0;
+                 DROP INDEX {table}_path_0;
+                 CREATE INDEX {table}_g5_path_0 ON {table} (\"rank/a\" ASC, \"value/a\" ASC);
+                 UPDATE container SET generation = 5;"
+            )
+        });
+        assert_eq!(found(&folder), [json!(-7)]);
+        let connection = Connection::open(folder.path().join("cosmos.sqlite")).unwrap();
+        let older: i64 = connection
+            .query_row(
+                "SELECT (SELECT count(*) FROM sqlite_schema WHERE name IN ('transformation', 'subtree_index'))
+                    + (SELECT sum(generation) FROM container)",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        assert_eq!(older, 0);
+    }
 }

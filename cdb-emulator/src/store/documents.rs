@@ -113,7 +113,7 @@ impl Container {
         document: &StoredDocument,
         content: &Value,
     ) -> Result<(), ServiceError> {
-        let policy = self.written_policy(connection)?;
+        let policy = self.policy();
         let (mut columns, mut keys) = (Vec::new(), Vec::new());
         for PathKeys { path, rank, value } in policy.columns() {
             columns.extend([&**rank, value]);
@@ -127,7 +127,7 @@ impl Container {
                 self.update(connection, document, &changed.collect::<Vec<_>>())?;
             }
         }
-        self.index_subtrees(connection, content)
+        Ok(())
     }
 
     /// Returns the sort keys of the stored version of a document; `None` if there is none.
@@ -288,21 +288,16 @@ impl Container {
         Ok(())
     }
 
-    /// Counts the rows that meet a condition, at most `limit`.
+    /// Counts the rows that meet a condition.
     pub(crate) fn count(
         &self,
         connection: &Connection,
         index: Option<&str>,
-        (condition, parameters): (&str, &[Sql]),
-        limit: Option<usize>,
+        condition: &str,
+        parameters: &[Sql],
     ) -> Result<usize, ServiceError> {
         let (table, index) = (self.indexed_source(), self.indexed_by(index));
-        let sql = format!(
-            "SELECT count(*) FROM (SELECT 1 FROM {table}{index} WHERE {condition} LIMIT ?)"
-        );
-        let limit = limit.and_then(|limit| i64::try_from(limit).ok());
-        let limit = Sql::Integer(limit.unwrap_or(-1));
-        let parameters = parameters.iter().chain(std::iter::once(&limit));
+        let sql = format!("SELECT count(*) FROM {table}{index} WHERE {condition}");
         let mut statement = connection.prepare_cached(&sql)?;
         let count: i64 = statement.query_row(params_from_iter(parameters), |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -310,10 +305,10 @@ impl Container {
 
     /// Returns the SQL clause that selects an index.
     fn indexed_by(&self, index: Option<&str>) -> String {
-        let prefix = self.index_prefix();
+        let table = self.table();
         // The state of a lagging replica is read from two tables, each by the index that fits.
         let index = index.filter(|_| self.snapshot.is_none());
-        index.map_or_else(String::new, |index| format!(" INDEXED BY {prefix}_{index}"))
+        index.map_or_else(String::new, |index| format!(" INDEXED BY {table}_{index}"))
     }
 
     /// Returns the changes after `lsn` that meet a condition, oldest first, each with its LSN.

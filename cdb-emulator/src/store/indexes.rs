@@ -11,27 +11,25 @@ use crate::index_terms::{IndexedPaths, unquote};
 use crate::sql::ast::is_plain;
 
 /// The type of the column of a rank. A missing value has the rank 0.
-pub(super) const RANK_TYPE: &str = "INTEGER NOT NULL DEFAULT 0";
+const RANK_TYPE: &str = "INTEGER NOT NULL DEFAULT 0";
 
 /// The most paths of a policy that have columns; SQLite allows 2,000 columns. The indexes of further
 /// paths are on expressions.
 const MOST_COLUMN_PATHS: usize = 900;
 
-/// Creates a table of documents with the indexes of the policy: one per included scalar path, one
-/// per composite. Each path of an index has two columns, the rank of the value's type and the value,
+/// Creates a table of documents with columns for the indexes of the policy: one index per included
+/// scalar path, one per composite. Each path of an index has two columns, the rank of the value's type and the value,
 /// so that an index has the service's order over all types. Only a write that changes a column
-/// changes its indexes. The prefix distinguishes the indexes from those of the table that it may
-/// replace.
+/// changes its indexes.
 ///
 /// The body is the last column, because SQLite reads all pages of a large value to find the columns
 /// after it.
 ///
-/// Paths through arrays have no index: their conditions are evaluated on documents. Paths inside a
-/// subtree (`/a/*`) have the indexes of `subtree.rs`.
+/// Paths through arrays and inside a subtree (`/a/*`) have no index: their conditions are evaluated
+/// on documents.
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,
-    prefix: &str,
     policy: &Policy,
 ) -> Result<(), ServiceError> {
     for (path, _) in policy.indexes.iter().flat_map(|(paths, _)| paths) {
@@ -50,20 +48,29 @@ pub(super) fn create_table(
         "CREATE TABLE {table} (
             pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, etag TEXT NOT NULL, lsn INTEGER NOT NULL,
             ts INTEGER NOT NULL, expires INTEGER, {columns}body TEXT NOT NULL,
-            PRIMARY KEY (pk, id)) WITHOUT ROWID;
-         CREATE INDEX {prefix}_lsn ON {table} (lsn);"
+            PRIMARY KEY (pk, id)) WITHOUT ROWID;"
     ))?;
+    Ok(())
+}
+
+/// Creates the index of the LSN and those of the policy.
+pub(super) fn create_indexes(
+    connection: &Connection,
+    table: &str,
+    policy: &Policy,
+) -> Result<(), ServiceError> {
+    connection.execute_batch(&format!("CREATE INDEX {table}_lsn ON {table} (lsn)"))?;
     for (paths, name) in &policy.indexes {
         let keys = paths
             .iter()
             .map(|(path, down)| (policy.path_keys(path.clone()), *down));
-        create_index(connection, &format!("{prefix}_{name}"), table, keys)?;
+        create_index(connection, &format!("{table}_{name}"), table, keys)?;
     }
     Ok(())
 }
 
 /// Creates an index of sort keys, each with whether it is descending.
-pub(super) fn create_index(
+fn create_index(
     connection: &Connection,
     name: &str,
     table: &str,
@@ -78,20 +85,6 @@ pub(super) fn create_index(
     let columns = columns.join(", ");
     connection.execute_batch(&format!("CREATE INDEX {name} ON {table} ({columns})"))?;
     Ok(())
-}
-
-/// Returns the prefix of a container's index names.
-pub(super) fn prefix(container: i64, generation: i64) -> String {
-    if generation == 0 {
-        format!("document_{container}")
-    } else {
-        format!("document_{container}_g{generation}")
-    }
-}
-
-/// Returns the name of an index inside a subtree without its prefix.
-pub(super) fn subtree_name(number: &Value) -> String {
-    format!("subtree_{number}")
 }
 
 /// An indexing policy, parsed.
@@ -117,11 +110,6 @@ pub(crate) type Index = (Vec<(String, bool)>, String);
 impl Policy {
     /// Parses a policy.
     pub(crate) fn of(json: &Value) -> Self {
-        Self::with_subtrees(json, &Value::Null)
-    }
-
-    /// Parses a policy and adds the indexes inside its subtrees: their numbers by path.
-    pub(super) fn with_subtrees(json: &Value, numbers: &Value) -> Self {
         let mut policy = Self {
             json: json.clone(),
             indexed_paths: IndexedPaths::of(json),
@@ -143,13 +131,8 @@ impl Policy {
             .collect();
         let named = policy.indexes.iter().flat_map(|(paths, _)| paths);
         let named = named.map(|(path, _)| path).take(MOST_COLUMN_PATHS);
-        let numbers = numbers.as_object().into_iter().flatten();
-        let columns = named.chain(numbers.clone().map(|(path, _)| path));
-        let columns = columns.map(|path| (path.clone(), PathKeys::columns(path.clone())));
+        let columns = named.map(|path| (path.clone(), PathKeys::columns(path.clone())));
         policy.columns = columns.collect();
-        let inside =
-            numbers.map(|(path, number)| (vec![(path.clone(), false)], subtree_name(number)));
-        policy.indexes.extend(inside);
         policy
     }
 
@@ -176,22 +159,9 @@ impl Policy {
         &self.indexed_paths
     }
 
-    /// Returns the subtrees that the policy includes, except for the whole document.
-    pub(super) fn included_subtrees(&self) -> impl Iterator<Item = &str> {
-        let included = self.subtrees.iter().filter(|(_, included)| *included);
-        included
-            .map(|(path, _)| &**path)
-            .filter(|path| !path.is_empty())
-    }
-
     /// Returns the sort keys of all paths of indexes.
     pub(super) fn columns(&self) -> impl Iterator<Item = &PathKeys> {
         self.columns.values()
-    }
-
-    /// Returns whether a path has columns.
-    pub(super) fn has_columns(&self, path: &str) -> bool {
-        self.columns.contains_key(path)
     }
 
     /// Returns the sort keys of a path.
@@ -200,8 +170,7 @@ impl Policy {
         columns.unwrap_or_else(|| PathKeys::in_body(path))
     }
 
-    /// Returns the indexes. Includes those inside subtrees for a
-    /// [planned policy](super::Container::planned_policy).
+    /// Returns the indexes.
     pub(crate) fn indexes(&self) -> &[Index] {
         &self.indexes
     }

@@ -17,13 +17,12 @@ mod named;
 pub(crate) mod offers;
 pub(crate) mod ranges;
 mod readers;
+mod rebuild;
 pub(crate) mod rid;
 mod savepoint;
 mod secondary_index;
 mod sqlite;
 mod statistics;
-mod subtree;
-mod transformation;
 pub(crate) mod version;
 mod versions;
 mod write_queue;
@@ -83,7 +82,7 @@ impl Store {
     pub(crate) fn in_place() -> Result<Self, EmulatorError> {
         let connection = prepared(sqlite::open_in_memory()?)?;
         Ok(Self {
-            queue: WriteQueue::in_place(connection.clone()),
+            queue: WriteQueue::InPlace,
             connection,
             readers: None,
             data_dir: None,

@@ -66,7 +66,7 @@ impl Container {
     pub(super) fn indexed_source(&self) -> String {
         let (mut stored, mut extracted) = (String::new(), String::new());
         if self.snapshot.is_some() {
-            for column in self.planned_policy().columns() {
+            for column in self.policy().columns() {
                 let found = PathKeys::in_body(column.path.clone());
                 stored.extend([", ", &column.rank, ", ", &column.value]);
                 extracted.extend([", ", &found.rank, ", ", &found.value]);

@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,7 +15,6 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::transformation;
 use crate::clock::stopwatch;
 use crate::emulator_error::EmulatorError;
 use crate::error::ServiceError;
@@ -37,7 +36,7 @@ pub(super) enum WriteQueue {
         thread: Mutex<Option<WriterThread>>,
     },
     /// Callers run their work themselves. In memory only, because there is no group.
-    InPlace(Writer),
+    InPlace,
 }
 
 impl WriteQueue {
@@ -65,14 +64,6 @@ impl WriteQueue {
         })
     }
 
-    /// Returns a queue without a thread.
-    pub(super) fn in_place(connection: Arc<Mutex<Connection>>) -> Self {
-        Self::InPlace(Writer {
-            connection,
-            grouped: false,
-        })
-    }
-
     /// Runs work, and returns when it is committed.
     pub(super) async fn run<T: Send + 'static>(
         &self,
@@ -94,9 +85,8 @@ impl WriteQueue {
                 Some(jobs) => jobs.send(job).is_ok(),
                 None => false,
             },
-            Self::InPlace(writer) => {
+            Self::InPlace => {
                 job(Ok(()))(Ok(()));
-                while writer.rebuild_step() {}
                 true
             }
         };
@@ -154,31 +144,21 @@ fn describe(panic: &(dyn Any + Send)) -> String {
 }
 
 /// The connection that writes.
-#[derive(Debug)]
-pub(super) struct Writer {
+struct Writer {
     connection: Arc<Mutex<Connection>>,
     /// Whether commits wait for a disk.
     grouped: bool,
 }
 
 impl Writer {
-    /// Runs queued work, and rebuilds indexes while the queue is empty.
+    /// Runs queued work until the queue is closed.
     fn run(self, jobs: &Receiver<Job>) {
-        // An earlier process may have left a rebuild unfinished.
-        let mut rebuilding = true;
-        loop {
-            let job = if rebuilding {
-                jobs.try_recv()
+        while let Ok(job) = jobs.recv() {
+            if self.grouped {
+                self.group(job, jobs);
             } else {
-                jobs.recv().map_err(|_| TryRecvError::Disconnected)
-            };
-            match job {
-                Ok(job) if self.grouped => self.group(job, jobs),
-                Ok(job) => job(Ok(()))(Ok(())),
-                Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => return,
+                job(Ok(()))(Ok(()));
             }
-            rebuilding = self.rebuild_step();
         }
     }
 
@@ -201,26 +181,6 @@ impl Writer {
         for notify in notifications {
             notify(committed.clone());
         }
-    }
-
-    /// Runs one step of a rebuild, if any index is left to rebuild. Returns whether more steps are
-    /// left.
-    fn rebuild_step(&self) -> bool {
-        self.rebuild().unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot rebuild indexes; the next write retries");
-            false
-        })
-    }
-
-    fn rebuild(&self) -> Result<bool, ServiceError> {
-        let mut connection = lock(&self.connection);
-        if !transformation::is_pending(&connection)? {
-            return Ok(false);
-        }
-        let savepoint = connection.savepoint()?;
-        let more = transformation::step(&savepoint)?;
-        savepoint.commit()?;
-        Ok(more)
     }
 
     fn execute(&self, sql: &str) -> Result<(), ServiceError> {

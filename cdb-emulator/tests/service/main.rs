@@ -14,6 +14,7 @@ mod durability;
 mod explorer;
 mod faults;
 mod garbage;
+mod index_builds;
 mod key_version;
 mod malformed;
 #[cfg(all(feature = "bin", target_os = "linux"))]
@@ -31,7 +32,6 @@ mod start;
 mod throughput;
 #[cfg(feature = "tls")]
 mod tls;
-mod transformation;
 #[path = "../../examples/speed/wire.rs"]
 mod wire;
 mod writes;
