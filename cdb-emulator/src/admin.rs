@@ -15,11 +15,12 @@ use crate::regions::Failover;
 use crate::replicas::ReplicaLag;
 use crate::request::Request;
 use crate::response::Response;
+use crate::route::ContainerName;
 use crate::server_state::ServerState;
 use crate::store::Lane;
 
 /// Responds to a request below `/_admin`.
-pub(crate) async fn respond(
+pub(crate) async fn serve_controls(
     server: &ServerState,
     request: &Request,
 ) -> Result<Response, ServiceError> {
@@ -97,9 +98,9 @@ async fn split(server: &ServerState, request: &Request) -> Result<Response, Serv
     }
     let at: Split = serde_json::from_slice(&request.body)?;
     let splitter = server.service.clone();
-    let (database, container, range) =
-        (at.database.clone(), at.container.clone(), at.range.clone());
-    let work = move || op::ranges::split(&splitter, (&database, &container), &range);
+    let name = ContainerName::new(&at.database, &at.container);
+    let range = at.range.clone();
+    let work = move || op::ranges::split(&splitter, &name, &range);
     let children = server.service.store.run(Lane::Write, work).await?;
     if at.duration_ms > 0 {
         let incomplete = Fault::splitting((&at.database, &at.container), &at.range, &children);
@@ -188,7 +189,11 @@ async fn indexes(server: &ServerState, request: &Request) -> Result<Response, Se
                 progress,
             } => {
                 let of = service.clone();
-                let work = move || op::set_index_progress(&of, (&database, &container), progress);
+                let name = ContainerName {
+                    database,
+                    container,
+                };
+                let work = move || op::set_index_progress(&of, &name, progress);
                 service.store.run(Lane::Point, work).await?;
             }
         },

@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use http::{HeaderMap, Method};
+use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 
 use crate::error::ServiceError;
-use crate::route::{Resource, header};
+use crate::request::Request;
+use crate::route::header;
 
 /// The validity of a signature after its date (concepts-limits, "maximum primary token expiry
 /// time").
@@ -23,19 +24,13 @@ const AHEAD: Duration = Duration::from_secs(5 * 60);
 /// Verifies the signature of a request. Codes and wording: azure-cli#10908 (no header),
 /// azure-cosmos-python#202 (form), learn.microsoft.com/answers 505129 (date), vscode-cosmosdb#842
 /// (clock, which is 403), azure-sdk-for-rust#831 (key).
-pub(crate) fn verify(
-    key: &[u8],
-    method: &Method,
-    resource: &Resource,
-    headers: &HeaderMap,
-    now: SystemTime,
-) -> Result<(), ServiceError> {
-    let signature = signature(headers)?;
-    let date = current_date(headers, now)?;
-    let (kind, link) = resource.signed();
+pub(crate) fn verify(key: &[u8], request: &Request, now: SystemTime) -> Result<(), ServiceError> {
+    let signature = signature(&request.headers)?;
+    let date = current_date(&request.headers, now)?;
+    let (kind, link) = request.resource.signed();
     let text = format!(
         "{}\n{kind}\n{link}\n{}\n\n",
-        method.as_str().to_ascii_lowercase(),
+        request.method.as_str().to_ascii_lowercase(),
         date.to_ascii_lowercase()
     );
     let mut mac = Hmac::<Sha256>::new_from_slice(key)
@@ -115,6 +110,8 @@ fn http_date(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
 
     fn check(date: &str, signature: &str, now: SystemTime) -> Result<(), ServiceError> {
@@ -127,8 +124,8 @@ mod tests {
         let value = format!("type%3Dmaster%26ver%3D1.0%26sig%3D{encoded}");
         headers.insert("authorization", value.parse().unwrap());
         headers.insert("x-ms-date", date.parse().unwrap());
-        let resource = Resource::Items("db1".to_owned(), "c1".to_owned());
-        verify(&key, &Method::POST, &resource, &headers, now)
+        let request = Request::new(Method::POST, "/dbs/db1/colls/c1/docs", headers);
+        verify(&key, &request, now)
     }
 
     #[test]

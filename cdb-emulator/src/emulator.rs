@@ -14,6 +14,7 @@ use crate::index_build::IndexBuild;
 use crate::observe::RequestLog;
 use crate::regions::{Failover, Regions};
 use crate::replicas::ReplicaLag;
+use crate::route::ContainerName;
 use crate::server_state::ServerState;
 use crate::store::CLOSE_TIMEOUT;
 use crate::tls::Security;
@@ -108,7 +109,8 @@ impl Emulator {
         (database, container): (&str, &str),
         range_id: &str,
     ) -> Result<[String; 2], EmulatorError> {
-        op::ranges::split(&self.state.service, (database, container), range_id).map_err(|error| {
+        let name = ContainerName::new(database, container);
+        op::ranges::split(&self.state.service, &name, range_id).map_err(|error| {
             EmulatorError::Split {
                 range_id: range_id.to_owned(),
                 reason: error.to_string(),
@@ -147,9 +149,9 @@ impl Emulator {
         container: (&str, &str),
         percent: u8,
     ) -> Result<(), EmulatorError> {
-        let service = &self.state.service;
-        op::set_index_progress(service, container, percent).map_err(|error| {
-            let (database, container) = container;
+        let (database, container) = container;
+        let name = ContainerName::new(database, container);
+        op::set_index_progress(&self.state.service, &name, percent).map_err(|error| {
             EmulatorError::Container {
                 container: format!("{database}/{container}"),
                 reason: error.to_string(),

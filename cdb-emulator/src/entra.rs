@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ServiceError;
 use crate::observe::OperationKind;
+use crate::request::Request;
 use crate::route::Resource;
 
 /// Tolerated difference between the times of a token and the server's clock.
@@ -84,8 +85,9 @@ impl Identities {
     pub(crate) fn verify(
         &self,
         token: &str,
-        request: (&Method, &Resource, OperationKind),
-        (endpoint, now): (&str, SystemTime),
+        request: &Request,
+        endpoint: &str,
+        now: SystemTime,
     ) -> Result<(), ServiceError> {
         let claims = claims(token)?;
         claims.check(endpoint, now)?;
@@ -186,8 +188,8 @@ enum Action {
 }
 
 impl Action {
-    fn of((method, resource, kind): (&Method, &Resource, OperationKind)) -> Self {
-        match (resource, kind) {
+    fn of(request: &Request) -> Self {
+        match (&request.resource, request.kind) {
             (Resource::Item(..) | Resource::Items(..), kind) => match kind {
                 OperationKind::Read => Self::Read("items/read"),
                 // The plan of a query counts as metadata.
@@ -200,7 +202,7 @@ impl Action {
                 OperationKind::Batch | OperationKind::Bulk => Self::Write("items/*"),
             },
             (Resource::Offers | Resource::Offer(_), _) => Self::Administer,
-            _ if method == Method::GET => Self::ReadMetadata,
+            _ if request.method == Method::GET => Self::ReadMetadata,
             _ => Self::Administer,
         }
     }
@@ -213,12 +215,8 @@ impl Action {
         }
     }
 
-    fn refuse(
-        self,
-        principal: &str,
-        (method, resource, _): (&Method, &Resource, OperationKind),
-    ) -> ServiceError {
-        let (_, link) = resource.signed();
+    fn refuse(self, principal: &str, request: &Request) -> ServiceError {
+        let (method, (_, link)) = (&request.method, request.resource.signed());
         let lacks = |action: &str| {
             format!(
                 "Request blocked by Auth : Request is blocked because principal [{principal}] does not have required \
@@ -245,6 +243,8 @@ impl Action {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, HeaderName, HeaderValue};
+
     use super::*;
 
     const ENDPOINT: &str = "http://127.0.0.1:8081/";
@@ -261,10 +261,9 @@ mod tests {
     }
 
     fn check(token: &str, now: SystemTime) -> Result<(), (u16, u32)> {
-        let item = Resource::Item("d".to_owned(), "c".to_owned(), "i".to_owned());
-        let request = (&Method::GET, &item, OperationKind::Read);
+        let request = Request::new(Method::GET, "/dbs/d/colls/c/docs/i", HeaderMap::new());
         identities()
-            .verify(token, request, (ENDPOINT, now))
+            .verify(token, &request, ENDPOINT, now)
             .map_err(|error| (error.status, error.substatus))
     }
 
@@ -322,55 +321,37 @@ mod tests {
 
     #[test]
     fn a_role_has_exactly_its_rights() {
-        let names = || ("d".to_owned(), "c".to_owned());
-        let ((db, coll), (d2, c2)) = (names(), names());
-        let (items, container) = (Resource::Items(db, coll), Resource::Container(d2, c2));
-        let databases = Resource::Databases;
-        let cases = [
-            (&Method::POST, &items, OperationKind::Query, Ok(()), Ok(())),
+        let (items, container) = ("/dbs/d/colls/c/docs", "/dbs/d/colls/c");
+        for (method, path, header, reader, writer) in [
             (
-                &Method::POST,
-                &items,
-                OperationKind::Create,
+                Method::POST,
+                items,
+                "x-ms-documentdb-isquery",
+                Ok(()),
+                Ok(()),
+            ),
+            (Method::POST, items, "x-none", Err(5302), Ok(())),
+            (
+                Method::POST,
+                items,
+                "x-ms-cosmos-is-batch-request",
                 Err(5302),
                 Ok(()),
             ),
-            (
-                &Method::POST,
-                &items,
-                OperationKind::Batch,
-                Err(5302),
-                Ok(()),
-            ),
-            (
-                &Method::GET,
-                &container,
-                OperationKind::Metadata,
-                Ok(()),
-                Ok(()),
-            ),
-            (
-                &Method::DELETE,
-                &container,
-                OperationKind::Metadata,
-                Err(5300),
-                Err(5300),
-            ),
-            (
-                &Method::POST,
-                &databases,
-                OperationKind::Metadata,
-                Err(5300),
-                Err(5300),
-            ),
-        ];
-        for (method, resource, kind, reader, writer) in cases {
+            (Method::GET, container, "x-none", Ok(()), Ok(())),
+            (Method::DELETE, container, "x-none", Err(5300), Err(5300)),
+            (Method::POST, "/dbs", "x-none", Err(5300), Err(5300)),
+        ] {
+            let headers = HeaderMap::from_iter([(
+                HeaderName::from_static(header),
+                HeaderValue::from_static("true"),
+            )]);
+            let request = Request::new(method, path, headers);
             for (who, expected) in [("reader", reader), ("writer", writer)] {
                 let token = issue(who, Duration::from_secs(60), noon());
-                let verified =
-                    identities().verify(&token, (method, resource, kind), (ENDPOINT, noon()));
+                let verified = identities().verify(&token, &request, ENDPOINT, noon());
                 let found = verified.map_err(|error| error.substatus);
-                assert_eq!(found, expected, "{who} {method} {resource:?} {kind:?}");
+                assert_eq!(found, expected, "{who} {request:?}");
             }
         }
     }
@@ -379,8 +360,8 @@ mod tests {
     fn an_identity_without_a_role_has_no_rights() {
         let token = issue("stranger", Duration::from_secs(60), noon());
         assert_eq!(check(&token, noon()), Err((403, 5302)));
-        let account = (&Method::GET, &Resource::Account, OperationKind::Metadata);
-        let refused = identities().verify(&token, account, (ENDPOINT, noon()));
+        let account = Request::new(Method::GET, "/", HeaderMap::new());
+        let refused = identities().verify(&token, &account, ENDPOINT, noon());
         let refused = refused.unwrap_err();
         assert_eq!(refused.substatus, 5301);
         assert!(

@@ -45,12 +45,14 @@ pub(crate) async fn handle(
     stop: watch::Receiver<bool>,
 ) -> Result<Handled, Broken> {
     if local::is_local(&request.path) {
-        return Ok(local::respond(server, &request, on_loopback).await.into());
+        return Ok(local::serve_page(server, &request, on_loopback)
+            .await
+            .into());
     }
-    respond_with_faults(server, request, stop).await
+    execute_with_faults(server, request, stop).await
 }
 
-async fn respond_with_faults(
+async fn execute_with_faults(
     server: &ServerState,
     request: Request,
     mut stop: watch::Receiver<bool>,
@@ -70,7 +72,7 @@ async fn respond_with_faults(
     let response = match effect {
         Some(Effect::DropRequest | Effect::Silence) => return Err(Broken),
         Some(Effect::DropAnswer) => {
-            server.service.respond(&request).await;
+            server.service.execute(&request).await;
             return Err(Broken);
         }
         Some(Effect::Status {
@@ -82,12 +84,12 @@ async fn respond_with_faults(
             service.inject(&request, status, substatus, retry_after_ms)
         }
         Some(Effect::StatusAfterEffect { status }) => {
-            server.service.respond(&request).await;
+            server.service.execute(&request).await;
             server.service.inject(&request, status, 0, None)
         }
         // `delay` contains the delay, and `request` that the listing is stale.
         None | Some(Effect::Pass | Effect::Delay(_) | Effect::StaleRanges) => {
-            server.service.respond(&request).await
+            server.service.execute(&request).await
         }
     };
     Ok(Handled { response, permit })

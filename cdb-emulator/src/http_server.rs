@@ -110,7 +110,7 @@ async fn connection(
         region,
         stop: stop.clone(),
     };
-    let service = service_fn(|request| respond(server.clone(), request, origin.clone()));
+    let service = service_fn(|request| receive(server.clone(), request, origin.clone()));
     let builder = protocols(&limits);
     let serving = builder.serve_connection(stream, service);
     tokio::pin!(serving);
@@ -154,7 +154,8 @@ struct Origin {
     stop: watch::Receiver<bool>,
 }
 
-async fn respond(
+/// Receives the body of a request and handles it.
+async fn receive(
     server: Arc<ServerState>,
     incoming: http::Request<Incoming>,
     origin: Origin,
@@ -167,11 +168,8 @@ async fn respond(
         parts.headers.insert(http::header::HOST, host);
     }
     let mut request = Request {
-        method: parts.method,
-        path: parts.uri.path().to_owned(),
-        headers: parts.headers,
         region: origin.region,
-        ..Request::default()
+        ..Request::new(parts.method, parts.uri.path(), parts.headers)
     };
     let _permit = server.admission.incoming(body.size_hint().exact()).await;
     let arriving = Limited::new(body, MAX_BODY).collect();

@@ -53,12 +53,9 @@ impl Emulator {
             parts.headers.insert(HOST, host);
         }
         let request = request::Request {
-            method: parts.method,
-            path: parts.uri.path().to_owned(),
             region: self.region_of(&parts.uri),
-            headers: parts.headers,
             body,
-            stale_ranges: false,
+            ..request::Request::new(parts.method, parts.uri.path(), parts.headers)
         };
         let handled = handle(&self.state, request, true, self.stopping.subscribe()).await;
         let response = handled.map_err(|_| ConnectionBroken)?.response;

@@ -37,6 +37,7 @@ mod emulator_error;
 mod entra;
 mod epk;
 mod error;
+mod execute;
 mod explorer;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -59,7 +60,6 @@ mod regions;
 mod replicas;
 mod request;
 mod resource_token;
-mod respond;
 mod response;
 mod route;
 mod rules;

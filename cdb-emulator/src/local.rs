@@ -24,28 +24,28 @@ pub(crate) fn is_local(path: &str) -> bool {
 
 /// Responds to a request for a page; `on_loopback` says that both ends of the connection are on
 /// this machine.
-pub(crate) async fn respond(
+pub(crate) async fn serve_page(
     server: &ServerState,
     request: &Request,
     on_loopback: bool,
 ) -> Response {
-    page(server, request, on_loopback)
+    guarded_page(server, request, on_loopback)
         .await
         .unwrap_or_else(|error| Response::error(&error).with("content-type", JSON))
         .with("cache-control", "no-store")
         .with("x-content-type-options", "nosniff")
 }
 
-async fn page(
+async fn guarded_page(
     server: &ServerState,
     request: &Request,
     on_loopback: bool,
 ) -> Result<Response, ServiceError> {
     guard(request, on_loopback)?;
     if request.path.starts_with("/_admin") {
-        admin::respond(server, request).await
+        admin::serve_controls(server, request).await
     } else {
-        explorer::respond(server, request).await
+        explorer::serve_explorer(server, request).await
     }
 }
 

@@ -5,13 +5,18 @@ use http::{HeaderMap, Method};
 
 use crate::error::ServiceError;
 use crate::observe::OperationKind;
-use crate::route::{self, Resource, header};
+use crate::route::{self, Resource, header, is_plan_request, is_query};
 
 /// A request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
+    /// The path; empty for a request that the Explorer makes.
     pub(crate) path: String,
+    /// What the path names.
+    pub(crate) resource: Resource,
+    /// The kind of operation, judged by resource, method and headers.
+    pub(crate) kind: OperationKind,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     /// The region whose endpoint received the request; `None` for the global endpoint.
@@ -21,11 +26,40 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Returns the kind of operation, judged by path, method and headers.
-    pub(crate) fn kind(&self) -> OperationKind {
-        Resource::parse(&self.path).map_or(OperationKind::Metadata, |resource| {
-            route::kind(&self.method, &resource, &self.headers)
-        })
+    /// Returns a request without a body that arrived at the global endpoint.
+    pub(crate) fn new(method: Method, path: &str, headers: HeaderMap) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..Self::of(Resource::parse(path), method, headers)
+        }
+    }
+
+    /// Returns a request for a resource, without a body.
+    pub(crate) fn of(resource: Resource, method: Method, headers: HeaderMap) -> Self {
+        Self {
+            kind: route::kind(&method, &resource, &headers),
+            method,
+            path: String::new(),
+            resource,
+            headers,
+            body: Bytes::new(),
+            region: None,
+            stale_ranges: false,
+        }
+    }
+
+    /// Returns whether this is a write, which only the write region accepts.
+    pub(crate) fn is_write(&self) -> bool {
+        let headers = &self.headers;
+        match self.kind {
+            OperationKind::Read | OperationKind::Query | OperationKind::Feed => false,
+            OperationKind::Metadata => {
+                let reads =
+                    self.method == Method::POST && (is_query(headers) || is_plan_request(headers));
+                self.method != Method::GET && !reads
+            }
+            _ => true,
+        }
     }
 
     /// Returns the maximum page size that the caller set; `None` when the service chooses.

@@ -13,7 +13,8 @@ use sha2::Sha256;
 
 use crate::error::ServiceError;
 use crate::observe::OperationKind;
-use crate::route::{Resource, header, is_plan_request, is_write};
+use crate::request::Request;
+use crate::route::{Resource, header, is_plan_request};
 
 /// The start of a resource token.
 const START: &str = "type=resource&ver=1&sig=";
@@ -89,74 +90,67 @@ impl Grant {
     }
 
     /// Fails if the token does not allow a request.
-    pub(crate) fn check(
-        &self,
-        (method, resource, kind): (&Method, &Resource, OperationKind),
-        headers: &HeaderMap,
-    ) -> Result<(), ServiceError> {
+    pub(crate) fn check(&self, request: &Request) -> Result<(), ServiceError> {
         // Any token can read the account: clients find the regions there.
-        if *resource == Resource::Account {
+        if request.resource == Resource::Account {
             return Ok(());
         }
-        if !self.covers(method, resource) {
+        if !self.covers(request) {
             return Err(forbidden(
                 "The resource token does not cover this resource.",
             ));
         }
-        if is_write(method, kind, headers) && !self.writes {
+        if request.is_write() && !self.writes {
             return Err(forbidden("The resource token allows reads only."));
         }
-        self.check_key(method, (resource, kind), headers)
+        self.check_key(request)
     }
 
-    fn covers(&self, method: &Method, resource: &Resource) -> bool {
-        let Some((database, container)) = resource.container() else {
+    fn covers(&self, request: &Request) -> bool {
+        let Some(container) = request.resource.container() else {
             return false;
         };
-        let granted = format!("dbs/{database}/colls/{container}");
+        let granted = container.link();
         if self.resource == granted {
             return true;
         }
         let item = self.resource.strip_prefix(&format!("{granted}/docs/"));
-        match (item, resource) {
-            (Some(item), Resource::Item(_, _, id)) => item == id,
+        match (item, &request.resource) {
+            (Some(item), Resource::Item(_, id)) => item == id,
             // Clients read the container and its physical partitions.
-            (Some(_), Resource::Container(..) | Resource::Ranges(..)) => method == Method::GET,
+            (Some(_), Resource::Container(..) | Resource::Ranges(..)) => {
+                request.method == Method::GET
+            }
             _ => false,
         }
     }
 
     /// Fails if a request of items names another partition key, or none, and if a request changes
     /// what all partition keys share.
-    fn check_key(
-        &self,
-        method: &Method,
-        (resource, kind): (&Resource, OperationKind),
-        headers: &HeaderMap,
-    ) -> Result<(), ServiceError> {
+    fn check_key(&self, request: &Request) -> Result<(), ServiceError> {
         let Some(key) = &self.key else {
             return Ok(());
         };
-        let is_shared = match resource {
+        let is_shared = match request.resource {
             Resource::Container(..) | Resource::Scripts(..) | Resource::Script(..) => {
-                method != Method::GET
+                request.method != Method::GET
             }
             // Each operation names a key of its own.
-            Resource::Items(..) => kind == OperationKind::Bulk,
+            Resource::Items(_) => request.kind == OperationKind::Bulk,
             _ => false,
         };
         if is_shared {
             return Err(forbidden("The resource token covers one partition key."));
         }
-        let is_bound = match resource {
-            Resource::Items(..) => !is_plan_request(headers),
+        let is_bound = match request.resource {
+            Resource::Items(..) => !is_plan_request(&request.headers),
             Resource::Item(..) | Resource::PartitionKeyDelete(..) => true,
             _ => false,
         };
         if !is_bound {
             return Ok(());
         }
-        let named = header(headers, "x-ms-documentdb-partitionkey").unwrap_or("[]");
+        let named = header(&request.headers, "x-ms-documentdb-partitionkey").unwrap_or("[]");
         if serde_json::from_str::<Value>(named).ok().as_ref() == Some(key) {
             return Ok(());
         }

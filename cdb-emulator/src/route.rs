@@ -3,8 +3,28 @@
 use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 
-use crate::error::ServiceError;
 use crate::observe::OperationKind;
+
+/// The names of a container and of its database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ContainerName {
+    pub(crate) database: String,
+    pub(crate) container: String,
+}
+
+impl ContainerName {
+    pub(crate) fn new(database: &str, container: &str) -> Self {
+        Self {
+            database: database.to_owned(),
+            container: container.to_owned(),
+        }
+    }
+
+    /// Returns the link by names.
+    pub(crate) fn link(&self) -> String {
+        format!("dbs/{}/colls/{}", self.database, self.container)
+    }
+}
 
 /// The resource that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,41 +33,44 @@ pub(crate) enum Resource {
     Databases,
     Database(String),
     Containers(String),
-    Container(String, String),
-    Ranges(String, String),
-    Items(String, String),
-    Item(String, String, String),
+    Container(ContainerName),
+    Ranges(ContainerName),
+    Items(ContainerName),
+    Item(ContainerName, String),
     /// The stored procedures, triggers, functions or conflicts of a container.
-    Scripts(String, String, Scripts),
+    Scripts(ContainerName, Scripts),
     /// A stored procedure, a trigger or a function.
-    Script(String, String, Scripts, String),
+    Script(ContainerName, Scripts, String),
     /// All items of a partition key, to delete them.
-    PartitionKeyDelete(String, String),
+    PartitionKeyDelete(ContainerName),
     Users(String),
     User(String, String),
     Permissions(String, String),
     Permission(String, String, String),
     Offers,
     Offer(String),
+    /// A path that names no resource of the emulator, with the reason.
+    Unknown(String),
 }
 
 impl Resource {
     /// Parses a path. Each segment is percent-decoded once, as on the service.
-    pub(crate) fn parse(path: &str) -> Result<Self, ServiceError> {
+    pub(crate) fn parse(path: &str) -> Self {
         let mut segments = Vec::new();
         for segment in path
             .trim_matches('/')
             .split('/')
             .filter(|segment| !segment.is_empty())
         {
-            let decoded = percent_decode_str(segment).decode_utf8().map_err(|_| {
-                ServiceError::bad_request("The path is not UTF-8 after percent-decoding.")
-            })?;
-            segments.push(decoded.into_owned());
+            let Ok(decoded) = percent_decode_str(segment).decode_utf8() else {
+                let reason = "The path is not UTF-8 after percent-decoding.";
+                return Self::Unknown(reason.to_owned());
+            };
+            segments.push(decoded);
         }
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         let own = |text: &str| text.to_owned();
-        Ok(match *segments {
+        match *segments {
             [] => Self::Account,
             ["dbs"] => Self::Databases,
             ["dbs", db] => Self::Database(own(db)),
@@ -57,40 +80,43 @@ impl Resource {
             ["dbs", db, "users", user, "permissions", id] => {
                 Self::Permission(own(db), own(user), own(id))
             }
-            ["dbs", db, "colls", coll, "operations", "partitionkeydelete"] => {
-                Self::PartitionKeyDelete(own(db), own(coll))
-            }
             ["dbs", db, "colls"] => Self::Containers(own(db)),
-            ["dbs", db, "colls", coll] => Self::Container(own(db), own(coll)),
-            ["dbs", db, "colls", coll, "pkranges"] => Self::Ranges(own(db), own(coll)),
-            ["dbs", db, "colls", coll, "docs"] => Self::Items(own(db), own(coll)),
-            ["dbs", db, "colls", coll, "docs", id] => Self::Item(own(db), own(coll), own(id)),
+            ["dbs", db, "colls", coll, ref below @ ..] => {
+                Self::below(ContainerName::new(db, coll), below).unwrap_or_else(|| unknown(path))
+            }
             ["offers"] => Self::Offers,
             ["offers", rid] => Self::Offer(own(rid)),
-            ["dbs", db, "colls", coll, kind] => match Scripts::named(kind) {
-                Some(kind) => Self::Scripts(own(db), own(coll), kind),
-                None => return Err(unknown(path)),
-            },
-            ["dbs", db, "colls", coll, kind, id] => match Scripts::named(kind) {
-                Some(kind) if kind != Scripts::Conflicts => {
-                    Self::Script(own(db), own(coll), kind, own(id))
-                }
-                _ => return Err(unknown(path)),
-            },
-            _ => return Err(unknown(path)),
+            _ => unknown(path),
+        }
+    }
+
+    /// Returns a container or a resource below it; `None` if there is no such resource.
+    fn below(container: ContainerName, segments: &[&str]) -> Option<Self> {
+        Some(match *segments {
+            [] => Self::Container(container),
+            ["pkranges"] => Self::Ranges(container),
+            ["docs"] => Self::Items(container),
+            ["docs", id] => Self::Item(container, id.to_owned()),
+            ["operations", "partitionkeydelete"] => Self::PartitionKeyDelete(container),
+            [kind] => Self::Scripts(container, Scripts::named(kind)?),
+            [kind, id] => {
+                let kind = Scripts::named(kind).filter(|kind| *kind != Scripts::Conflicts)?;
+                Self::Script(container, kind, id.to_owned())
+            }
+            _ => return None,
         })
     }
 
-    /// Returns the names of the database and the container; `None` for other resources.
-    pub(crate) fn container(&self) -> Option<(&str, &str)> {
+    /// Returns the name of the container; `None` for other resources.
+    pub(crate) fn container(&self) -> Option<&ContainerName> {
         match self {
-            Self::Container(db, coll)
-            | Self::Ranges(db, coll)
-            | Self::Items(db, coll)
-            | Self::Scripts(db, coll, _)
-            | Self::Script(db, coll, ..)
-            | Self::PartitionKeyDelete(db, coll)
-            | Self::Item(db, coll, _) => Some((db, coll)),
+            Self::Container(name)
+            | Self::Ranges(name)
+            | Self::Items(name)
+            | Self::Scripts(name, _)
+            | Self::Script(name, ..)
+            | Self::PartitionKeyDelete(name)
+            | Self::Item(name, _) => Some(name),
             _ => None,
         }
     }
@@ -98,20 +124,18 @@ impl Resource {
     /// Returns the resource type and link for the signature. The link of a list is its parent.
     pub(crate) fn signed(&self) -> (&'static str, String) {
         match self {
-            Self::Account => ("", String::new()),
+            Self::Account | Self::Unknown(_) => ("", String::new()),
             Self::Databases => ("dbs", String::new()),
             Self::Database(db) => ("dbs", format!("dbs/{db}")),
             Self::Containers(db) => ("colls", format!("dbs/{db}")),
-            Self::Container(db, coll) | Self::PartitionKeyDelete(db, coll) => {
-                ("colls", format!("dbs/{db}/colls/{coll}"))
-            }
-            Self::Ranges(db, coll) => ("pkranges", format!("dbs/{db}/colls/{coll}")),
-            Self::Items(db, coll) => ("docs", format!("dbs/{db}/colls/{coll}")),
-            Self::Item(db, coll, id) => ("docs", format!("dbs/{db}/colls/{coll}/docs/{id}")),
-            Self::Scripts(db, coll, kind) => (kind.segment(), format!("dbs/{db}/colls/{coll}")),
-            Self::Script(db, coll, kind, id) => {
+            Self::Container(name) | Self::PartitionKeyDelete(name) => ("colls", name.link()),
+            Self::Ranges(name) => ("pkranges", name.link()),
+            Self::Items(name) => ("docs", name.link()),
+            Self::Item(name, id) => ("docs", format!("{}/docs/{id}", name.link())),
+            Self::Scripts(name, kind) => (kind.segment(), name.link()),
+            Self::Script(name, kind, id) => {
                 let kind = kind.segment();
-                (kind, format!("dbs/{db}/colls/{coll}/{kind}/{id}"))
+                (kind, format!("{}/{kind}/{id}", name.link()))
             }
             Self::Users(db) => ("users", format!("dbs/{db}")),
             Self::User(db, id) => ("users", format!("dbs/{db}/users/{id}")),
@@ -126,8 +150,8 @@ impl Resource {
     }
 }
 
-fn unknown(path: &str) -> ServiceError {
-    ServiceError::bad_request(format!(
+fn unknown(path: &str) -> Resource {
+    Resource::Unknown(format!(
         "The path '{path}' does not name a resource that this emulator supports."
     ))
 }
@@ -194,18 +218,6 @@ pub(crate) fn is_query(headers: &HeaderMap) -> bool {
     flag(headers, "x-ms-documentdb-isquery")
         || header(headers, "content-type")
             .is_some_and(|value| value.starts_with("application/query+json"))
-}
-
-/// Returns whether a request of this kind is a write, which only the write region accepts.
-pub(crate) fn is_write(method: &Method, kind: OperationKind, headers: &HeaderMap) -> bool {
-    match kind {
-        OperationKind::Read | OperationKind::Query | OperationKind::Feed => false,
-        OperationKind::Metadata => {
-            let reads = *method == Method::POST && (is_query(headers) || is_plan_request(headers));
-            *method != Method::GET && !reads
-        }
-        _ => true,
-    }
 }
 
 /// Returns the kind of operation of a request.

@@ -12,7 +12,7 @@ use crate::error::ServiceError;
 use crate::op;
 use crate::request::Request;
 use crate::response::{JSON, Response};
-use crate::route::Resource;
+use crate::route::{ContainerName, Resource};
 use crate::service::Service;
 use crate::store::Lane;
 
@@ -55,16 +55,15 @@ pub(super) async fn change(
         .document
         .as_ref()
         .map_or("", |document| document.get());
+    let name = ContainerName::new(&change.database, &change.container);
+    let resource = Resource::Item(name, change.id.clone());
     let request = Request {
-        method: page.method.clone(),
-        headers: headers(&change)?,
         body: body.as_bytes().to_vec().into(),
         region: page.region,
-        ..Request::default()
+        ..Request::of(resource, page.method.clone(), headers(&change)?)
     };
-    let resource = Resource::Item(change.database, change.container, change.id);
     let writer = service.clone();
-    let work = move || op::dispatch(&writer, &request, &resource);
+    let work = move || op::dispatch(&writer, &request);
     let response = service.store.run(Lane::Write, work).await?;
     match response.status {
         412 => Err(ServiceError {

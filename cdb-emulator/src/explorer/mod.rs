@@ -13,4 +13,4 @@ mod samples;
 mod system;
 mod tree;
 
-pub(crate) use routes::respond;
+pub(crate) use routes::serve_explorer;

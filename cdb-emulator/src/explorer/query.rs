@@ -18,7 +18,7 @@ use crate::error::ServiceError;
 use crate::op;
 use crate::request::Request;
 use crate::response::Response;
-use crate::route::Resource;
+use crate::route::{ContainerName, Resource};
 use crate::service::Service;
 use crate::sql;
 use crate::store::{Container, Lane};
@@ -105,17 +105,15 @@ pub(super) async fn run(
 /// Reads one page.
 async fn page(service: &Arc<Service>, query: QueryRequest) -> Result<QueryResult, ServiceError> {
     let hides_system = query.hide_system;
-    let resource = Resource::Items(query.database.clone(), query.container.clone());
+    let resource = Resource::Items(ContainerName::new(&query.database, &query.container));
     let request = Request {
-        method: Method::POST,
-        headers: headers(&query)?,
         body: serde_json::to_vec(&serde_json::json!({ "query": query.query }))?.into(),
-        ..Request::default()
+        ..Request::of(resource, Method::POST, headers(&query)?)
     };
     let started = stopwatch();
     let client = service.clone();
     let work = move || {
-        let response = op::dispatch(&client, &request, &resource)?;
+        let response = op::dispatch(&client, &request)?;
         let report = header(&response, "x-ms-cosmos-index-utilization").and_then(report);
         let connection = client.store.read()?;
         let container = Container::find(&connection, &query.database, &query.container)?;

@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Responds to a request below `/_explorer`.
-pub(crate) async fn respond(
+pub(crate) async fn serve_explorer(
     server: &ServerState,
     request: &Request,
 ) -> Result<Response, ServiceError> {

@@ -216,13 +216,10 @@ impl Fault {
             self.kinds.contains(&target.kind)
         };
         let container = self.container.is_none()
-            || target
-                .container
-                .as_ref()
-                .is_some_and(|(database, container)| {
-                    self.database.as_ref() == Some(database)
-                        && self.container.as_ref() == Some(container)
-                });
+            || target.container.as_ref().is_some_and(|name| {
+                self.database.as_ref() == Some(&name.database)
+                    && self.container.as_ref() == Some(&name.container)
+            });
         let region = self.region.as_deref();
         let region = region.is_none_or(|region| region == target.region);
         kind && container

@@ -247,6 +247,7 @@ impl ActiveFault {
 mod tests {
     use super::*;
     use crate::observe::OperationKind::{self, Batch, Metadata, Query, Read};
+    use crate::route::ContainerName;
 
     fn faults(list: impl IntoIterator<Item = Fault>) -> Faults {
         let plan = FaultPlan {
@@ -326,7 +327,7 @@ mod tests {
     #[test]
     fn a_fault_of_a_partition_affects_requests_that_reach_it() {
         let reading = |container: &str, partitions: &[&str]| Target {
-            container: Some(("db".to_owned(), container.to_owned())),
+            container: Some(ContainerName::new("db", container)),
             partitions: partitions.iter().map(|id| (*id).to_owned()).collect(),
             ..Read.into()
         };

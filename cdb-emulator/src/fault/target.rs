@@ -1,6 +1,7 @@
 //! What a request reaches, as far as faults distinguish it.
 
 use crate::observe::OperationKind;
+use crate::route::ContainerName;
 
 /// The target of a request.
 #[derive(Clone, Debug)]
@@ -8,8 +9,8 @@ pub(crate) struct Target {
     pub(crate) kind: OperationKind,
     /// The name of the region that received the request.
     pub(crate) region: String,
-    /// The names of the database and the container; `None` for other resources.
-    pub(crate) container: Option<(String, String)>,
+    /// The container; `None` for other resources.
+    pub(crate) container: Option<ContainerName>,
     /// The ids of the physical partitions that the request reaches; empty if it reaches none, or if
     /// no fault names a partition.
     pub(crate) partitions: Vec<String>,

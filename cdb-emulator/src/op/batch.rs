@@ -96,12 +96,11 @@ pub(crate) fn decode(body: &[u8], document: &Map<String, Value>) -> Result<(), S
 pub(super) fn transactional(
     service: &Service,
     request: &Request,
-    (db, coll): (&str, &str),
 ) -> Result<Response, ServiceError> {
     let operations = read(&request.body)?;
     let connection = service.store.lock();
     let transaction = Savepoint::begin(&connection)?;
-    let container = container(&transaction, request, (db, coll))?;
+    let container = container(&transaction, request)?;
     let partition_key = partition_key(&request.headers, &container)?;
     let epk = container.epk(&partition_key);
     let ranges = container.range_of(&epk).into_iter().collect();
@@ -212,14 +211,10 @@ fn result(request: &Request, outcome: &Outcome) -> Value {
 }
 
 /// Executes independent operations on one physical partition.
-pub(super) fn bulk(
-    service: &Service,
-    request: &Request,
-    (db, coll): (&str, &str),
-) -> Result<Response, ServiceError> {
+pub(super) fn bulk(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let operations = read(&request.body)?;
     let connection = service.store.lock();
-    let container = container(&connection, request, (db, coll))?;
+    let container = container(&connection, request)?;
     let range =
         header(&request.headers, "x-ms-documentdb-partitionkeyrangeid").ok_or_else(|| {
             ServiceError::bad_request("A bulk request needs x-ms-documentdb-partitionkeyrangeid.")

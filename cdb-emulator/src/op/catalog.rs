@@ -7,21 +7,17 @@ use super::{listing, offers, secondary_index, users};
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::route::{self, Resource, Scripts, flag, header};
+use crate::route::{self, ContainerName, Resource, Scripts, flag, header};
 use crate::service::Service;
 use crate::store::offers::{Offer, Origin};
 use crate::store::{Connection, Container, Database, Savepoint};
 use crate::{charge, rules};
 
-pub(super) fn dispatch(
-    service: &Service,
-    request: &Request,
-    resource: &Resource,
-) -> Result<Response, ServiceError> {
+pub(super) fn dispatch(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let connection = service.store.lock();
     // A definition that is rejected halfway, or a killed process, leaves no partial state.
     let connection = Savepoint::begin(&connection)?;
-    let response = match (resource, &request.method) {
+    let response = match (&request.resource, &request.method) {
         (Resource::Account, &Method::GET) => Response::json(200, &account(service, request)),
         (Resource::Databases, _) => databases(service, &connection, request)?,
         (Resource::Database(id), &Method::GET) => {
@@ -32,16 +28,16 @@ pub(super) fn dispatch(
             Response::empty(204)
         }
         (Resource::Containers(db), _) => containers(service, &connection, request, db)?,
-        (Resource::Container(db, id), _) => container(service, &connection, request, (db, id))?,
+        (Resource::Container(name), _) => container(service, &connection, request, name)?,
         (
             Resource::Users(_)
             | Resource::User(..)
             | Resource::Permissions(..)
             | Resource::Permission(..),
             _,
-        ) => users::dispatch(service, &connection, request, resource)?,
-        (Resource::Scripts(db, coll, kind), _) => {
-            let container = Container::find(&connection, db, coll)?;
+        ) => users::dispatch(service, &connection, request)?,
+        (Resource::Scripts(name, kind), _) => {
+            let container = Container::find(&connection, &name.database, &name.container)?;
             empty_list(request, *kind, &container)?
         }
         (Resource::Script(..), _) => return Err(ServiceError::no_scripts()),
@@ -164,11 +160,12 @@ fn create_container(
 /// Sets the progress of the index transformation of a container.
 pub(crate) fn set_index_progress(
     service: &Service,
-    (database, id): (&str, &str),
+    name: &ContainerName,
     percent: u8,
 ) -> Result<(), ServiceError> {
-    let number = Container::find(&*service.store.read()?, database, id)?.number;
-    service.index_builds.set_progress(number, percent);
+    let connection = service.store.read()?;
+    let container = Container::find(&connection, &name.database, &name.container)?;
+    service.index_builds.set_progress(container.number, percent);
     Ok(())
 }
 
@@ -176,9 +173,9 @@ fn container(
     service: &Service,
     connection: &Connection,
     request: &Request,
-    (database, id): (&str, &str),
+    name: &ContainerName,
 ) -> Result<Response, ServiceError> {
-    let container = Container::find(connection, database, id)?;
+    let container = Container::find(connection, &name.database, &name.container)?;
     let is_write = request.method != Method::GET;
     if is_write && header(&request.headers, "if-match").is_some_and(|etag| etag != container.etag) {
         return Err(ServiceError::precondition_failed());
@@ -207,7 +204,7 @@ fn container(
             let definition = serde_json::from_slice(&request.body)?;
             let definition = rules::definition(definition, Some(&container.definition))?;
             container.replace(connection, &definition)?;
-            let replaced = Container::find(connection, database, id)?;
+            let replaced = Container::find(connection, &name.database, &name.container)?;
             if replaced.default_ttl() != container.default_ttl() {
                 secondary_index::rebuild(connection, &replaced)?;
             }

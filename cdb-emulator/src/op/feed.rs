@@ -39,13 +39,9 @@ enum Mode {
 }
 
 /// `GET …/docs`.
-pub(super) fn feed(
-    service: &Service,
-    request: &Request,
-    (db, coll): (&str, &str),
-) -> Result<Response, ServiceError> {
+pub(super) fn feed(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let connection = service.store.read()?;
-    let container = container(&connection, request, (db, coll))?;
+    let container = container(&connection, request)?;
     let mode = mode(request, &container)?;
     let scope = Scope::of(&request.headers, &container)?;
     let access = Access::read(service, &connection, request, &container, scope.ranges)?;
@@ -216,7 +212,6 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::op::dispatch;
-    use crate::route::Resource;
     use crate::service::Settings;
     use crate::store::Store;
 
@@ -232,13 +227,10 @@ mod tests {
             _ => "/dbs/d/colls/c/docs",
         };
         let request = Request {
-            method,
-            path: path.to_owned(),
-            headers: map,
             body: Bytes::from(body.to_string()),
-            ..Request::default()
+            ..Request::new(method, path, map)
         };
-        dispatch(service, &request, &Resource::parse(path).unwrap()).unwrap()
+        dispatch(service, &request).unwrap()
     }
 
     /// A container with ten writes to partition key `q`, then one to `p`.

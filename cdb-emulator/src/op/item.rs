@@ -18,11 +18,7 @@ use crate::store::ranges::PhysicalRange;
 use crate::store::{Container, Savepoint, version};
 
 /// Executes a create or an upsert.
-pub(super) fn create(
-    service: &Service,
-    request: &Request,
-    (db, coll): (&str, &str),
-) -> Result<Response, ServiceError> {
+pub(super) fn create(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     rules::size(request.body.len())?;
     let document = binary_json::read(&request.body)?;
     let operation = if flag(&request.headers, "x-ms-documentdb-is-upsert") {
@@ -30,14 +26,13 @@ pub(super) fn create(
     } else {
         Operation::Create(document)
     };
-    execute(service, request, (db, coll), operation)
+    execute(service, request, operation)
 }
 
 /// Executes a read, replace, patch or delete.
 pub(super) fn item(
     service: &Service,
     request: &Request,
-    (db, coll): (&str, &str),
     id: &str,
 ) -> Result<Response, ServiceError> {
     rules::size(request.body.len())?;
@@ -58,21 +53,20 @@ pub(super) fn item(
             ));
         }
     };
-    execute(service, request, (db, coll), operation)
+    execute(service, request, operation)
 }
 
 fn execute(
     service: &Service,
     request: &Request,
-    (db, coll): (&str, &str),
     operation: Operation,
 ) -> Result<Response, ServiceError> {
     if matches!(operation, Operation::Read(..)) {
-        return read(service, request, (db, coll), operation);
+        return read(service, request, operation);
     }
     let connection = service.store.lock();
     let savepoint = Savepoint::begin(&connection)?;
-    let container = container(&savepoint, request, (db, coll))?;
+    let container = container(&savepoint, request)?;
     let partition_key = partition_key(&request.headers, &container)?;
     let access = Access::write(
         service,
@@ -121,11 +115,10 @@ fn check_triggers(headers: &HeaderMap) -> Result<(), ServiceError> {
 fn read(
     service: &Service,
     request: &Request,
-    (db, coll): (&str, &str),
     operation: Operation,
 ) -> Result<Response, ServiceError> {
     let connection = service.store.read()?;
-    let container = container(&connection, request, (db, coll))?;
+    let container = container(&connection, request)?;
     let partition_key = partition_key(&request.headers, &container)?;
     let access = Access::read(
         service,

@@ -39,39 +39,25 @@ use crate::route::{self, Resource};
 use crate::service::Service;
 
 /// Executes an authorized request.
-pub(crate) fn dispatch(
-    service: &Service,
-    request: &Request,
-    resource: &Resource,
-) -> Result<Response, ServiceError> {
-    match resource {
-        Resource::Items(db, coll) if route::is_plan_request(&request.headers) => {
-            query_plan::plan(service, request, (db, coll))
+pub(crate) fn dispatch(service: &Service, request: &Request) -> Result<Response, ServiceError> {
+    match (&request.resource, &request.method) {
+        (Resource::Items(_), _) if route::is_plan_request(&request.headers) => {
+            query_plan::plan(service, request)
         }
-        Resource::Items(db, coll) => match route::kind(&request.method, resource, &request.headers)
-        {
-            OperationKind::Query => query::query(service, request, (db, coll)),
-            OperationKind::Batch => batch::transactional(service, request, (db, coll)),
-            OperationKind::Bulk => batch::bulk(service, request, (db, coll)),
-            OperationKind::Feed if request.method == Method::GET => {
-                feed::feed(service, request, (db, coll))
-            }
-            OperationKind::Create | OperationKind::Upsert => {
-                item::create(service, request, (db, coll))
-            }
-            _ => Err(ServiceError::method_not_allowed(
-                &request.method,
-                "GET or POST",
-            )),
+        (Resource::Items(_), method) => match request.kind {
+            OperationKind::Query => query::query(service, request),
+            OperationKind::Batch => batch::transactional(service, request),
+            OperationKind::Bulk => batch::bulk(service, request),
+            OperationKind::Feed if method == Method::GET => feed::feed(service, request),
+            OperationKind::Create | OperationKind::Upsert => item::create(service, request),
+            _ => Err(ServiceError::method_not_allowed(method, "GET or POST")),
         },
-        Resource::Item(db, coll, id) => item::item(service, request, (db, coll), id),
-        Resource::Ranges(db, coll) if request.method == Method::GET => {
-            ranges::ranges(service, request, (db, coll))
+        (Resource::Item(_, id), _) => item::item(service, request, id),
+        (Resource::Ranges(_), &Method::GET) => ranges::ranges(service, request),
+        (Resource::PartitionKeyDelete(_), &Method::POST) => {
+            partition_key_delete::delete(service, request)
         }
-        Resource::PartitionKeyDelete(db, coll) if request.method == Method::POST => {
-            partition_key_delete::delete(service, request, (db, coll))
-        }
-        Resource::Offers | Resource::Offer(_) => offers::dispatch(service, request, resource),
-        _ => catalog::dispatch(service, request, resource),
+        (Resource::Offers | Resource::Offer(_), _) => offers::dispatch(service, request),
+        _ => catalog::dispatch(service, request),
     }
 }

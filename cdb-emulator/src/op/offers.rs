@@ -20,13 +20,9 @@ const MANUAL: std::ops::RangeInclusive<u64> = 400..=1_000_000;
 /// The valid range of autoscale throughput.
 const AUTOSCALE: std::ops::RangeInclusive<u64> = 1000..=1_000_000;
 
-pub(super) fn dispatch(
-    service: &Service,
-    request: &Request,
-    resource: &Resource,
-) -> Result<Response, ServiceError> {
+pub(super) fn dispatch(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let connection = service.store.lock();
-    let response = match (resource, &request.method) {
+    let response = match (&request.resource, &request.method) {
         (Resource::Offers, &Method::GET) => Response::list("Offers", "", all(&connection)?),
         (Resource::Offers, &Method::POST) => {
             let found = listing::query(service, request, all(&connection)?)?;

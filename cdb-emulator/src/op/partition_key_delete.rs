@@ -13,14 +13,10 @@ use crate::service::Service;
 use crate::store::{Savepoint, version};
 
 /// Executes `POST …/operations/partitionkeydelete`.
-pub(super) fn delete(
-    service: &Service,
-    request: &Request,
-    (db, coll): (&str, &str),
-) -> Result<Response, ServiceError> {
+pub(super) fn delete(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let connection = service.store.lock();
     let savepoint = Savepoint::begin(&connection)?;
-    let container = container(&savepoint, request, (db, coll))?;
+    let container = container(&savepoint, request)?;
     let partition_key = partition_key(&request.headers, &container)?;
     let ranges = range_of_key(&container, &partition_key);
     let access = Access::write(service, &savepoint, request, &container, ranges)?;

@@ -26,16 +26,12 @@ use crate::store::{Connection, Container, Policy};
 const PAGE: usize = 1000;
 
 /// Executes `POST …/docs` with a query.
-pub(super) fn query(
-    service: &Service,
-    request: &Request,
-    (db, coll): (&str, &str),
-) -> Result<Response, ServiceError> {
+pub(super) fn query(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let body: QueryBody = serde_json::from_slice(&request.body)?;
     service.note_query(&body.query);
     let query = Query::parse(service, body)?;
     let connection = service.store.read()?;
-    let container = container(&connection, request, (db, coll))?;
+    let container = container(&connection, request)?;
     let scope = Scope::of(&request.headers, &container)?;
     check_cross_partition(request, (&query.select, &query.body), &scope, &container)?;
     let ranges = scope.ranges.clone();

@@ -1,6 +1,7 @@
 //! Plans of queries, for clients that query several physical partitions and merge the results.
 
 use super::query_body::QueryBody;
+use super::target::container_by_name;
 use crate::error::ServiceError;
 use crate::query_plan::{Query, QueryPlan};
 use crate::request::Request;
@@ -10,13 +11,9 @@ use crate::service::Service;
 use crate::store::Container;
 
 /// Executes `POST …/docs` for the plan of a query.
-pub(super) fn plan(
-    service: &Service,
-    request: &Request,
-    (db, coll): (&str, &str),
-) -> Result<Response, ServiceError> {
+pub(super) fn plan(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let body: QueryBody = serde_json::from_slice(&request.body)?;
-    let container = Container::find(&*service.store.read()?, db, coll)?;
+    let container = container_by_name(&*service.store.read()?, request)?;
     let plan = of(&body, &container)?;
     check_features(request, &plan)?;
     Ok(Response::json(200, &plan.to_json()))

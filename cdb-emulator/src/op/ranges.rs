@@ -10,7 +10,7 @@ use super::target::container;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::route::header;
+use crate::route::{ContainerName, header};
 use crate::service::Service;
 use crate::store::ranges::{PhysicalRange, before_last_split, next_number};
 use crate::store::rid::Inside;
@@ -18,13 +18,9 @@ use crate::store::version::last_lsn;
 use crate::store::{Container, Savepoint};
 
 /// `GET …/pkranges`.
-pub(super) fn ranges(
-    service: &Service,
-    request: &Request,
-    (db, coll): (&str, &str),
-) -> Result<Response, ServiceError> {
+pub(super) fn ranges(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let connection = service.store.read()?;
-    let container = container(&connection, request, (db, coll))?;
+    let container = container(&connection, request)?;
     let ranges = if request.stale_ranges {
         before_last_split(&container.ranges)
     } else {
@@ -80,12 +76,13 @@ fn to_json(container: &Container, range: &PhysicalRange, (etag, lsn): (&str, i64
 /// Splits a physical partition in the middle of its hash range and returns the ids of its children.
 pub(crate) fn split(
     service: &Service,
-    (db, coll): (&str, &str),
+    name: &ContainerName,
     range: &str,
 ) -> Result<[String; 2], ServiceError> {
     let connection = service.store.lock();
     let transaction = Savepoint::begin(&connection)?;
-    let children = Container::find(&transaction, db, coll)?.split(&transaction, range)?;
+    let found = Container::find(&transaction, &name.database, &name.container)?;
+    let children = found.split(&transaction, range)?;
     transaction.commit()?;
     Ok(children)
 }

@@ -7,6 +7,7 @@
 use http::HeaderMap;
 use serde_json::{Value, json};
 
+use super::target::container_by_name;
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::route::header;
@@ -23,10 +24,9 @@ const ONE_KEY: &str = "pk = ?";
 pub(crate) fn reached_partitions(
     service: &Service,
     request: &Request,
-    (db, coll): (&str, &str),
 ) -> Result<Vec<String>, ServiceError> {
     let connection = service.store.read()?;
-    let container = Container::find(&connection, db, coll)?;
+    let container = container_by_name(&connection, request)?;
     if let Some(id) = header(&request.headers, "x-ms-documentdb-partitionkeyrangeid") {
         return Ok(vec![id.to_owned()]);
     }

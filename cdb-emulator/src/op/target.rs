@@ -10,9 +10,8 @@ use crate::store::{Connection, Container};
 pub(super) fn container(
     connection: &Connection,
     request: &Request,
-    (db, coll): (&str, &str),
 ) -> Result<Container, ServiceError> {
-    let container = Container::find(connection, db, coll)?;
+    let container = container_by_name(connection, request)?;
     let intended = header(&request.headers, "x-ms-cosmos-intended-collection-rid");
     if intended.is_some_and(|rid| rid != container.rid()) {
         return Err(ServiceError::new(
@@ -23,4 +22,14 @@ pub(super) fn container(
         ));
     }
     Ok(container)
+}
+
+/// Finds the container that the path of a request names.
+pub(super) fn container_by_name(
+    connection: &Connection,
+    request: &Request,
+) -> Result<Container, ServiceError> {
+    let name = request.resource.container();
+    let name = name.ok_or_else(ServiceError::owner_not_found)?;
+    Container::find(connection, &name.database, &name.container)
 }

@@ -34,9 +34,8 @@ pub(super) fn dispatch(
     service: &Service,
     connection: &Connection,
     request: &Request,
-    resource: &Resource,
 ) -> Result<Response, ServiceError> {
-    match resource {
+    match &request.resource {
         Resource::Users(db) => all(
             service,
             request,

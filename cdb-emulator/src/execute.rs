@@ -1,4 +1,4 @@
-//! The path of a request: authorization, the operation, the log.
+//! The path of a request through the service: authorization, the operation, the log.
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,7 +8,7 @@ use crate::observe::{OperationKind, ResponseSummary};
 use crate::request::Request;
 use crate::resource_token::Grant;
 use crate::response::{JSON, Response};
-use crate::route::{self, Resource, header};
+use crate::route::{Resource, header};
 use crate::service::Service;
 use crate::store::Lane;
 use crate::{auth, op};
@@ -26,46 +26,32 @@ impl Service {
                 lists_ranges: false,
             };
         }
-        let resource = Resource::parse(&request.path).ok();
-        let kind = resource
-            .as_ref()
-            .map_or(OperationKind::Metadata, |resource| {
-                route::kind(&request.method, resource, &request.headers)
-            });
-        let names = resource.as_ref().and_then(Resource::container);
-        let names = names.map(|(database, container)| (database.to_owned(), container.to_owned()));
+        let container = request.resource.container().cloned();
         let mut partitions = Vec::new();
         if scope == Scope::Partitions
-            && kind != OperationKind::Metadata
-            && let Some((database, container)) = names.clone()
+            && request.kind != OperationKind::Metadata
+            && container.is_some()
         {
             let (service, request) = (self.clone(), request.clone());
-            let work = move || op::reached_partitions(&service, &request, (&database, &container));
+            let work = move || op::reached_partitions(&service, &request);
             // A request that fails here fails in the same way when it is executed.
             partitions = self.store.run(Lane::Point, work).await.unwrap_or_default();
         }
         Target {
-            kind,
+            kind: request.kind,
             region: self.regions.name(request.region),
-            container: names,
+            container,
             partitions,
-            lists_ranges: matches!(resource, Some(Resource::Ranges(..))),
+            lists_ranges: matches!(request.resource, Resource::Ranges(_)),
         }
     }
 
-    /// Executes a request. Its writes are durable when this returns. They are also kept when the
-    /// caller drops the future.
-    pub(crate) async fn respond(self: &Arc<Self>, request: &Arc<Request>) -> Response {
-        let mut kind = OperationKind::Metadata;
-        let response = match Resource::parse(&request.path) {
-            Ok(resource) => {
-                kind = route::kind(&request.method, &resource, &request.headers);
-                self.execute(request, resource, kind).await
-            }
-            Err(error) => Err(error),
-        };
+    /// Executes a request and logs it. Its writes are durable when this returns. They are also kept
+    /// when the caller drops the future.
+    pub(crate) async fn execute(self: &Arc<Self>, request: &Arc<Request>) -> Response {
+        let response = self.authorize_and_run(request).await;
         let response = response.unwrap_or_else(|error| Response::error(&error));
-        self.finish(request, kind, response)
+        self.log(request, response)
     }
 
     /// Returns the error response of an injected fault.
@@ -83,56 +69,45 @@ impl Service {
 
     /// Returns the response to a request that was not executed.
     pub(crate) fn reject(&self, request: &Request, error: &ServiceError) -> Response {
-        self.finish(request, request.kind(), Response::error(error))
+        self.log(request, Response::error(error))
     }
 
-    async fn execute(
+    async fn authorize_and_run(
         self: &Arc<Self>,
         request: &Arc<Request>,
-        resource: Resource,
-        kind: OperationKind,
     ) -> Result<Response, ServiceError> {
-        self.authorize(request, &resource, kind)?;
-        let is_write = route::is_write(&request.method, kind, &request.headers);
-        self.regions.check(request.region, is_write)?;
-        let lane = match kind {
+        if let Resource::Unknown(reason) = &request.resource {
+            return Err(ServiceError::bad_request(reason));
+        }
+        self.authorize(request)?;
+        self.regions.check(request.region, request.is_write())?;
+        let lane = match request.kind {
             OperationKind::Read => Lane::Point,
             OperationKind::Query | OperationKind::Feed => Lane::Scan,
             _ => Lane::Write,
         };
         let (service, request) = (self.clone(), request.clone());
-        let work = move || op::dispatch(&service, &request, &resource);
+        let work = move || op::dispatch(&service, &request);
         self.store.run(lane, work).await
     }
 
-    fn authorize(
-        &self,
-        request: &Request,
-        resource: &Resource,
-        kind: OperationKind,
-    ) -> Result<(), ServiceError> {
+    fn authorize(&self, request: &Request) -> Result<(), ServiceError> {
         let (settings, now) = (&self.settings, self.clock.now());
         if let Some(grant) = Grant::read(&request.headers, &settings.key, now)? {
-            return grant.check((&request.method, resource, kind), &request.headers);
+            return grant.check(request);
         }
         let token = auth::token(&request.headers).filter(|_| !settings.identities.is_empty());
         match token {
             Some(token) => {
-                let action = (&request.method, resource, kind);
-                let here = (&*settings.endpoint, now);
-                settings.identities.verify(&token, action, here)
+                let identities = &settings.identities;
+                identities.verify(&token, request, &settings.endpoint, now)
             }
-            None => auth::verify(
-                &settings.key,
-                &request.method,
-                resource,
-                &request.headers,
-                now,
-            ),
+            None => auth::verify(&settings.key, request, now),
         }
     }
 
-    fn finish(&self, request: &Request, kind: OperationKind, response: Response) -> Response {
+    /// Logs a response, and adds the headers of every response.
+    fn log(&self, request: &Request, response: Response) -> Response {
         let summary = ResponseSummary {
             status: response.status,
             charge: response.charge,
@@ -142,7 +117,7 @@ impl Service {
         self.log
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .add(kind, &summary);
+            .add(request.kind, &summary);
         let activity = header(&request.headers, "x-ms-activity-id")
             .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
         let charge = format!("{:.2}", response.charge);
