@@ -40,7 +40,7 @@ pub(crate) fn feed(documents: usize, bytes: usize) -> f64 {
 
 /// The inputs of the charge of a query page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Query {
+pub(crate) struct QueryCost {
     /// Physical partitions that were read.
     pub(crate) ranges: usize,
     /// Index entries that were read.
@@ -54,12 +54,12 @@ pub(crate) struct Query {
 }
 
 /// Returns the charge of a query page.
-pub(crate) fn query(query: &Query) -> f64 {
-    count(query.ranges) * 2.5
-        + count(query.index_entries) * 0.01
-        + count(query.documents) * 0.035
-        + kilobytes(query.bytes) * 0.005
-        + kilobytes(query.returned) * 0.3
+pub(crate) fn query(cost: &QueryCost) -> f64 {
+    count(cost.ranges) * 2.5
+        + count(cost.index_entries) * 0.01
+        + count(cost.documents) * 0.035
+        + kilobytes(cost.bytes) * 0.005
+        + kilobytes(cost.returned) * 0.3
 }
 
 fn kilobytes(bytes: usize) -> f64 {
@@ -91,7 +91,7 @@ mod tests {
         // optimize-cost-reads-writes: a replace is two inserts.
         is_near(replace(KB, 0), 10.0, 0.01);
         let page = |ranges: usize, documents: usize, bytes, returned| {
-            query(&Query {
+            query(&QueryCost {
                 ranges,
                 index_entries: documents.min(10),
                 documents,

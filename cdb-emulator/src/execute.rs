@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::error::ServiceError;
-use crate::fault::{Scope, Target};
+use crate::fault::{Target, TargetDetail};
 use crate::observe::{OperationKind, ResponseSummary};
 use crate::request::Request;
 use crate::resource_token::Grant;
@@ -16,8 +16,12 @@ use crate::{auth, op};
 impl Service {
     /// Returns what a request reaches, as far as the active faults distinguish it. The lookup of
     /// physical partitions reads the container.
-    pub(crate) async fn target(self: &Arc<Self>, request: &Arc<Request>, scope: Scope) -> Target {
-        if scope == Scope::Everything {
+    pub(crate) async fn target(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        detail: TargetDetail,
+    ) -> Target {
+        if detail == TargetDetail::Everything {
             return Target {
                 kind: OperationKind::Metadata,
                 region: String::new(),
@@ -28,7 +32,7 @@ impl Service {
         }
         let container = request.resource.container().cloned();
         let mut partitions = Vec::new();
-        if scope == Scope::Partitions
+        if detail == TargetDetail::Partitions
             && request.kind != OperationKind::Metadata
             && container.is_some()
         {

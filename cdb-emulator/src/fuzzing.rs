@@ -12,7 +12,7 @@ use crate::epk::Version;
 use crate::sql::eval::Scope;
 use crate::sql::{Context, parse, rows};
 use crate::store::Policy;
-use crate::{binary_json, op, plan, query_plan, rules};
+use crate::{binary_json, op, plan, rules};
 
 /// A document with values of every type.
 fn document() -> Map<String, Value> {
@@ -35,12 +35,12 @@ pub fn fuzz_query(text: &str) {
     let parameters = HashMap::from([("@p".to_owned(), json!("x"))]);
     let policy = json!({ "includedPaths": [{ "path": "/*" }, { "path": "/n/?" }] });
     let policy = Policy::of(&policy);
-    let indexed = plan::sort_is_indexed(&select, &policy).is_ok();
+    let indexed = plan::check_sort(&select, &policy).is_ok();
     if indexed {
         plan::Pushdown::of(&select, &parameters, &policy, false);
     }
     let key = ["/id".to_owned()];
-    let query = query_plan::Query {
+    let query = plan::PlanInput {
         text,
         parameters: &parameters,
         key: &key,
@@ -48,7 +48,7 @@ pub fn fuzz_query(text: &str) {
         definition: &Value::Null,
     };
     // Planning may fail, but it must not panic.
-    if let Ok(plan) = query_plan::QueryPlan::of(query) {
+    if let Ok(plan) = plan::QueryPlan::of(query) {
         plan.to_json();
     }
     let context = Context::new(parameters, Clock::machine().now());

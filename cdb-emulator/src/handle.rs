@@ -58,8 +58,8 @@ async fn execute_with_faults(
     mut stop: watch::Receiver<bool>,
 ) -> Result<Handled, Broken> {
     let mut request = Arc::new(request);
-    let scope = server.faults.scope();
-    let target = server.service.target(&request, scope).await;
+    let detail = server.faults.target_detail();
+    let target = server.service.target(&request, detail).await;
     let Injection { delay, effect } = server.faults.next(&target);
     server.timer.wait(delay).await;
     if effect == Some(Effect::Silence) {

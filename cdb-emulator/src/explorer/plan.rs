@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::index_use::is_served;
+use crate::plan::is_served;
 use crate::sql::ast::{Binary, Expr, Select};
 use crate::store::Policy;
 

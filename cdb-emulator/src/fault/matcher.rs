@@ -63,7 +63,7 @@ pub(crate) struct FaultsState {
 
 /// What the active faults distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum TargetDetail {
     /// Nothing: there is only the latency of all requests.
     Everything,
     /// Kinds of requests and the names of what they reach.
@@ -144,15 +144,15 @@ impl Faults {
     }
 
     /// Returns what the faults distinguish.
-    pub(crate) fn scope(&self) -> Scope {
+    pub(crate) fn target_detail(&self) -> TargetDetail {
         let state = self.state();
         let mut faults = state.active.iter();
         if faults.any(|active| !active.fault.partitions.is_empty()) {
-            Scope::Partitions
+            TargetDetail::Partitions
         } else if state.active.is_empty() {
-            Scope::Everything
+            TargetDetail::Everything
         } else {
-            Scope::Requests
+            TargetDetail::Requests
         }
     }
 
@@ -333,7 +333,7 @@ mod tests {
         };
         let sick = Fault::always(Effect::Silence).in_container(("db", "c"));
         let faults = faults([sick.on_partition("1").on_partition("2")]);
-        assert_eq!(faults.scope(), Scope::Partitions);
+        assert_eq!(faults.target_detail(), TargetDetail::Partitions);
         for (target, is_affected) in [
             (reading("c", &["1"]), true),
             (reading("c", &["0", "2"]), true),

@@ -16,7 +16,7 @@ mod timer;
 pub use definition::Fault;
 pub use effect::Effect;
 pub use latency::Latency;
-pub(crate) use matcher::{Faults, Injection, Scope};
+pub(crate) use matcher::{Faults, Injection, TargetDetail};
 pub use plan::FaultPlan;
 pub(crate) use random::Random;
 pub(crate) use target::Target;

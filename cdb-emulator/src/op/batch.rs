@@ -8,7 +8,7 @@ use super::access::Access;
 use super::item::{key_of, partition_key};
 use super::patch::Patch;
 use super::target::container;
-use super::write::{Condition, Operation, OperationContext, Outcome};
+use super::write::{Operation, OperationContext, Outcome, Preconditions};
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
@@ -49,7 +49,7 @@ enum Kind {
 
 impl OperationBody {
     fn into_operation(self) -> Result<Operation, ServiceError> {
-        let condition = Condition {
+        let condition = Preconditions {
             if_match: self.if_match,
             if_none_match: self.if_none_match,
         };

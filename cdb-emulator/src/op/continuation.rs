@@ -23,7 +23,7 @@ pub(super) struct Position {
     /// The last complete document of the previous page, for queries that stream.
     pub(super) after: Option<LastDocument>,
     /// The document after it, if only some of its rows were returned.
-    pub(super) begun: Option<PartialDocument>,
+    pub(super) partial: Option<PartialDocument>,
 }
 
 impl Position {

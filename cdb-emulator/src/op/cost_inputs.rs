@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::charge;
-use crate::index_use::IndexUse;
+use crate::plan::IndexUse;
 use crate::request::Request;
 use crate::response::Response;
 use crate::route::flag;
@@ -53,7 +53,7 @@ pub(super) fn with_cost(
     } else {
         inputs
     };
-    response.charge = charge::query(&charge::Query {
+    response.charge = charge::query(&charge::QueryCost {
         ranges,
         index_entries: inputs.documents * index.lookups,
         documents: loaded.documents,

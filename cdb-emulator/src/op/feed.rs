@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Value, json};
 
 use super::access::Access;
-use super::scope::{RowScope, Scope};
+use super::scope::{RequestScope, RowScope};
 use super::target::container;
 use crate::charge;
 use crate::error::ServiceError;
@@ -43,7 +43,7 @@ pub(super) fn feed(service: &Service, request: &Request) -> Result<Response, Ser
     let connection = service.store.read()?;
     let container = container(&connection, request)?;
     let mode = mode(request, &container)?;
-    let scope = Scope::of(&request.headers, &container)?;
+    let scope = RequestScope::of(&request.headers, &container)?;
     let access = Access::read(service, &connection, request, &container, scope.ranges)?;
     let last = access.lsn();
     let start = start(request, mode, last)?;

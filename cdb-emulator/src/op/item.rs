@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::access::Access;
 use super::patch::Patch;
 use super::target::container;
-use super::write::{Condition, Operation, OperationContext, Outcome};
+use super::write::{Operation, OperationContext, Outcome, Preconditions};
 use crate::binary_json;
 use crate::error::ServiceError;
 use crate::request::Request;
@@ -165,8 +165,8 @@ fn response(request: &Request, outcome: Outcome, reads: bool) -> Response {
     }
 }
 
-fn condition(headers: &HeaderMap) -> Condition {
-    Condition {
+fn condition(headers: &HeaderMap) -> Preconditions {
+    Preconditions {
         if_match: header(headers, "if-match").map(str::to_owned),
         if_none_match: header(headers, "if-none-match").map(str::to_owned),
     }

@@ -8,12 +8,12 @@ use super::cost_inputs::{Times, with_cost};
 use super::query_body::QueryBody;
 use super::query_plan;
 use super::run::{Page, Run};
-use super::scope::Scope;
+use super::scope::RequestScope;
 use super::target::container;
 use crate::clock::stopwatch;
 use crate::error::ServiceError;
-use crate::index_use::IndexUse;
 use crate::plan;
+use crate::plan::IndexUse;
 use crate::request::Request;
 use crate::response::Response;
 use crate::route::flag;
@@ -29,10 +29,10 @@ const PAGE: usize = 1000;
 pub(super) fn query(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let body: QueryBody = serde_json::from_slice(&request.body)?;
     service.note_query(&body.query);
-    let query = Query::parse(service, body)?;
+    let query = ParsedQuery::parse(service, body)?;
     let connection = service.store.read()?;
     let container = container(&connection, request)?;
-    let scope = Scope::of(&request.headers, &container)?;
+    let scope = RequestScope::of(&request.headers, &container)?;
     check_cross_partition(request, (&query.select, &query.body), &scope, &container)?;
     let ranges = scope.ranges.clone();
     let access = Access::read(service, &connection, request, &container, ranges)?;
@@ -43,13 +43,13 @@ pub(super) fn query(service: &Service, request: &Request) -> Result<Response, Se
 }
 
 /// A parsed query.
-struct Query {
+struct ParsedQuery {
     body: QueryBody,
     select: Arc<Select>,
     times: Times,
 }
 
-impl Query {
+impl ParsedQuery {
     fn parse(service: &Service, body: QueryBody) -> Result<Self, ServiceError> {
         let begun = stopwatch();
         let select = service.parsed.parse(&body.query)?;
@@ -70,7 +70,7 @@ impl Query {
         service: &Service,
         (connection, container): (&Connection, &Container),
         request: &Request,
-        scope: Scope<'_>,
+        scope: RequestScope<'_>,
     ) -> Result<Response, ServiceError> {
         let select = &mut self.select;
         let index = IndexUse::of(select, container.policy());
@@ -135,7 +135,7 @@ fn response(
 fn check_cross_partition(
     request: &Request,
     (select, body): (&Select, &QueryBody),
-    scope: &Scope<'_>,
+    scope: &RequestScope<'_>,
     container: &Container,
 ) -> Result<(), ServiceError> {
     if !scope.everything && !select.rank {
@@ -153,7 +153,7 @@ fn check_cross_partition(
              x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
         ));
     }
-    plan::gateway(select).map_err(|error| with_plan(error, body, container))
+    plan::check_gateway(select).map_err(|error| with_plan(error, body, container))
 }
 
 /// Adds the plan to the refusal, so that a client needs no second request.

@@ -3,7 +3,7 @@
 use super::query_body::QueryBody;
 use super::target::container_by_name;
 use crate::error::ServiceError;
-use crate::query_plan::{Query, QueryPlan};
+use crate::plan::{PlanInput, QueryPlan};
 use crate::request::Request;
 use crate::response::Response;
 use crate::route::header;
@@ -21,7 +21,7 @@ pub(super) fn plan(service: &Service, request: &Request) -> Result<Response, Ser
 
 /// Plans a query of a container.
 pub(super) fn of(body: &QueryBody, container: &Container) -> Result<QueryPlan, ServiceError> {
-    QueryPlan::of(Query {
+    QueryPlan::of(PlanInput {
         text: &body.query,
         parameters: &body.parameters(),
         key: &container.partition_key_paths(),

@@ -8,8 +8,7 @@ use super::continuation::{LastDocument, PartialDocument, Position};
 use super::cost_inputs::CostInputs;
 use super::scope::RowScope;
 use crate::error::ServiceError;
-use crate::index_use::counts_only;
-use crate::plan::{self, Order, Pushdown, ScanRange};
+use crate::plan::{self, Order, Pushdown, ScanRange, counts_only};
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::eval::Scope;
 use crate::sql::{Aggregate, Context, Part, rows};
@@ -46,9 +45,9 @@ impl Run<'_> {
     /// Returns the page that starts at a position.
     pub(super) fn page(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
         if plan::streams(select) {
-            self.stream(select, position)
+            self.streamed_page(select, position)
         } else {
-            self.cut(select, &position)
+            self.slice_of_all_rows(select, &position)
         }
     }
 
@@ -56,55 +55,58 @@ impl Run<'_> {
     fn plan<'q>(&self, select: &'q Select) -> Result<Pushdown<'q>, ServiceError> {
         let policy = self.container.policy();
         for policy in std::iter::once(policy).chain(&self.former) {
-            plan::sort_is_indexed(select, policy)?;
+            plan::check_sort(select, policy)?;
         }
         let parameters = self.context.parameters();
         let within_a_key = self.scope.is_one_key();
         Ok(Pushdown::of(select, parameters, policy, within_a_key))
     }
 
-    fn stream(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
+    /// Returns a page of a query whose rows are independent.
+    fn streamed_page(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
         let parameters = self.context.parameters();
-        let mut stream = Stream {
-            run: self,
-            view: View::of_stream(select),
-            page: Page::default(),
-            bytes: 0,
-            left: rows::most(select, parameters)?.saturating_sub(position.skip),
-            passed: match position.skip {
-                0 => rows::number(select.offset.as_ref(), parameters)?.unwrap_or(0),
-                _ => 0,
-            },
-            position,
-        };
         let plan = self.plan(select)?;
-        let ranges = match &stream.position.after {
+        let ranges = match &position.after {
             None => vec![plan.order.all()],
             Some(after) => {
                 let (pk, id) = (after.pk.clone(), after.id.clone());
                 plan.order.after(&after.keys, pk, id)
             }
         };
-        let mut more = true;
+        let is_first_page = position.skip == 0;
+        let mut filling = PageInProgress {
+            matcher: Matcher::new(self, DocumentParts::of_stream(select), &plan),
+            page: Page::default(),
+            bytes: 0,
+            rows_left: rows::most(select, parameters)?.saturating_sub(position.skip),
+            offset_left: if is_first_page {
+                rows::number(select.offset.as_ref(), parameters)?.unwrap_or(0)
+            } else {
+                0
+            },
+            position,
+        };
+        let mut has_room = true;
         for range in ranges {
-            if more {
+            if has_room {
                 self.scan(&plan, &range, |row| {
-                    more = stream.visit(row, &plan)?;
-                    Ok(more)
+                    has_room = filling.add_document(row)?;
+                    Ok(has_room)
                 })?;
             }
         }
-        Ok(stream.page)
+        filling.page.cost_inputs = filling.matcher.cost_inputs;
+        Ok(filling.page)
     }
 
     /// Visits the rows of a range that have not expired.
     fn scan(
         &self,
-        pushdown: &Pushdown<'_>,
+        plan: &Pushdown<'_>,
         range: &ScanRange,
         visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
-        let (condition, parameters) = self.condition(pushdown, range);
+        let (condition, parameters) = self.condition(plan, range);
         let scan = Scan {
             keys: &range.keys,
             index: range.index.as_deref(),
@@ -116,16 +118,12 @@ impl Run<'_> {
     }
 
     /// Returns the condition on the rows of a range.
-    fn condition(&self, pushdown: &Pushdown<'_>, range: &ScanRange) -> (String, Vec<SqlValue>) {
+    fn condition(&self, plan: &Pushdown<'_>, range: &ScanRange) -> (String, Vec<SqlValue>) {
         let mut condition = format!(
             "{} AND {} AND {}",
-            pushdown.condition, self.scope.condition, range.condition
+            plan.condition, self.scope.condition, range.condition
         );
-        let parts = [
-            &pushdown.parameters,
-            &self.scope.parameters,
-            &range.parameters,
-        ];
+        let parts = [&plan.parameters, &self.scope.parameters, &range.parameters];
         let mut parameters: Vec<SqlValue> = parts.into_iter().flatten().cloned().collect();
         if self.container.has_expiry() {
             condition.push_str(" AND (expires IS NULL OR expires > ?)");
@@ -134,118 +132,39 @@ impl Run<'_> {
         (condition, parameters)
     }
 
-    /// Returns the bindings of a row that meet the filter.
-    fn matching<'s>(
-        &'s self,
-        view: &View<'s>,
-        (body, plan): (&str, &Pushdown<'_>),
-        cost_inputs: &mut CostInputs,
-    ) -> Result<Vec<Scope<'s>>, ServiceError> {
-        let select = view.select;
-        let is_met = plan.exact && view.returns_documents;
-        let first = if is_met {
-            Value::Null
-        } else {
-            view.first(body)?
-        };
-        let mut scope = Scope::new(&select.alias, first, self.context);
-        if is_met {
-            cost_inputs.document(body);
-            return Ok(vec![scope]);
-        }
-        for condition in &plan.served {
-            if !scope.holds(Some(condition))? {
-                return Ok(Vec::new());
-            }
-        }
-        let mut found = Vec::new();
-        if !view.reads_on() {
-            found = scope.matching(select)?;
-        } else if scope.holds(select.filter.as_ref())? {
-            scope = Scope::new(&select.alias, serde_json::from_str(body)?, self.context);
-            found = scope.matching(select)?;
-        }
-        if !self.joined || !found.is_empty() {
-            cost_inputs.document(body);
-        }
-        Ok(found)
-    }
-
     /// Returns a page as a slice of all rows.
-    fn cut(&self, select: &Select, position: &Position) -> Result<Page, ServiceError> {
+    fn slice_of_all_rows(
+        &self,
+        select: &Select,
+        position: &Position,
+    ) -> Result<Page, ServiceError> {
         let mut page = Page::default();
-        let rows = self.whole(select, &mut page)?;
-        let rest = rows.into_iter().skip(position.skip);
+        let all = self.all_rows(select, &mut page.cost_inputs)?;
         let mut bytes = 0;
-        let mut left = false;
-        for row in rest {
+        for row in all.into_iter().skip(position.skip) {
             let row = row.to_string();
             bytes += row.len();
-            left = page.rows.len() >= self.limit || bytes > PAGE_BYTES && !page.rows.is_empty();
-            if left {
+            if page.rows.len() >= self.limit || bytes > PAGE_BYTES && !page.rows.is_empty() {
+                page.next = Some(Position {
+                    skip: position.skip.saturating_add(page.rows.len()),
+                    ..Position::default()
+                });
                 break;
             }
             page.rows.push(row);
         }
-        if left {
-            page.next = Some(Position {
-                skip: position.skip.saturating_add(page.rows.len()),
-                ..Position::default()
-            });
-        }
         Ok(page)
     }
 
-    /// Returns the value of a query's only aggregate without holding its rows. A count reads no
-    /// documents if the condition is exact.
-    fn folded(
+    /// Returns all rows of a query.
+    fn all_rows(
         &self,
         select: &Select,
-        (aggregate, of): (Aggregate, &Expr),
-        plan: &Pushdown<'_>,
         cost_inputs: &mut CostInputs,
-    ) -> Result<Option<Value>, ServiceError> {
-        if plan.exact && counts_only(select) {
-            let range = plan.order.all();
-            let (condition, parameters) = self.condition(plan, &range);
-            let index = range.index.as_deref();
-            let count = self
-                .container
-                .count(self.connection, index, &condition, &parameters)?;
-            cost_inputs.entries(count);
-            return Ok(Some(count.into()));
-        }
-        let mut values = Vec::new();
-        self.each(select, plan, cost_inputs, |found| {
-            for scope in found {
-                self.context.begin_row();
-                values.extend(scope.owned(of)?);
-            }
-            Ok(())
-        })?;
-        Ok(aggregate.fold(values))
-    }
-
-    /// Visits the matching bindings of all documents, one document at a time.
-    fn each<'s>(
-        &'s self,
-        select: &'s Select,
-        plan: &Pushdown<'_>,
-        cost_inputs: &mut CostInputs,
-        mut visit: impl FnMut(Vec<Scope<'s>>) -> Result<(), ServiceError>,
-    ) -> Result<(), ServiceError> {
-        let view = View::of(select);
-        self.scan(plan, &plan.order.all(), |row| {
-            visit(self.matching(&view, (&row.body, plan), cost_inputs)?)?;
-            Ok(true)
-        })
-    }
-
-    /// Returns all rows of a query.
-    fn whole(&self, select: &Select, page: &mut Page) -> Result<Vec<Value>, ServiceError> {
+    ) -> Result<Vec<Value>, ServiceError> {
         let mut scopes = Vec::new();
         if let Some(derived) = &select.derived {
-            for row in self.whole(derived, page)? {
+            for row in self.all_rows(derived, cost_inputs)? {
                 scopes.extend(Scope::new(&select.alias, row, self.context).matching(select)?);
             }
             scopes = rows::sort(select, scopes)?;
@@ -262,44 +181,122 @@ impl Run<'_> {
                 select
             };
             let plan = self.plan(stored)?;
-            if let Some(request) = rows::only_aggregate(select) {
-                let value = self.folded(select, request, &plan, &mut page.cost_inputs)?;
+            let mut matcher = Matcher::new(self, DocumentParts::of(select), &plan);
+            if let Some((aggregate, of)) = rows::only_aggregate(select) {
+                let value = self.aggregate(&mut matcher, aggregate, of)?;
+                *cost_inputs = matcher.cost_inputs;
                 return Ok(value.into_iter().collect());
             }
-            self.each(select, &plan, &mut page.cost_inputs, |found| {
-                scopes.extend(found);
-                Ok(())
+            self.scan(&plan, &plan.order.all(), |row| {
+                scopes.extend(matcher.matching(&row.body)?);
+                Ok(true)
             })?;
+            *cost_inputs = matcher.cost_inputs;
             if select.unindexed_sort {
                 scopes = rows::sort_defined(select, scopes)?;
             }
         }
         rows::finish(select, scopes, self.context)
     }
+
+    /// Returns the value of a query's only aggregate without holding its rows. A count reads no
+    /// documents if the condition is exact.
+    fn aggregate(
+        &self,
+        matcher: &mut Matcher<'_, '_>,
+        aggregate: Aggregate,
+        of: &Expr,
+    ) -> Result<Option<Value>, ServiceError> {
+        let plan = matcher.plan;
+        let range = plan.order.all();
+        if plan.exact && counts_only(matcher.parts.select) {
+            let (condition, parameters) = self.condition(plan, &range);
+            let index = range.index.as_deref();
+            let count = self
+                .container
+                .count(self.connection, index, &condition, &parameters)?;
+            matcher.cost_inputs.entries(count);
+            return Ok(Some(count.into()));
+        }
+        let mut values = Vec::new();
+        self.scan(plan, &range, |row| {
+            for scope in matcher.matching(&row.body)? {
+                self.context.begin_row();
+                values.extend(scope.owned(of)?);
+            }
+            Ok(true)
+        })?;
+        Ok(aggregate.fold(values))
+    }
 }
 
-/// A query, and the parts of documents that it reads.
-struct View<'a> {
+/// Finds the bindings of documents that meet the filter of a query, and counts what they cost.
+struct Matcher<'a, 'p> {
+    run: &'a Run<'a>,
+    parts: DocumentParts<'a>,
+    plan: &'p Pushdown<'p>,
+    cost_inputs: CostInputs,
+}
+
+impl<'a, 'p> Matcher<'a, 'p> {
+    fn new(run: &'a Run<'a>, parts: DocumentParts<'a>, plan: &'p Pushdown<'p>) -> Self {
+        Self {
+            run,
+            parts,
+            plan,
+            cost_inputs: CostInputs::default(),
+        }
+    }
+
+    /// Returns the bindings of a document that meet the filter.
+    fn matching(&mut self, body: &str) -> Result<Vec<Scope<'a>>, ServiceError> {
+        let (select, context) = (self.parts.select, self.run.context);
+        if self.plan.exact && self.parts.returns_documents {
+            self.cost_inputs.document(body);
+            return Ok(vec![Scope::new(&select.alias, Value::Null, context)]);
+        }
+        let scope = Scope::new(&select.alias, self.parts.parse_first(body)?, context);
+        for condition in &self.plan.served {
+            if !scope.holds(Some(condition))? {
+                return Ok(Vec::new());
+            }
+        }
+        let mut found = Vec::new();
+        if !self.parts.needs_whole_document() {
+            found = scope.matching(select)?;
+        } else if scope.holds(select.filter.as_ref())? {
+            let whole = Scope::new(&select.alias, serde_json::from_str(body)?, context);
+            found = whole.matching(select)?;
+        }
+        if !self.run.joined || !found.is_empty() {
+            self.cost_inputs.document(body);
+        }
+        Ok(found)
+    }
+}
+
+/// The parts of documents that a query reads.
+struct DocumentParts<'a> {
     select: &'a Select,
     /// The part that the query reads; `None` for whole documents.
-    whole: Option<Part>,
+    of_query: Option<Part>,
     /// The part that the filter reads.
-    filter: Option<Part>,
+    of_filter: Option<Part>,
     /// Whether each row is a stored document, which is then returned as it is stored.
     returns_documents: bool,
 }
 
-impl<'a> View<'a> {
+impl<'a> DocumentParts<'a> {
     fn of(select: &'a Select) -> Self {
         Self {
             select,
-            whole: Part::of_query(select),
-            filter: Part::of_filter(select),
+            of_query: Part::of_query(select),
+            of_filter: Part::of_filter(select),
             returns_documents: false,
         }
     }
 
-    /// Returns the view of a query that returns its rows one by one.
+    /// Returns the parts of a query that returns its rows one by one.
     fn of_stream(select: &'a Select) -> Self {
         Self {
             returns_documents: select.projection == Projection::Star && select.joins.is_empty(),
@@ -308,62 +305,57 @@ impl<'a> View<'a> {
     }
 
     /// Parses the part of a document that is needed first.
-    fn first(&self, body: &str) -> Result<Value, ServiceError> {
-        Ok(match self.whole.as_ref().or(self.filter.as_ref()) {
+    fn parse_first(&self, body: &str) -> Result<Value, ServiceError> {
+        Ok(match self.of_query.as_ref().or(self.of_filter.as_ref()) {
             Some(part) => part.read(body)?,
             None => serde_json::from_str(body)?,
         })
     }
 
     /// Returns whether that part is only enough for the filter.
-    fn reads_on(&self) -> bool {
-        self.whole.is_none() && self.filter.is_some() && !self.returns_documents
+    fn needs_whole_document(&self) -> bool {
+        self.of_query.is_none() && self.of_filter.is_some() && !self.returns_documents
     }
 }
 
 /// A page that is being filled.
-struct Stream<'a> {
-    run: &'a Run<'a>,
-    view: View<'a>,
+struct PageInProgress<'a, 'p> {
+    matcher: Matcher<'a, 'p>,
     page: Page,
     bytes: usize,
     /// The number of rows that the query still returns.
-    left: usize,
+    rows_left: usize,
     /// The number of rows that the query still skips.
-    passed: usize,
+    offset_left: usize,
     /// The position after the last complete document; at first the start of the page.
     position: Position,
 }
 
-impl Stream<'_> {
+impl PageInProgress<'_, '_> {
     /// Adds the rows of a document. Returns whether the page has room for more.
-    fn visit(&mut self, row: Row, plan: &Pushdown<'_>) -> Result<bool, ServiceError> {
-        if self.ends(0, &row, 0) {
+    fn add_document(&mut self, row: Row) -> Result<bool, ServiceError> {
+        if self.ends_before(0, &row, 0) {
             return Ok(false);
         }
         // If the index changed since the last page, documents without rows can come before this
         // one.
-        let begun = &mut self.position.begun;
-        let known = begun.take_if(|begun| begun.pk == row.pk && begun.id == row.id);
-        let given = known.map_or(0, |begun| begun.rows);
-        let document = (&*row.body, plan);
-        let scopes = self
-            .run
-            .matching(&self.view, document, &mut self.page.cost_inputs)?;
-        let mut at = 0;
-        for scope in scopes {
-            let Some((value, bytes)) = self.row(&scope, &row.body)? else {
+        let partial = &mut self.position.partial;
+        let same = partial.take_if(|partial| partial.pk == row.pk && partial.id == row.id);
+        let returned_before = same.map_or(0, |partial| partial.rows);
+        let mut number = 0;
+        for scope in self.matcher.matching(&row.body)? {
+            let Some((value, bytes)) = self.project(&scope, &row.body)? else {
                 continue;
             };
-            at += 1;
-            if at <= given {
+            number += 1;
+            if number <= returned_before {
                 continue;
             }
-            if self.passed > 0 {
-                self.passed -= 1;
+            if self.offset_left > 0 {
+                self.offset_left -= 1;
                 continue;
             }
-            if self.ends(at - 1, &row, bytes) {
+            if self.ends_before(number - 1, &row, bytes) {
                 return Ok(false);
             }
             self.bytes += bytes;
@@ -378,35 +370,40 @@ impl Stream<'_> {
     }
 
     /// Returns a row as JSON, and its estimated length; `None` if it is undefined.
-    fn row(&self, scope: &Scope<'_>, body: &str) -> Result<Option<(String, usize)>, ServiceError> {
-        if self.view.returns_documents {
-            self.run.context.spend(body.len() / 32)?;
+    fn project(
+        &self,
+        scope: &Scope<'_>,
+        body: &str,
+    ) -> Result<Option<(String, usize)>, ServiceError> {
+        let parts = &self.matcher.parts;
+        if parts.returns_documents {
+            self.matcher.run.context.spend(body.len() / 32)?;
             return Ok(Some((body.to_owned(), body.len())));
         }
-        let value = scope.project(self.view.select)?;
+        let value = scope.project(parts.select)?;
         Ok(value.map(|value| (value.to_string(), size(&value))))
     }
 
-    /// Returns whether the page ends before row `at` of a document, which has `bytes`. Sets the start
-    /// of the next page if rows are left.
-    fn ends(&mut self, at: usize, row: &Row, bytes: usize) -> bool {
+    /// Returns whether the page ends before a row with `bytes`, after `complete` rows of its document.
+    /// Sets the start of the next page if rows are left.
+    fn ends_before(&mut self, complete: usize, row: &Row, bytes: usize) -> bool {
         let count = self.page.rows.len();
-        if count >= self.left {
+        if count >= self.rows_left {
             return true;
         }
         let fits = count == 0 || self.bytes + bytes <= PAGE_BYTES;
-        if count < self.run.limit && fits {
+        if count < self.matcher.run.limit && fits {
             return false;
         }
-        let begun = PartialDocument {
+        let partial = PartialDocument {
             pk: row.pk.clone(),
             id: row.id.clone(),
-            rows: at,
+            rows: complete,
         };
         self.page.next = Some(Position {
             skip: self.position.skip.saturating_add(count),
             after: self.position.after.take(),
-            begun: (at > 0).then_some(begun),
+            partial: (complete > 0).then_some(partial),
         });
         true
     }
@@ -434,7 +431,8 @@ pub(crate) fn rows_of(
     connection: &Connection,
     container: &Container,
     text: &str,
-    (parameters, limit): (std::collections::HashMap<String, Value>, usize),
+    parameters: std::collections::HashMap<String, Value>,
+    limit: usize,
 ) -> Result<Vec<Value>, ServiceError> {
     let select = crate::sql::parse(text)?;
     let context = Context::new(parameters, crate::clock::Clock::machine().now());

@@ -30,7 +30,7 @@ pub(crate) fn reached_partitions(
     if let Some(id) = header(&request.headers, "x-ms-documentdb-partitionkeyrangeid") {
         return Ok(vec![id.to_owned()]);
     }
-    let scope = Scope::of(&request.headers, &container)?;
+    let scope = RequestScope::of(&request.headers, &container)?;
     let ids = scope.ranges.iter().map(|range| range.id.clone());
     Ok(ids.collect())
 }
@@ -44,7 +44,7 @@ pub(super) struct RowScope {
 
 /// The rows that a request reads, and their physical partitions.
 #[derive(Debug)]
-pub(super) struct Scope<'a> {
+pub(super) struct RequestScope<'a> {
     pub(super) rows: RowScope,
     pub(super) ranges: Vec<&'a PhysicalRange>,
     /// The range of effective partition keys.
@@ -53,7 +53,7 @@ pub(super) struct Scope<'a> {
     pub(super) everything: bool,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> RequestScope<'a> {
     /// Reads the scope from the headers.
     pub(super) fn of(headers: &HeaderMap, container: &'a Container) -> Result<Self, ServiceError> {
         let key = header(headers, "x-ms-documentdb-partitionkey");

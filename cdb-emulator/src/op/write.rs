@@ -15,21 +15,21 @@ use crate::{charge, rules};
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Create(Map<String, Value>),
-    Upsert(Map<String, Value>, Condition),
-    Replace(String, Map<String, Value>, Condition),
-    Patch(String, patch::Patch, Condition),
-    Delete(String, Condition),
-    Read(String, Condition),
+    Upsert(Map<String, Value>, Preconditions),
+    Replace(String, Map<String, Value>, Preconditions),
+    Patch(String, patch::Patch, Preconditions),
+    Delete(String, Preconditions),
+    Read(String, Preconditions),
 }
 
 /// `If-Match` and `If-None-Match`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Condition {
+pub(super) struct Preconditions {
     pub(super) if_match: Option<String>,
     pub(super) if_none_match: Option<String>,
 }
 
-impl Condition {
+impl Preconditions {
     /// Fails unless the document matches `If-Match`.
     fn check(&self, found: &StoredDocument) -> Result<(), ServiceError> {
         match self.if_match.as_deref() {
@@ -127,7 +127,7 @@ impl OperationContext<'_> {
     fn upsert(
         &self,
         document: Map<String, Value>,
-        condition: &Condition,
+        condition: &Preconditions,
     ) -> Result<Outcome, ServiceError> {
         let found = self.find(self.check(&document)?)?;
         if let Some(found) = &found {
@@ -145,7 +145,7 @@ impl OperationContext<'_> {
         &self,
         id: &str,
         document: Map<String, Value>,
-        condition: &Condition,
+        condition: &Preconditions,
     ) -> Result<Outcome, ServiceError> {
         let new_id = self.check(&document)?.to_owned();
         let found = self.existing(id)?;
@@ -163,7 +163,7 @@ impl OperationContext<'_> {
         &self,
         id: &str,
         patch: &patch::Patch,
-        condition: &Condition,
+        condition: &Preconditions,
     ) -> Result<Outcome, ServiceError> {
         patch.check()?;
         let found = self.existing(id)?;
@@ -176,7 +176,7 @@ impl OperationContext<'_> {
         self.store(document, Some(&found))
     }
 
-    fn delete(&self, id: &str, condition: &Condition) -> Result<Outcome, ServiceError> {
+    fn delete(&self, id: &str, condition: &Preconditions) -> Result<Outcome, ServiceError> {
         let found = self.existing(id)?;
         condition.check(&found)?;
         self.remove(&found)?;
@@ -222,7 +222,7 @@ impl OperationContext<'_> {
         self.replicas.record(store, (pk, id, epk), self.lsn)
     }
 
-    fn read(&self, id: &str, condition: &Condition) -> Result<Outcome, ServiceError> {
+    fn read(&self, id: &str, condition: &Preconditions) -> Result<Outcome, ServiceError> {
         let found = self.existing(id)?;
         condition.check(&found)?;
         let unchanged = condition.excludes(&found);

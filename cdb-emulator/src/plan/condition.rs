@@ -23,7 +23,7 @@ pub(super) struct Fixed {
 
 /// A condition on one path as SQL.
 #[derive(Debug)]
-pub(super) struct Condition {
+pub(super) struct SqlCondition {
     pub(super) text: String,
     pub(super) parameters: Vec<SqlValue>,
     /// The type or value that the condition requires of its path.
@@ -33,7 +33,7 @@ pub(super) struct Condition {
     pub(super) exact: bool,
 }
 
-impl Condition {
+impl SqlCondition {
     /// Returns a comparison with a value. Only values of the same type can meet it.
     fn new(keys: PathKeys, symbol: &str, value: &Value) -> Option<Self> {
         let (path, column) = (keys.path, keys.value);
@@ -121,20 +121,20 @@ pub(super) fn comparison(
     alias: &str,
     parameters: &HashMap<String, Value>,
     policy: &Policy,
-) -> Option<Condition> {
+) -> Option<SqlCondition> {
     // The whole document is not a comparable value.
     let path = |expr: &Expr| {
         let path = expr.path(alias).filter(|path| !path.is_empty())?;
         Some(policy.path_keys(path))
     };
-    let new = Condition::new;
+    let new = SqlCondition::new;
     match expr {
         Expr::Binary(left, Binary::NotEqual, right) => {
             let (path, value) = match path(left) {
                 Some(path) => (path, right),
                 None => (path(right)?, left),
             };
-            Condition::unequal(path, constant(value, parameters)?)
+            SqlCondition::unequal(path, constant(value, parameters)?)
         }
         Expr::Binary(left, operator, right) => {
             let (symbol, turned) = match operator {
@@ -161,7 +161,11 @@ pub(super) fn comparison(
 }
 
 /// Returns the condition that a path has one of several values of one type.
-fn one_of(keys: PathKeys, list: &[Expr], parameters: &HashMap<String, Value>) -> Option<Condition> {
+fn one_of(
+    keys: PathKeys,
+    list: &[Expr],
+    parameters: &HashMap<String, Value>,
+) -> Option<SqlCondition> {
     let values: Option<Vec<&Value>> = list.iter().map(|item| constant(item, parameters)).collect();
     let values = values.filter(|values| !values.iter().any(|value| is_inexact(value)))?;
     let place = rank(values.first().copied());
@@ -173,7 +177,7 @@ fn one_of(keys: PathKeys, list: &[Expr], parameters: &HashMap<String, Value>) ->
     let bounds = bounds?;
     let marks = vec!["?"; bounds.len()].join(", ");
     let PathKeys { path, rank, value } = keys;
-    Some(Condition {
+    Some(SqlCondition {
         text: format!("{rank} = {place} AND {value} IN ({marks})"),
         parameters: bounds,
         fixed: Some(Fixed { path, equal: false }),

@@ -1,93 +1,25 @@
-//! Query planning: which queries the gateway and the policy allow, and which part of a query the
-//! store evaluates.
+//! Query planning: which queries are allowed, which part of a query the store evaluates, which indexes
+//! the service would use, and the plans for clients that query several physical partitions.
+//!
+//! Forms of plans for clients follow the service's plans in the .NET client's tests
+//! (`QueryPlanBaselineTests.*.xml`). The rewritten query is printed from the tree of the original one,
+//! so its spelling can differ from the service's.
 
+mod allowed;
 mod condition;
+mod hybrid;
+mod index_use;
+mod key_ranges;
 mod order;
 mod pushdown;
+mod query_plan;
+mod rewrite;
 
-use crate::error::ServiceError;
-use crate::sql::ast::Select;
-use crate::store::Policy;
-
+pub(crate) use allowed::{check_gateway, check_sort, streams};
+pub(crate) use index_use::{IndexUse, counts_only, is_served};
 pub(crate) use order::{Key, Order, ScanRange};
 pub(crate) use pushdown::Pushdown;
-
-/// Rejects a cross-partition query that needs a merge. The gateway does not merge, even for one
-/// physical partition.
-pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
-    if let Some(derived) = &select.derived {
-        gateway(derived)?;
-    }
-    let features = [
-        (!select.order_by.is_empty(), "OrderBy"),
-        (select.top.is_some(), "Top"),
-        (
-            select.offset.is_some() || select.limit.is_some(),
-            "OffsetAndLimit",
-        ),
-        (select.distinct, "Distinct"),
-        (select.rank, "HybridSearch"),
-        (!select.group_by.is_empty(), "GroupBy"),
-        (select.aggregates(), "Aggregate"),
-    ];
-    let found: Vec<&str> = features
-        .into_iter()
-        .filter_map(|(found, name)| found.then_some(name))
-        .collect();
-    if found.is_empty() {
-        return Ok(());
-    }
-    Err(ServiceError::new(
-        400,
-        1004,
-        "BadRequest",
-        format!(
-            "The provided cross partition query can not be directly served by the gateway. This is a \
-             first chance (internal) exception that all newer clients will know how to handle \
-             gracefully. Features: {}.",
-            found.join(", ")
-        ),
-    ))
-}
-
-/// Checks that an index serves the sort: a range index for one path, a composite for several.
-pub(crate) fn sort_is_indexed(select: &Select, policy: &Policy) -> Result<(), ServiceError> {
-    let mut paths = Vec::new();
-    if select.unindexed_sort {
-        return Ok(());
-    }
-    for item in &select.order_by {
-        let path = item
-            .expr
-            .path(&select.alias)
-            .filter(|path| !path.is_empty());
-        let path = path.ok_or_else(|| {
-            ServiceError::bad_request("Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
-        })?;
-        paths.push((path, item.descending));
-    }
-    match &*paths {
-        [] => Ok(()),
-        [(path, _)] if policy.is_included(path) => Ok(()),
-        [_] => Err(ServiceError::bad_request(
-            "The order-by item requires a range index to be defined on the corresponding index path.",
-        )),
-        several if policy.has_composite(several) => Ok(()),
-        _ => Err(ServiceError::bad_request(
-            "The order by query does not have a corresponding composite index that it can be served from.",
-        )),
-    }
-}
-
-/// Returns whether a query returns its rows one by one, so that a page can end after any row.
-pub(crate) fn streams(select: &Select) -> bool {
-    !select.aggregates()
-        && !select.distinct
-        && select.group_by.is_empty()
-        && select.derived.is_none()
-        && !select.alias.is_empty()
-        && !select.unindexed_sort
-}
+pub(crate) use query_plan::{PlanInput, QueryPlan};
 
 #[cfg(test)]
 mod tests;

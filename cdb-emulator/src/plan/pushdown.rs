@@ -11,8 +11,8 @@ use crate::store::{Policy, SqlValue};
 use serde_json::Value;
 
 use super::condition::{Fixed, comparison};
+use super::index_use::{conjuncts, is_served};
 use super::order::{Order, excludes_missing};
-use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Expr, Select};
 
 /// The part of a query that the store evaluates.

@@ -134,7 +134,7 @@ mod tests {
             ("c['^a'] = 1", 0),
         ] {
             let text = format!("SELECT * FROM c WHERE {condition}");
-            let rows = rows_of(&connection, &container, &text, (HashMap::new(), 10)).unwrap();
+            let rows = rows_of(&connection, &container, &text, HashMap::new(), 10).unwrap();
             assert_eq!(rows.len(), count, "{condition}");
         }
     }

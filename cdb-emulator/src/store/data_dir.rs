@@ -183,7 +183,7 @@ mod tests {
         let connection: &Connection = &store.lock();
         let container = Container::find(connection, "d", "c").unwrap();
         let text = "SELECT VALUE c.labels.size FROM c WHERE c.a = 7 AND c.labels.size < 0";
-        rows_of(connection, &container, text, (HashMap::new(), 10)).unwrap()
+        rows_of(connection, &container, text, HashMap::new(), 10).unwrap()
     }
 
     #[test]

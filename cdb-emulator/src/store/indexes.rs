@@ -273,7 +273,7 @@ mod tests {
         container.write(&connection, &document).unwrap();
         for (condition, count) in [("c.p0 = 7", 1), ("c.p1499 = 8", 1), ("c.p1499 = 7", 0)] {
             let text = format!("SELECT * FROM c WHERE {condition}");
-            let rows = rows_of(&connection, &container, &text, (HashMap::new(), 10)).unwrap();
+            let rows = rows_of(&connection, &container, &text, HashMap::new(), 10).unwrap();
             assert_eq!(rows.len(), count, "{condition}");
         }
     }

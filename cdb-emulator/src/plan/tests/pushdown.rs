@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::Pushdown;
 use crate::op::rows_of;
+use crate::plan::{Order, Pushdown};
 use crate::sql::eval::Scope;
 use crate::sql::{self, Context, rows, value};
 use crate::store::{Container, Database, Store, StoredDocument};
@@ -67,7 +67,7 @@ fn steps(sql: &str) -> String {
             0 => rusqlite::types::Value::Integer(4),
             _ => rusqlite::types::Value::Text("t".to_owned()),
         });
-    let keys = super::Order::keys(&row.collect::<Vec<_>>());
+    let keys = Order::keys(&row.collect::<Vec<_>>());
     let mut ranges = order.after(&keys, "p".to_owned(), "i".to_owned());
     ranges.push(order.all());
     let steps = ranges.into_iter().map(|range| {
@@ -215,7 +215,7 @@ fn a_count_by_the_store_equals_the_number_of_rows() {
         ] {
             let filter = format!("c.type = 'mixed' AND {filter}{more}");
             let rows =
-                |text: &str| rows_of(&connection, &container, text, (HashMap::new(), 100)).unwrap();
+                |text: &str| rows_of(&connection, &container, text, HashMap::new(), 100).unwrap();
             let found = rows(&format!("SELECT VALUE c.at FROM c WHERE {filter}"));
             let counted = rows(&format!("SELECT VALUE COUNT(1) FROM c WHERE {filter}"));
             assert_eq!(counted, [json!(found.len())], "{filter}");
@@ -237,7 +237,7 @@ fn a_document_that_meets_several_disjuncts_is_counted_once() {
         ("VALUE SUM(c.at)", json!([6])),
     ] {
         let text = format!("SELECT {what} FROM c WHERE c.type = 1 OR c.at = 0");
-        let rows = rows_of(&connection, &container, &text, (parameters(), 10)).unwrap();
+        let rows = rows_of(&connection, &container, &text, parameters(), 10).unwrap();
         assert_eq!(json!(rows), expected, "{text}");
     }
 }
@@ -403,7 +403,7 @@ proptest! {
         }
         for text in texts {
             let expected = evaluated(&text, &stored, by_default);
-            let found = rows_of(&connection, &container, &text, (parameters(), limit)).unwrap();
+            let found = rows_of(&connection, &container, &text, parameters(), limit).unwrap();
             prop_assert_eq!(found.len(), expected.len(), "{}", text);
             let order = |rows: &[Value]| rows.iter().map(|row| keys(&text, row)).collect::<Vec<_>>();
             prop_assert_eq!(order(&found), order(&expected), "{}", text);

@@ -29,7 +29,7 @@ pub(crate) struct IndexUse {
 }
 
 /// A condition on a path.
-struct Condition {
+struct PathCondition {
     path: String,
     equality: bool,
 }
@@ -63,7 +63,7 @@ impl IndexUse {
         this
     }
 
-    fn singles(&mut self, found: &[Condition], sort: &[(String, bool)], policy: &Policy) {
+    fn singles(&mut self, found: &[PathCondition], sort: &[(String, bool)], policy: &Policy) {
         let filtered = found.iter().map(|condition| &condition.path);
         for path in filtered.chain(sort.iter().map(|(path, _)| path)) {
             let list = if policy.is_included(path) {
@@ -78,7 +78,7 @@ impl IndexUse {
         self.lookups = self.utilized.len();
     }
 
-    fn composites(&mut self, found: &[Condition], sort: &[(String, bool)], policy: &Policy) {
+    fn composites(&mut self, found: &[PathCondition], sort: &[(String, bool)], policy: &Policy) {
         let mut wanted: Vec<(String, bool)> = if sort.len() > 1 {
             sort.to_vec()
         } else {
@@ -241,9 +241,9 @@ fn exists_is_answered(inner: &Select, names: &Names, policy: &Policy) -> bool {
 }
 
 /// Returns the path of a condition, and whether it is an equality; `None` if no index answers it.
-fn condition(expr: &Expr, names: &Names) -> Option<Condition> {
+fn condition(expr: &Expr, names: &Names) -> Option<PathCondition> {
     let path = |expr: &Expr| names.path(expr);
-    let range = |path| Condition {
+    let range = |path| PathCondition {
         path,
         equality: false,
     };
@@ -254,7 +254,7 @@ fn condition(expr: &Expr, names: &Names) -> Option<Condition> {
                 (None, Some(path)) if is_constant(left) => path,
                 _ => return None,
             };
-            Some(Condition {
+            Some(PathCondition {
                 path: found,
                 equality: *operator == Binary::Equal,
             })
@@ -303,7 +303,7 @@ fn is_constant(expr: &Expr) -> bool {
 }
 
 /// Collects the conditions of a filter that an index could answer.
-fn conditions(expr: &Expr, names: &Names, found: &mut Vec<Condition>) {
+fn conditions(expr: &Expr, names: &Names, found: &mut Vec<PathCondition>) {
     match expr {
         Expr::Binary(left, Binary::And | Binary::Or, right) => {
             conditions(left, names, found);

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use super::allowed::check_gateway;
 use super::hybrid::Hybrid;
-use super::ranges::Ranges;
+use super::key_ranges::KeyRanges;
 use super::rewrite::{Bounds, cut, folded, sorted};
 use crate::epk::Version;
 use crate::error::ServiceError;
-use crate::plan::gateway;
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::{self, Aggregate, rows};
 
-/// The query of a plan request.
+/// What a plan for a client depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Query<'a> {
+pub(crate) struct PlanInput<'a> {
     pub(crate) text: &'a str,
     pub(crate) parameters: &'a HashMap<String, Value>,
     /// Paths of the container's partition key.
@@ -45,16 +45,16 @@ pub(crate) struct QueryPlan {
     /// The plan of `ORDER BY RANK`.
     hybrid: Option<Hybrid>,
     pub(super) rewritten: String,
-    ranges: Ranges,
+    ranges: KeyRanges,
 }
 
 impl QueryPlan {
     /// Plans a query.
-    pub(crate) fn of(query: Query<'_>) -> Result<Self, ServiceError> {
+    pub(crate) fn of(query: PlanInput<'_>) -> Result<Self, ServiceError> {
         let mut select = sql::parse(query.text)?;
         sql::set_directions(&mut select, query.definition);
         if let Some(derived) = &select.derived
-            && gateway(derived).is_err()
+            && check_gateway(derived).is_err()
         {
             return Self::of_distinct_count(&select, derived);
         }
@@ -69,7 +69,7 @@ impl QueryPlan {
                 window: number(&select.offset)?.zip(number(&select.limit)?),
             },
             has_select_value: matches!(select.projection, Projection::Value(_)),
-            ranges: Ranges::of(&select, query.parameters, (query.key, query.version)),
+            ranges: KeyRanges::of(&select, query.parameters, query.key, query.version),
             ..Self::default()
         };
         if select.rank {
@@ -103,7 +103,7 @@ impl QueryPlan {
                  merged across partitions, except for a COUNT of DISTINCT rows.",
             )
         };
-        let alias = count_alias(select).filter(|_| gateway(&plain).is_ok());
+        let alias = count_alias(select).filter(|_| check_gateway(&plain).is_ok());
         Ok(Self {
             distinct: "Unordered",
             distinct_count: Some(alias.ok_or_else(refused)?),

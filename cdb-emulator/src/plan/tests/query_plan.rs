@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::*;
 use crate::epk::Version;
+use crate::plan::{PlanInput, QueryPlan};
 use crate::sql;
 
 fn plan_over(key: &[&str], text: &str) -> QueryPlan {
@@ -14,7 +14,7 @@ fn plan_over(key: &[&str], text: &str) -> QueryPlan {
         ("@key".to_owned(), json!("k")),
     ]);
     let key: Vec<String> = key.iter().map(|&path| path.to_owned()).collect();
-    let query = Query {
+    let query = PlanInput {
         text,
         parameters: &parameters,
         key: &key,
@@ -267,7 +267,7 @@ fn an_aggregate_inside_of_something_else_is_refused() {
         "SELECT VALUE [SUM(c.a)] FROM c",
         "SELECT * FROM c GROUP BY c.a",
     ] {
-        let query = Query {
+        let query = PlanInput {
             text,
             parameters: &parameters,
             key: &[],

@@ -11,9 +11,9 @@ use crate::sql::ast::{Binary, Expr, Select};
 /// Maximum number of keys of a plan. A query with more keys goes to all physical partitions.
 const MOST: usize = 1024;
 
-/// Ranges of effective partition keys, lowest first. An empty list stands for the whole hash space.
+/// KeyRanges of effective partition keys, lowest first. An empty list stands for the whole hash space.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Ranges(Vec<Range>);
+pub(super) struct KeyRanges(Vec<Range>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
@@ -22,21 +22,22 @@ struct Range {
     max: String,
 }
 
-impl Ranges {
+impl KeyRanges {
     /// Finds the ranges of a query of a container with these partition key paths.
     pub(super) fn of(
         select: &Select,
         parameters: &HashMap<String, Value>,
-        (paths, version): (&[String], Version),
+        paths: &[String],
+        version: Version,
     ) -> Self {
         // A property of a derived row is not the document's, even if the two have the same name.
         let filter = select.filter.as_ref().filter(|_| select.derived.is_none());
-        let query = Query {
+        let conditions = KeyConditions {
             alias: &select.alias,
             parameters,
             paths,
         };
-        let keys = filter.and_then(|filter| query.keys(filter));
+        let keys = filter.and_then(|filter| conditions.keys(filter));
         let range = |key: &Key| {
             let min = version.effective_partition_key(key);
             let max = if key.len() < paths.len() {
@@ -78,15 +79,15 @@ impl Ranges {
 
 type Key = Vec<Option<Value>>;
 
-/// The inputs for reading conditions.
-struct Query<'a> {
+/// Reads the partition keys that the conditions of a query let through.
+struct KeyConditions<'a> {
     alias: &'a str,
     parameters: &'a HashMap<String, Value>,
     /// The paths of the partition key.
     paths: &'a [String],
 }
 
-impl Query<'_> {
+impl KeyConditions<'_> {
     /// Returns all keys, or prefixes of keys, that a condition lets through; `None` when it
     /// restricts no key.
     fn keys(&self, condition: &Expr) -> Option<Vec<Key>> {

@@ -1,0 +1,4 @@
+//! Tests of plans.
+
+mod pushdown;
+mod query_plan;
