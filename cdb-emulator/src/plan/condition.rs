@@ -19,6 +19,8 @@ pub(super) struct Fixed {
     pub(super) path: String,
     /// Whether they are all equal.
     pub(super) equal: bool,
+    /// The place of the condition in the filter.
+    pub(super) place: usize,
 }
 
 /// A condition on one path as SQL.
@@ -43,6 +45,7 @@ impl SqlCondition {
             fixed: Some(Fixed {
                 equal: symbol == "=" && !is_inexact(value),
                 path,
+                place: 0,
             }),
             exact: match value {
                 Value::Number(_) => false,
@@ -180,7 +183,11 @@ fn one_of(
     Some(SqlCondition {
         text: format!("{rank} = {place} AND {value} IN ({marks})"),
         parameters: bounds,
-        fixed: Some(Fixed { path, equal: false }),
+        fixed: Some(Fixed {
+            path,
+            equal: false,
+            place: 0,
+        }),
         exact,
     })
 }

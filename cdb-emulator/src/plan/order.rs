@@ -83,7 +83,7 @@ impl Order {
                 )
             })
         });
-        let best = serving.max_by_key(|(restriction, ..)| *restriction);
+        let best = serving.rev().max_by_key(|(restriction, ..)| *restriction);
         let (index, backwards) = match best.map(|(_, name, backwards)| (name, backwards)) {
             Some((name, backwards)) => (Some(name.clone()), backwards),
             None => (
@@ -101,8 +101,8 @@ impl Order {
     /// Returns the order of the index that the filter restricts most; SQLite chooses if it restricts
     /// none.
     ///
-    /// Of equally restricted indexes, the one of the later condition is taken: generated filters
-    /// begin with the type of the document, which many documents share.
+    /// Of equally many restricted paths, those of another condition than the first one are taken:
+    /// generated filters begin with the type of the document, which many documents share.
     pub(super) fn narrowing(fixed: &[Fixed], policy: &Policy) -> Self {
         let restricted = policy.indexes().iter().filter_map(|(index, name)| {
             let restriction = restriction(index, fixed)?;
@@ -234,31 +234,34 @@ impl Order {
 }
 
 /// How much a filter restricts an index; more is greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Restriction {
-    /// Two for each leading path with one value, and one for a range after them.
-    strength: usize,
-    /// The place of the last restricted path among the conditions.
+    /// The number of restricted leading paths.
+    paths: usize,
+    /// Whether another condition than the first one restricts it.
+    beyond_first: bool,
+    /// The number of paths with one value.
+    equal: usize,
+    /// The place of the last condition that restricts it.
     last: usize,
 }
 
 /// Returns how much the filter restricts an index; `None` if not at all.
 fn restriction(index: &[(String, bool)], fixed: &[Fixed]) -> Option<Restriction> {
-    let mut found = None;
+    let mut found = Restriction::default();
     for (path, _) in index {
-        let Some(at) = fixed.iter().position(|known| known.path == *path) else {
+        let Some(condition) = fixed.iter().find(|known| known.path == *path) else {
             break;
         };
-        let strength = found.map_or(0, |found: Restriction| found.strength);
-        found = Some(Restriction {
-            strength: strength + if fixed[at].equal { 2 } else { 1 },
-            last: at,
-        });
-        if !fixed[at].equal {
+        found.paths += 1;
+        found.beyond_first |= condition.place > 0;
+        found.equal += usize::from(condition.equal);
+        found.last = condition.place;
+        if !condition.equal {
             break;
         }
     }
-    found
+    (found.paths > 0).then_some(found)
 }
 
 /// Removes the paths that the filter fixes to one value, and repeated paths.

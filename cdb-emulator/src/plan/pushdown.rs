@@ -79,10 +79,13 @@ impl<'q> Pushdown<'q> {
         policy: &Policy,
     ) -> Vec<Fixed> {
         let mut fixed = Vec::new();
+        let mut place = 0;
         let Some(filter) = &select.filter else {
             return fixed;
         };
         conjuncts(filter, &mut |expr| {
+            let here = place;
+            place += 1;
             let is_served = is_served(expr, select, policy);
             let known = comparison(expr, &select.alias, parameters, policy);
             let Some(condition) = known.filter(|_| is_served) else {
@@ -94,7 +97,10 @@ impl<'q> Pushdown<'q> {
             self.condition.push_str(&condition.text);
             self.exact &= condition.exact;
             self.parameters.extend(condition.parameters);
-            fixed.extend(condition.fixed);
+            fixed.extend(condition.fixed.map(|found| Fixed {
+                place: here,
+                ..found
+            }));
         });
         fixed
     }

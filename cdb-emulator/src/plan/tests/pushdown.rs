@@ -136,7 +136,7 @@ fn the_index_that_the_filter_restricts_most_serves_a_query() {
         ("c.type > @t AND c.at = @n", Some("/at")),
         // Generated filters begin with the type of the document.
         ("c.type > @t AND c.at < @n", Some("/at")),
-        ("c.at < @n AND c.type > @t", Some("/type")),
+        ("c.at = @n AND c.type > @t", Some("/type")),
         ("c.type = @t ORDER BY c.at", Some("/type/at")),
         ("c.at > @n ORDER BY c.at DESC", Some("/at")),
         ("c.type = @t OR c.at = @n", None),
