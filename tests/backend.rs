@@ -225,9 +225,9 @@ impl Backend {
     /// # Panics
     /// When the test runs on an account, or there is no such physical partition.
     pub fn split(&self, range: &str) {
-        let container = (&*self.config.database, &*self.config.container);
         let emulator = self.emulator().expect("an account splits when it likes");
-        emulator.split(container, range).expect("it is there");
+        let split = emulator.split(&self.config.database, &self.config.container, range);
+        split.expect("it is there");
     }
 
     async fn open(&self, container: String) -> CosmosDBProvider {

@@ -103,7 +103,8 @@ async fn split(server: &ServerState, request: &Request) -> Result<Response, Serv
     let work = move || op::ranges::split(&splitter, &name, &range);
     let children = server.service.store.run(Lane::Write, work).await?;
     if at.duration_ms > 0 {
-        let incomplete = Fault::splitting((&at.database, &at.container), &at.range, &children);
+        let incomplete =
+            Fault::splitting(&at.range, &children).in_container(&at.database, &at.container);
         let duration = Duration::from_millis(at.duration_ms);
         server.faults.add(incomplete.lasting(duration));
     }

@@ -106,7 +106,8 @@ impl Emulator {
     /// Fails when the container does not exist or has no such physical partition.
     pub fn split(
         &self,
-        (database, container): (&str, &str),
+        database: &str,
+        container: &str,
         range_id: &str,
     ) -> Result<[String; 2], EmulatorError> {
         let name = ContainerName::new(database, container);
@@ -125,12 +126,14 @@ impl Emulator {
     /// Fails when the container does not exist or has no such physical partition.
     pub fn split_slowly(
         &self,
-        container: (&str, &str),
+        database: &str,
+        container: &str,
         range_id: &str,
         duration: Duration,
     ) -> Result<[String; 2], EmulatorError> {
-        let children = self.split(container, range_id)?;
-        self.inject(Fault::splitting(container, range_id, &children).lasting(duration));
+        let children = self.split(database, container, range_id)?;
+        let incomplete = Fault::splitting(range_id, &children).in_container(database, container);
+        self.inject(incomplete.lasting(duration));
         Ok(children)
     }
 
@@ -146,10 +149,10 @@ impl Emulator {
     /// Fails when the container does not exist.
     pub fn set_index_progress(
         &self,
-        container: (&str, &str),
+        database: &str,
+        container: &str,
         percent: u8,
     ) -> Result<(), EmulatorError> {
-        let (database, container) = container;
         let name = ContainerName::new(database, container);
         op::set_index_progress(&self.state.service, &name, percent).map_err(|error| {
             EmulatorError::Container {

@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::fault::Random;
 use crate::session;
-use crate::store::Container;
 use crate::store::ranges::PhysicalRange;
+use crate::store::{Container, StoredDocument};
 use crate::{millis, store};
 
 /// Maximum number of recent writes. Older writes have reached all replicas.
@@ -209,19 +209,20 @@ impl Replicas {
     /// Records a write to a document before it is executed, and keeps the version that it replaces.
     pub(crate) fn record(
         &self,
-        (connection, container): (&store::Connection, &Container),
-        (pk, id, epk): (&str, &str, &str),
+        connection: &store::Connection,
+        container: &Container,
+        document: &StoredDocument,
         lsn: i64,
     ) -> Result<(), ServiceError> {
         if !self.lagging.load(Ordering::Acquire) {
             return Ok(());
         }
-        container.keep_version(connection, (pk, id), lsn)?;
+        container.keep_version(connection, &document.pk, &document.id, lsn)?;
         let oldest = self.state().push(Write {
             lsn,
             at: self.clock.monotonic(),
             container: container.number,
-            epk: epk.to_owned(),
+            epk: document.epk.clone(),
         });
         match oldest {
             Some(oldest) => store::remove_versions(connection, oldest),
@@ -233,7 +234,8 @@ impl Replicas {
     pub(crate) fn view(
         &self,
         headers: &HeaderMap,
-        (container, ranges): (&Container, &[&PhysicalRange]),
+        container: &Container,
+        ranges: &[&PhysicalRange],
         last: i64,
     ) -> Result<View, ServiceError> {
         let is_quorum = session::is_latest_committed(headers) && !self.ignores_strategy();
@@ -244,8 +246,8 @@ impl Replicas {
             });
         }
         let seen = session::seen_of(headers, ranges)?;
-        let (here, now) = ((container.number, ranges), self.clock.monotonic());
-        let reached = self.state().reached(here, last, now);
+        let now = self.clock.monotonic();
+        let reached = self.state().reached(container.number, ranges, last, now);
         // A replica that has not reached the session token does not answer.
         let snapshot = reached.map(|lsn| lsn.max(seen)).filter(|lsn| *lsn < last);
         Ok(View {
@@ -296,7 +298,8 @@ impl State {
     /// replica that is up to date. `last` is the newest LSN.
     fn reached(
         &mut self,
-        (container, ranges): (i64, &[&PhysicalRange]),
+        container: i64,
+        ranges: &[&PhysicalRange],
         last: i64,
         now: Duration,
     ) -> Option<i64> {

@@ -54,7 +54,7 @@ async fn drain(feed: &mut ChangeFeed<Shop>) -> Vec<u64> {
 
 /// Splits the physical partition with this id.
 fn split(emulator: &Emulator, account: &Account, id: &str) -> [String; 2] {
-    emulator.split((account.database.name(), SHOP), id).unwrap()
+    emulator.split(account.database.name(), SHOP, id).unwrap()
 }
 
 #[tokio::test]

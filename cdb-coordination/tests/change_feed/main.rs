@@ -200,19 +200,19 @@ async fn a_split_loses_and_repeats_nothing() {
         return;
     };
     let emulator = site.backend.emulator.as_ref().unwrap();
-    let container = (&*site.backend.database, "plant");
+    let database = &*site.backend.database;
     let alive = IsDead::default();
     site.write(0..30, 1).await;
     let first = site.join("a", &alive);
     site.handled(0..30, 1).await;
     // While it runs.
-    let [left, _] = emulator.split(container, "0").unwrap();
+    let [left, _] = emulator.split(database, "plant", "0").unwrap();
     site.write(0..30, 2).await;
     site.handled(0..30, 2).await;
     site.until_read(2).await;
     first.stop().await;
     // While nothing runs.
-    emulator.split(container, &left).unwrap();
+    emulator.split(database, "plant", &left).unwrap();
     site.write(0..30, 3).await;
     let second = site.join("b", &alive);
     site.handled(0..30, 3).await;

@@ -46,6 +46,13 @@ fn decode(body: &[u8]) -> Result<Value, ServiceError> {
     }
 }
 
+/// The end and the number of members of a list or object, as far as its marker includes them.
+#[derive(Clone, Copy)]
+struct Frame {
+    end: Option<usize>,
+    count: Option<usize>,
+}
+
 /// A reader of a body. Its methods return `None` for invalid content.
 struct Reader<'a> {
     body: &'a [u8],
@@ -118,11 +125,14 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads the end and the number of members of a list or object, if its marker includes them.
-    fn frame(&mut self, empty: u8) -> Option<(Option<usize>, Option<usize>)> {
+    /// Reads the frame of a list or object.
+    fn frame(&mut self, empty: u8) -> Option<Frame> {
         let kind = self.length(1)? - usize::from(empty);
         if kind < 2 {
-            return Some((None, Some(kind)));
+            return Some(Frame {
+                end: None,
+                count: Some(kind),
+            });
         }
         let width = [1, 2, 4][(kind - 2) % 3];
         let length = self.length(width)?;
@@ -132,20 +142,24 @@ impl Reader<'_> {
             None
         };
         let end = self.at.checked_add(length)?;
-        (end <= self.body.len()).then_some((Some(end), count))
+        (end <= self.body.len()).then_some(Frame {
+            end: Some(end),
+            count,
+        })
     }
 
     /// Returns whether another member follows.
-    fn follows(&self, (end, count): (Option<usize>, Option<usize>), so_far: usize) -> bool {
-        match end {
+    fn follows(&self, frame: Frame, so_far: usize) -> bool {
+        match frame.end {
             Some(end) => self.at < end,
-            None => Some(so_far) < count,
+            None => Some(so_far) < frame.count,
         }
     }
 
     /// Returns whether the members match the frame.
-    fn fits(&self, (end, count): (Option<usize>, Option<usize>), read: usize) -> bool {
-        end.is_none_or(|end| end == self.at) && count.is_none_or(|count| count == read)
+    fn fits(&self, frame: Frame, read: usize) -> bool {
+        let ends = frame.end.is_none_or(|end| end == self.at);
+        ends && frame.count.is_none_or(|count| count == read)
     }
 
     fn list(&mut self, depth: usize) -> Option<Value> {

@@ -138,8 +138,8 @@ impl Fault {
     }
 
     /// Returns the fault of a partition whose split is not complete.
-    pub(crate) fn splitting(container: (&str, &str), parent: &str, children: &[String; 2]) -> Self {
-        let incomplete = Self::always(Effect::error(410, 1007)).in_container(container);
+    pub(crate) fn splitting(parent: &str, children: &[String; 2]) -> Self {
+        let incomplete = Self::always(Effect::error(410, 1007));
         let [low, high] = children;
         incomplete
             .on_partition(parent)
@@ -165,7 +165,7 @@ impl Fault {
 
     /// Restricts the fault to a container, by the names of its database and of itself.
     #[must_use]
-    pub fn in_container(mut self, (database, container): (&str, &str)) -> Self {
+    pub fn in_container(mut self, database: &str, container: &str) -> Self {
         self.database = Some(database.to_owned());
         self.container = Some(container.to_owned());
         self
@@ -300,7 +300,7 @@ mod tests {
         let fault = Fault::script(effects)
             .on(OperationKind::Batch)
             .after(3)
-            .in_container(("db", "c"))
+            .in_container("db", "c")
             .in_region("West US")
             .on_partition("7")
             .lasting(ms(1500));

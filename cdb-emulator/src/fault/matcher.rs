@@ -331,7 +331,7 @@ mod tests {
             partitions: partitions.iter().map(|id| (*id).to_owned()).collect(),
             ..Read.into()
         };
-        let sick = Fault::always(Effect::Silence).in_container(("db", "c"));
+        let sick = Fault::always(Effect::Silence).in_container("db", "c");
         let faults = faults([sick.on_partition("1").on_partition("2")]);
         assert_eq!(faults.target_detail(), TargetDetail::Partitions);
         for (target, is_affected) in [

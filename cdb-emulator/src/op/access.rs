@@ -36,7 +36,7 @@ impl<'a> Access<'a> {
     ) -> Result<Self, ServiceError> {
         let (headers, last) = (&request.headers, last_lsn(connection)?);
         session::check(headers, ranges.iter().copied(), last)?;
-        let view = service.replicas.view(headers, (container, &ranges), last)?;
+        let view = service.replicas.view(headers, container, &ranges, last)?;
         let access = Self::begin(service, connection, container, ranges)?;
         Ok(Self {
             view,

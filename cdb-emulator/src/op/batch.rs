@@ -231,7 +231,7 @@ pub(super) fn bulk(service: &Service, request: &Request) -> Result<Response, Ser
         // it are rejected.
         match Access::write(service, &transaction, request, &container, vec![range]) {
             Ok(access) => {
-                let (result, charge) = match one((service, &transaction), &container, range, body) {
+                let (result, charge) = match one(service, &transaction, &container, range, body) {
                     Ok(outcome) => {
                         transaction.commit()?;
                         (result(request, &outcome), outcome.charge)
@@ -258,7 +258,8 @@ pub(super) fn bulk(service: &Service, request: &Request) -> Result<Response, Ser
 }
 
 fn one(
-    (service, connection): (&Service, &Connection),
+    service: &Service,
+    connection: &Connection,
     container: &Container,
     range: &PhysicalRange,
     body: OperationBody,

@@ -9,7 +9,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::route::{self, ContainerName, Resource, Scripts, flag, header};
 use crate::service::Service;
-use crate::store::offers::{Offer, Origin};
+use crate::store::offers::{NewOffer, Offer, Origin};
 use crate::store::{Connection, Container, Database, Savepoint};
 use crate::{charge, rules};
 
@@ -67,13 +67,13 @@ fn databases(
             let throughput = offers::requested(&request.headers)?;
             let database = Database::create(connection, id, service.clock.now_secs())?;
             if let Some(content) = throughput {
-                let resource = (&*database.self_link(), &*database.rid());
-                Offer::create(
-                    connection,
-                    resource,
-                    (&content, Origin::Creation),
-                    service.clock.now_secs(),
-                )?;
+                let offer = NewOffer {
+                    resource: &database.self_link(),
+                    rid: &database.rid(),
+                    content: &content,
+                    origin: Origin::Creation,
+                };
+                Offer::create(connection, &offer, service.clock.now_secs())?;
             }
             Ok(Response::json(201, &database.to_json()))
         }
@@ -141,7 +141,10 @@ fn create_container(
     let shared = Offer::of(connection, &parent.self_link())?.is_some();
     let created = if let Some(index) = index {
         offers::check_of_index(throughput.as_ref())?;
-        secondary_index::create((connection, now), (database, ranges), definition, index)?
+        let source = secondary_index::source(connection, database, &index)?;
+        rules::set_source(&mut definition, &source.definition["id"], &source.rid());
+        let created = Container::create(connection, database, &definition, ranges, now)?;
+        secondary_index::fill(connection, &source, created, index)?
     } else {
         Container::create(connection, database, &definition, ranges, now)?
     };
@@ -151,8 +154,13 @@ fn create_container(
         None => (!shared).then(|| (by_default(), Origin::Default)),
     };
     if let Some((content, origin)) = offer {
-        let resource = (&*created.self_link(), &*created.rid());
-        Offer::create(connection, resource, (&content, origin), now)?;
+        let offer = NewOffer {
+            resource: &created.self_link(),
+            rid: &created.rid(),
+            content: &content,
+            origin,
+        };
+        Offer::create(connection, &offer, now)?;
     }
     Ok(Response::json(201, &created.to_json()).with("etag", created.etag))
 }

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::scope::EpkBounds;
 use crate::error::ServiceError;
 use crate::plan::{self, Key};
 use crate::request::Request;
@@ -60,9 +61,8 @@ pub(super) struct LastDocument {
 pub(super) struct Binding {
     /// A digest of the query and its parameters.
     query: String,
-    /// The range of effective partition keys.
-    min: String,
-    max: String,
+    #[serde(flatten)]
+    bounds: EpkBounds,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ impl Binding {
     ///
     /// A client resumes a sorted query with another filter, so the token of a sorted query is bound
     /// to everything but the filter.
-    pub(super) fn of(request: &Request, bounds: (String, String), select: &Select) -> Self {
+    pub(super) fn of(request: &Request, bounds: EpkBounds, select: &Select) -> Self {
         let digest = if select.order_by.is_empty() || !plan::streams(select) {
             Sha256::digest(&request.body)
         } else {
@@ -88,11 +88,9 @@ impl Binding {
             };
             Sha256::digest(unfiltered.to_string())
         };
-        let (min, max) = bounds;
         Self {
             query: STANDARD.encode(&digest[..12]),
-            min,
-            max,
+            bounds,
         }
     }
 
@@ -111,7 +109,8 @@ impl Binding {
         if token.binding.query != self.query {
             return Err(other("of another query"));
         }
-        if self.min < token.binding.min || token.binding.max < self.max {
+        let (here, whole) = (&self.bounds, &token.binding.bounds);
+        if here.min < whole.min || whole.max < here.max {
             return Err(other("of another partition"));
         }
         if token.position.after.is_none() {

@@ -40,28 +40,38 @@ pub(super) struct Times {
     pub(super) compiled: Duration,
 }
 
+/// What the charge and the metrics of a page depend on.
+#[derive(Debug)]
+pub(super) struct PageCost {
+    pub(super) inputs: CostInputs,
+    /// The physical partitions that were read.
+    pub(super) ranges: usize,
+    pub(super) rows: usize,
+    pub(super) times: Times,
+}
+
 /// Sets the charge of a page, and adds the requested metrics.
 pub(super) fn with_cost(
     request: &Request,
     mut response: Response,
-    (inputs, index): (CostInputs, &IndexUse),
-    (ranges, rows): (usize, usize),
-    times: Times,
+    index: &IndexUse,
+    cost: &PageCost,
 ) -> Response {
+    let inputs = cost.inputs;
     let loaded = if index.covers {
         CostInputs::default()
     } else {
         inputs
     };
     response.charge = charge::query(&charge::QueryCost {
-        ranges,
+        ranges: cost.ranges,
         index_entries: inputs.documents * index.lookups,
         documents: loaded.documents,
         bytes: loaded.bytes,
         returned: response.body.len(),
     });
     if flag(&request.headers, "x-ms-documentdb-populatequerymetrics") {
-        let metrics = metrics(loaded, (rows, response.body.len()), times);
+        let metrics = metrics(loaded, response.body.len(), cost);
         response = response.with("x-ms-documentdb-query-metrics", metrics);
     }
     if flag(&request.headers, "x-ms-cosmos-populateindexmetrics") {
@@ -77,7 +87,8 @@ pub(super) fn with_cost(
 
 /// Returns the query metrics. Names and order: query-metrics, "query execution statistics". Only
 /// the total time and the time of parsing are measured.
-fn metrics(loaded: CostInputs, (rows, bytes): (usize, usize), times: Times) -> String {
+fn metrics(loaded: CostInputs, bytes: usize, cost: &PageCost) -> String {
+    let (rows, times) = (cost.rows, cost.times);
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
     let total = times.begun.elapsed();
     let run = total.saturating_sub(times.compiled);

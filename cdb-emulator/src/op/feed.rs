@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Value, json};
 
 use super::access::Access;
-use super::scope::{RequestScope, RowScope};
+use super::scope::RequestScope;
 use super::target::container;
 use crate::charge;
 use crate::error::ServiceError;
@@ -16,7 +16,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::route::header;
 use crate::service::Service;
-use crate::store::{Container, SqlValue};
+use crate::store::{Container, RowCondition, SqlValue};
 
 /// The default page size.
 const PAGE: usize = 100;
@@ -47,7 +47,7 @@ pub(super) fn feed(service: &Service, request: &Request) -> Result<Response, Ser
     let access = Access::read(service, &connection, request, &container, scope.ranges)?;
     let last = access.lsn();
     let start = start(request, mode, last)?;
-    let rows = since(request, mode, scope.rows)?;
+    let mut rows = since(request, mode, scope.rows)?;
     let wanted = request
         .page_size()?
         .unwrap_or(if leaves_size_to_service(request) {
@@ -56,12 +56,14 @@ pub(super) fn feed(service: &Service, request: &Request) -> Result<Response, Ser
             PAGE
         });
     let limit = wanted.saturating_add(MAX_BATCH);
-    let filter = (&*rows.condition, &*rows.parameters);
     let view = access.view(&container);
     let changes = if mode == Mode::Versions {
-        view.history(&connection, start, filter, limit)?
+        view.history(&connection, start, &rows, limit)?
     } else {
-        view.changes(&connection, start, filter, limit, service.clock.now_secs())?
+        rows.condition = format!("(expires IS NULL OR expires > ?) AND {}", rows.condition);
+        let now = SqlValue::Integer(service.clock.now_secs());
+        rows.parameters.insert(0, now);
+        view.changes(&connection, start, &rows, limit)?
     };
     let page = end_page(changes, wanted);
     // A complete page covers the whole log.
@@ -69,7 +71,7 @@ pub(super) fn feed(service: &Service, request: &Request) -> Result<Response, Ser
         Some((lsn, _)) if page.more => *lsn,
         _ => last.max(start),
     };
-    Ok(access.end(response(page, &container.rid(), (mode, reached)), last))
+    Ok(access.end(response(page, &container.rid(), mode, reached), last))
 }
 
 /// Returns the kind of the requested feed. All versions and deletes are kept for containers with a
@@ -124,7 +126,11 @@ fn start(request: &Request, mode: Mode, last: i64) -> Result<i64, ServiceError> 
 /// Excludes documents that were last changed before a time, with a precision of a second. It also
 /// applies to requests with a cursor: clients send the time with every cursor, and no change after
 /// a cursor is older than the start of the feed.
-fn since(request: &Request, mode: Mode, mut rows: RowScope) -> Result<RowScope, ServiceError> {
+fn since(
+    request: &Request,
+    mode: Mode,
+    mut rows: RowCondition,
+) -> Result<RowCondition, ServiceError> {
     let Some(time) =
         header(&request.headers, "if-modified-since").filter(|_| mode != Mode::Listing)
     else {
@@ -175,7 +181,7 @@ fn end_page(mut changes: Vec<(i64, Value)>, wanted: usize) -> FeedPage {
     }
 }
 
-fn response(page: FeedPage, rid: &str, (mode, reached): (Mode, i64)) -> Response {
+fn response(page: FeedPage, rid: &str, mode: Mode, reached: i64) -> Response {
     let etag = format!("\"{reached}\"");
     if page.changes.is_empty() && mode != Mode::Listing {
         return Response::empty(304)

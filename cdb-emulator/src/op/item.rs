@@ -100,11 +100,11 @@ fn execute(
 
 /// Fails if a request names triggers, which would change its effect.
 fn check_triggers(headers: &HeaderMap) -> Result<(), ServiceError> {
-    let names = [
+    let kinds = [
         "x-ms-documentdb-pre-trigger-include",
         "x-ms-documentdb-post-trigger-include",
     ];
-    let named = names.iter().filter_map(|name| header(headers, name));
+    let named = kinds.iter().filter_map(|kind| header(headers, kind));
     if named.map(str::trim).all(str::is_empty) {
         return Ok(());
     }

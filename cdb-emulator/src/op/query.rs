@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::access::Access;
 use super::continuation::{Binding, Position};
-use super::cost_inputs::{Times, with_cost};
+use super::cost_inputs::{PageCost, Times, with_cost};
 use super::query_body::QueryBody;
 use super::query_plan;
 use super::run::{Page, Run};
@@ -29,28 +29,33 @@ const PAGE: usize = 1000;
 pub(super) fn query(service: &Service, request: &Request) -> Result<Response, ServiceError> {
     let body: QueryBody = serde_json::from_slice(&request.body)?;
     service.note_query(&body.query);
-    let query = ParsedQuery::parse(service, body)?;
+    let query = ParsedQuery::parse(service, request, body)?;
     let connection = service.store.read()?;
     let container = container(&connection, request)?;
     let scope = RequestScope::of(&request.headers, &container)?;
-    check_cross_partition(request, (&query.select, &query.body), &scope, &container)?;
+    check_cross_partition(&query, &scope, &container)?;
     let ranges = scope.ranges.clone();
     let access = Access::read(service, &connection, request, &container, ranges)?;
     let view = access.view(&container);
-    let response = query.page(service, (&connection, &view), request, scope)?;
+    let response = query.page(service, &connection, &view, scope)?;
     let lsn = access.lsn();
     Ok(access.end(response, lsn))
 }
 
 /// A parsed query.
-struct ParsedQuery {
+struct ParsedQuery<'a> {
+    request: &'a Request,
     body: QueryBody,
     select: Arc<Select>,
     times: Times,
 }
 
-impl ParsedQuery {
-    fn parse(service: &Service, body: QueryBody) -> Result<Self, ServiceError> {
+impl<'a> ParsedQuery<'a> {
+    fn parse(
+        service: &Service,
+        request: &'a Request,
+        body: QueryBody,
+    ) -> Result<Self, ServiceError> {
         let begun = stopwatch();
         let select = service.parsed.parse(&body.query)?;
         let times = Times {
@@ -58,6 +63,7 @@ impl ParsedQuery {
             compiled: begun.elapsed(),
         };
         Ok(Self {
+            request,
             body,
             select,
             times,
@@ -68,10 +74,11 @@ impl ParsedQuery {
     fn page(
         mut self,
         service: &Service,
-        (connection, container): (&Connection, &Container),
-        request: &Request,
+        connection: &Connection,
+        container: &Container,
         scope: RequestScope<'_>,
     ) -> Result<Response, ServiceError> {
+        let request = self.request;
         let select = &mut self.select;
         let index = IndexUse::of(select, container.policy());
         if sql::needs_binding(&self.body.query, &container.definition) {
@@ -99,9 +106,13 @@ impl ParsedQuery {
         Ok(with_cost(
             request,
             response(page, container, binding)?,
-            (inputs, &index),
-            (ranges, rows),
-            self.times,
+            &index,
+            &PageCost {
+                inputs,
+                ranges,
+                rows,
+                times: self.times,
+            },
         ))
     }
 }
@@ -133,17 +144,17 @@ fn response(
 /// Checks a query of the whole container: it needs a header, and the gateway must be able to answer
 /// it without a merge.
 fn check_cross_partition(
-    request: &Request,
-    (select, body): (&Select, &QueryBody),
+    query: &ParsedQuery<'_>,
     scope: &RequestScope<'_>,
     container: &Container,
 ) -> Result<(), ServiceError> {
+    let (select, body) = (&query.select, &query.body);
     if !scope.everything && !select.rank {
         return Ok(());
     }
     if scope.everything
         && !flag(
-            &request.headers,
+            &query.request.headers,
             "x-ms-documentdb-query-enablecrosspartition",
         )
     {

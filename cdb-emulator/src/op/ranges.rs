@@ -34,7 +34,7 @@ pub(super) fn ranges(service: &Service, request: &Request) -> Result<Response, S
         .iter()
         .filter(|range| range.number() >= first)
         .map(|range| {
-            let mut listed = to_json(&container, range, (&etag, lsn));
+            let mut listed = to_json(&container, range, &etag, lsn);
             listed["throughputFraction"] = share.into();
             listed
         })
@@ -63,7 +63,7 @@ fn first(request: &Request) -> Result<u64, ServiceError> {
     }
 }
 
-fn to_json(container: &Container, range: &PhysicalRange, (etag, lsn): (&str, i64)) -> Value {
+fn to_json(container: &Container, range: &PhysicalRange, etag: &str, lsn: i64) -> Value {
     let rid = container.rid_inside(Inside::Range(range.number()));
     let link = format!("{}pkranges/{rid}/", container.self_link());
     json!({

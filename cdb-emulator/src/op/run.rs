@@ -6,13 +6,12 @@ use serde_json::Value;
 
 use super::continuation::{LastDocument, PartialDocument, Position};
 use super::cost_inputs::CostInputs;
-use super::scope::RowScope;
 use crate::error::ServiceError;
 use crate::plan::{self, Order, Pushdown, ScanRange, counts_only};
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::eval::Scope;
 use crate::sql::{Aggregate, Context, Part, rows};
-use crate::store::{Connection, Container, Policy, Row, Scan, SqlValue};
+use crate::store::{Connection, Container, Policy, Row, RowCondition, Scan, SqlValue};
 
 /// Maximum size of a page in bytes.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -32,7 +31,7 @@ pub(super) struct Run<'a> {
     pub(super) container: &'a Container,
     pub(super) context: &'a Context,
     /// The rows in the scope of the request.
-    pub(super) scope: RowScope,
+    pub(super) scope: RowCondition,
     /// Whether an index excludes documents whose join has no rows.
     pub(super) joined: bool,
     /// The policy that has to serve a sort too, until a longer index transformation is complete.
@@ -436,7 +435,7 @@ pub(crate) fn rows_of(
 ) -> Result<Vec<Value>, ServiceError> {
     let select = crate::sql::parse(text)?;
     let context = Context::new(parameters, crate::clock::Clock::machine().now());
-    let scope = RowScope {
+    let scope = RowCondition {
         condition: "1".to_owned(),
         parameters: Vec::new(),
     };

@@ -5,6 +5,7 @@
 //! middle of a feed, which the client would take for its end.
 
 use http::HeaderMap;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::target::container_by_name;
@@ -13,7 +14,7 @@ use crate::request::Request;
 use crate::route::header;
 use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
-use crate::store::{Container, SqlValue};
+use crate::store::{Container, RowCondition, SqlValue};
 use crate::{epk, rules};
 
 /// The condition of a single partition key.
@@ -35,20 +36,28 @@ pub(crate) fn reached_partitions(
     Ok(ids.collect())
 }
 
-/// A condition on rows, with its parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct RowScope {
-    pub(super) condition: String,
-    pub(super) parameters: Vec<SqlValue>,
+/// A range of effective partition keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct EpkBounds {
+    pub(super) min: String,
+    pub(super) max: String,
+}
+
+impl EpkBounds {
+    fn new(min: impl Into<String>, max: impl Into<String>) -> Self {
+        Self {
+            min: min.into(),
+            max: max.into(),
+        }
+    }
 }
 
 /// The rows that a request reads, and their physical partitions.
 #[derive(Debug)]
 pub(super) struct RequestScope<'a> {
-    pub(super) rows: RowScope,
+    pub(super) rows: RowCondition,
     pub(super) ranges: Vec<&'a PhysicalRange>,
-    /// The range of effective partition keys.
-    pub(super) bounds: (String, String),
+    pub(super) bounds: EpkBounds,
     /// Whether the request names neither a partition key nor a physical partition.
     pub(super) everything: bool,
 }
@@ -70,19 +79,19 @@ impl<'a> RequestScope<'a> {
                 let max = header(headers, "x-ms-end-epk").unwrap_or(epk::MAX);
                 let (min, max) = (min.max(&range.min), max.min(&range.max));
                 Ok(Self {
-                    rows: RowScope::between(min, max),
-                    bounds: (min.to_owned(), max.to_owned()),
+                    rows: RowCondition::between(min, max),
+                    bounds: EpkBounds::new(min, max),
                     ranges: vec![range],
                     everything: false,
                 })
             }
             (None, None) => Ok(Self {
-                rows: RowScope {
+                rows: RowCondition {
                     condition: "1".to_owned(),
                     parameters: Vec::new(),
                 },
                 ranges: container.ranges.iter().collect(),
-                bounds: (String::new(), epk::MAX.to_owned()),
+                bounds: EpkBounds::new("", epk::MAX),
                 everything: true,
             }),
         }
@@ -108,8 +117,8 @@ impl<'a> RequestScope<'a> {
                 ranges: ranges
                     .filter(|range| *range.min < *end && *epk < *range.max)
                     .collect(),
-                rows: RowScope::between(&epk, &end),
-                bounds: (epk, end),
+                rows: RowCondition::between(&epk, &end),
+                bounds: EpkBounds::new(epk, end),
                 everything: false,
             });
         }
@@ -117,18 +126,18 @@ impl<'a> RequestScope<'a> {
             .into_iter()
             .map(|value| value.unwrap_or_else(|| json!({})));
         Ok(Self {
-            rows: RowScope {
+            rows: RowCondition {
                 condition: ONE_KEY.to_owned(),
                 parameters: vec![SqlValue::Text(Value::Array(values.collect()).to_string())],
             },
             ranges: container.range_of(&epk).into_iter().collect(),
-            bounds: (epk.clone(), epk),
+            bounds: EpkBounds::new(epk.clone(), epk),
             everything: false,
         })
     }
 }
 
-impl RowScope {
+impl RowCondition {
     /// Returns whether all rows have the same partition key.
     pub(super) fn is_one_key(&self) -> bool {
         self.condition == ONE_KEY

@@ -13,13 +13,14 @@ use crate::store::{Connection, Container, SecondaryIndex, StoredDocument};
 pub(super) fn follow(
     connection: &Connection,
     source: &Container,
-    key: (&str, &str),
+    pk: &str,
+    id: &str,
     new: Option<&StoredDocument>,
 ) -> Result<(), ServiceError> {
     if !source.has_secondary_indexes() {
         return Ok(());
     }
-    let old = source.read_row(connection, key)?;
+    let old = source.read_row(connection, pk, id)?;
     for index in source.secondary_indexes(connection)? {
         if let Some(old) = &old {
             let old = entry(&index, old)?;
@@ -33,7 +34,7 @@ pub(super) fn follow(
 }
 
 /// Returns the source of a new index.
-fn source(
+pub(super) fn source(
     connection: &Connection,
     database: &str,
     index: &IndexDefinition,
@@ -62,21 +63,19 @@ fn source(
     })
 }
 
-/// Creates an index, with the documents that its source has.
-pub(super) fn create(
-    (connection, now): (&Connection, i64),
-    (database, ranges): (&str, u32),
-    mut definition: Value,
-    index: IndexDefinition,
+/// Makes a new container an index, with the documents that its source has.
+pub(super) fn fill(
+    connection: &Connection,
+    source: &Container,
+    created: Container,
+    definition: IndexDefinition,
 ) -> Result<Container, ServiceError> {
-    let source = source(connection, database, &index)?;
-    rules::set_source(&mut definition, &source.definition["id"], &source.rid());
     let index = SecondaryIndex {
-        container: Container::create(connection, database, &definition, ranges, now)?,
-        properties: index.properties,
+        container: created,
+        properties: definition.properties,
     };
-    index.link(connection, &source)?;
-    build(connection, &source, &index)?;
+    index.link(connection, source)?;
+    build(connection, source, &index)?;
     Ok(index.container)
 }
 

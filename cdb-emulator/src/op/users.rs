@@ -46,7 +46,8 @@ pub(super) fn dispatch(
             service,
             request,
             connection,
-            (&Collection::users(connection, db)?, id),
+            &Collection::users(connection, db)?,
+            id,
         ),
         Resource::Permissions(db, user) => {
             let permissions = Collection::permissions(connection, db, user)?;
@@ -54,7 +55,7 @@ pub(super) fn dispatch(
         }
         Resource::Permission(db, user, id) => {
             let permissions = Collection::permissions(connection, db, user)?;
-            one(service, request, connection, (&permissions, id))
+            one(service, request, connection, &permissions, id)
         }
         _ => Err(ServiceError::not_found()),
     }
@@ -127,7 +128,7 @@ impl Collection {
                 body["_permissions"] = "permissions/".into();
             }
             Some(user) => {
-                body["_rid"] = rid::of_permission((database, user.number), number).into();
+                body["_rid"] = rid::of_permission(database, user.number, number).into();
                 body["_token"] = token(service, request, &found.definition)?.into();
             }
         }
@@ -226,11 +227,11 @@ fn create(
     let (status, found) = match existing {
         Some(existing) => (
             200,
-            existing.replace(connection, &collection.path, (id, &definition), now)?,
+            existing.replace(connection, &collection.path, &definition, now)?,
         ),
         None => (
             201,
-            NamedResource::create(connection, &collection.path, (id, &definition), now)?,
+            NamedResource::create(connection, &collection.path, &definition, now)?,
         ),
     };
     Ok(Response::json(
@@ -243,7 +244,8 @@ fn one(
     service: &Service,
     request: &Request,
     connection: &Connection,
-    (collection, id): (&Collection, &str),
+    collection: &Collection,
+    id: &str,
 ) -> Result<Response, ServiceError> {
     let found = NamedResource::find(connection, &collection.path, id)?;
     let found = match request.method {
@@ -251,9 +253,8 @@ fn one(
         Method::PUT => {
             let body = serde_json::from_slice(&request.body)?;
             let definition = collection.check(connection, &body)?;
-            let id = rules::name(&definition)?;
             let now = service.clock.now_secs();
-            found.replace(connection, &collection.path, (id, &definition), now)?
+            found.replace(connection, &collection.path, &definition, now)?
         }
         Method::DELETE => {
             found.delete(connection, &collection.path)?;

@@ -192,34 +192,38 @@ impl OperationContext<'_> {
 
     /// Deletes a document.
     pub(super) fn remove(&self, found: &StoredDocument) -> Result<(), ServiceError> {
-        self.record(&found.pk, &found.id, &found.epk)?;
-        secondary_index::follow(
-            self.connection,
-            self.container,
-            (&found.pk, &found.id),
-            None,
-        )?;
+        self.record(found)?;
+        secondary_index::follow(self.connection, self.container, &found.pk, &found.id, None)?;
         self.container
             .remove(self.connection, &found.pk, &found.id)?;
-        self.container.keep(
-            self.connection,
-            &Change {
-                operation: "delete",
-                pk: &found.pk,
-                epk: &found.epk,
-                id: &found.id,
-                lsn: self.lsn,
-                ts: self.now,
-                previous_lsn: Some(found.lsn),
-                current: None,
-            },
-        )
+        self.keep_change("delete", found, Some(found.lsn), None)
+    }
+
+    /// Keeps a write for the feed of all versions and deletes.
+    fn keep_change(
+        &self,
+        operation: &'static str,
+        document: &StoredDocument,
+        previous_lsn: Option<i64>,
+        current: Option<&str>,
+    ) -> Result<(), ServiceError> {
+        let change = Change {
+            operation,
+            pk: &document.pk,
+            epk: &document.epk,
+            id: &document.id,
+            lsn: self.lsn,
+            ts: self.now,
+            previous_lsn,
+            current,
+        };
+        self.container.keep(self.connection, &change)
     }
 
     /// Records a write before it is executed, for lagging replicas.
-    fn record(&self, pk: &str, id: &str, epk: &str) -> Result<(), ServiceError> {
-        let store = (self.connection, self.container);
-        self.replicas.record(store, (pk, id, epk), self.lsn)
+    fn record(&self, document: &StoredDocument) -> Result<(), ServiceError> {
+        self.replicas
+            .record(self.connection, self.container, document, self.lsn)
     }
 
     fn read(&self, id: &str, condition: &Preconditions) -> Result<Outcome, ServiceError> {
@@ -305,28 +309,23 @@ impl OperationContext<'_> {
             body,
         };
         self.container.check_unique(self.connection, &stored)?;
-        self.record(&stored.pk, &stored.id, &stored.epk)?;
-        let key = (&*stored.pk, &*stored.id);
-        secondary_index::follow(self.connection, self.container, key, Some(&stored))?;
+        self.record(&stored)?;
+        secondary_index::follow(
+            self.connection,
+            self.container,
+            &stored.pk,
+            &stored.id,
+            Some(&stored),
+        )?;
         self.container
             .write_parsed(self.connection, &stored, &document)?;
-        self.container.keep(
-            self.connection,
-            &Change {
-                operation: if replaced.is_some() {
-                    "replace"
-                } else {
-                    "create"
-                },
-                pk: &stored.pk,
-                epk: &stored.epk,
-                id: &stored.id,
-                lsn: self.lsn,
-                ts: self.now,
-                previous_lsn: replaced.map(|replaced| replaced.lsn),
-                current: Some(&stored.body),
-            },
-        )?;
+        let operation = if replaced.is_some() {
+            "replace"
+        } else {
+            "create"
+        };
+        let previous_lsn = replaced.map(|replaced| replaced.lsn);
+        self.keep_change(operation, &stored, previous_lsn, Some(&stored.body))?;
         let (status, charge) = match replaced {
             None => (201, charge::insert(stored.body.len(), terms)),
             Some(_) => (200, charge::replace(stored.body.len(), terms)),

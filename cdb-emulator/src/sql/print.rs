@@ -183,7 +183,7 @@ impl Display for Expr {
             Self::Conditional(condition, yes, no) => {
                 write!(f, "{} ? {yes} : {no}", Operand(condition))
             }
-            Self::Call(function, arguments) => print_call(f, ("", function.name), arguments),
+            Self::Call(function, arguments) => print_call(f, function.name, arguments),
             Self::Aggregate(aggregate, argument) => write!(f, "{}({argument})", aggregate.name()),
             Self::Object(fields) => {
                 f.write_char('{')?;
@@ -205,12 +205,8 @@ impl Display for Expr {
     }
 }
 
-fn print_call(
-    f: &mut Formatter<'_>,
-    (start, name): (&str, &str),
-    arguments: &[Expr],
-) -> fmt::Result {
-    write!(f, "{start}{name}(")?;
+fn print_call(f: &mut Formatter<'_>, name: &str, arguments: &[Expr]) -> fmt::Result {
+    write!(f, "{name}(")?;
     list(f, arguments)?;
     f.write_char(')')
 }

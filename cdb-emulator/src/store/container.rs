@@ -117,16 +117,12 @@ impl Container {
 
     /// Returns the resource id.
     pub(crate) fn rid(&self) -> String {
-        rid::of_container(self.numbers())
+        rid::of_container(self.database, self.number)
     }
 
     /// Returns the resource id of a document or range in this container.
     pub(crate) fn rid_inside(&self, what: Inside) -> String {
-        rid::inside(self.numbers(), what)
-    }
-
-    pub(super) fn numbers(&self) -> (i64, i64) {
-        (self.database, self.number)
+        rid::inside(self.database, self.number, what)
     }
 
     /// Returns the `_self` link.

@@ -39,6 +39,13 @@ impl StoredDocument {
     }
 }
 
+/// A condition on rows, with its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RowCondition {
+    pub(crate) condition: String,
+    pub(crate) parameters: Vec<Sql>,
+}
+
 /// A row of a scan.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -120,7 +127,7 @@ impl Container {
             keys.extend(keys_of(content, path));
         }
         match self.stored_keys(connection, document, &columns)? {
-            None => self.insert(connection, document, (&columns, &keys))?,
+            None => self.insert(connection, document, &columns, &keys)?,
             Some(stored) => {
                 let changed = (0..keys.len()).filter(|at| keys[*at] != stored[*at]);
                 let changed = changed.map(|at| (columns[at], &keys[at]));
@@ -151,7 +158,8 @@ impl Container {
         &self,
         connection: &Connection,
         document: &StoredDocument,
-        (columns, keys): (&[&str], &[Sql]),
+        columns: &[&str],
+        keys: &[Sql],
     ) -> Result<(), ServiceError> {
         let list: String = columns.iter().flat_map(|name| [", ", name]).collect();
         let sql = format!(
@@ -316,23 +324,22 @@ impl Container {
         &self,
         connection: &Connection,
         lsn: i64,
-        (condition, parameters): (&str, &[Sql]),
+        rows: &RowCondition,
         limit: usize,
-        now: i64,
     ) -> Result<Vec<(i64, Value)>, ServiceError> {
         let sql = format!(
-            "SELECT lsn, body FROM {} WHERE lsn > ? AND (expires IS NULL OR expires > ?)
-             AND {condition} ORDER BY lsn, pk, id LIMIT ?",
-            self.source()
+            "SELECT lsn, body FROM {} WHERE lsn > ? AND {} ORDER BY lsn, pk, id LIMIT ?",
+            self.source(),
+            rows.condition
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = connection.prepare_cached(&sql)?;
-        let mut all = vec![Sql::Integer(lsn), Sql::Integer(now)];
-        all.extend(parameters.iter().cloned());
+        let mut all = vec![Sql::Integer(lsn)];
+        all.extend(rows.parameters.iter().cloned());
         all.push(Sql::Integer(limit));
-        let mut rows = statement.query(params_from_iter(all))?;
+        let mut found = statement.query(params_from_iter(all))?;
         let mut changes = Vec::new();
-        while let Some(row) = rows.next()? {
+        while let Some(row) = found.next()? {
             let body: String = row.get(1)?;
             changes.push((row.get(0)?, serde_json::from_str(&body)?));
         }

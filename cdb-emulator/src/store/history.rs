@@ -5,6 +5,7 @@ use rusqlite::{Connection, params, params_from_iter};
 use serde_json::{Value, json};
 
 use super::container::Container;
+use super::documents::RowCondition;
 use crate::error::ServiceError;
 
 /// A write in the history.
@@ -123,11 +124,12 @@ impl Container {
         &self,
         connection: &Connection,
         lsn: i64,
-        (condition, parameters): (&str, &[Sql]),
+        rows: &RowCondition,
         limit: usize,
     ) -> Result<Vec<(i64, Value)>, ServiceError> {
         let mut all = vec![Sql::Integer(self.number), Sql::Integer(lsn)];
-        all.extend(parameters.iter().cloned());
+        all.extend(rows.parameters.iter().cloned());
+        let condition = &rows.condition;
         let gap = format!(
             "SELECT 1 FROM history_gap WHERE container = ? AND lsn > ? AND {condition} LIMIT 1"
         );
@@ -143,9 +145,9 @@ impl Container {
         );
         all.push(Sql::Integer(i64::try_from(limit).unwrap_or(i64::MAX)));
         let mut statement = connection.prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(all))?;
+        let mut found = statement.query(params_from_iter(all))?;
         let mut changes = Vec::new();
-        while let Some(row) = rows.next()? {
+        while let Some(row) = found.next()? {
             let body: String = row.get(1)?;
             changes.push((row.get(0)?, serde_json::from_str(&body)?));
         }
@@ -157,8 +159,6 @@ impl Container {
 mod tests {
     use super::super::catalog::{self, Database};
     use super::*;
-
-    const EVERYTHING: (&str, &[Sql]) = ("1", &[]);
 
     fn write(pk: &str, lsn: i64, ts: i64) -> Change<'_> {
         Change {
@@ -181,18 +181,25 @@ mod tests {
         let definition = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] },
             "changeFeedPolicy": { "retentionDuration": 10 }, "indexingPolicy": {} });
         let container = Container::create(&connection, "d", &definition, 1, 0).unwrap();
-        let read = |lsn, scope| container.history(&connection, lsn, scope, 100);
+        let read = |lsn, condition: &str, parameters| {
+            let condition = condition.to_owned();
+            let rows = RowCondition {
+                condition,
+                parameters,
+            };
+            container.history(&connection, lsn, &rows, 100)
+        };
         container.keep(&connection, &write("a", 1, 0)).unwrap();
         container.keep(&connection, &write("a", 2, 60)).unwrap();
         container.keep(&connection, &write("b", 3, 601)).unwrap();
-        assert!(read(0, EVERYTHING).is_err(), "the write 1 is gone");
-        let rows = read(1, EVERYTHING).unwrap();
+        assert!(read(0, "1", Vec::new()).is_err(), "the write 1 is gone");
+        let rows = read(1, "1", Vec::new()).unwrap();
         let lsns: Vec<i64> = rows.into_iter().map(|(lsn, _)| lsn).collect();
         assert_eq!(lsns, [2, 3]);
         // A reader of another partition key has missed nothing.
-        let of_b = [Sql::Text("b".to_owned())];
-        assert_eq!(read(0, ("pk = ?", &of_b)).unwrap().len(), 1);
+        let of_b = vec![Sql::Text("b".to_owned())];
+        assert_eq!(read(0, "pk = ?", of_b).unwrap().len(), 1);
         container.forget(&connection).unwrap();
-        assert_eq!(read(0, EVERYTHING).unwrap().len(), 0);
+        assert_eq!(read(0, "1", Vec::new()).unwrap().len(), 0);
     }
 }

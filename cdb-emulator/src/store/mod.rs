@@ -40,7 +40,7 @@ use crate::error::ServiceError;
 pub(crate) use catalog::Database;
 pub(crate) use columns::{PathKeys, sql_value};
 pub(crate) use container::Container;
-pub(crate) use documents::{Row, Scan, StoredDocument};
+pub(crate) use documents::{Row, RowCondition, Scan, StoredDocument};
 pub(crate) use history::Change;
 pub(crate) use indexes::Policy;
 pub(crate) use named::NamedResource;

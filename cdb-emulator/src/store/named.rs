@@ -31,9 +31,10 @@ impl NamedResource {
     pub(crate) fn create(
         connection: &Connection,
         parent: &str,
-        (id, definition): (&str, &Value),
+        definition: &Value,
         now: i64,
     ) -> Result<Self, ServiceError> {
+        let id = id_of(definition);
         let added = connection.execute(
             "INSERT OR IGNORE INTO named_resource (parent, id, definition, etag, ts) VALUES (?, ?, ?, ?, ?)",
             params![parent, id, definition.to_string(), new_etag(), now],
@@ -69,9 +70,10 @@ impl NamedResource {
         &self,
         connection: &Connection,
         parent: &str,
-        (id, definition): (&str, &Value),
+        definition: &Value,
         now: i64,
     ) -> Result<Self, ServiceError> {
+        let id = id_of(definition);
         if id != self.id && Self::find(connection, parent, id).is_ok() {
             return Err(ServiceError::conflict());
         }
@@ -112,4 +114,8 @@ impl NamedResource {
             ts: row.get(4)?,
         })
     }
+}
+
+fn id_of(definition: &Value) -> &str {
+    definition["id"].as_str().unwrap_or_default()
 }

@@ -51,23 +51,33 @@ pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> 
     Ok(())
 }
 
+/// An offer before it is stored.
+#[derive(Debug)]
+pub(crate) struct NewOffer<'a> {
+    /// The `_self` link of the resource.
+    pub(crate) resource: &'a str,
+    /// The `_rid` of the resource.
+    pub(crate) rid: &'a str,
+    pub(crate) content: &'a Value,
+    pub(crate) origin: Origin,
+}
+
 impl Offer {
-    /// Creates the offer of a resource, which is named by its `_self` and `_rid`.
+    /// Creates the offer of a resource.
     pub(crate) fn create(
         connection: &Connection,
-        (resource, rid): (&str, &str),
-        (content, origin): (&Value, Origin),
+        offer: &NewOffer<'_>,
         now: i64,
     ) -> Result<(), ServiceError> {
         connection.execute(
             "INSERT INTO offer (resource, resource_rid, content, etag, changed, origin) VALUES (?, ?, ?, ?, ?, ?)",
             params![
-                resource,
-                rid,
-                content.to_string(),
+                offer.resource,
+                offer.rid,
+                offer.content.to_string(),
                 new_etag(),
                 now,
-                origin as i64
+                offer.origin as i64
             ],
         )?;
         Ok(())

@@ -21,7 +21,7 @@ pub(crate) fn of_database(database: i64) -> String {
 }
 
 /// Returns the resource id of a container.
-pub(crate) fn of_container((database, container): (i64, i64)) -> String {
+pub(crate) fn of_container(database: i64, container: i64) -> String {
     encode(&prefix(database, container))
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn of_user(database: i64, user: i64) -> String {
 }
 
 /// Returns the resource id of a permission of a user.
-pub(crate) fn of_permission((database, user): (i64, i64), permission: i64) -> String {
+pub(crate) fn of_permission(database: i64, user: i64, permission: i64) -> String {
     let both = u64::from(number(database)) << 32 | u64::from(number(user));
     let mut bytes = both.to_be_bytes().to_vec();
     bytes.extend(u64::from(number(permission)).to_le_bytes());
@@ -40,7 +40,7 @@ pub(crate) fn of_permission((database, user): (i64, i64), permission: i64) -> St
 }
 
 /// Returns the resource id of a child of a container.
-pub(crate) fn inside((database, container): (i64, i64), what: Inside) -> String {
+pub(crate) fn inside(database: i64, container: i64, what: Inside) -> String {
     let (at, kind) = match what {
         Inside::Document(at) => (at, 0x0),
         Inside::Range(at) => (at, 0x5),
@@ -52,7 +52,7 @@ pub(crate) fn inside((database, container): (i64, i64), what: Inside) -> String 
 }
 
 /// Returns the resource id that a document with this one has in another container.
-pub(crate) fn moved((database, container): (i64, i64), document: &str) -> String {
+pub(crate) fn moved(database: i64, container: i64, document: &str) -> String {
     let own = STANDARD
         .decode(document.replace('-', "/"))
         .unwrap_or_default();
@@ -85,17 +85,14 @@ mod tests {
         // The form of Microsoft's emulator: 1 and 1|0x80000000, then the ordinal with its kind on
         // top.
         assert_eq!(of_database(1), "AAAAAQ==");
-        assert_eq!(of_container((1, 1)), "AAAAAYAAAAE=");
+        assert_eq!(of_container(1, 1), "AAAAAYAAAAE=");
         assert_eq!(
-            inside((1, 1), Inside::Document(2)),
+            inside(1, 1, Inside::Document(2)),
             "AAAAAYAAAAECAAAAAAAAAA=="
         );
-        assert_eq!(inside((1, 1), Inside::Range(0)), "AAAAAYAAAAEAAAAAAAAAUA==");
-        let document = inside((1, 2), Inside::Document(259));
-        assert_eq!(moved((1, 2), &document), document);
-        assert_eq!(
-            moved((1, 3), &document),
-            inside((1, 3), Inside::Document(259))
-        );
+        assert_eq!(inside(1, 1, Inside::Range(0)), "AAAAAYAAAAEAAAAAAAAAUA==");
+        let document = inside(1, 2, Inside::Document(259));
+        assert_eq!(moved(1, 2, &document), document);
+        assert_eq!(moved(1, 3, &document), inside(1, 3, Inside::Document(259)));
     }
 }

@@ -52,7 +52,7 @@ impl SecondaryIndex {
 
     /// Returns the resource id of the document that follows from the source's document with this one.
     pub(crate) fn document_rid(&self, source: &str) -> String {
-        rid::moved(self.container.numbers(), source)
+        rid::moved(self.container.database, self.container.number, source)
     }
 
     /// Deletes all documents.
@@ -105,7 +105,7 @@ impl Container {
         if let Some(indexes) = self.secondary_indexes.as_object() {
             let indexes = indexes.iter().map(|(id, number)| {
                 let number = number.as_i64().unwrap_or_default();
-                json!({ "id": id, "_rid": rid::of_container((self.database, number)) })
+                json!({ "id": id, "_rid": rid::of_container(self.database, number) })
             });
             body["materializedViews"] = indexes.collect();
         }
@@ -124,7 +124,8 @@ impl Container {
     pub(crate) fn read_row(
         &self,
         connection: &Connection,
-        (pk, id): (&str, &str),
+        pk: &str,
+        id: &str,
     ) -> Result<Option<StoredDocument>, ServiceError> {
         let sql = self.rows("WHERE pk = ? AND id = ?");
         Ok(connection

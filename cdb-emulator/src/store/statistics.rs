@@ -27,7 +27,7 @@ impl Container {
             documents,
             kilobytes,
             ..
-        } = self.usage(connection, ("", "G"), now)?;
+        } = self.usage(connection, "", "G", now)?;
         Ok([
             format!(
                 "functions=25;storedProcedures=100;triggers=25;documentSize=10240;documentsSize={MOST_KB};\
@@ -47,7 +47,7 @@ impl Container {
         now: i64,
     ) -> Result<Vec<Value>, ServiceError> {
         let ranges = self.ranges.iter().map(|range| {
-            let usage = self.usage(connection, (&range.min, &range.max), now)?;
+            let usage = self.usage(connection, &range.min, &range.max, now)?;
             Ok(json!({
                 "id": range.id, "sizeInKB": usage.kilobytes, "documentCount": usage.documents,
                 "sampledDistinctPartitionKeyCount": usage.keys, "partitionKeys": [],
@@ -59,7 +59,8 @@ impl Container {
     fn usage(
         &self,
         connection: &Connection,
-        (min, max): (&str, &str),
+        min: &str,
+        max: &str,
         now: i64,
     ) -> Result<Usage, ServiceError> {
         let sql = format!(

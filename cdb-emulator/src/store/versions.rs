@@ -36,7 +36,8 @@ impl Container {
     pub(crate) fn keep_version(
         &self,
         connection: &Connection,
-        (pk, id): (&str, &str),
+        pk: &str,
+        id: &str,
         lsn: i64,
     ) -> Result<(), ServiceError> {
         let sql = format!(
@@ -59,7 +60,7 @@ impl Container {
 
     /// Returns the table that reads use, as an SQL expression.
     pub(super) fn source(&self) -> String {
-        self.source_with(("", ""))
+        self.source_with("", "")
     }
 
     /// Returns the table that reads use, with the columns of indexed paths.
@@ -72,11 +73,11 @@ impl Container {
                 extracted.extend([", ", &found.rank, ", ", &found.value]);
             }
         }
-        self.source_with((&stored, &extracted))
+        self.source_with(&stored, &extracted)
     }
 
     /// Returns the table that reads use, with columns of documents and of replaced versions.
-    fn source_with(&self, (stored, extracted): (&str, &str)) -> String {
+    fn source_with(&self, stored: &str, extracted: &str) -> String {
         let number = self.number;
         let Some(lsn) = self.snapshot else {
             return format!("document_{number}");

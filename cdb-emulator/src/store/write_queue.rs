@@ -28,6 +28,9 @@ type Job = Box<dyn FnOnce(Result<(), ServiceError>) -> Notification + Send>;
 /// Notifies a caller that its work is committed, or why it is not.
 type Notification = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
+/// What a panic was raised with.
+type Panic = dyn Any + Send;
+
 /// The queue of the writer.
 #[derive(Debug)]
 pub(super) enum WriteQueue {
@@ -137,7 +140,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn describe(panic: &(dyn Any + Send)) -> String {
+fn describe(panic: &Panic) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned())

@@ -92,7 +92,7 @@ async fn a_composite_index_serves_no_sort_until_its_build_is_complete() {
     assert_eq!(progress(&account).await, 100);
     add_composite(&account).await;
     for percent in [0, 40, 99] {
-        let set = account.emulator.set_index_progress(("db", "c"), percent);
+        let set = account.emulator.set_index_progress("db", "c", percent);
         set.expect("the container exists");
         assert_eq!(progress(&account).await, u64::from(percent));
         let refused = sorted(&account, "a, c.b").await;
@@ -108,11 +108,11 @@ async fn a_composite_index_serves_no_sort_until_its_build_is_complete() {
             "another index serves it"
         );
     }
-    let set = account.emulator.set_index_progress(("db", "c"), 100);
+    let set = account.emulator.set_index_progress("db", "c", 100);
     set.expect("the container exists");
     assert_eq!(progress(&account).await, 100);
     assert_eq!(sorted(&account, "a, c.b").await.documents(), [json!(1)]);
-    let missing = account.emulator.set_index_progress(("db", "d"), 100);
+    let missing = account.emulator.set_index_progress("db", "d", 100);
     let missing = missing.expect_err("no container").to_string();
     assert!(missing.contains("container db/d"), "{missing}");
 }

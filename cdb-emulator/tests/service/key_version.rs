@@ -78,8 +78,8 @@ async fn a_split_divides_the_documents_of_a_partition() {
             201
         );
     }
-    let [low, high] = account.emulator.split(("db", "c"), "0").unwrap();
-    account.emulator.split(("db", "c"), &high).unwrap();
+    let [low, high] = account.emulator.split("db", "c", "0").unwrap();
+    account.emulator.split("db", "c", &high).unwrap();
     let contents = contents(&account).await;
     let counts: Vec<usize> = contents.values().map(Vec::len).collect();
     assert_eq!(counts.iter().sum::<usize>(), 100);

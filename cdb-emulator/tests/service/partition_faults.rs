@@ -8,8 +8,6 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, Answer, Request, http_client};
 
-const CONTAINER: (&str, &str) = ("db", "c");
-
 /// Starts an account with three physical partitions, and finds a partition key of each.
 async fn three_partitions() -> (Account, [String; 3]) {
     let builder = Emulator::builder().physical_partitions(3);
@@ -80,7 +78,7 @@ async fn a_fault_of_a_partition_affects_only_requests_that_reach_it() {
     let (account, keys) = three_partitions().await;
     let throttled = Effect::throttled(Duration::from_millis(40));
     let fault = Fault::always(throttled)
-        .in_container(CONTAINER)
+        .in_container("db", "c")
         .on_partition("1");
     account.emulator.inject(fault);
     let range = |id| query(&account, ("x-ms-documentdb-partitionkeyrangeid", id));
@@ -210,7 +208,7 @@ async fn a_slow_split_answers_that_it_is_not_complete() {
     let minute = Duration::from_secs(60);
     let children = account
         .emulator
-        .split_slowly(CONTAINER, "1", minute)
+        .split_slowly("db", "c", "1", minute)
         .unwrap();
     assert_eq!(children, ["3", "4"]);
     assert_eq!(code(&range("4").await), (410, "1007"));
@@ -218,7 +216,7 @@ async fn a_slow_split_answers_that_it_is_not_complete() {
     assert!(
         account
             .emulator
-            .split_slowly(CONTAINER, "1", minute)
+            .split_slowly("db", "c", "1", minute)
             .is_err()
     );
 }
@@ -226,11 +224,11 @@ async fn a_slow_split_answers_that_it_is_not_complete() {
 #[tokio::test]
 async fn a_stale_listing_shows_the_partitions_before_the_last_split() {
     let account = Account::start().await;
-    let [low, high] = account.emulator.split(CONTAINER, "0").unwrap();
-    account.emulator.split(CONTAINER, &high).unwrap();
+    let [low, high] = account.emulator.split("db", "c", "0").unwrap();
+    account.emulator.split("db", "c", &high).unwrap();
     account
         .emulator
-        .inject(Fault::stale_ranges().in_container(CONTAINER).times(2));
+        .inject(Fault::stale_ranges().in_container("db", "c").times(2));
     assert_eq!(listing(&account).await, [&*low, &*high]);
     let range = ("x-ms-documentdb-partitionkeyrangeid", &*high);
     assert_eq!(code(&query(&account, range).await), (410, "1002"));

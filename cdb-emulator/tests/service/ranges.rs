@@ -82,7 +82,7 @@ async fn the_feed_of_ranges_returns_the_children_of_a_split() {
     let known = ranges(&account, &[FEED, ("if-none-match", &etag)]).await;
     assert_eq!((known.status, known.header("etag")), (304, &*etag));
 
-    let children = account.emulator.split(("db", "c"), "1").expect("it splits");
+    let children = account.emulator.split("db", "c", "1").expect("it splits");
     assert_eq!(children, ["2", "3"]);
     assert_eq!(ids(&ranges(&account, &[]).await), ["0", "2", "3"]);
     let news = ranges(&account, &[FEED, ("if-none-match", &etag)]).await;
@@ -107,17 +107,17 @@ async fn the_feed_of_ranges_returns_the_children_of_a_split() {
 
     let again = account
         .emulator
-        .split(("db", "c"), "1")
+        .split("db", "c", "1")
         .expect_err("it is gone");
     assert!(again.to_string().contains('1'), "{again}");
-    assert!(account.emulator.split(("db", "none"), "0").is_err());
+    assert!(account.emulator.split("db", "none", "0").is_err());
 }
 
 #[tokio::test]
 async fn a_request_to_a_split_range_gets_gone() {
     let account = Account::start().await;
     fill(&account, 0..8).await;
-    let [low, high] = account.emulator.split(("db", "c"), "0").expect("it splits");
+    let [low, high] = account.emulator.split("db", "c", "0").expect("it splits");
     let range = ("x-ms-documentdb-partitionkeyrangeid", "0");
     let query = account.query(&[range], "SELECT * FROM c", json!([])).await;
     let bulk = [
@@ -153,7 +153,7 @@ async fn children_continue_from_the_cursor_of_their_parent() {
     let read = feed(&account, "0", &[]).await;
     assert_eq!(names(&read), set(0..8));
     let etag = read.header("etag").to_owned();
-    let children = account.emulator.split(("db", "c"), "0").expect("it splits");
+    let children = account.emulator.split("db", "c", "0").expect("it splits");
     fill(&account, 8..16).await;
     let mut found = BTreeSet::new();
     for child in &children {
@@ -183,7 +183,7 @@ async fn children_continue_a_query_of_their_parent() {
     fill(&account, 0..12).await;
     let sql = "SELECT * FROM c";
     let first = page(&account, "0", sql, "").await;
-    let children = account.emulator.split(("db", "c"), "0").expect("it splits");
+    let children = account.emulator.split("db", "c", "0").expect("it splits");
     let mut found: Vec<String> = names(&first).into_iter().collect();
     for child in &children {
         let mut token = first.header("x-ms-continuation").to_owned();
@@ -216,7 +216,7 @@ async fn a_token_is_valid_for_its_query_and_partition_only() {
     let sorted_token = sorted.header("x-ms-continuation").to_owned();
     let folded = page(&account, "0", "SELECT DISTINCT c.id FROM c", "").await;
     let folded_token = folded.header("x-ms-continuation").to_owned();
-    let [low, _] = account.emulator.split(("db", "c"), "0").expect("it splits");
+    let [low, _] = account.emulator.split("db", "c", "0").expect("it splits");
     for (range, sql, token, status) in [
         (&*low, "SELECT * FROM c", &*token, 200),
         (&low, "SELECT c.id FROM c", &token, 400),
@@ -238,7 +238,7 @@ async fn a_session_token_ahead_of_the_data_is_rejected() {
     let created = account.create(&json!({ "id": "a", "pk": "p" })).await;
     let token = created.header("x-ms-session-token").to_owned();
     assert!(token.starts_with("0:"), "{token}");
-    account.emulator.split(("db", "c"), "0").expect("it splits");
+    account.emulator.split("db", "c", "0").expect("it splits");
     let with = async |token: &str| {
         let headers = [("x-ms-session-token", token)];
         account.item(Method::GET, "a", &headers, None).await

@@ -188,7 +188,7 @@ async fn a_batch_is_one_write() {
 #[tokio::test]
 async fn each_partition_lags_by_its_own_writes() {
     let account = lagging(ReplicaLag::writes(1)).await;
-    account.emulator.split(("db", "c"), "0").expect("a split");
+    account.emulator.split("db", "c", "0").expect("a split");
     let mut by_range = BTreeMap::new();
     for n in 0..40 {
         let key = json!([n]).to_string();

@@ -244,7 +244,7 @@ impl Cluster {
                 for (container, ranges) in self.ranges.lock().await.iter() {
                     let range = &ranges[self.random.lock().await.below(ranges.len())];
                     let fault = ServiceFault::always(sickness.effect());
-                    let fault = fault.in_container((DATABASE, *container));
+                    let fault = fault.in_container(DATABASE, container);
                     let scope = Scope::Partition(container, range.clone());
                     self.excuse(scope, lasting, format!("{sickness:?}"));
                     emulator.inject(fault.on_partition(range).lasting(lasting));
@@ -298,7 +298,7 @@ impl Cluster {
             let parent = self.random.lock().await.below(ranges.len());
             let parent = ranges.swap_remove(parent);
             let emulator = &self.network.emulator;
-            let children = emulator.split_slowly((DATABASE, *container), &parent, lasting);
+            let children = emulator.split_slowly(DATABASE, container, &parent, lasting);
             ranges.extend(children.expect("the partition exists"));
         }
     }

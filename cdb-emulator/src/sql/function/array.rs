@@ -10,30 +10,30 @@ use super::call::{Call, Function, finite};
 use crate::sql::value::{equal, identity, order};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("ARRAY_CONCAT", (2, usize::MAX), concat),
-    Function::new("ARRAY_CONTAINS", (2, 3), contains),
-    Function::new("ARRAY_CONTAINS_ANY", (2, usize::MAX), |call| {
+    Function::new("ARRAY_CONCAT", 2, usize::MAX, concat),
+    Function::new("ARRAY_CONTAINS", 2, 3, contains),
+    Function::new("ARRAY_CONTAINS_ANY", 2, usize::MAX, |call| {
         contains_many(call, false)
     }),
-    Function::new("ARRAY_CONTAINS_ALL", (2, usize::MAX), |call| {
+    Function::new("ARRAY_CONTAINS_ALL", 2, usize::MAX, |call| {
         contains_many(call, true)
     }),
-    Function::new("ARRAY_LENGTH", (1, 1), |call| {
+    Function::new("ARRAY_LENGTH", 1, 1, |call| {
         Some(call.value(0)?.as_array()?.len().into())
     }),
-    Function::new("ARRAY_SLICE", (2, 3), slice),
-    Function::new("ARRAY_MAX", (1, 1), |call| fold(call, Aggregate::Max)),
-    Function::new("ARRAY_MIN", (1, 1), |call| fold(call, Aggregate::Min)),
-    Function::new("ARRAY_SUM", (1, 1), |call| fold(call, Aggregate::Sum)),
-    Function::new("ARRAY_AVG", (1, 1), |call| fold(call, Aggregate::Avg)),
-    Function::new("ARRAY_MEDIAN", (1, 1), median),
-    Function::new("SETINTERSECT", (2, 2), |call| {
+    Function::new("ARRAY_SLICE", 2, 3, slice),
+    Function::new("ARRAY_MAX", 1, 1, |call| fold(call, Aggregate::Max)),
+    Function::new("ARRAY_MIN", 1, 1, |call| fold(call, Aggregate::Min)),
+    Function::new("ARRAY_SUM", 1, 1, |call| fold(call, Aggregate::Sum)),
+    Function::new("ARRAY_AVG", 1, 1, |call| fold(call, Aggregate::Avg)),
+    Function::new("ARRAY_MEDIAN", 1, 1, median),
+    Function::new("SETINTERSECT", 2, 2, |call| {
         select(call, |in_second| in_second)
     }),
-    Function::new("SETDIFFERENCE", (2, 2), |call| {
+    Function::new("SETDIFFERENCE", 2, 2, |call| {
         select(call, |in_second| !in_second)
     }),
-    Function::new("SETUNION", (2, 2), |call| {
+    Function::new("SETUNION", 2, 2, |call| {
         let mut seen = HashSet::new();
         let all = call.items(0)?.iter().chain(call.items(1)?);
         let mut out = Vec::new();
@@ -42,10 +42,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         }
         Some(out.into())
     }),
-    Function::new("SETEQUAL", (2, 2), |call| {
+    Function::new("SETEQUAL", 2, 2, |call| {
         Some((set(call.items(0)?) == set(call.items(1)?)).into())
     }),
-    Function::new("OBJECTTOARRAY", (1, 3), object_to_array),
+    Function::new("OBJECTTOARRAY", 1, 3, object_to_array),
 ];
 
 fn concat(call: &Call<'_>) -> Option<Value> {

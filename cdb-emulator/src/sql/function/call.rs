@@ -23,7 +23,8 @@ pub(crate) struct Function {
 impl Function {
     pub(super) const fn new(
         name: &'static str,
-        (least, most): (usize, usize),
+        least: usize,
+        most: usize,
         run: fn(&Call<'_>) -> Option<Value>,
     ) -> Self {
         Self {

@@ -11,7 +11,7 @@ const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("VECTORDISTANCE", (2, 4), |call| {
+    Function::new("VECTORDISTANCE", 2, 4, |call| {
         let (a, b) = (vector(call, 0)?, vector(call, 1)?);
         if a.len() != b.len() {
             return None;
@@ -21,10 +21,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
             .and_then(|options| options["distanceFunction"].as_str());
         finite(distance(name.unwrap_or("cosine"), &a, &b)?)
     }),
-    Function::new("FULLTEXTCONTAINS", (2, 2), |call| {
+    Function::new("FULLTEXTCONTAINS", 2, 2, |call| {
         Some(contains(&words(call.text(0)?), call.text(1)?).into())
     }),
-    Function::new("FULLTEXTCONTAINSALL", (2, usize::MAX), |call| {
+    Function::new("FULLTEXTCONTAINSALL", 2, usize::MAX, |call| {
         let text = words(call.text(0)?);
         let phrases: Option<Vec<&str>> = (1..call.len()).map(|at| call.text(at)).collect();
         Some(
@@ -34,7 +34,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
                 .into(),
         )
     }),
-    Function::new("FULLTEXTCONTAINSANY", (2, usize::MAX), |call| {
+    Function::new("FULLTEXTCONTAINSANY", 2, usize::MAX, |call| {
         let text = words(call.text(0)?);
         let phrases: Option<Vec<&str>> = (1..call.len()).map(|at| call.text(at)).collect();
         Some(
@@ -44,11 +44,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
                 .into(),
         )
     }),
-    Function::new("FULLTEXTSCORE", (2, usize::MAX), only_ranks),
-    Function::new("RRF", (2, usize::MAX), only_ranks),
+    Function::new("FULLTEXTSCORE", 2, usize::MAX, only_ranks),
+    Function::new("RRF", 2, usize::MAX, only_ranks),
     // The parts of a query plan: the client inserts the statistics of all partitions.
-    Function::new("_FULLTEXTSCORE", (5, 5), score),
-    Function::new("_FULLTEXTWORDCOUNT", (1, 1), |call| {
+    Function::new("_FULLTEXTSCORE", 5, 5, score),
+    Function::new("_FULLTEXTWORDCOUNT", 1, 1, |call| {
         Some(words(call.text(0)?).len().into())
     }),
 ];

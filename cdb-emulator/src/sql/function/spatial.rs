@@ -13,26 +13,26 @@ use serde_json::{Value, json};
 use super::call::{Call, Function, finite};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("ST_AREA", (1, 1), |call| {
+    Function::new("ST_AREA", 1, 1, |call| {
         finite(shape(call, 0)?.geodesic_area_unsigned())
     }),
-    Function::new("ST_DISTANCE", (2, 2), |call| {
+    Function::new("ST_DISTANCE", 2, 2, |call| {
         finite(distance(&shape(call, 0)?, &shape(call, 1)?)?)
     }),
-    Function::new("ST_INTERSECTS", (2, 2), |call| {
+    Function::new("ST_INTERSECTS", 2, 2, |call| {
         let matrix = shape(call, 0)?.relate(&shape(call, 1)?);
         Some(matrix.is_intersects().into())
     }),
-    Function::new("ST_ISVALID", (1, 1), |call| {
+    Function::new("ST_ISVALID", 1, 1, |call| {
         Some(read(call.value(0)?).is_ok().into())
     }),
-    Function::new("ST_ISVALIDDETAILED", (1, 1), |call| {
+    Function::new("ST_ISVALIDDETAILED", 1, 1, |call| {
         Some(match read(call.value(0)?) {
             Ok(_) => json!({ "valid": true }),
             Err(reason) => json!({ "valid": false, "reason": reason }),
         })
     }),
-    Function::new("ST_WITHIN", (2, 2), |call| {
+    Function::new("ST_WITHIN", 2, 2, |call| {
         let matrix = shape(call, 0)?.relate(&shape(call, 1)?);
         Some(matrix.is_within().into())
     }),

@@ -8,66 +8,66 @@ use super::call::{Call, Function};
 const MAX_REPLICATED: usize = 10_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("CONCAT", (2, usize::MAX), concat),
-    Function::new("CONTAINS", (2, 3), |call| {
+    Function::new("CONCAT", 2, usize::MAX, concat),
+    Function::new("CONTAINS", 2, 3, |call| {
         test(call, |text, part| text.contains(part))
     }),
-    Function::new("STARTSWITH", (2, 3), |call| {
+    Function::new("STARTSWITH", 2, 3, |call| {
         test(call, |text, part| text.starts_with(part))
     }),
-    Function::new("ENDSWITH", (2, 3), |call| {
+    Function::new("ENDSWITH", 2, 3, |call| {
         test(call, |text, part| text.ends_with(part))
     }),
-    Function::new("STRINGEQUALS", (2, 3), |call| {
+    Function::new("STRINGEQUALS", 2, 3, |call| {
         test(call, |text, part| text == part)
     }),
-    Function::new("CONTAINS_ALL_CS", (2, usize::MAX), |call| {
+    Function::new("CONTAINS_ALL_CS", 2, usize::MAX, |call| {
         contains(call, true, false)
     }),
-    Function::new("CONTAINS_ALL_CI", (2, usize::MAX), |call| {
+    Function::new("CONTAINS_ALL_CI", 2, usize::MAX, |call| {
         contains(call, true, true)
     }),
-    Function::new("CONTAINS_ANY_CS", (2, usize::MAX), |call| {
+    Function::new("CONTAINS_ANY_CS", 2, usize::MAX, |call| {
         contains(call, false, false)
     }),
-    Function::new("CONTAINS_ANY_CI", (2, usize::MAX), |call| {
+    Function::new("CONTAINS_ANY_CI", 2, usize::MAX, |call| {
         contains(call, false, true)
     }),
-    Function::new("REGEXMATCH", (2, 3), |call| {
+    Function::new("REGEXMATCH", 2, 3, |call| {
         let modifiers = call.optional(2, "", Call::text)?;
         let (text, pattern) = (call.text(0)?, call.text(1)?);
         call.affords(text.len() + pattern.len())?;
         let matched = call.context.patterns.is_match(text, pattern, modifiers);
         call.checked(matched)?.map(Value::Bool)
     }),
-    Function::new("INDEX_OF", (2, 3), index_of),
-    Function::new("LASTINDEXOF", (2, 3), last_index_of),
-    Function::new("LENGTH", (1, 1), |call| {
+    Function::new("INDEX_OF", 2, 3, index_of),
+    Function::new("LASTINDEXOF", 2, 3, last_index_of),
+    Function::new("LENGTH", 1, 1, |call| {
         Some(call.text(0)?.chars().count().into())
     }),
-    Function::new("LOWER", (1, 1), |call| {
+    Function::new("LOWER", 1, 1, |call| {
         Some(call.text(0)?.to_lowercase().into())
     }),
-    Function::new("UPPER", (1, 1), |call| {
+    Function::new("UPPER", 1, 1, |call| {
         Some(call.text(0)?.to_uppercase().into())
     }),
-    Function::new("TRIM", (1, 2), |call| trim(call, true, true)),
-    Function::new("LTRIM", (1, 2), |call| trim(call, true, false)),
-    Function::new("RTRIM", (1, 2), |call| trim(call, false, true)),
-    Function::new("LEFT", (2, 2), |call| {
+    Function::new("TRIM", 1, 2, |call| trim(call, true, true)),
+    Function::new("LTRIM", 1, 2, |call| trim(call, true, false)),
+    Function::new("RTRIM", 1, 2, |call| trim(call, false, true)),
+    Function::new("LEFT", 2, 2, |call| {
         Some(part(call.text(0)?, 0, call.integer(1)?))
     }),
-    Function::new("RIGHT", (2, 2), right),
-    Function::new("SUBSTRING", (3, 3), |call| {
+    Function::new("RIGHT", 2, 2, right),
+    Function::new("SUBSTRING", 3, 3, |call| {
         Some(part(call.text(0)?, call.integer(1)?, call.integer(2)?))
     }),
-    Function::new("REPLACE", (3, 3), replace),
-    Function::new("REPLICATE", (2, 2), replicate),
-    Function::new("REVERSE", (1, 1), |call| {
+    Function::new("REPLACE", 3, 3, replace),
+    Function::new("REPLICATE", 2, 2, replicate),
+    Function::new("REVERSE", 1, 1, |call| {
         Some(call.text(0)?.chars().rev().collect::<String>().into())
     }),
-    Function::new("STRINGJOIN", (2, 2), join),
-    Function::new("STRINGSPLIT", (2, 2), split),
+    Function::new("STRINGJOIN", 2, 2, join),
+    Function::new("STRINGSPLIT", 2, 2, split),
 ];
 
 fn concat(call: &Call<'_>) -> Option<Value> {

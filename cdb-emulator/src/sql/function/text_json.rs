@@ -6,7 +6,7 @@ use super::call::{Call, Function};
 use crate::sql::value::number;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("TOSTRING", (1, 1), |call| {
+    Function::new("TOSTRING", 1, 1, |call| {
         let value = call.value(0)?;
         call.copy(value)?;
         Some(match value {
@@ -14,12 +14,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
             other => other.to_string().into(),
         })
     }),
-    Function::new("STRINGTOARRAY", (1, 1), |call| parse(call, Value::is_array)),
-    Function::new("STRINGTOBOOLEAN", (1, 1), |call| {
+    Function::new("STRINGTOARRAY", 1, 1, |call| parse(call, Value::is_array)),
+    Function::new("STRINGTOBOOLEAN", 1, 1, |call| {
         parse(call, Value::is_boolean)
     }),
-    Function::new("STRINGTONULL", (1, 1), |call| parse(call, Value::is_null)),
-    Function::new("STRINGTONUMBER", (1, 1), |call| {
+    Function::new("STRINGTONULL", 1, 1, |call| parse(call, Value::is_null)),
+    Function::new("STRINGTONUMBER", 1, 1, |call| {
         let value = parse(call, Value::is_number)?;
         Some(if value.is_f64() {
             number(value.as_f64()?)
@@ -27,9 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             value
         })
     }),
-    Function::new("STRINGTOOBJECT", (1, 1), |call| {
-        parse(call, Value::is_object)
-    }),
+    Function::new("STRINGTOOBJECT", 1, 1, |call| parse(call, Value::is_object)),
 ];
 
 /// Parses a text as JSON; `None` if the value is not of the expected type.

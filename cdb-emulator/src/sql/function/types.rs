@@ -8,38 +8,36 @@ use super::call::{Call, Function, integer};
 use super::date;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("IS_DEFINED", (1, 1), |call| is(call, |_| true)),
-    Function::new("IS_NULL", (1, 1), |call| is(call, Value::is_null)),
-    Function::new("IS_BOOL", (1, 1), |call| is(call, Value::is_boolean)),
-    Function::new("IS_NUMBER", (1, 1), |call| is(call, Value::is_number)),
+    Function::new("IS_DEFINED", 1, 1, |call| is(call, |_| true)),
+    Function::new("IS_NULL", 1, 1, |call| is(call, Value::is_null)),
+    Function::new("IS_BOOL", 1, 1, |call| is(call, Value::is_boolean)),
+    Function::new("IS_NUMBER", 1, 1, |call| is(call, Value::is_number)),
     // All numbers of JSON are finite.
-    Function::new("IS_FINITE_NUMBER", (1, 1), |call| {
-        is(call, Value::is_number)
-    }),
-    Function::new("IS_INTEGER", (1, 1), |call| {
+    Function::new("IS_FINITE_NUMBER", 1, 1, |call| is(call, Value::is_number)),
+    Function::new("IS_INTEGER", 1, 1, |call| {
         is(call, |value| integer(value).is_some())
     }),
-    Function::new("IS_STRING", (1, 1), |call| is(call, Value::is_string)),
-    Function::new("IS_ARRAY", (1, 1), |call| is(call, Value::is_array)),
-    Function::new("IS_OBJECT", (1, 1), |call| is(call, Value::is_object)),
-    Function::new("IS_PRIMITIVE", (1, 1), |call| {
+    Function::new("IS_STRING", 1, 1, |call| is(call, Value::is_string)),
+    Function::new("IS_ARRAY", 1, 1, |call| is(call, Value::is_array)),
+    Function::new("IS_OBJECT", 1, 1, |call| is(call, Value::is_object)),
+    Function::new("IS_PRIMITIVE", 1, 1, |call| {
         is(call, |value| !value.is_array() && !value.is_object())
     }),
-    Function::new("IS_DATETIME", (1, 1), |call| {
+    Function::new("IS_DATETIME", 1, 1, |call| {
         is(call, |value| value.as_str().and_then(date::parse).is_some())
     }),
-    Function::new("IIF", (3, 3), |call| {
+    Function::new("IIF", 3, 3, |call| {
         // A value that is not `true` counts as false.
         let holds = call.value(0) == Some(&Value::Bool(true));
         call.copy(call.value(if holds { 1 } else { 2 })?)
     }),
-    Function::new("CHOOSE", (2, usize::MAX), |call| {
+    Function::new("CHOOSE", 2, usize::MAX, |call| {
         let at = usize::try_from(call.integer(0)?)
             .ok()
             .filter(|at| *at > 0)?;
         call.copy(call.value(at)?)
     }),
-    Function::new("DOCUMENTID", (1, 1), document_id),
+    Function::new("DOCUMENTID", 1, 1, document_id),
 ];
 
 #[expect(

@@ -20,65 +20,61 @@ const TICKS_PER_MS: i64 = 10_000;
 const FIRST_BIN: Ticks = -11_644_473_600 * 10_000_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("GETCURRENTDATETIME", (0, 0), |call| {
+    Function::new("GETCURRENTDATETIME", 0, 0, |call| print(call.context.now())),
+    Function::new("GETCURRENTDATETIMESTATIC", 0, 0, |call| {
         print(call.context.now())
     }),
-    Function::new("GETCURRENTDATETIMESTATIC", (0, 0), |call| {
-        print(call.context.now())
-    }),
-    Function::new("GETCURRENTTICKS", (0, 0), |call| {
+    Function::new("GETCURRENTTICKS", 0, 0, |call| {
         Some(call.context.now().into())
     }),
-    Function::new("GETCURRENTTICKSSTATIC", (0, 0), |call| {
+    Function::new("GETCURRENTTICKSSTATIC", 0, 0, |call| {
         Some(call.context.now().into())
     }),
-    Function::new("GETCURRENTTIMESTAMP", (0, 0), |call| {
+    Function::new("GETCURRENTTIMESTAMP", 0, 0, |call| {
         Some(milliseconds(call.context.now()))
     }),
-    Function::new("GETCURRENTTIMESTAMPSTATIC", (0, 0), |call| {
+    Function::new("GETCURRENTTIMESTAMPSTATIC", 0, 0, |call| {
         Some(milliseconds(call.context.now()))
     }),
-    Function::new("NOW", (0, 2), |call| match call.len() {
+    Function::new("NOW", 0, 2, |call| match call.len() {
         0 => print(call.context.now()),
         _ => print(named(call, 0)?.add(call.context.now(), call.integer(1)?)?),
     }),
-    Function::new("AGO", (2, 2), |call| {
+    Function::new("AGO", 2, 2, |call| {
         let back = call.integer(1)?.checked_neg()?;
         print(named(call, 0)?.add(call.context.now(), back)?)
     }),
-    Function::new("DATETIMEADD", (3, 3), |call| {
+    Function::new("DATETIMEADD", 3, 3, |call| {
         print(named(call, 0)?.add(ticks(call, 2)?, call.integer(1)?)?)
     }),
-    Function::new("DATETIMEBIN", (2, 4), bin),
-    Function::new("DATETIMEDIFF", (3, 3), |call| {
+    Function::new("DATETIMEBIN", 2, 4, bin),
+    Function::new("DATETIMEDIFF", 3, 3, |call| {
         let part = named(call, 0)?;
         let (start, end) = (part.count(ticks(call, 1)?)?, part.count(ticks(call, 2)?)?);
         Some(end.checked_sub(start)?.into())
     }),
-    Function::new("DATETIMEFORMAT", (2, 2), |call| {
+    Function::new("DATETIMEFORMAT", 2, 2, |call| {
         Some(format::format(ticks(call, 0)?, call.text(1)?)?.into())
     }),
-    Function::new("DATETIMEFROMPARTS", (3, 7), from_parts),
-    Function::new("DATETIMEPART", (2, 2), |call| {
+    Function::new("DATETIMEFROMPARTS", 3, 7, from_parts),
+    Function::new("DATETIMEPART", 2, 2, |call| {
         Some(named(call, 0)?.of(ticks(call, 1)?)?.into())
     }),
-    Function::new("YEAR", (1, 1), |call| {
+    Function::new("YEAR", 1, 1, |call| {
         Some(Part::Year.of(ticks(call, 0)?)?.into())
     }),
-    Function::new("MONTH", (1, 1), |call| {
+    Function::new("MONTH", 1, 1, |call| {
         Some(Part::Month.of(ticks(call, 0)?)?.into())
     }),
-    Function::new("DAY", (1, 1), |call| {
+    Function::new("DAY", 1, 1, |call| {
         Some(Part::Day.of(ticks(call, 0)?)?.into())
     }),
-    Function::new("DATETIMETOTICKS", (1, 1), |call| {
-        Some(ticks(call, 0)?.into())
-    }),
-    Function::new("DATETIMETOTIMESTAMP", (1, 1), |call| {
+    Function::new("DATETIMETOTICKS", 1, 1, |call| Some(ticks(call, 0)?.into())),
+    Function::new("DATETIMETOTIMESTAMP", 1, 1, |call| {
         Some(milliseconds(ticks(call, 0)?))
     }),
-    Function::new("TICKSTODATETIME", (1, 1), |call| print(call.integer(0)?)),
-    Function::new("TIMESTAMPTODATETIME", (1, 1), |call| {
+    Function::new("TICKSTODATETIME", 1, 1, |call| print(call.integer(0)?)),
+    Function::new("TIMESTAMPTODATETIME", 1, 1, |call| {
         print(call.integer(0)?.checked_mul(TICKS_PER_MS)?)
     }),
 ];
