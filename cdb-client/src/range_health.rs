@@ -147,6 +147,14 @@ impl RangeHealth {
         circuits.get_mut(range)?.admit(Instant::now())
     }
 
+    /// Returns `true` if a partition has not answered since a failure, while others answer. Unlike
+    /// [`backoff_of`](Self::backoff_of), it lets no caller try the partition.
+    pub fn is_silent(&self, range: &RangeId) -> bool {
+        let is_closed =
+            |circuits: &HashMap<_, Circuit>| circuits.get(range).is_none_or(Circuit::is_closed);
+        !is_closed(&self.circuits()) && self.others_answer(range)
+    }
+
     /// Awaits a request to a partition. The request has a deadline of a second while other
     /// partitions answer.
     ///
@@ -358,8 +366,11 @@ mod tests {
         assert_eq!(begun.elapsed(), FIRST);
         assert_eq!(health.available(all.clone()), ids(&["0"]));
         assert_eq!(health.backoff_of(&all[1]), Some(FIRST));
+        tokio::time::advance(FIRST).await;
+        assert!(health.is_silent(&all[1]) && !health.is_silent(&all[0]));
+        assert_eq!(health.backoff_of(&all[1]), None, "a caller may try it");
         health.watch(all[1].clone()).ended(&Ok(()));
-        assert!(health.all_answer());
+        assert!(health.all_answer() && !health.is_silent(&all[1]));
         assert_eq!(health.available(all.clone()), all);
     }
 

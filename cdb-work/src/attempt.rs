@@ -10,10 +10,13 @@
 //! hands out one suspect at a time, until its result is stored. So a message that ends processes
 //! costs the others two attempts at most.
 
+use std::collections::BTreeSet;
+
 use tokio::time::Instant;
 
 use super::claim::Claim;
 use super::entry::ClaimedWork;
+use super::error::WorkError;
 use super::inner::{Inner, Unwritten};
 use super::queue::{NotedReport, Pending, PendingKind, extract};
 use super::settlement::Receipt;
@@ -48,13 +51,17 @@ impl Inner {
             });
             starting.push((claimed, receipt));
         }
-        self.write_own_entries().await;
+        // The upkeep tries a partition that does not answer.
+        self.write_own_entries(|partition| !self.is_silent(partition))
+            .await;
+        let mut silent = BTreeSet::new();
         if !places.is_empty() {
-            self.write_now(places).await;
+            silent = self.write_starts(places).await;
         }
         let mut started = Vec::with_capacity(starting.len());
         for (mut claimed, receipt) in starting {
-            if self.note_start(&claimed, receipt).await == ClaimState::Held {
+            let is_unstarted = receipt.is_some() && silent.contains(&claimed.held.claim.partition);
+            if !is_unstarted && self.note_start(&claimed, receipt).await == ClaimState::Held {
                 claimed.held.is_delivered = true;
                 started.push(claimed);
             }
@@ -197,16 +204,17 @@ impl Inner {
         self.news.notify_waiters();
     }
 
-    /// Writes the entries that belong to no strategy. Entries that cannot be written are written
-    /// later.
-    pub(super) async fn write_own_entries(&self) {
-        let places = std::mem::take(&mut self.state().own_entries);
+    /// Writes the entries of these partitions that belong to no strategy. Entries that cannot be
+    /// written are written later.
+    pub(super) async fn write_own_entries(&self, is_wanted: impl Fn(u16) -> bool) {
+        let places = self.state().take_own_entries(is_wanted);
         let mut unwritten = Unwritten {
             inner: self,
-            places: places.into_iter().collect(),
+            places,
         };
-        match self.write_or_keep(&unwritten.places).await {
-            Ok(()) => unwritten.places.clear(),
+        match self.write_or_keep(&mut unwritten.places).await {
+            // The client logs a partition that does not answer.
+            Ok(()) | Err(WorkError::Unanswered { .. }) => {}
             Err(error) => {
                 tracing::warn!(%error, "entries were not written; they are written later");
             }

@@ -12,6 +12,14 @@ pub enum WorkError {
     /// The service refused the request or cannot be reached.
     #[error(transparent)]
     Service(Arc<cdb_client::Error>),
+    /// The physical partition does not answer, while others do.
+    #[error("the physical partition of `{partition}` does not answer; wait {backoff:?}")]
+    Unanswered {
+        /// The virtual partition.
+        partition: String,
+        /// When the physical partition is tried again.
+        backoff: Duration,
+    },
     /// The message, or the documents written with it, do not fit into a document or a batch.
     #[error("the entry does not fit into one batch: {0}")]
     Unfit(Arc<BatchError>),
@@ -142,7 +150,11 @@ pub enum WorkError {
 impl WorkError {
     /// Returns `true` if the same call may succeed later.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Service(error) if error.is_transient() || error.is_ambiguous())
+        match self {
+            Self::Service(error) => error.is_transient() || error.is_ambiguous(),
+            Self::Unanswered { .. } => true,
+            _ => false,
+        }
     }
 }
 

@@ -109,6 +109,9 @@ impl Inner {
     pub(super) fn hand_out(&self, lane: Option<Lane>, most: usize) -> Vec<HandOut> {
         self.fail_timed_out();
         let mut state = self.state();
+        for (index, owned) in state.owned() {
+            owned.is_silent = self.is_silent(index);
+        }
         let lanes = Lane::BOTH.into_iter();
         let claimed_lanes = lanes.filter(|of| lane.is_none_or(|lane| lane == *of));
         state.claimed_lanes.extend(claimed_lanes);

@@ -301,7 +301,7 @@ impl Inner {
         let keys: Vec<StreamKey> = plan.heads.keys().cloned().collect();
         // A stream that is not found is new, or was forgotten.
         heads.streams.retain(|key, _| !plan.heads.contains_key(key));
-        let streams = self.read_streams(&[partition], &keys).await?;
+        let (streams, _) = self.read_streams(&[partition], &keys).await?;
         for stored in streams.rows {
             let stream = stored.document;
             let key = StreamKey::new(stream.lane, &stream.stream);

@@ -1,11 +1,12 @@
 //! The shared state of a coordinator's handles, and its queue of entries.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use cdb_client::ContainerClient;
+use cdb_model::PartitionKey;
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::sync::{Mutex as Gate, Notify};
@@ -99,19 +100,9 @@ impl Inner {
     }
 
     async fn write_or_withdraw(&self, places: &[(u16, u64)]) -> Option<WorkError> {
-        let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
-        let written = partitions.into_iter().map(|partition| {
-            async move {
-                let error = self.flush_partition(partition).await.err()?;
-                let own = places.iter().filter(|(at, _)| *at == partition);
-                let numbers = own.map(|(_, number)| *number).collect();
-                let gate = self.gates.get(usize::from(partition))?;
-                // No batch is in flight while the lock is held.
-                let _held = gate.lock().await;
-                self.withdraw(partition, &numbers, &error);
-                Some(error)
-            }
-        });
+        let written = partitions_of(places)
+            .into_iter()
+            .map(|at| self.write_or_withdraw_in(at, places));
         let errors: Vec<Option<WorkError>> = stream::iter(written)
             .buffer_unordered(AT_A_TIME)
             .collect()
@@ -119,23 +110,97 @@ impl Inner {
         errors.into_iter().flatten().next()
     }
 
-    /// Writes the entries at these places and all entries queued with them. Entries that cannot be
-    /// written now stay queued.
-    pub(super) async fn write_or_keep(&self, places: &[(u16, u64)]) -> Result<(), WorkError> {
-        let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
-        let written = partitions.into_iter().map(|at| self.flush_partition(at));
-        let results: Vec<Result<(), WorkError>> = stream::iter(written)
+    async fn write_or_withdraw_in(
+        &self,
+        partition: u16,
+        places: &[(u16, u64)],
+    ) -> Option<WorkError> {
+        let error = self.flush_partition(partition).await.err()?;
+        let own = places.iter().filter(|(at, _)| *at == partition);
+        let numbers = own.map(|(_, number)| *number).collect();
+        let gate = self.gates.get(usize::from(partition))?;
+        // No batch is in flight while the lock is held.
+        let _held = gate.lock().await;
+        self.withdraw(partition, &numbers, &error);
+        Some(error)
+    }
+
+    /// Writes the starts of attempts at these places like [`write_now`](Self::write_now). Returns
+    /// the partitions that do not answer. The coordinator writes their starts later.
+    pub(super) async fn write_starts(&self, places: Vec<(u16, u64)>) -> BTreeSet<u16> {
+        let mut unwritten = Unwritten {
+            inner: self,
+            places,
+        };
+        let places = &unwritten.places;
+        let written = partitions_of(places).into_iter().map(async |at| {
+            let written = self.write_or_withdraw_in(at, places);
+            self.while_answering(at, written).await.err().map(|_| at)
+        });
+        let silent: Vec<Option<u16>> = stream::iter(written)
             .buffer_unordered(AT_A_TIME)
             .collect()
             .await;
-        results.into_iter().collect()
+        let silent: BTreeSet<u16> = silent.into_iter().flatten().collect();
+        unwritten.places.retain(|(at, _)| silent.contains(at));
+        silent
+    }
+
+    /// Writes the entries at these places and all entries queued with them. Keeps the places of
+    /// entries that cannot be written now, which stay queued. A partition that does not answer
+    /// delays no other flush for long.
+    pub(super) async fn write_or_keep(
+        &self,
+        places: &mut Vec<(u16, u64)>,
+    ) -> Result<(), WorkError> {
+        let written = partitions_of(places).into_iter().map(async |at| {
+            let flushed = self.while_answering(at, self.flush_partition(at)).await;
+            (at, flushed.and_then(|flushed| flushed))
+        });
+        let results: Vec<(u16, Result<(), WorkError>)> = stream::iter(written)
+            .buffer_unordered(AT_A_TIME)
+            .collect()
+            .await;
+        let failed = results
+            .into_iter()
+            .filter_map(|(at, result)| Some((at, result.err()?)));
+        let failed: BTreeMap<u16, WorkError> = failed.collect();
+        places.retain(|(at, _)| failed.contains_key(at));
+        let is_unanswered = |error: &WorkError| matches!(error, WorkError::Unanswered { .. });
+        let error = failed.into_values().min_by_key(is_unanswered);
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Whether the physical partition of a virtual one does not answer, while others do.
+    pub(super) fn is_silent(&self, partition: u16) -> bool {
+        !self.container.health().all_answer() && self.container.is_silent(&self.key_of(partition))
+    }
+
+    /// Awaits work in a virtual partition while its physical partition answers.
+    ///
+    /// # Errors
+    /// [`WorkError::Unanswered`] when it does not answer while others do. The work is dropped.
+    pub(super) async fn while_answering<T>(
+        &self,
+        partition: u16,
+        work: impl Future<Output = T>,
+    ) -> Result<T, WorkError> {
+        let key = self.key_of(partition);
+        let done = self.container.while_answering(&key, work).await;
+        done.map_err(|backoff| WorkError::Unanswered {
+            partition: self.config.partitions.name(partition),
+            backoff,
+        })
+    }
+
+    fn key_of(&self, partition: u16) -> PartitionKey {
+        PartitionKey::from(self.config.partitions.name(partition))
     }
 
     /// Removes entries that no strategy will write any more, and logs them.
     pub(super) fn abandon(&self, places: &[(u16, u64)]) {
         let mut lost = Vec::new();
-        let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
-        for partition in partitions {
+        for partition in partitions_of(places) {
             let own = places.iter().filter(|(at, _)| *at == partition);
             let numbers = own.map(|(_, number)| *number).collect();
             lost.extend(self.withdraw(partition, &numbers, &WorkError::Unflushed));
@@ -269,6 +334,11 @@ impl Inner {
             })
             .collect()
     }
+}
+
+/// The partitions of entries.
+pub(super) fn partitions_of(places: &[(u16, u64)]) -> BTreeSet<u16> {
+    places.iter().map(|(partition, _)| *partition).collect()
 }
 
 /// Entries that are being written. The coordinator writes those that are left on drop.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::entry::WorkEntry;
 use super::error::WorkError;
+use super::exchange::Accepted;
 use super::inner::Inner;
 use super::settlement::Receipt;
 use super::state::later;
@@ -139,8 +140,10 @@ impl Shared {
                 () = self.full.notified() => {}
                 () = tokio::time::sleep(self.config.every) => {}
             }
-            if let Err(error) = self.flush().await {
-                tracing::warn!(%error, "entries were not written; they are retried");
+            match self.flush().await {
+                // The client logs a partition that does not answer.
+                Ok(()) | Err(WorkError::Unanswered { .. }) => {}
+                Err(error) => tracing::warn!(%error, "entries were not written; they are retried"),
             }
         }
         let deadline = later(self.config.last_flush);
@@ -160,26 +163,29 @@ impl Shared {
     /// Writes the open entries. Entries that cannot be written stay open.
     async fn flush(&self) -> Result<(), WorkError> {
         let mut opened = self.open.take();
-        self.open.inner.write_or_keep(&opened.places).await?;
-        // Each entry has its receipt.
-        opened.places.clear();
-        Ok(())
+        self.open.inner.write_or_keep(&mut opened.places).await
     }
 }
 
 #[async_trait]
 impl FlushStrategy for Interval {
     async fn submit(&self, entry: WorkEntry) -> Receipt {
-        let (receipt, open) = self.shared.open.submit(entry);
+        let Accepted { place, receipt } = self.shared.open.submit(entry);
         let most = self.shared.config.most_entries;
-        if open >= most {
+        let open = self.shared.open.count();
+        if open.written_soon >= most {
             self.shared.full.notify_one();
         }
         // Backpressure: a caller that submits faster than the store writes waits.
-        if open >= most.saturating_mul(4)
+        if open.written_soon >= most.saturating_mul(4)
             && let Err(error) = self.shared.flush().await
         {
             tracing::warn!(%error, "entries pile up because they cannot be written");
+        }
+        let is_silent =
+            place.is_some_and(|(partition, _)| self.shared.open.inner.is_silent(partition));
+        if is_silent && open.silent >= most.saturating_mul(4) {
+            tokio::time::sleep(self.shared.config.every).await;
         }
         receipt
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use cdb_client::Error;
+use cdb_client::{AvailableRows, Error};
 use cdb_model::{PartitionKey, Patch, Query, Timestamp};
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
@@ -123,7 +123,7 @@ impl Inner {
         let (taken, (), ()) = tokio::join!(
             self.take_free(missing, wanted),
             self.release_each(unwanted, false),
-            self.write_own_entries()
+            self.write_own_entries(|_| true)
         );
         taken
     }
@@ -137,7 +137,12 @@ impl Inner {
         free.extend(self.find_orphans(&wanted).await?);
         let taken = stream::iter(free);
         taken
-            .for_each_concurrent(AT_A_TIME, |free| self.take(free))
+            .for_each_concurrent(AT_A_TIME, async |free| {
+                let index = free.index();
+                if let Err(error) = self.while_answering(index, self.take(free)).await {
+                    tracing::debug!(index, %error, "a partition was not taken");
+                }
+            })
             .await;
         Ok(())
     }
@@ -189,7 +194,10 @@ impl Inner {
             let names = missing.iter().map(|&at| self.config.partitions.name(at));
             query = query.filter(WorkPartition::PARTITION.is_in(names));
         }
-        let rows = self.container.query(query).row_by_row().all().await?;
+        let read = self.container.query(query).row_by_row().all_available();
+        let AvailableRows {
+            rows, is_complete, ..
+        } = read.await?;
         let found = Rows::apart(rows);
         found.unreadable.iter().for_each(report);
         // The holder of an unreadable partition is unknown.
@@ -209,7 +217,9 @@ impl Inner {
                 return None;
             }
             let Some(lease) = stored.get(&name) else {
-                return Some(Free::New(index));
+                // The document of a partition that has not answered is unknown.
+                let is_new = is_complete || !self.is_silent(index);
+                return is_new.then_some(Free::New(index));
             };
             let is_free = lease.owner.is_none()
                 || lease.until <= now
@@ -341,7 +351,15 @@ impl Inner {
 
     async fn release_each(&self, indexes: Vec<u16>, force: bool) {
         stream::iter(indexes)
-            .for_each_concurrent(AT_A_TIME, |index| self.release(index, force))
+            .for_each_concurrent(AT_A_TIME, async |index| {
+                // The lease stays until it expires.
+                if let Err(error) = self
+                    .while_answering(index, self.release(index, force))
+                    .await
+                {
+                    tracing::debug!(index, %error, "a partition was not released");
+                }
+            })
             .await;
     }
 

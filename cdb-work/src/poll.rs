@@ -5,7 +5,8 @@
 //! documents are read from the latest committed state. After a partition was taken only its owner
 //! completes messages, so a message that is read as waiting is waiting.
 
-use cdb_model::{Query, Stored, Timestamp};
+use cdb_client::AvailableRows;
+use cdb_model::{Query, Stored, Timestamp, Unreadable};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
@@ -19,6 +20,8 @@ use super::stream::{Progress, StreamKey};
 use super::timing::{FIRST_PAUSE, OVERLAP, SLOW_HANDLER, SWEPT_AHEAD};
 use super::unreadable::report;
 use cdb_coordination::Rows;
+
+type ReadRow<D> = Result<Stored<D>, Unreadable>;
 
 /// Streams per query.
 const STREAMS_ASKED: usize = 100;
@@ -78,7 +81,7 @@ impl Inner {
             };
         };
         // The current sweep ends first. Otherwise messages at its end might never be found.
-        if poller.sweeping.is_none() && self.wants_sweep() {
+        if poller.sweeping.is_none() && self.wants_sweep(&mut poller) {
             poller.start_sweep();
             poller.next_search = None;
         }
@@ -101,7 +104,13 @@ impl Inner {
         let mut again_at = Instant::now();
         if !found_some {
             let longest = self.config.longest_pause;
-            again_at += poller.pause.min(longest);
+            // A search that has waited for a partition has paused for the others.
+            let begun = if poller.missed.is_empty() {
+                again_at
+            } else {
+                now
+            };
+            again_at = begun + poller.pause.min(longest);
             poller.pause = poller.pause.saturating_mul(2).min(longest);
         }
         poller.next_search = Some(again_at);
@@ -112,7 +121,12 @@ impl Inner {
     }
 
     /// Whether messages wait that only a sweep finds.
-    fn wants_sweep(&self) -> bool {
+    fn wants_sweep(&self, poller: &mut Poller) -> bool {
+        let missed = poller.missed.len();
+        poller.missed.retain(|index| self.is_silent(*index));
+        if poller.missed.len() < missed {
+            self.sweep_wanted.store(true, Ordering::Release);
+        }
         for (_, owned) in self.state().owned() {
             if owned.streams.take_left_out().is_some() {
                 self.sweep_wanted.store(true, Ordering::Release);
@@ -157,8 +171,16 @@ impl Inner {
             OVERLAP
         };
         let times = (from, service_now + ahead);
-        let waiting = self.read_waiting(&held, times, poller).await?;
-        let page = poller.advance(from, service_now, &waiting);
+        let AvailableRows {
+            rows, is_complete, ..
+        } = self.read_waiting(&held, times, poller).await?;
+        let waiting = Rows::apart(rows);
+        let page = if is_complete || self.note_missed(&held, poller) {
+            poller.advance(from, service_now, &waiting)
+        } else {
+            // The next search reads this page again.
+            Page::Last
+        };
         if page == Page::LastOfSweep {
             poller.next_sweep = Some(now + self.config.sweep);
         }
@@ -179,20 +201,32 @@ impl Inner {
         held: &Held,
         (from, to): (Timestamp, Timestamp),
         poller: &Poller,
-    ) -> Result<Rows<Stored<WorkMessage>>, WorkError> {
+    ) -> Result<AvailableRows<ReadRow<WorkMessage>>, WorkError> {
         let times = WorkMessage::WAITING_SINCE.between(from, to);
         let mut query = Query::<WorkMessage>::across_partitions().filter(times);
         if held.0.len() < usize::from(self.config.partitions.count()) {
             query = query.filter(WorkMessage::PARTITION.is_in(held.names(self)));
         }
         let query = query.order_by(WorkMessage::BY_WAITING).limit(poller.page);
-        let found = if poller.sweeping.is_some() {
-            let latest = self.container.latest_committed();
-            latest.query(query).row_by_row().all().await?
+        let container = if poller.sweeping.is_some() {
+            self.container.latest_committed()
         } else {
-            self.container.query(query).row_by_row().all().await?
+            self.container.clone()
         };
-        Ok(Rows::apart(found))
+        Ok(container.query(query).row_by_row().all_available().await?)
+    }
+
+    /// Notes the held partitions that do not answer: a search has left out their messages, and a
+    /// sweep finds them as soon as they answer. Returns `false` if all answer.
+    fn note_missed(&self, held: &Held, poller: &mut Poller) -> bool {
+        let silent = held
+            .0
+            .keys()
+            .copied()
+            .filter(|index| self.is_silent(*index));
+        let silent: Vec<u16> = silent.collect();
+        poller.missed.extend(&silent);
+        !silent.is_empty()
     }
 
     /// Keeps the messages of partitions that were held throughout.
@@ -228,7 +262,7 @@ impl Inner {
             return Ok(Progress::Known);
         }
         let keys: Vec<StreamKey> = stuck.iter().map(|(_, key)| key.clone()).collect();
-        let streams = self.read_streams(&held.names(self), &keys).await?;
+        let (streams, is_complete) = self.read_streams(&held.names(self), &keys).await?;
         let mut state = self.state();
         let mut progress = Progress::Known;
         for row in streams.rows {
@@ -239,7 +273,8 @@ impl Inner {
                 progress = progress.max(owned.streams.learn_done(&key, stream.done));
             }
         }
-        for (index, key) in stuck {
+        // The stream of a partition that has not answered may have a document.
+        for (index, key) in stuck.into_iter().filter(|_| is_complete) {
             if let Some(owned) = held.still(&mut state, index) {
                 owned.streams.learn_missing(&key);
             }
@@ -247,14 +282,15 @@ impl Inner {
         Ok(progress)
     }
 
-    /// Reads the documents of streams from the latest committed state. Logs unreadable documents.
+    /// Reads the documents of streams from the latest committed state, and whether all partitions
+    /// have answered. Logs unreadable documents.
     pub(super) async fn read_streams(
         &self,
         partitions: &[String],
         keys: &[StreamKey],
-    ) -> Result<Rows<Stored<WorkStream>>, WorkError> {
+    ) -> Result<(Rows<Stored<WorkStream>>, bool), WorkError> {
         let latest = self.container.latest_committed();
-        let mut found = Vec::new();
+        let (mut found, mut is_complete) = (Vec::new(), true);
         for keys in keys.chunks(STREAMS_ASKED) {
             let asked = match partitions {
                 [one] => Query::<WorkStream>::in_partition(one.as_str()),
@@ -263,10 +299,12 @@ impl Inner {
             };
             let names = keys.iter().map(StreamKey::stream);
             let query = asked.filter(WorkStream::STREAM.is_in(names));
-            found.extend(latest.query(query).row_by_row().all().await?);
+            let read = latest.query(query).row_by_row().all_available().await?;
+            found.extend(read.rows);
+            is_complete &= read.is_complete;
         }
         let found = Rows::apart(found);
         found.unreadable.iter().for_each(report);
-        Ok(found)
+        Ok((found, is_complete))
     }
 }

@@ -1,5 +1,6 @@
 //! The progress of the search for messages that other processes stored.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cdb_model::{Stored, Timestamp};
@@ -25,6 +26,8 @@ pub(super) struct Poller {
     pub(super) next_search: Option<Instant>,
     pub(super) pause: Duration,
     pub(super) page: u32,
+    /// The held partitions that did not answer a search.
+    pub(super) missed: BTreeSet<u16>,
 }
 
 impl Default for Poller {
@@ -37,6 +40,7 @@ impl Default for Poller {
             next_search: None,
             pause: FIRST_PAUSE,
             page: PAGE,
+            missed: BTreeSet::new(),
         }
     }
 }

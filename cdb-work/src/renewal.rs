@@ -34,7 +34,8 @@ pub(super) async fn run(inner: Weak<Inner>, stop: CancellationToken) {
 }
 
 impl Inner {
-    /// Returns the leases in their last third that are not being renewed.
+    /// Returns the leases in their last third that are not being renewed. A renewal also tells when
+    /// a partition answers again.
     fn due_leases(&self) -> Vec<Due> {
         let (now, sent) = (self.container.now(), Instant::now());
         let lease = self.config.lease;
@@ -42,7 +43,8 @@ impl Inner {
         for (index, owned) in self.state().owned() {
             let left = owned.until.since(now);
             let is_sent = |at: Instant| sent.duration_since(at) < lease / RENEWED_AGAIN_IN;
-            if left < lease / RENEWED_IN && !owned.renewed_at.is_some_and(is_sent) {
+            let is_due = left < lease / RENEWED_IN || self.is_silent(index);
+            if is_due && !owned.renewed_at.is_some_and(is_sent) {
                 owned.renewed_at = Some(sent);
                 due.push(Due {
                     index,

@@ -48,6 +48,8 @@ pub(super) struct Owned {
     pub(super) until: Timestamp,
     /// No more messages are claimed, and the partition is released when all claims have ended.
     pub(super) draining: bool,
+    /// Whether its physical partition does not answer, while others do.
+    pub(super) is_silent: bool,
     /// Since when another coordinator should hold it.
     pub(super) unwanted_since: Option<Instant>,
     /// When the last renewal of the lease was sent.
@@ -57,9 +59,10 @@ pub(super) struct Owned {
 
 impl Owned {
     /// Whether messages are handed out. After the lease another coordinator may hold the partition,
-    /// and the fence would refuse the report.
+    /// and the fence would refuse the report. While the partition does not answer, neither starts
+    /// nor reports can be written.
     pub(super) fn hands_out(&self, now: Timestamp) -> bool {
-        !self.draining && self.until > now
+        !self.draining && !self.is_silent && self.until > now
     }
 
     /// Drains the partition if another coordinator should hold it. While a message is claimed for
@@ -162,6 +165,15 @@ impl State {
             .iter()
             .flat_map(|partition| &partition.owned);
         owned.map(|owned| owned.streams.held(lane)).sum()
+    }
+
+    /// Takes the entries of these partitions that belong to no strategy.
+    pub(super) fn take_own_entries(&mut self, is_wanted: impl Fn(u16) -> bool) -> Vec<(u16, u64)> {
+        let (taken, left) = std::mem::take(&mut self.own_entries)
+            .into_iter()
+            .partition::<BTreeSet<_>, _>(|(partition, _)| is_wanted(*partition));
+        self.own_entries = left;
+        taken.into_iter().collect()
     }
 
     pub(super) fn push(&mut self, partition: u16, kind: PendingKind) -> (u64, Receipt) {

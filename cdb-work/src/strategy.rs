@@ -5,14 +5,15 @@
 //! depend on them.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
 use super::entry::{WorkEntry, WorkReport};
 use super::error::WorkError;
 use super::exchange::Accepted;
-use super::inner::Inner;
+use super::inner::{Inner, partitions_of};
 use super::new_work::NewWork;
 use super::settlement::{Receipt, Settlement};
 
@@ -137,7 +138,7 @@ impl Scoped {
 #[async_trait]
 impl FlushStrategy for Scoped {
     async fn submit(&self, entry: WorkEntry) -> Receipt {
-        self.open.submit(entry).0
+        self.open.submit(entry).receipt
     }
 
     async fn flush(&self) -> Result<(), WorkError> {
@@ -174,6 +175,16 @@ impl Drop for Scoped {
 pub(super) struct OpenEntries {
     pub(super) inner: Arc<Inner>,
     places: Mutex<BTreeSet<(u16, u64)>>,
+    /// How many entries the last flush has kept for partitions that do not answer.
+    silent: AtomicUsize,
+}
+
+/// The number of open entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenCount {
+    pub(super) written_soon: usize,
+    /// Those of partitions that do not answer. They delay no others.
+    pub(super) silent: usize,
 }
 
 /// Entries that are being written. Those left in `places` are open again on drop, also when the
@@ -189,33 +200,46 @@ impl OpenEntries {
         Self {
             inner,
             places: Mutex::default(),
+            silent: AtomicUsize::new(0),
         }
     }
 
-    /// Queues an entry. Returns how many are open.
-    pub(super) fn submit(&self, entry: WorkEntry) -> (Receipt, usize) {
-        let Accepted { place, receipt } = self.inner.accept(entry);
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.extend(place);
-        (receipt, places.len())
+    fn places(&self) -> MutexGuard<'_, BTreeSet<(u16, u64)>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues an entry.
+    pub(super) fn submit(&self, entry: WorkEntry) -> Accepted {
+        let accepted = self.inner.accept(entry);
+        self.places().extend(accepted.place);
+        accepted
+    }
+
+    /// Counts the open entries.
+    pub(super) fn count(&self) -> OpenCount {
+        let all = self.places().len();
+        let silent = self.silent.load(Ordering::Relaxed).min(all);
+        OpenCount {
+            written_soon: all - silent,
+            silent,
+        }
     }
 
     pub(super) fn take(&self) -> Opened<'_> {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         Opened {
             entries: self,
-            places: std::mem::take(&mut *places).into_iter().collect(),
+            places: std::mem::take(&mut *self.places()).into_iter().collect(),
         }
     }
 }
 
 impl Drop for Opened<'_> {
     fn drop(&mut self) {
-        let mut places = self
-            .entries
-            .places
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        places.extend(self.places.drain(..));
+        let entries = self.entries;
+        let silent = partitions_of(&self.places).into_iter();
+        let silent: BTreeSet<u16> = silent.filter(|at| entries.inner.is_silent(*at)).collect();
+        let kept = self.places.iter().filter(|(at, _)| silent.contains(at));
+        entries.silent.store(kept.count(), Ordering::Relaxed);
+        entries.places().extend(self.places.drain(..));
     }
 }

@@ -80,8 +80,13 @@ impl Inner {
             };
             match self.aside(location, unreadable) {
                 Ok(batch) => {
+                    let key = &location.partition_key;
                     // The next sweep finds the message again, unless it was repaired.
-                    if let Err(error) = self.container.execute(&batch).await {
+                    if let Err(error) = self
+                        .container
+                        .in_time(key, self.container.execute(&batch))
+                        .await
+                    {
                         tracing::debug!(%error, "an unreadable message was not set aside; the next sweep tries again");
                     }
                 }

@@ -134,6 +134,16 @@ impl<C: Container> ContainerClient<C> {
         self.health().backoff_of(&self.context.known_range_of(key)?)
     }
 
+    /// Returns `true` if the physical partition of a logical one has not answered since a failure,
+    /// while others answer. Sends nothing, and lets no caller try the partition.
+    pub fn is_silent(&self, key: &PartitionKey) -> bool {
+        !self.health().all_answer()
+            && self
+                .context
+                .known_range_of(key)
+                .is_some_and(|range| self.health().is_silent(&range))
+    }
+
     /// Awaits work in a logical partition while its physical partition answers. Slow work goes on as
     /// long as the partition answers point reads, which cost 1 RU every half second.
     ///

@@ -1,6 +1,6 @@
 //! Work that can be handled is handled while other work cannot, with the default durations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,10 +9,9 @@ use cdb_client::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
 use cdb_coordination::{Failed, InMemoryLeaseProvider, SlotSet};
-use cdb_model::Query;
 use cdb_work::{
-    FlushStrategy, NewWork, Partitions, RunConfig, Work, WorkConfig, WorkContext, WorkCoordinator,
-    WorkHandlers, WorkPartition,
+    FlushStrategy, NewWork, Partitions, RunConfig, WorkConfig, WorkContext, WorkCoordinator,
+    WorkHandlers,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -31,7 +30,7 @@ fn slots(set: SlotSet) -> Arc<Slots> {
 }
 
 /// A coordinator that holds no partition.
-async fn sender(env: &TestEnv) -> WorkCoordinator {
+pub(crate) async fn sender(env: &TestEnv) -> WorkCoordinator {
     env.open_with(WorkConfig::default(), slots(SlotSet::NONE))
         .await
 }
@@ -217,7 +216,7 @@ async fn messages_that_wait_for_their_next_attempt_stop_no_other_stream() {
 }
 
 /// Returns the name of a stream of a partition.
-fn stream_of(partition: u16) -> String {
+pub(crate) fn stream_of(partition: u16) -> String {
     let mut names = (0..).map(|number: u32| format!("slow-{number}"));
     let found = names.find(|name| Partitions::default().of_stream(name) == partition);
     found.expect("every partition has streams")
@@ -263,64 +262,6 @@ async fn a_long_handler_runs_once_while_a_member_joins() {
     assert_eq!(recorded.under("cdb.work.").get("leases lost"), None);
     assert!(second.partitions().contains(&1), "the hand-over has ended");
     run.stop().await.unwrap();
-}
-
-/// A network on which requests to some partitions, and queries across partitions, have no answer.
-#[derive(Debug)]
-struct Silent {
-    network: SimulatedTime,
-    partitions: Arc<Mutex<BTreeSet<String>>>,
-}
-
-#[async_trait]
-impl Transport for Silent {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let header = |name: &str| request.headers.get(name).map(|it| it.to_str().unwrap());
-        let is_silent = {
-            let silent = self.partitions.lock().unwrap();
-            let key = header("x-ms-documentdb-partitionkey").unwrap_or_default();
-            let crosses = header("x-ms-documentdb-query-enablecrosspartition").is_some();
-            silent.iter().any(|name| key.contains(name)) || (crosses && !silent.is_empty())
-        };
-        if is_silent {
-            std::future::pending::<()>().await;
-        }
-        self.network.send(request).await
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn partitions_without_an_answer_delay_no_renewal_of_the_others() {
-    let env = TestEnv::start().await;
-    let Some(time) = env.time() else { return };
-    let silent = Arc::new(Mutex::new(BTreeSet::new()));
-    let network = Silent {
-        network: time.clone(),
-        partitions: silent.clone(),
-    };
-    let mut settings = WorkConfig::default();
-    settings.partitions = Partitions::new(256).unwrap();
-    settings.forget = Duration::from_secs(30);
-    let slots = Arc::new(InMemoryLeaseProvider::all());
-    let work = WorkCoordinator::open(env.with_default_retry(network), slots, settings.clone());
-    let work = work.await.unwrap();
-    let sick = (0..256).step_by(2);
-    *silent.lock().unwrap() = sick.map(|at| settings.partitions.name(at)).collect();
-    let leases = env.container::<Work>();
-    let mut least = settings.lease;
-    for _ in 0..120 {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let query = Query::<WorkPartition>::across_partitions();
-        for stored in leases.query(query).all().await.unwrap() {
-            let partition = stored.document;
-            if !silent.lock().unwrap().contains(&partition.partition) {
-                least = least.min(partition.until.since(leases.now()));
-            }
-        }
-    }
-    println!("a healthy lease had at least {least:?} left");
-    assert!(least > settings.lease / 6, "{least:?}");
-    drop(work);
 }
 
 /// A network that withholds the answers to sweeps while it is told to.

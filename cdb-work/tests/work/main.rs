@@ -17,6 +17,7 @@ mod rebalancing;
 #[path = "../../../cdb-coordination/tests/recorded/mod.rs"]
 mod recorded;
 mod shares;
+mod silent_partition;
 #[path = "../../../cdb-coordination/tests/skewed/mod.rs"]
 mod skewed;
 mod strategies;

@@ -102,7 +102,12 @@ impl Transport for Switched {
 
 impl TestEnv {
     pub(crate) async fn start() -> Self {
-        let backend = Backend::start(1, Some(SimulatedTime::new())).await;
+        Self::start_on(1).await
+    }
+
+    /// Starts with a container of this many physical partitions.
+    pub(crate) async fn start_on(physical: u32) -> Self {
+        let backend = Backend::start(physical, Some(SimulatedTime::new())).await;
         let shop = Self::database(&backend)
             .bootstrap::<Shop>("work", Bootstrap::CreateIfMissing)
             .await
