@@ -43,8 +43,8 @@ pub(crate) async fn in_parallel<F: Future>(work: Vec<F>) -> Vec<F::Output> {
         .await
 }
 
-/// Returns the first `most` readable rows. Unreadable documents do not count, up to the most rows
-/// of a search: the caller moves them out of the way.
+/// Returns the first `most` readable rows of the physical partitions that answer. Unreadable
+/// documents do not count, up to the most rows of a search: the caller moves them out of the way.
 ///
 /// # Errors
 /// When the service refuses the search.
@@ -77,7 +77,7 @@ where
 {
     let size = u32::try_from(most).unwrap_or(u32::MAX);
     let run = container.query(query).page_size(size).row_by_row();
-    let mut pages = run.pages();
+    let mut pages = run.available_only().pages();
     let mut found = Rows::apart(Vec::new());
     while found.rows.len() < most
         && found.rows.len() + found.unreadable.len() < MAX_ROWS as usize

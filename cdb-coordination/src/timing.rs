@@ -27,6 +27,8 @@ pub(crate) const EARLY: Duration = Duration::from_secs(1);
 /// The delay before a process looks again for messages that it has claimed and that wait for
 /// earlier ones.
 pub(crate) const SOON: Duration = Duration::from_millis(50);
+/// The interval of checking whether a partition in which messages are received still answers.
+pub(crate) const SILENCE_CHECK: Duration = Duration::from_millis(500);
 /// How long delivered messages wait for others before they are deleted in one request.
 pub(crate) const LINGER: Duration = Duration::from_millis(20);
 /// The first and the longest delay before a commit that lost a race is tried again.
@@ -95,6 +97,8 @@ const _: () = {
     assert!(at_most(times(SHORTEST_RENEWAL_PAUSE, 6), PART_LEASE));
     // A process finds the messages that it has claimed before others may.
     assert!(at_most(SOON, RESERVED));
+    // A partition that does not answer keeps a permit for less than a search for its messages.
+    assert!(at_most(SILENCE_CHECK, POLL_INTERVAL));
     // A delivered message is deleted before the reconciler of another process delivers it again.
     assert!(at_most(LINGER, RESERVED));
     // A message that another process left is found by the second search after it is due.

@@ -23,7 +23,8 @@ use crate::header;
 use crate::operation::OperationKind;
 use crate::operation_result::OperationResult;
 use crate::ranges::{RangeId, RangeMap};
-use crate::retry::{Outcome, Tries, Verdict, verdict};
+use crate::request::Request;
+use crate::retry::{Accepted, Outcome, Tries, Verdict, verdict};
 use crate::status::Status;
 
 /// The bytes of one request, well below the service's 2 MB: a large request occupies its partition
@@ -49,6 +50,13 @@ struct Chunk {
     body: Vec<u8>,
 }
 
+/// Which physical partitions a bulk waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    ForAll,
+    ForAvailable,
+}
+
 /// The result of one operation in one round.
 struct Tried {
     index: usize,
@@ -63,6 +71,24 @@ struct Tried {
 impl<C: Container> ContainerClient<C> {
     /// Executes independent operations. Returns one result per operation, in the order of the bulk.
     pub async fn execute_bulk(&self, bulk: &BulkBatch<C>) -> Vec<Result<OperationResult>> {
+        self.execute_waiting(bulk, Wait::ForAll).await
+    }
+
+    /// Executes independent operations like [`execute_bulk`](Self::execute_bulk), without waiting
+    /// for physical partitions that do not answer while others do: their operations fail with
+    /// [`Unavailable`](ErrorKind::Unavailable), and may still be executed.
+    pub async fn execute_bulk_available(
+        &self,
+        bulk: &BulkBatch<C>,
+    ) -> Vec<Result<OperationResult>> {
+        self.execute_waiting(bulk, Wait::ForAvailable).await
+    }
+
+    async fn execute_waiting(
+        &self,
+        bulk: &BulkBatch<C>,
+        wait: Wait,
+    ) -> Vec<Result<OperationResult>> {
         let pipeline = &self.context.pipeline;
         let (deadline, mut backoff) = (pipeline.retry_config().deadline, pipeline.backoff());
         let mut slow = pipeline.slow_backoff();
@@ -71,7 +97,7 @@ impl<C: Container> ContainerClient<C> {
         let mut pending: Vec<usize> = (0..bulk.len()).collect();
         let operations = bulk.operations_at(self.now());
         while !pending.is_empty() {
-            let round = self.context.bulk_round(&operations, &pending).await;
+            let round = self.context.bulk_round(&operations, &pending, wait).await;
             let retry_after = round.iter().filter_map(|tried| tried.retry_after).max();
             let is_moving = round.iter().any(|tried| tried.is_moving);
             let retried = round.iter().filter(|tried| tried.retry);
@@ -94,7 +120,12 @@ impl<C: Container> ContainerClient<C> {
 
 impl ContainerContext {
     /// Sends these operations once, with all requests concurrently.
-    async fn bulk_round(&self, operations: &[BulkOperation], pending: &[usize]) -> Vec<Tried> {
+    async fn bulk_round(
+        &self,
+        operations: &[BulkOperation],
+        pending: &[usize],
+        wait: Wait,
+    ) -> Vec<Tried> {
         let map = match self.ranges().await {
             Ok(map) => map,
             Err(error) => return all(pending, &error, false),
@@ -102,7 +133,7 @@ impl ContainerContext {
         let (chunks, mut tried) = group(operations, pending, &map);
         let sent = chunks
             .into_iter()
-            .map(|chunk| self.send_chunk(operations, chunk));
+            .map(|chunk| self.send_chunk(operations, chunk, wait));
         tried.extend(join_all(sent).await.into_iter().flatten());
         if tried
             .iter()
@@ -114,7 +145,12 @@ impl ContainerContext {
         tried
     }
 
-    async fn send_chunk(&self, operations: &[BulkOperation], chunk: Chunk) -> Vec<Tried> {
+    async fn send_chunk(
+        &self,
+        operations: &[BulkOperation],
+        chunk: Chunk,
+        wait: Wait,
+    ) -> Vec<Tried> {
         let Chunk {
             range,
             indexes,
@@ -131,7 +167,7 @@ impl ContainerContext {
             .repeat(repeat_of(indexes.iter().map(of)))
             .in_range(range.as_str());
         let accepted = match request {
-            Ok(request) => self.send(&request).await,
+            Ok(request) => self.send_waiting(&range, &request, wait).await,
             Err(error) => Err(error),
         };
         let results = accepted.and_then(|accepted| {
@@ -151,6 +187,23 @@ impl ContainerContext {
                 .collect(),
             Err(error) => all(&indexes, &error, error.is_partition_split()),
         }
+    }
+
+    async fn send_waiting(
+        &self,
+        range: &RangeId,
+        request: &Request,
+        wait: Wait,
+    ) -> Result<Accepted> {
+        let sent = self.send(request);
+        if wait == Wait::ForAll {
+            return sent.await;
+        }
+        if let Some(backoff) = self.health.backoff_of(range) {
+            let message = format!("physical partition {range} does not answer; wait {backoff:?}");
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        self.health.in_time(range, sent).await
     }
 }
 

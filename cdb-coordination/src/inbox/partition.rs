@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 use cdb_client::{Error, ErrorKind};
 use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, SemaphorePermit};
 
 use super::outcome::Step;
 use crate::message::{Content, Incoming, MessageDocument, MessageDocumentKey, Side};
 use crate::messaging::Inner;
 use crate::search::{Rows, in_parallel};
 use crate::telemetry;
-use crate::timing::{EARLY, SOON};
+use crate::timing::{EARLY, SILENCE_CHECK, SOON};
 
 /// Messages per page of the search.
 const PAGE: u32 = 200;
@@ -62,7 +62,9 @@ where
         self.spawn(|inner| async move {
             loop {
                 let waits = match inner.hints.permits.acquire().await {
-                    Ok(_permit) => inner.receive_in(&partition).await,
+                    // The search finds its messages when the partition answers.
+                    Ok(_permit) if inner.container.is_silent(&partition) => Ok(false),
+                    Ok(permit) => inner.receive_with(permit, &partition).await,
                     Err(_) => return,
                 };
                 let waits = waits.unwrap_or_else(|error| {
@@ -77,6 +79,26 @@ where
                 }
             }
         });
+    }
+
+    /// Receives in a partition. Gives the permit to other partitions when this one does not answer:
+    /// its requests may wait for long.
+    async fn receive_with(
+        &self,
+        permit: SemaphorePermit<'_>,
+        partition: &PartitionKey,
+    ) -> Result<bool, Error> {
+        let receiving = self.receive_in(partition);
+        tokio::pin!(receiving);
+        while !self.container.is_silent(partition) {
+            tokio::select! {
+                biased;
+                waits = &mut receiving => return waits,
+                () = tokio::time::sleep(SILENCE_CHECK) => {}
+            }
+        }
+        drop(permit);
+        receiving.await
     }
 
     /// Receives the due messages of a partition. Returns `true` if a message claimed by this

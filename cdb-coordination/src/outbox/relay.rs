@@ -52,7 +52,7 @@ where
             if sorting.bulk.is_empty() {
                 return Vec::new();
             }
-            self.container.execute_bulk(&sorting.bulk).await
+            self.container.execute_bulk_available(&sorting.bulk).await
         };
         let away = join_all(
             sorting

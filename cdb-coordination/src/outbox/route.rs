@@ -35,7 +35,7 @@ where
             }
         }
         if !bulk.is_empty() {
-            let answers = self.execute_bulk(&bulk).await;
+            let answers = self.execute_bulk_available(&bulk).await;
             for (number, answer) in places.into_iter().zip(answers) {
                 results[number] = arrival(answer.map(drop));
             }
