@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use cdb_model::Timestamp;
 
-use super::documents::WorkMessage;
-use super::error::WorkError;
-use super::partitions::Partitions;
-use super::stream::Verdict;
-use super::timing::{
+use crate::error::WorkError;
+use crate::streams::documents::WorkMessage;
+use crate::streams::partitions::Partitions;
+use crate::streams::stream::Verdict;
+use crate::timing::{
     CLAIM_TIMEOUT, DRAIN, FIRST_RETRY, FORGET, LEASE, LONGEST_PAUSE, LONGEST_RETRY, REMEMBER,
     RENEWED_IN, SWEEP, UPKEEP, YEAR, at_most,
 };
 use cdb_coordination::name_hash;
 
-/// The configuration of a [`WorkCoordinator`](super::WorkCoordinator). Intervals, leases and delays
+/// The configuration of a [`WorkCoordinator`](crate::WorkCoordinator). Intervals, leases and delays
 /// count as at most one year.
 ///
 /// ```
@@ -40,7 +40,7 @@ pub struct WorkConfig {
     /// the messages of a killed one.
     pub lease: Duration,
     /// How long a message may be claimed, 5 minutes by default. After that the attempt counts as failed
-    /// and its report is refused. [`ClaimedWork::renew`](super::ClaimedWork::renew) starts the time
+    /// and its report is refused. [`ClaimedWork::renew`](crate::ClaimedWork::renew) starts the time
     /// again.
     pub claim_timeout: Duration,
     /// How long the streams of a partition pause at a hand-over to another coordinator, 5 s by
@@ -64,7 +64,7 @@ pub struct WorkConfig {
     pub remember: Duration,
     /// The interval of deleting streams that have been idle for [`remember`](Self::remember), one
     /// hour by default; one search per held partition. With [`Duration::MAX`], call
-    /// [`forget_streams`](super::WorkCoordinator::forget_streams) instead.
+    /// [`forget_streams`](crate::WorkCoordinator::forget_streams) instead.
     pub forget: Duration,
     /// The retry policy of failed messages.
     pub retry: WorkRetry,
@@ -92,7 +92,7 @@ impl Default for WorkConfig {
 
 impl WorkConfig {
     /// Limits the durations that are added to times, and refuses those that break a relation.
-    pub(super) fn checked(mut self) -> Result<Self, WorkError> {
+    pub(crate) fn checked(mut self) -> Result<Self, WorkError> {
         for duration in [
             &mut self.lease,
             &mut self.upkeep,
@@ -117,7 +117,7 @@ impl WorkConfig {
     }
 
     /// The time to live of completed messages in seconds; at least one.
-    pub(super) fn remember_seconds(&self) -> u32 {
+    pub(crate) fn remember_seconds(&self) -> u32 {
         u32::try_from(self.remember.as_secs())
             .unwrap_or(u32::MAX)
             .clamp(1, i32::MAX as u32)
@@ -181,7 +181,7 @@ pub enum Exhausted {
 
 impl WorkRetry {
     /// Decides what happens after the last attempt.
-    pub(super) fn exhausted(&self, now: Timestamp) -> Verdict {
+    pub(crate) fn exhausted(&self, now: Timestamp) -> Verdict {
         match self.exhausted {
             Exhausted::HoldStream => Verdict::SetAside { now },
             Exhausted::SkipMessage => Verdict::Skip,
@@ -190,7 +190,7 @@ impl WorkRetry {
 
     /// Decides what happens after a failure. The jitter derives from the message id, so messages
     /// that failed together are not retried together.
-    pub(super) fn judge(&self, message: &WorkMessage, now: Timestamp) -> Verdict {
+    pub(crate) fn judge(&self, message: &WorkMessage, now: Timestamp) -> Verdict {
         if message.attempts >= self.max_attempts {
             return self.exhausted(now);
         }

@@ -4,7 +4,7 @@
 //! Every stream belongs to a virtual partition, and every partition to one coordinator at a time.
 //! The virtual partition is also the logical partition in the store. So new messages, reports and
 //! the extension of a lease travel in one transactional batch, which the store carries out only if
-//! the fence and the order are right (`plan.rs`).
+//! the fence and the order are right (`memory/plan.rs`).
 //!
 //! ```
 //! use std::time::Duration;
@@ -22,67 +22,38 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod attempt;
-mod bridge;
-mod claim;
 mod config;
 mod coordinator;
-mod delivery;
-mod documents;
-mod entry;
 mod error;
-mod event_archive;
-mod event_feed;
-mod event_read;
-mod event_store;
-mod exchange;
+mod events;
 mod flush;
-mod forget;
 mod handlers;
-mod inner;
-mod interval;
-mod new_work;
-mod operate;
-mod ownership;
-mod partitions;
-mod plan;
-mod poll;
-mod poller;
-mod processor;
-mod queue;
-mod renewal;
-mod send;
-mod settlement;
-mod share;
-mod state;
-mod status;
-mod strategy;
-mod stream;
-mod stream_order;
+mod memory;
+mod partition;
+mod streams;
 mod telemetry;
 mod timing;
-mod unreadable;
 
-pub use bridge::Broker;
 pub use config::{Exhausted, WorkConfig, WorkRetry};
-pub use coordinator::{Processed, WorkBatch, WorkCoordinator};
-pub use delivery::Delivery;
-pub use documents::{
+pub use coordinator::handle::{Processed, WorkBatch, WorkCoordinator};
+pub use error::WorkError;
+pub use events::archive::{ContainerArchive, EventArchive};
+pub use events::feed::{EventFeed, FeedEvent};
+pub use events::store::{EventStore, NewEvent};
+pub use flush::entry::{ClaimedWork, WorkEntry, WorkReport};
+pub use flush::interval::{Interval, IntervalConfig};
+pub use flush::strategy::{FlushStrategy, Immediate, Scoped};
+pub use handlers::bridge::Broker;
+pub use handlers::handler::{Completed, WorkContext, WorkFailure, WorkHandlers};
+pub use handlers::processor::{RunConfig, WorkRun};
+pub use memory::settlement::{Receipt, Settlement};
+pub use streams::delivery::Delivery;
+pub use streams::documents::{
     EventSnapshot, Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartition, WorkStream,
 };
-pub use entry::{ClaimedWork, WorkEntry, WorkReport};
-pub use error::WorkError;
-pub use event_archive::{ContainerArchive, EventArchive};
-pub use event_feed::{EventFeed, FeedEvent};
-pub use event_store::{EventStore, NewEvent};
-pub use handlers::{Completed, WorkContext, WorkFailure, WorkHandlers};
-pub use interval::{Interval, IntervalConfig};
-pub use new_work::NewWork;
-pub use partitions::Partitions;
-pub use processor::{RunConfig, WorkRun};
-pub use settlement::{Receipt, Settlement};
-pub use status::WorkStatus;
-pub use strategy::{FlushStrategy, Immediate, Scoped};
+pub use streams::new_work::NewWork;
+pub use streams::partitions::Partitions;
+pub use streams::status::WorkStatus;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

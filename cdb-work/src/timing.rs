@@ -5,103 +5,103 @@
 
 use std::time::Duration;
 
-use super::error::WorkError;
+use crate::error::WorkError;
 
-/// The default of [`WorkConfig::lease`](super::WorkConfig::lease).
-pub(super) const LEASE: Duration = Duration::from_secs(15);
+/// The default of [`WorkConfig::lease`](crate::WorkConfig::lease).
+pub(crate) const LEASE: Duration = Duration::from_secs(15);
 
 /// A lease is renewed when less than this part of it is left. A renewal waits for its answer for
 /// the same time.
-pub(super) const RENEWED_IN: u32 = 3;
+pub(crate) const RENEWED_IN: u32 = 3;
 
 /// A renewal without an answer is sent again after this part of the lease.
-pub(super) const RENEWED_AGAIN_IN: u32 = 6;
+pub(crate) const RENEWED_AGAIN_IN: u32 = 6;
 
-/// The default of [`WorkConfig::upkeep`](super::WorkConfig::upkeep).
-pub(super) const UPKEEP: Duration = Duration::from_secs(1);
+/// The default of [`WorkConfig::upkeep`](crate::WorkConfig::upkeep).
+pub(crate) const UPKEEP: Duration = Duration::from_secs(1);
 
 /// How long a partition stays adopted, in leases. Then its own coordinator can take it.
-pub(super) const ADOPTION: u32 = 20;
+pub(crate) const ADOPTION: u32 = 20;
 
 /// How many intervals of upkeep its own coordinator has for that.
-pub(super) const RETURN: u32 = 3;
+pub(crate) const RETURN: u32 = 3;
 
-/// The default of [`WorkConfig::claim_timeout`](super::WorkConfig::claim_timeout).
-pub(super) const CLAIM_TIMEOUT: Duration = Duration::from_secs(300);
+/// The default of [`WorkConfig::claim_timeout`](crate::WorkConfig::claim_timeout).
+pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The default of [`WorkConfig::drain`](super::WorkConfig::drain).
-pub(super) const DRAIN: Duration = Duration::from_secs(5);
+/// The default of [`WorkConfig::drain`](crate::WorkConfig::drain).
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 
 /// The interval of checking whether the claim of a running handler is still held.
-pub(super) const CLAIM_CHECK: Duration = Duration::from_secs(1);
+pub(crate) const CLAIM_CHECK: Duration = Duration::from_secs(1);
 
 /// Messages behind one that is claimed for longer may leave the memory.
-pub(super) const SLOW_HANDLER: Duration = Duration::from_secs(1);
+pub(crate) const SLOW_HANDLER: Duration = Duration::from_secs(1);
 
 /// How long one call of a run waits for messages. A run stops without waiting for it.
-pub(super) const CLAIM_WAIT: Duration = Duration::from_secs(30);
+pub(crate) const CLAIM_WAIT: Duration = Duration::from_secs(30);
 
 /// How long a claim waits when no known message is due. A search ends the wait earlier.
-pub(super) const NOTHING_DUE: Duration = Duration::from_secs(3600);
+pub(crate) const NOTHING_DUE: Duration = Duration::from_secs(3600);
 
 /// The least wait for a message that is due, so that a claim yields.
-pub(super) const LEAST_WAIT: Duration = Duration::from_millis(1);
+pub(crate) const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// The wait after the start of an attempt could not be stored.
-pub(super) const UNSTARTED_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const UNSTARTED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The first wait after a search without messages. It doubles up to the longest.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The default of [`WorkConfig::longest_pause`](super::WorkConfig::longest_pause).
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The default of [`WorkConfig::longest_pause`](crate::WorkConfig::longest_pause).
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How far a search goes back before the newest known message, because clocks differ and requests
 /// overtake each other.
-pub(super) const OVERLAP: Duration = Duration::from_secs(1);
+pub(crate) const OVERLAP: Duration = Duration::from_secs(1);
 
-/// The default of [`WorkConfig::sweep`](super::WorkConfig::sweep).
-pub(super) const SWEEP: Duration = Duration::from_secs(10);
+/// The default of [`WorkConfig::sweep`](crate::WorkConfig::sweep).
+pub(crate) const SWEEP: Duration = Duration::from_secs(10);
 
 /// How many intervals a sweep looks ahead.
-pub(super) const SWEPT_AHEAD: u32 = 2;
+pub(crate) const SWEPT_AHEAD: u32 = 2;
 
-/// The default of [`IntervalConfig::every`](super::IntervalConfig::every).
-pub(super) const FLUSH: Duration = Duration::from_millis(200);
+/// The default of [`IntervalConfig::every`](crate::IntervalConfig::every).
+pub(crate) const FLUSH: Duration = Duration::from_millis(200);
 
 /// The interval at which a run writes results by default.
-pub(super) const RUN_FLUSH: Duration = Duration::from_millis(100);
+pub(crate) const RUN_FLUSH: Duration = Duration::from_millis(100);
 
-/// The default of [`IntervalConfig::last_flush`](super::IntervalConfig::last_flush).
-pub(super) const LAST_FLUSH: Duration = Duration::from_secs(30);
+/// The default of [`IntervalConfig::last_flush`](crate::IntervalConfig::last_flush).
+pub(crate) const LAST_FLUSH: Duration = Duration::from_secs(30);
 
 /// The longest wait between two attempts at the last flush.
-pub(super) const LAST_FLUSH_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const LAST_FLUSH_PAUSE: Duration = Duration::from_secs(1);
 
 /// The wait after other writers were faster at every plan of a flush.
-pub(super) const LOST_RACES_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const LOST_RACES_PAUSE: Duration = Duration::from_millis(100);
 
 /// The wait after the broker failed.
-pub(super) const BROKER_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const BROKER_PAUSE: Duration = Duration::from_secs(1);
 
-/// The default of [`WorkRetry::first`](super::WorkRetry::first).
-pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The default of [`WorkRetry::first`](crate::WorkRetry::first).
+pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// The default of [`WorkRetry::longest`](super::WorkRetry::longest).
-pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(300);
+/// The default of [`WorkRetry::longest`](crate::WorkRetry::longest).
+pub(crate) const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
-/// The default of [`WorkConfig::remember`](super::WorkConfig::remember).
-pub(super) const REMEMBER: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The default of [`WorkConfig::remember`](crate::WorkConfig::remember).
+pub(crate) const REMEMBER: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The default of [`WorkConfig::forget`](super::WorkConfig::forget).
-pub(super) const FORGET: Duration = Duration::from_secs(3600);
+/// The default of [`WorkConfig::forget`](crate::WorkConfig::forget).
+pub(crate) const FORGET: Duration = Duration::from_secs(3600);
 
 /// The longest duration that is added to a time. Without a limit the sum may not be representable:
 /// an `Instant` overflows, and JSON numbers are exact only up to 2^53.
-pub(super) const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(crate) const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The time in which a renewal has an answer, or counts as failed.
-pub(super) fn renewal_timeout(lease: Duration) -> Duration {
+pub(crate) fn renewal_timeout(lease: Duration) -> Duration {
     lease / RENEWED_IN
 }
 
@@ -146,7 +146,7 @@ const _: () = assert!(fits(LONGEST_RETRY, 1, REMEMBER) && fits(FORGET, 1, REMEMB
 const _: () = assert!(fits(REMEMBER, 1, YEAR));
 
 /// Refuses a duration that is longer than its limit.
-pub(super) fn at_most(
+pub(crate) fn at_most(
     (setting, value): (&'static str, Duration),
     (limit, most): (&'static str, Duration),
 ) -> Result<(), WorkError> {

@@ -19,8 +19,8 @@ const PUBLIC_MODULES: [(&str, &str); 2] = [
 
 /// State machines, as files or folders: a dropped outcome of theirs is a fault.
 const STATE_MACHINES: [&str; 3] = [
-    "cdb-work/src/ownership.rs",
-    "cdb-work/src/stream_order.rs",
+    "cdb-work/src/partition/ownership.rs",
+    "cdb-work/src/streams/order.rs",
     "provider/src/queue/local_queue",
 ];
 

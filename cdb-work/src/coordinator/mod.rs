@@ -1,0 +1,4 @@
+//! The entry point: [`WorkCoordinator`](crate::WorkCoordinator), and its operations for administrators.
+
+pub(crate) mod handle;
+pub(crate) mod operate;

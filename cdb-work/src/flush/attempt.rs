@@ -1,0 +1,241 @@
+//! The attempts at a message: started, failed without a report, renewed.
+//!
+//! The first hand-out of a message costs no write. If its process ends, the next owner of the
+//! partition finds the message among those that the former owner may have handed out. From then on,
+//! and after every failure, the start of an attempt is stored before the message is handed out. An
+//! owner that finds a start under an older fence counts that attempt as failed. So a message that
+//! ends its process each time runs out of attempts too.
+//!
+//! Such a message is a suspect: it may have ended the process, or another message did. A coordinator
+//! hands out one suspect at a time, until its result is stored. So a message that ends processes
+//! costs the others two attempts at most.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+
+use super::entry::ClaimedWork;
+use crate::error::WorkError;
+use crate::memory::inner::{Inner, Unwritten};
+use crate::memory::queue::{NotedReport, Pending, PendingKind, extract};
+use crate::memory::settlement::Receipt;
+use crate::memory::state::{State, later};
+use crate::streams::claim::Claim;
+use crate::streams::stream::{Change, ClaimState, StreamKey};
+use crate::telemetry;
+
+/// The failure of an attempt whose claim was dropped.
+const DROPPED: &str =
+    "the claim was dropped without a report; its handler panicked or was cancelled";
+
+/// A message to hand out, and whether the start of the attempt is stored first.
+pub(crate) struct HandOut {
+    pub(crate) claimed: ClaimedWork,
+    pub(crate) store_start: bool,
+}
+
+impl Inner {
+    /// Stores the starts of attempts, and returns the messages that can be handed out.
+    pub(crate) async fn start(&self, handed_out: Vec<HandOut>) -> Vec<ClaimedWork> {
+        let mut places = Vec::new();
+        let mut starting = Vec::with_capacity(handed_out.len());
+        for HandOut {
+            claimed,
+            store_start,
+        } in handed_out
+        {
+            let receipt = store_start.then(|| {
+                let (place, receipt) = self.push_start(&claimed);
+                places.push(place);
+                receipt
+            });
+            starting.push((claimed, receipt));
+        }
+        // The upkeep tries a partition that does not answer.
+        self.write_own_entries(|partition| !self.is_silent(partition))
+            .await;
+        let mut silent = BTreeSet::new();
+        if !places.is_empty() {
+            silent = self.write_starts(places).await;
+        }
+        let mut started = Vec::with_capacity(starting.len());
+        for (mut claimed, receipt) in starting {
+            let is_unstarted = receipt.is_some() && silent.contains(&claimed.held.claim.partition);
+            if !is_unstarted && self.note_start(&claimed, receipt).await == ClaimState::Held {
+                claimed.held.is_delivered = true;
+                started.push(claimed);
+            }
+        }
+        started
+    }
+
+    fn push_start(&self, claimed: &ClaimedWork) -> ((u16, u64), Receipt) {
+        let claim = claimed.held.claim.clone();
+        let partition = claim.partition;
+        let noted = NotedReport {
+            claim,
+            change: Change::Start,
+            message: claimed.message.clone(),
+            effects: None,
+        };
+        let kind = PendingKind::Report(Box::new(noted));
+        let (number, receipt) = self.state().push(partition, kind);
+        ((partition, number), receipt)
+    }
+
+    async fn note_start(&self, claimed: &ClaimedWork, receipt: Option<Receipt>) -> ClaimState {
+        let Some(receipt) = receipt else {
+            return ClaimState::Held;
+        };
+        if let Err(error) = receipt.settled().await {
+            tracing::debug!(%error, "the start of an attempt was not stored");
+            return ClaimState::Void;
+        }
+        let claim = &claimed.held.claim;
+        self.with_streams(claim, |streams| {
+            streams.started(&claim.key, claim.sequence, claim.epoch)
+        })
+    }
+
+    /// Lets a claim last for another time-out.
+    pub(crate) fn renew(&self, claim: &Claim) -> ClaimState {
+        let until = later(self.config.claim_timeout);
+        let place = (&claim.key, claim.sequence, claim.epoch);
+        self.with_streams(claim, |streams| streams.renew(place, until))
+    }
+
+    /// Counts the attempt of a dropped claim as failed. A claim that was not handed out, or is
+    /// dropped after the shutdown, is returned.
+    pub(crate) fn drop_claim(&self, claim: &Claim, is_delivered: bool) {
+        if is_delivered && !self.stop.is_cancelled() {
+            let mut state = self.state();
+            self.fail_attempt(&mut state, claim, DROPPED.to_owned());
+            drop(state);
+            self.news.notify_waiters();
+        } else {
+            self.give_back(claim);
+        }
+    }
+
+    /// Notes the failure of an attempt without a report, unless the claim is void.
+    pub(crate) fn fail_attempt(&self, state: &mut State, claim: &Claim, reason: String) {
+        let now = self.container.now();
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let noted = owned
+            .filter(|owned| owned.fence == claim.fence)
+            .and_then(|owned| {
+                let place = (&claim.key, claim.sequence, claim.epoch);
+                let judge = |message: &_| self.config.retry.judge(message, now);
+                owned.streams.failed(place, reason, judge)
+            });
+        if let Some((change, message)) = noted {
+            push_own(state, claim.clone(), change, message);
+        }
+    }
+
+    /// Counts the attempts of claims that have timed out as failed.
+    pub(crate) fn fail_timed_out(&self) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let mut over = Vec::new();
+        for (partition, owned) in state.owned() {
+            let fence = owned.fence;
+            let timed_out = owned.streams.timed_out(now).into_iter();
+            over.extend(timed_out.map(|place| (partition, fence, place)));
+        }
+        if over.is_empty() {
+            return;
+        }
+        for (partition, fence, (key, sequence, epoch)) in over {
+            let reason = format!(
+                "no report within {:?}; renew the claim of a longer task",
+                self.config.claim_timeout
+            );
+            let claim = self.claim((partition, fence), key, (sequence, epoch), String::new());
+            telemetry::claim_timeout();
+            self.fail_attempt(&mut state, &claim, reason);
+        }
+        drop(state);
+        self.news.notify_waiters();
+    }
+
+    pub(crate) fn claim(
+        &self,
+        (partition, fence): (u16, u64),
+        key: StreamKey,
+        (sequence, epoch): (u64, u64),
+        message_id: String,
+    ) -> Claim {
+        Claim {
+            owner: self.id.clone(),
+            partition,
+            fence,
+            epoch,
+            key,
+            sequence,
+            message_id,
+        }
+    }
+
+    /// The store has refused a report for good. Counts the attempt as failed, and refuses the later
+    /// reports of its stream, queued and in flight.
+    pub(crate) fn fail_refused(&self, claim: &Claim, reason: String, flight: &mut Vec<Pending>) {
+        let is_later = |pending: &Pending| {
+            let report = pending.report();
+            report.is_some_and(|report| {
+                report.claim.key == claim.key && report.claim.sequence >= claim.sequence
+            })
+        };
+        let now = self.container.now();
+        let mut void: Vec<Pending> = flight.extract_if(.., |pending| is_later(pending)).collect();
+        let mut state = self.state();
+        let held = state.partition(claim.partition);
+        void.extend(extract(&mut held.queue, is_later));
+        let noted = held.owned.as_mut().and_then(|owned| {
+            let judge = |message: &_| self.config.retry.judge(message, now);
+            let streams = &mut owned.streams;
+            streams.refused(&claim.key, claim.sequence, reason, judge)
+        });
+        if let Some((change, message)) = noted {
+            push_own(&mut state, claim.clone(), change, message);
+        }
+        drop(state);
+        Self::refuse_later(&claim.key, void);
+        self.news.notify_waiters();
+    }
+
+    /// Writes the entries of these partitions that belong to no strategy. Entries that cannot be
+    /// written are written later.
+    pub(crate) async fn write_own_entries(&self, is_wanted: impl Fn(u16) -> bool) {
+        let places = self.state().take_own_entries(is_wanted);
+        let mut unwritten = Unwritten {
+            inner: self,
+            places,
+        };
+        match self.write_or_keep(&mut unwritten.places).await {
+            // The client logs a partition that does not answer.
+            Ok(()) | Err(WorkError::Unanswered { .. }) => {}
+            Err(error) => {
+                tracing::warn!(%error, "entries were not written; they are written later");
+            }
+        }
+    }
+}
+
+/// Queues a report without a strategy.
+fn push_own(
+    state: &mut State,
+    claim: Claim,
+    change: Change,
+    message: std::sync::Arc<crate::streams::documents::WorkMessage>,
+) {
+    let partition = claim.partition;
+    let noted = NotedReport {
+        claim,
+        change,
+        message,
+        effects: None,
+    };
+    let (number, _unheard) = state.push(partition, PendingKind::Report(Box::new(noted)));
+    state.own_entries.insert((partition, number));
+}

@@ -1,0 +1,190 @@
+//! Accepts entries and hands out messages.
+
+use cdb_model::Timestamp;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::attempt::HandOut;
+use super::entry::{ClaimedWork, HeldClaim, Reported, WorkEntry, WorkReport};
+use crate::memory::inner::Inner;
+use crate::memory::queue::{NotedReport, PendingKind};
+use crate::memory::settlement::Receipt;
+use crate::memory::state::{State, later};
+use crate::streams::claim::Claim;
+use crate::streams::documents::Lane;
+use crate::streams::new_work::NewWork;
+use crate::streams::stream::{Next, OWNER_LOST, Selection, Taken};
+use crate::telemetry;
+
+/// An accepted entry.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    /// Its partition and number in the queue; `None` after an immediate refusal.
+    pub(crate) place: Option<(u16, u64)>,
+    pub(crate) receipt: Receipt,
+}
+
+/// The messages that one call hands out.
+struct Claiming {
+    selection: Selection,
+    now: Timestamp,
+    most: usize,
+    claimed: Vec<HandOut>,
+}
+
+impl Claiming {
+    fn is_full(&self) -> bool {
+        self.claimed.len() == self.most
+    }
+}
+
+impl Inner {
+    /// Queues an entry. Refuses a report whose claim is void.
+    pub(crate) fn accept(&self, entry: WorkEntry) -> Accepted {
+        match entry {
+            WorkEntry::Store(new) => self.accept_new(new),
+            WorkEntry::Report(report) => self.accept_report(report),
+        }
+    }
+
+    fn accept_new(&self, new: NewWork) -> Accepted {
+        let partition = self.config.partitions.of_stream(&new.stream);
+        let (number, receipt) = self.state().push(partition, PendingKind::Store(new));
+        Accepted {
+            place: Some((partition, number)),
+            receipt,
+        }
+    }
+
+    fn accept_report(&self, report: WorkReport) -> Accepted {
+        let claim = match report.held {
+            Some(held) => held.into_claim(),
+            None => report.claim,
+        };
+        let now = self.container.now();
+        let mut state = self.state();
+        let is_ours = claim.owner == self.id;
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let good = owned.filter(|owned| is_ours && owned.fence == claim.fence);
+        let noted = good.and_then(|owned| {
+            let place = (&claim.key, claim.sequence, claim.epoch);
+            match report.reported {
+                Reported::Done => owned.streams.reached(place, None),
+                Reported::Reached(stages) => owned.streams.reached(place, Some(stages)),
+                Reported::Failed(reason) => owned.streams.failed(place, reason, |message| {
+                    self.config.retry.judge(message, now)
+                }),
+                Reported::Rejected(reason) => {
+                    let exhausted = |_: &_| self.config.retry.exhausted(now);
+                    owned.streams.failed(place, reason, exhausted)
+                }
+            }
+        });
+        let Some((change, message)) = noted else {
+            let (reply, receipt) = oneshot::channel();
+            // The receiver exists.
+            let _received = reply.send(Err(claim.not_owner()));
+            return Accepted {
+                place: None,
+                receipt: Receipt(receipt),
+            };
+        };
+        let partition = claim.partition;
+        let noted = NotedReport {
+            claim,
+            change,
+            message,
+            effects: report.effects,
+        };
+        let (number, receipt) = state.push(partition, PendingKind::Report(Box::new(noted)));
+        drop(state);
+        self.news.notify_waiters();
+        Accepted {
+            place: Some((partition, number)),
+            receipt,
+        }
+    }
+
+    /// Takes up to `most` messages of a lane, or of all, to hand out.
+    pub(crate) fn hand_out(&self, lane: Option<Lane>, most: usize) -> Vec<HandOut> {
+        self.fail_timed_out();
+        let mut state = self.state();
+        for (index, owned) in state.owned() {
+            owned.is_silent = self.is_silent(index);
+        }
+        let lanes = Lane::BOTH.into_iter();
+        let claimed_lanes = lanes.filter(|of| lane.is_none_or(|lane| lane == *of));
+        state.claimed_lanes.extend(claimed_lanes);
+        let count = state.partitions.len();
+        let first = state.turn;
+        let mut claiming = Claiming {
+            selection: state.selection(lane),
+            now: self.container.now(),
+            most,
+            claimed: Vec::new(),
+        };
+        for offset in 0..count {
+            let index = (first + offset) % count;
+            self.hand_out_from(&mut state, index, &mut claiming);
+            if claiming.is_full() {
+                state.turn = index + 1;
+                break;
+            }
+        }
+        claiming.claimed
+    }
+
+    /// Hands out messages of one partition.
+    fn hand_out_from(&self, state: &mut State, index: usize, claiming: &mut Claiming) {
+        while !claiming.is_full()
+            && let Some((claim, taken)) =
+                self.take_from(state, index, claiming.selection, claiming.now)
+        {
+            let Next::HandOut {
+                delivery,
+                store_start,
+            } = taken.next
+            else {
+                self.fail_attempt(state, &claim, OWNER_LOST.to_owned());
+                continue;
+            };
+            telemetry::claimed(&taken.message, claiming.now);
+            claiming.selection.suspects &= !taken.is_suspect;
+            let held = HeldClaim {
+                claim,
+                home: self.this.clone(),
+                is_delivered: false,
+            };
+            let claimed = ClaimedWork {
+                message: taken.message,
+                delivery,
+                held,
+            };
+            claiming.claimed.push(HandOut {
+                claimed,
+                store_start,
+            });
+        }
+    }
+
+    fn take_from(
+        &self,
+        state: &mut State,
+        index: usize,
+        selection: Selection,
+        now: Timestamp,
+    ) -> Option<(Claim, Taken)> {
+        let owned = state.partitions[index].owned.as_mut()?;
+        if !owned.hands_out(now) {
+            return None;
+        }
+        let times = (Instant::now(), later(self.config.claim_timeout));
+        let most = self.config.retry.max_attempts;
+        let taken = owned.streams.take(selection, now, times, most)?;
+        let place = (u16::try_from(index).unwrap_or(u16::MAX), owned.fence);
+        let message = &taken.message;
+        let at = (message.sequence, taken.epoch);
+        let claim = self.claim(place, taken.key.clone(), at, message.message_id.clone());
+        Some((claim, taken))
+    }
+}

@@ -1,0 +1,321 @@
+//! Handlers of claimed messages, by kind, and hooks for their results.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use cdb_coordination::{Failed, Message};
+use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
+use futures::FutureExt as _;
+
+use crate::error::WorkError;
+use crate::flush::entry::{ClaimedWork, append_effects};
+use crate::memory::inner::Inner;
+use crate::memory::settlement::Settlement;
+use crate::streams::claim::Claim;
+use crate::streams::delivery::Delivery;
+use crate::streams::documents::{Work, WorkMessage};
+use crate::streams::status::WorkStatus;
+use crate::streams::stream::ClaimState;
+
+/// A message as its handler sees it.
+#[derive(Debug)]
+pub struct WorkContext {
+    message: Arc<WorkMessage>,
+    delivery: Delivery,
+    claim: Claim,
+    home: Weak<Inner>,
+}
+
+impl WorkContext {
+    pub(crate) fn new(claimed: &ClaimedWork) -> Self {
+        Self {
+            message: claimed.message.clone(),
+            delivery: claimed.delivery,
+            claim: claimed.held.claim.clone(),
+            home: claimed.held.home.clone(),
+        }
+    }
+
+    /// The stored message.
+    pub fn message(&self) -> &WorkMessage {
+        &self.message
+    }
+
+    /// How the message came here: new, retried, or taken over from another coordinator.
+    pub fn delivery(&self) -> Delivery {
+        self.delivery
+    }
+
+    /// The stages that the message still needs.
+    pub fn left(&self) -> WorkStatus {
+        self.message.needs.without(self.message.status)
+    }
+
+    /// Grows whenever the stream's partition changes its owner. Pass it to other systems that can
+    /// refuse a smaller one.
+    pub fn fencing_token(&self) -> u64 {
+        self.claim.fence
+    }
+
+    /// Starts the claim's time-out again, for a long task. Returns `false` when the claim is no
+    /// longer held.
+    pub fn renew(&self) -> bool {
+        let inner = self.home.upgrade();
+        inner.is_some_and(|inner| inner.renew(&self.claim) == ClaimState::Held)
+    }
+
+    /// An empty batch for documents that are written together with the completion.
+    pub fn effects<C: Container>(&self) -> Batch<C> {
+        Batch::new(PartitionKey::from(self.message.partition.as_str()))
+    }
+
+    /// Completes the message.
+    pub fn done(&self) -> Completed {
+        Completed::default()
+    }
+
+    /// Completes some stages. The message is handed out again for the remaining ones.
+    pub fn reached(&self, stages: WorkStatus) -> Completed {
+        Completed {
+            stages: Some(stages),
+            effects: None,
+        }
+    }
+}
+
+/// The success of a handler, with documents that are written together with it.
+#[derive(Debug, Default)]
+pub struct Completed {
+    pub(crate) stages: Option<WorkStatus>,
+    pub(crate) effects: Option<Batch<Work>>,
+}
+
+impl Completed {
+    /// Writes documents together with the completion: all or nothing, and once.
+    ///
+    /// # Errors
+    /// When there are too many for one batch, or they belong to another partition.
+    pub fn with_effects<C: Extends<Work>>(
+        mut self,
+        effects: &Batch<C>,
+    ) -> Result<Self, BatchError> {
+        append_effects(&mut self.effects, effects)?;
+        Ok(self)
+    }
+}
+
+/// A failed attempt, for the hook [`WorkHandlers::on_failure`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WorkFailure {
+    /// The message as it was handed out.
+    pub message: Arc<WorkMessage>,
+    /// The failure of the handler, or the refusal of its report.
+    pub reason: String,
+    /// `Retrying`, `SetAside` or `Done` (skipped); the error when the result was not written.
+    pub settled: Result<Settlement, WorkError>,
+}
+
+#[async_trait]
+trait Handle: Send + Sync {
+    async fn handle(&self, context: WorkContext) -> Result<Completed, Failed>;
+}
+
+/// A handler with its message type.
+struct Typed<M, F> {
+    handler: F,
+    marker: PhantomData<fn(M)>,
+}
+
+#[async_trait]
+impl<M, F, Fut> Handle for Typed<M, F>
+where
+    M: Message,
+    F: Fn(M, WorkContext) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Completed, Failed>> + Send,
+{
+    async fn handle(&self, context: WorkContext) -> Result<Completed, Failed> {
+        let message = serde_json::from_str(&context.message.body).map_err(|error| {
+            Failed::permanently(format!("`{}` cannot be read: {error}", M::TYPE))
+        })?;
+        (self.handler)(message, context).await
+    }
+}
+
+struct Untyped<F>(F);
+
+#[async_trait]
+impl<F, Fut> Handle for Untyped<F>
+where
+    F: Fn(WorkContext) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Completed, Failed>> + Send,
+{
+    async fn handle(&self, context: WorkContext) -> Result<Completed, Failed> {
+        (self.0)(context).await
+    }
+}
+
+type CompletionHook = Box<dyn Fn(&WorkMessage) + Send + Sync>;
+type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
+
+/// The handlers of a [`run`](crate::WorkCoordinator::run), by the kind of the message.
+///
+/// ```
+/// use cdb_coordination::{Failed, Message};
+/// use cdb_work::WorkHandlers;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Paid { cents: u64 }
+///
+/// impl Message for Paid {
+///     const TYPE: &'static str = "paid";
+/// }
+///
+/// fn handlers() -> WorkHandlers {
+///     WorkHandlers::new()
+///         .on(async |paid: Paid, work| match paid.cents {
+///             0 => Err(Failed::permanently("there is nothing to pay")), // set aside at once
+///             _ => Ok(work.done()),
+///         })
+///         .on_failure(|failure| eprintln!("{}", failure.reason))
+/// }
+/// ```
+#[derive(Default)]
+pub struct WorkHandlers {
+    by_kind: HashMap<&'static str, Box<dyn Handle>>,
+    by_name: HashMap<String, Box<dyn Handle>>,
+    otherwise: Option<Box<dyn Handle>>,
+    on_completion: Option<CompletionHook>,
+    on_failure: Option<FailureHook>,
+}
+
+impl WorkHandlers {
+    /// No handlers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers the handler of messages of type `M`, which were stored with
+    /// [`NewWork::with_message`](crate::NewWork::with_message). A second handler of a type replaces
+    /// the first.
+    #[must_use]
+    pub fn on<M, F, Fut>(mut self, handler: F) -> Self
+    where
+        M: Message,
+        F: Fn(M, WorkContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+    {
+        let typed = Typed {
+            handler,
+            marker: PhantomData,
+        };
+        self.by_kind.insert(M::TYPE, Box::new(typed));
+        self
+    }
+
+    /// Registers a handler by name, for messages with
+    /// [`NewWork::for_handler`](crate::NewWork::for_handler).
+    #[must_use]
+    pub fn on_handler<F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+    {
+        self.by_name.insert(name.into(), Box::new(Untyped(handler)));
+        self
+    }
+
+    /// Registers the handler of all other messages. Without it, a message of another kind is set
+    /// aside.
+    #[must_use]
+    pub fn otherwise<F, Fut>(mut self, handler: F) -> Self
+    where
+        F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+    {
+        self.otherwise = Some(Box::new(Untyped(handler)));
+        self
+    }
+
+    /// Calls `hook` when a completed message is stored.
+    #[must_use]
+    pub fn on_completion(mut self, hook: impl Fn(&WorkMessage) + Send + Sync + 'static) -> Self {
+        self.on_completion = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls `hook` when an attempt has failed: after an error, a panic, or a refused report.
+    #[must_use]
+    pub fn on_failure(mut self, hook: impl Fn(&WorkFailure) + Send + Sync + 'static) -> Self {
+        self.on_failure = Some(Box::new(hook));
+        self
+    }
+
+    /// Runs the handler of a message. A panic counts as a temporary failure.
+    pub(crate) async fn handle(&self, context: WorkContext) -> Result<Completed, Failed> {
+        let message = context.message.clone();
+        let registered = match message.handler() {
+            Some(name) => self.by_name.get(name),
+            None => self.by_kind.get(&*message.kind),
+        };
+        let Some(handler) = registered.or(self.otherwise.as_ref()) else {
+            return Err(Failed::permanently(format!(
+                "there is no handler `{}`; register one and redrive the message",
+                message.handler().unwrap_or(&message.kind)
+            )));
+        };
+        // New messages inherit the trace context and the scope.
+        AssertUnwindSafe(message.context.run(handler.handle(context)))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                let text = text.unwrap_or_else(|| "no panic message".to_owned());
+                Err(Failed::temporarily(format!("the handler panicked: {text}")))
+            })
+    }
+
+    /// Calls the hook for a result. A hook that panics is logged.
+    pub(crate) fn tell(&self, message: Arc<WorkMessage>, result: Told) {
+        let called = std::panic::catch_unwind(AssertUnwindSafe(|| match result {
+            Told::Completed => {
+                if let Some(hook) = &self.on_completion {
+                    hook(&message);
+                }
+            }
+            Told::Failed { reason, settled } => {
+                if let Some(hook) = &self.on_failure {
+                    hook(&WorkFailure {
+                        message,
+                        reason,
+                        settled,
+                    });
+                }
+            }
+        }));
+        if called.is_err() {
+            tracing::error!("a hook of the work handlers panicked");
+        }
+    }
+}
+
+/// The result that a hook is told.
+pub(crate) enum Told {
+    Completed,
+    Failed {
+        reason: String,
+        settled: Result<Settlement, WorkError>,
+    },
+}
+
+impl fmt::Debug for WorkHandlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.by_kind.keys()).finish()
+    }
+}

@@ -1,0 +1,407 @@
+//! Takes and releases virtual partitions.
+//!
+//! The share (`share.rs`) says which partitions this coordinator should hold. A conditional patch decides which
+//! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
+//! never depend on the time of a lease.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use cdb_client::{AvailableRows, Error};
+use cdb_model::{PartitionKey, Patch, Query, Timestamp};
+use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::WorkError;
+use crate::memory::inner::Inner;
+use crate::memory::queue::extract;
+use crate::memory::share::{Free, Limits};
+use crate::memory::state::Owned;
+use crate::memory::unreadable::report;
+use crate::streams::documents::{
+    FORM, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey,
+};
+use crate::streams::order::Streams;
+use crate::telemetry;
+use crate::timing::ADOPTION;
+use cdb_coordination::Rows;
+
+/// The most concurrent requests about partitions.
+const AT_A_TIME: usize = 64;
+
+/// The most partitions that a search for free ones names. It reads all partitions otherwise.
+const NAMED: usize = 256;
+
+/// The partition of the settings.
+const SETTINGS: &str = "work-settings";
+
+/// Whether a partition was held under the fence that is given up.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    GivenUp,
+    NotHeld,
+}
+
+/// Waits for the next round of a task. Returns `None` when the coordinator was stopped or dropped.
+pub(crate) async fn next_round(
+    inner: &Weak<Inner>,
+    stop: &CancellationToken,
+) -> Option<Arc<Inner>> {
+    let every = inner.upgrade()?.config.upkeep;
+    tokio::select! {
+        () = stop.cancelled() => None,
+        () = tokio::time::sleep(every) => inner.upgrade(),
+    }
+}
+
+/// Maintains the partitions until the coordinator is dropped.
+pub(crate) async fn run(inner: Weak<Inner>, stop: CancellationToken) {
+    while let Some(inner) = next_round(&inner, &stop).await {
+        if let Err(error) = inner.upkeep().await {
+            tracing::warn!(%error, "maintaining the partitions failed");
+        }
+    }
+}
+
+impl Inner {
+    /// Checks the stored form and the number of partitions, or writes them into a new container.
+    pub(crate) async fn agree_on_settings(&self) -> Result<(), WorkError> {
+        let configured = self.config.partitions.count();
+        let latest = self.container.latest_committed();
+        let key = WorkSettingsKey::new(SETTINGS);
+        let mut read = latest.read(&key).await?;
+        if read.is_none() {
+            let settings = WorkSettings {
+                partition: SETTINGS.to_owned(),
+                partitions: configured,
+                form: FORM,
+                written_by: concat!("cdb-work ", env!("CARGO_PKG_VERSION")).to_owned(),
+            };
+            match self.container.create(&settings).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_conflict() || error.is_ambiguous() => {}
+                Err(error) => return Err(error.into()),
+            }
+            read = latest.read(&key).await?;
+        }
+        match read {
+            Some(stored) if stored.document.form > FORM => Err(WorkError::NewerForm {
+                stored: stored.document.form,
+                supported: FORM,
+                written_by: stored.document.written_by,
+            }),
+            Some(stored) if stored.document.partitions == configured => Ok(()),
+            Some(stored) => Err(WorkError::OtherPartitions {
+                stored: stored.document.partitions,
+                configured,
+            }),
+            // The creation failed, and no other coordinator has created the settings.
+            None => Box::pin(self.agree_on_settings()).await,
+        }
+    }
+
+    /// Releases unwanted partitions and takes free ones. Sends nothing if there is nothing to do.
+    pub(crate) async fn upkeep(&self) -> Result<(), WorkError> {
+        let _alone = self.upkeep.lock().await;
+        let wanted = self.wanted().await;
+        let mut unwanted = Vec::new();
+        let mut missing = wanted.clone();
+        let (now, limits) = (
+            Instant::now(),
+            (self.config.drain, self.config.claim_timeout),
+        );
+        for (index, owned) in self.state().owned() {
+            owned.drain(missing.remove(&index), now, limits);
+            if owned.draining {
+                unwanted.push(index);
+            }
+        }
+        telemetry::partitions(self.state().owned().count(), wanted.len());
+        let missing = missing.into_iter().collect();
+        // A partition without an answer delays the other steps no longer than its own.
+        let (taken, (), ()) = tokio::join!(
+            self.take_free(missing, wanted),
+            self.release_each(unwanted, false),
+            self.write_own_entries(|_| true)
+        );
+        taken
+    }
+
+    /// Takes those of the missing partitions that are free, and adopts partitions that stayed free.
+    async fn take_free(&self, missing: Vec<u16>, wanted: BTreeSet<u16>) -> Result<(), WorkError> {
+        let mut free = Vec::new();
+        if !missing.is_empty() {
+            free = self.find_free(&missing).await?;
+        }
+        free.extend(self.find_orphans(&wanted).await?);
+        let taken = stream::iter(free);
+        taken
+            .for_each_concurrent(AT_A_TIME, async |free| {
+                let index = free.index();
+                if let Err(error) = self.while_answering(index, self.take(free)).await {
+                    tracing::debug!(index, %error, "a partition was not taken");
+                }
+            })
+            .await;
+        Ok(())
+    }
+
+    /// Returns the partitions that this coordinator should hold.
+    pub(crate) async fn wanted(&self) -> BTreeSet<u16> {
+        let parts = self.slots.parts(self.config.partitions.count().into());
+        let own = parts.await.into_iter().map(u16::try_from);
+        let own = own.filter_map(Result::ok).collect();
+        let held = self.state().owned().map(|(index, _)| index).collect();
+        let limits = self.share_limits();
+        self.share().wanted(own, &held, Instant::now(), limits)
+    }
+
+    /// Returns partitions outside of the share that stayed free, to take them too.
+    pub(crate) async fn find_orphans(
+        &self,
+        wanted: &BTreeSet<u16>,
+    ) -> Result<Vec<Free>, WorkError> {
+        let (limits, now) = (self.share_limits(), Instant::now());
+        let room = limits.partitions.saturating_sub(wanted.len());
+        let mut others: Vec<u16> = self.config.partitions.all().collect();
+        // A held partition that is not wanted waits for its handlers.
+        others.retain(|index| !wanted.contains(index) && !self.holds(*index));
+        // A coordinator without a share is leaving, or was replaced.
+        let is_serving = self.share().is_serving();
+        let can_adopt = is_serving && room > 0 && !others.is_empty();
+        if !self.share().is_search_due(now, limits) || !can_adopt {
+            return Ok(Vec::new());
+        }
+        let found = self.find_free(&others).await?;
+        let mut share = self.share();
+        Ok(share.adopt(found, &self.id, room, now + limits.lease * ADOPTION))
+    }
+
+    fn share_limits(&self) -> Limits {
+        Limits {
+            partitions: self.config.max_partitions.into(),
+            lease: self.config.lease,
+            upkeep: self.config.upkeep,
+        }
+    }
+
+    /// Returns those of the partitions that no coordinator holds. The document of a partition that
+    /// this coordinator has taken without an answer names it.
+    pub(crate) async fn find_free(&self, missing: &[u16]) -> Result<Vec<Free>, WorkError> {
+        let mut query = Query::<WorkPartition>::across_partitions();
+        if missing.len() <= NAMED {
+            let names = missing.iter().map(|&at| self.config.partitions.name(at));
+            query = query.filter(WorkPartition::PARTITION.is_in(names));
+        }
+        let read = self.container.query(query).row_by_row().all_available();
+        let AvailableRows {
+            rows, is_complete, ..
+        } = read.await?;
+        let found = Rows::apart(rows);
+        found.unreadable.iter().for_each(report);
+        // The holder of an unreadable partition is unknown.
+        let unreadable = found
+            .unreadable
+            .iter()
+            .filter_map(|one| one.location.as_ref());
+        let unreadable: HashSet<&PartitionKey> = unreadable.map(|at| &at.partition_key).collect();
+        let rows = found.rows.into_iter();
+        let stored: HashMap<String, WorkPartition> = rows
+            .map(|row| (row.document.partition.clone(), row.document))
+            .collect();
+        let now = self.container.now();
+        let free = missing.iter().filter_map(|&index| {
+            let name = self.config.partitions.name(index);
+            if unreadable.contains(&PartitionKey::from(name.as_str())) {
+                return None;
+            }
+            let Some(lease) = stored.get(&name) else {
+                // The document of a partition that has not answered is unknown.
+                let is_new = is_complete || !self.is_silent(index);
+                return is_new.then_some(Free::New(index));
+            };
+            let is_free = lease.owner.is_none()
+                || lease.until <= now
+                || lease.owner.as_deref() == Some(&*self.id);
+            is_free.then_some(Free::Former {
+                index,
+                fence: lease.fence,
+                was_released: lease.owner.is_none(),
+                taken_over_at: lease.taken_over_at,
+            })
+        });
+        Ok(free.collect())
+    }
+
+    /// Takes a free partition, unless this coordinator holds it: that would void its claims.
+    async fn take(&self, free: Free) {
+        if self.stop.is_cancelled() || self.holds(free.index()) {
+            return;
+        }
+        let now = self.container.now();
+        let until = now + self.config.lease;
+        let (index, fence, taken_over_at) = match free {
+            Free::New(index) => (index, 1, None),
+            Free::Former {
+                index,
+                fence,
+                was_released: true,
+                taken_over_at,
+            } => (index, fence + 1, taken_over_at),
+            Free::Former { index, fence, .. } => (index, fence + 1, Some(now)),
+        };
+        let won = match free {
+            Free::New(_) => {
+                let lease = WorkPartition {
+                    partition: self.config.partitions.name(index),
+                    owner: Some(self.id.to_string()),
+                    fence,
+                    until,
+                    token: String::new(),
+                    taken_over_at,
+                };
+                self.container.create(&lease).await.map(drop)
+            }
+            Free::Former { fence: former, .. } => {
+                let patch = Patch::<WorkPartition>::new()
+                    .set(WorkPartition::OWNER, Some(self.id.to_string()))
+                    .set(WorkPartition::FENCE, fence)
+                    .set(WorkPartition::UNTIL, until)
+                    .set(WorkPartition::TOKEN, String::new())
+                    .set(WorkPartition::TAKEN_OVER_AT, taken_over_at)
+                    .when(WorkPartition::FENCE.eq(former));
+                self.container
+                    .patch(&self.lease_key(index), &patch)
+                    .await
+                    .map(drop)
+            }
+        };
+        let won = match won {
+            Err(error) if error.is_ambiguous() => self.is_stored(index, fence).await,
+            other => other.map(|()| true),
+        };
+        match won {
+            Ok(true) => self.adopt(index, until, Streams::new(fence, taken_over_at)),
+            Ok(false) => {}
+            // Another coordinator was faster, or the next round tries again.
+            Err(error) => tracing::debug!(index, %error, "a partition was not taken"),
+        }
+    }
+
+    fn holds(&self, index: u16) -> bool {
+        self.state().fence_of(index).is_some()
+    }
+
+    /// Whether this coordinator is the stored holder of a partition.
+    async fn is_stored(&self, index: u16, fence: u64) -> Result<bool, Error> {
+        let latest = self.container.latest_committed();
+        let read = latest.read(&self.lease_key(index)).await?;
+        Ok(read.is_some_and(|stored| {
+            stored.document.fence == fence && stored.document.owner.as_deref() == Some(&*self.id)
+        }))
+    }
+
+    fn adopt(&self, index: u16, until: Timestamp, streams: Streams) {
+        telemetry::lease("claimed");
+        let fence = streams.fence();
+        tracing::debug!(index, fence, "a partition was taken");
+        self.state().partition(index).owned = Some(Owned {
+            fence,
+            until,
+            streams,
+            ..Owned::default()
+        });
+        self.sweep_wanted.store(true, Ordering::Release);
+        self.news.notify_waiters();
+    }
+
+    /// Another coordinator holds the partition. Refuses claimed and reported messages here.
+    pub(crate) fn lose(&self, index: u16, fence: u64) {
+        if self.give_up(index, fence) == Loss::GivenUp {
+            telemetry::lease("lost");
+            tracing::warn!(index, "another coordinator has taken a partition");
+        }
+    }
+
+    /// Forgets a partition and refuses its reports, if it is held under this fence.
+    fn give_up(&self, index: u16, fence: u64) -> Loss {
+        let mut state = self.state();
+        let held = state.partition(index);
+        if held.owned.take_if(|owned| owned.fence == fence).is_none() {
+            return Loss::NotHeld;
+        }
+        let void = extract(&mut held.queue, |pending| pending.report().is_some());
+        drop(state);
+        for pending in void {
+            let reason = pending.report().map(|report| report.claim.not_owner());
+            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
+        }
+        self.news.notify_waiters();
+        Loss::GivenUp
+    }
+
+    /// Releases every partition after the stop. Later reports are refused.
+    pub(crate) async fn release_all(&self) {
+        // Partitions that are being taken are released too.
+        let _alone = self.upkeep.lock().await;
+        let held: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
+        self.release_each(held, true).await;
+    }
+
+    async fn release_each(&self, indexes: Vec<u16>, force: bool) {
+        stream::iter(indexes)
+            .for_each_concurrent(AT_A_TIME, async |index| {
+                // The lease stays until it expires.
+                if let Err(error) = self
+                    .while_answering(index, self.release(index, force))
+                    .await
+                {
+                    tracing::debug!(index, %error, "a partition was not released");
+                }
+            })
+            .await;
+    }
+
+    /// Releases a partition when no message of it is claimed, or by `force`.
+    async fn release(&self, index: u16, force: bool) {
+        let gate = self.gates.get(usize::from(index));
+        let Some(gate) = gate else { return };
+        // No batch is in flight while the lock is held.
+        let _held = gate.lock().await;
+        let fence = {
+            let mut state = self.state();
+            let held = state.partition(index);
+            let Some(owned) = &mut held.owned else { return };
+            owned.draining = true;
+            let at_rest = owned.streams.is_at_rest()
+                && held.queue.iter().all(|pending| pending.report().is_none());
+            if !at_rest && !force {
+                return;
+            }
+            owned.fence
+        };
+        let patch = Patch::<WorkPartition>::new()
+            .set(WorkPartition::OWNER, None)
+            .set(WorkPartition::UNTIL, Timestamp::default())
+            .when(WorkPartition::FENCE.eq(fence));
+        match self.container.patch(&self.lease_key(index), &patch).await {
+            Ok(_) if self.give_up(index, fence) == Loss::GivenUp => telemetry::lease("released"),
+            // A renewal has found another holder.
+            Ok(_) => {}
+            Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+                self.lose(index, fence);
+            }
+            // The lease stays until it expires.
+            Err(error) => {
+                tracing::debug!(index, %error, "a partition was not released; its lease expires");
+            }
+        }
+    }
+
+    pub(crate) fn lease_key(&self, index: u16) -> WorkPartitionKey {
+        WorkPartitionKey::new(self.config.partitions.name(index))
+    }
+}
