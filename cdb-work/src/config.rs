@@ -10,7 +10,7 @@ use crate::streams::partitions::Partitions;
 use crate::streams::stream::Verdict;
 use crate::timing::{
     CLAIM_TIMEOUT, DRAIN, FIRST_RETRY, FORGET, LEASE, LONGEST_PAUSE, LONGEST_RETRY, REMEMBER,
-    RENEWED_IN, SWEEP, UPKEEP, YEAR, at_most,
+    RENEWED_IN, SWEEP, UPKEEP, YEAR,
 };
 use cdb_coordination::name_hash;
 
@@ -104,15 +104,21 @@ impl WorkConfig {
             *duration = (*duration).min(YEAR);
         }
         // The last third of a lease has an upkeep, so no lease ends without an attempt to renew it.
-        at_most(
-            ("upkeep", self.upkeep),
-            ("a third of `lease`", self.lease / RENEWED_IN),
-        )?;
-        // Sweeps begin with a search.
-        at_most(
-            ("longest_pause", self.longest_pause),
-            ("`sweep`", self.sweep),
-        )?;
+        let third = self.lease / RENEWED_IN;
+        for (setting, value, limit, most) in [
+            ("upkeep", self.upkeep, "a third of `lease`", third),
+            // Sweeps begin with a search.
+            ("longest_pause", self.longest_pause, "`sweep`", self.sweep),
+        ] {
+            if value > most {
+                return Err(WorkError::Timing {
+                    setting,
+                    value,
+                    limit,
+                    most,
+                });
+            }
+        }
         Ok(self)
     }
 

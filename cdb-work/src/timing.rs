@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use crate::error::WorkError;
-
 /// The default of [`WorkConfig::lease`](crate::WorkConfig::lease).
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
 
@@ -144,19 +142,3 @@ const _: () = assert!(fits(FIRST_RETRY, 1, LONGEST_RETRY));
 // deleted soon after that.
 const _: () = assert!(fits(LONGEST_RETRY, 1, REMEMBER) && fits(FORGET, 1, REMEMBER));
 const _: () = assert!(fits(REMEMBER, 1, YEAR));
-
-/// Refuses a duration that is longer than its limit.
-pub(crate) fn at_most(
-    (setting, value): (&'static str, Duration),
-    (limit, most): (&'static str, Duration),
-) -> Result<(), WorkError> {
-    if value <= most {
-        return Ok(());
-    }
-    Err(WorkError::Timing {
-        setting,
-        value,
-        limit,
-        most,
-    })
-}

@@ -288,9 +288,9 @@ pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitte
                 Err(failure) => failed.push((message, failure)),
             }
         }
-        let retries = failed
-            .iter()
-            .map(|failed| retry_or_dead_letter(relay, failed, policy, jitter));
+        let retries = failed.iter().map(|(message, failure)| {
+            retry_or_dead_letter(relay, message, failure, policy, jitter)
+        });
         in_parallel(retries.collect()).await;
         if !delivered.is_empty() {
             // Without messages there are no results. A message that is not deleted is found again.
@@ -306,7 +306,8 @@ pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitte
 /// Postpones or dead-letters a message after a failed delivery.
 async fn retry_or_dead_letter<K: Relay>(
     relay: &K,
-    (message, failure): &(K::Message, Undelivered),
+    message: &K::Message,
+    failure: &Undelivered,
     policy: &RetryPolicy,
     jitter: &Jitter,
 ) {

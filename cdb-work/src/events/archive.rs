@@ -61,7 +61,7 @@ impl ContainerArchive {
         after: u64,
         most: u32,
     ) -> Result<Vec<StreamEvent>, WorkError> {
-        read_events(&self.container, (stream, stream), after, most).await
+        read_events(&self.container, stream, stream, after, most).await
     }
 }
 

@@ -9,7 +9,8 @@ use crate::streams::documents::{StreamEvent, Work};
 /// Reads up to `most` events of a stream in a partition after version `after`, in order.
 pub(crate) async fn read_events(
     container: &ContainerClient<Work>,
-    (partition, stream): (&str, &str),
+    partition: &str,
+    stream: &str,
     after: u64,
     most: u32,
 ) -> Result<Vec<StreamEvent>, WorkError> {

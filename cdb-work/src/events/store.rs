@@ -179,8 +179,13 @@ impl EventStore {
         if append.version == expected {
             return Ok(append);
         }
-        let of = (partition.as_str(), stream);
-        advance_event_head(&mut append.batch, of, expected, append.version)?;
+        advance_event_head(
+            &mut append.batch,
+            &partition,
+            stream,
+            expected,
+            append.version,
+        )?;
         Ok(append)
     }
 
@@ -195,7 +200,7 @@ impl EventStore {
         most: u32,
     ) -> Result<Vec<StreamEvent>, WorkError> {
         let partition = self.partition_of(stream);
-        read_events(&self.container, (&partition, stream), after, most).await
+        read_events(&self.container, &partition, stream, after, most).await
     }
 
     /// Deletes the oldest events of a stream, up to and including `version`, but never the newest

@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use super::entry::ClaimedWork;
 use crate::error::WorkError;
 use crate::memory::inner::{Inner, Unwritten};
-use crate::memory::queue::{NotedReport, Pending, PendingKind, extract};
+use crate::memory::queue::{NotedReport, Pending, extract};
 use crate::memory::settlement::Receipt;
 use crate::memory::state::{State, later};
 use crate::streams::claim::Claim;
-use crate::streams::stream::{Change, ClaimState, StreamKey};
+use crate::streams::stream::{Change, ClaimState};
 use crate::telemetry;
 
 /// The failure of an attempt whose claim was dropped.
@@ -45,7 +45,12 @@ impl Inner {
         } in handed_out
         {
             let receipt = store_start.then(|| {
-                let (place, receipt) = self.push_start(&claimed);
+                let (place, receipt) = self.state().push_report(NotedReport {
+                    claim: claimed.held.claim.clone(),
+                    change: Change::Start,
+                    message: claimed.message.clone(),
+                    effects: None,
+                });
                 places.push(place);
                 receipt
             });
@@ -69,20 +74,6 @@ impl Inner {
         started
     }
 
-    fn push_start(&self, claimed: &ClaimedWork) -> ((u16, u64), Receipt) {
-        let claim = claimed.held.claim.clone();
-        let partition = claim.partition;
-        let noted = NotedReport {
-            claim,
-            change: Change::Start,
-            message: claimed.message.clone(),
-            effects: None,
-        };
-        let kind = PendingKind::Report(Box::new(noted));
-        let (number, receipt) = self.state().push(partition, kind);
-        ((partition, number), receipt)
-    }
-
     async fn note_start(&self, claimed: &ClaimedWork, receipt: Option<Receipt>) -> ClaimState {
         let Some(receipt) = receipt else {
             return ClaimState::Held;
@@ -92,16 +83,13 @@ impl Inner {
             return ClaimState::Void;
         }
         let claim = &claimed.held.claim;
-        self.with_streams(claim, |streams| {
-            streams.started(&claim.key, claim.sequence, claim.epoch)
-        })
+        self.with_streams(claim, |streams| streams.started(claim.in_stream()))
     }
 
     /// Lets a claim last for another time-out.
     pub(crate) fn renew(&self, claim: &Claim) -> ClaimState {
         let until = later(self.config.claim_timeout);
-        let place = (&claim.key, claim.sequence, claim.epoch);
-        self.with_streams(claim, |streams| streams.renew(place, until))
+        self.with_streams(claim, |streams| streams.renew(claim.in_stream(), until))
     }
 
     /// Counts the attempt of a dropped claim as failed. A claim that was not handed out, or is
@@ -120,14 +108,10 @@ impl Inner {
     /// Notes the failure of an attempt without a report, unless the claim is void.
     pub(crate) fn fail_attempt(&self, state: &mut State, claim: &Claim, reason: String) {
         let now = self.container.now();
-        let owned = state.partition(claim.partition).owned.as_mut();
-        let noted = owned
-            .filter(|owned| owned.fence == claim.fence)
-            .and_then(|owned| {
-                let place = (&claim.key, claim.sequence, claim.epoch);
-                let judge = |message: &_| self.config.retry.judge(message, now);
-                owned.streams.failed(place, reason, judge)
-            });
+        let noted = state.held_under(claim).and_then(|owned| {
+            let judge = |message: &_| self.config.retry.judge(message, now);
+            owned.streams.failed(claim.in_stream(), reason, judge)
+        });
         if let Some((change, message)) = noted {
             push_own(state, claim.clone(), change, message);
         }
@@ -151,30 +135,20 @@ impl Inner {
                 "no report within {:?}; renew the claim of a longer task",
                 self.config.claim_timeout
             );
-            let claim = self.claim((partition, fence), key, (sequence, epoch), String::new());
+            let claim = Claim {
+                owner: self.id.clone(),
+                partition,
+                fence,
+                epoch,
+                key,
+                sequence,
+                message_id: String::new(),
+            };
             telemetry::claim_timeout();
             self.fail_attempt(&mut state, &claim, reason);
         }
         drop(state);
         self.news.notify_waiters();
-    }
-
-    pub(crate) fn claim(
-        &self,
-        (partition, fence): (u16, u64),
-        key: StreamKey,
-        (sequence, epoch): (u64, u64),
-        message_id: String,
-    ) -> Claim {
-        Claim {
-            owner: self.id.clone(),
-            partition,
-            fence,
-            epoch,
-            key,
-            sequence,
-            message_id,
-        }
     }
 
     /// The store has refused a report for good. Counts the attempt as failed, and refuses the later
@@ -229,13 +203,11 @@ fn push_own(
     change: Change,
     message: std::sync::Arc<crate::streams::documents::WorkMessage>,
 ) {
-    let partition = claim.partition;
-    let noted = NotedReport {
+    let (place, _unheard) = state.push_report(NotedReport {
         claim,
         change,
         message,
         effects: None,
-    };
-    let (number, _unheard) = state.push(partition, PendingKind::Report(Box::new(noted)));
-    state.own_entries.insert((partition, number));
+    });
+    state.own_entries.insert(place);
 }

@@ -49,9 +49,9 @@ impl Inner {
 
     fn accept_new(&self, new: NewWork) -> Accepted {
         let partition = self.config.partitions.of_stream(&new.stream);
-        let (number, receipt) = self.state().push(partition, PendingKind::Store(new));
+        let (place, receipt) = self.state().push(partition, PendingKind::Store(new));
         Accepted {
-            place: Some((partition, number)),
+            place: Some(place),
             receipt,
         }
     }
@@ -64,10 +64,9 @@ impl Inner {
         let now = self.container.now();
         let mut state = self.state();
         let is_ours = claim.owner == self.id;
-        let owned = state.partition(claim.partition).owned.as_mut();
-        let good = owned.filter(|owned| is_ours && owned.fence == claim.fence);
+        let good = state.held_under(&claim).filter(|_| is_ours);
         let noted = good.and_then(|owned| {
-            let place = (&claim.key, claim.sequence, claim.epoch);
+            let place = claim.in_stream();
             match report.reported {
                 Reported::Done => owned.streams.reached(place, None),
                 Reported::Reached(stages) => owned.streams.reached(place, Some(stages)),
@@ -89,18 +88,16 @@ impl Inner {
                 receipt: Receipt(receipt),
             };
         };
-        let partition = claim.partition;
-        let noted = NotedReport {
+        let (place, receipt) = state.push_report(NotedReport {
             claim,
             change,
             message,
             effects: report.effects,
-        };
-        let (number, receipt) = state.push(partition, PendingKind::Report(Box::new(noted)));
+        });
         drop(state);
         self.news.notify_waiters();
         Accepted {
-            place: Some((partition, number)),
+            place: Some(place),
             receipt,
         }
     }
@@ -178,13 +175,18 @@ impl Inner {
         if !owned.hands_out(now) {
             return None;
         }
-        let times = (Instant::now(), later(self.config.claim_timeout));
+        let during = Instant::now()..later(self.config.claim_timeout);
         let most = self.config.retry.max_attempts;
-        let taken = owned.streams.take(selection, now, times, most)?;
-        let place = (u16::try_from(index).unwrap_or(u16::MAX), owned.fence);
-        let message = &taken.message;
-        let at = (message.sequence, taken.epoch);
-        let claim = self.claim(place, taken.key.clone(), at, message.message_id.clone());
+        let taken = owned.streams.take(selection, now, during, most)?;
+        let claim = Claim {
+            owner: self.id.clone(),
+            partition: u16::try_from(index).unwrap_or(u16::MAX),
+            fence: owned.fence,
+            epoch: taken.epoch,
+            key: taken.key.clone(),
+            sequence: taken.message.sequence,
+            message_id: taken.message.message_id.clone(),
+        };
         Some((claim, taken))
     }
 }

@@ -66,7 +66,7 @@ impl Inner {
         let newest = self.state().newest_entry();
         let mut most = usize::MAX;
         loop {
-            let mut flight = self.take_flight(partition, &mut heads, (newest, most));
+            let mut flight = self.take_flight(partition, &mut heads, newest, most);
             if flight.entries.is_empty() {
                 return Ok(());
             }
@@ -80,7 +80,8 @@ impl Inner {
         &self,
         partition: u16,
         heads: &mut Heads,
-        (newest, most): (u64, usize),
+        newest: u64,
+        most: usize,
     ) -> Flight<'_> {
         let mut state = self.state();
         let queue = &mut state.partition(partition).queue;

@@ -250,7 +250,7 @@ impl Processor {
                 () = tokio::time::sleep(CLAIM_CHECK) => {
                     let claim = &claimed.held.claim;
                     let state = self.work.inner.with_streams(claim, |streams| {
-                        streams.state_of(&claim.key, claim.sequence, claim.epoch)
+                        streams.state_of(claim.in_stream())
                     });
                     if state == ClaimState::Void {
                         return None;

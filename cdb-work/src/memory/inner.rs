@@ -288,9 +288,7 @@ impl Inner {
     }
 
     pub(crate) fn give_back(&self, claim: &Claim) {
-        let given = self.with_streams(claim, |streams| {
-            streams.give_back(&claim.key, claim.sequence, claim.epoch)
-        });
+        let given = self.with_streams(claim, |streams| streams.give_back(claim.in_stream()));
         if given == ClaimState::Held {
             self.news.notify_waiters();
         }
@@ -303,8 +301,7 @@ impl Inner {
         change: impl FnOnce(&mut Streams) -> ClaimState,
     ) -> ClaimState {
         let mut state = self.state();
-        let owned = state.partition(claim.partition).owned.as_mut();
-        let good = owned.filter(|owned| owned.fence == claim.fence);
+        let good = state.held_under(claim);
         good.map_or(ClaimState::Void, |owned| change(&mut owned.streams))
     }
 

@@ -153,7 +153,9 @@ impl Plan {
         for (number, pending) in entries.iter().enumerate() {
             let added = match &pending.kind {
                 PendingKind::Store(new) => {
-                    let at = next.entry(new.key()).or_insert_with(|| first(heads, new));
+                    let at = next
+                        .entry(new.key())
+                        .or_insert_with_key(|key| heads.streams.get(key).copied().unwrap_or(1));
                     *at += 1;
                     let version = versions.entry(&new.stream).or_insert_with(|| {
                         let known = heads.events.get(&new.stream).copied();
@@ -235,11 +237,11 @@ impl Plan {
         }
         for (stream, (key, count)) in versions {
             let known = heads.events.get(stream).copied().unwrap_or_default();
-            self.advance_version(stream, (known, known + count), context)
+            self.advance_version(stream, known, known + count, context)
                 .map_err(|error| (key.clone(), error))?;
         }
         for (key, range) in ended {
-            self.advance_done(&key, range, context)
+            self.advance_done(&key, range.0, range.1, context)
                 .map_err(|error| (key, error))?;
         }
         Ok(())
@@ -278,10 +280,11 @@ impl Plan {
     fn advance_version(
         &mut self,
         stream: &str,
-        (from, to): (u64, u64),
+        from: u64,
+        to: u64,
         context: &PlanContext<'_>,
     ) -> Result<(), BatchError> {
-        let added = advance_event_head(&mut self.batch, (context.partition, stream), from, to);
+        let added = advance_event_head(&mut self.batch, context.partition, stream, from, to);
         self.events.insert(stream.to_owned(), to);
         self.push(Origin::EventHead(stream.to_owned()), added)
     }
@@ -289,7 +292,8 @@ impl Plan {
     fn advance_done(
         &mut self,
         key: &StreamKey,
-        (from, to): (u64, u64),
+        from: u64,
+        to: u64,
         context: &PlanContext<'_>,
     ) -> Result<(), BatchError> {
         let patch = Patch::<WorkStream>::new()
@@ -344,11 +348,6 @@ impl Plan {
     }
 }
 
-/// The sequence number of the first new message of a stream.
-fn first(heads: &Heads, new: &NewWork) -> u64 {
-    heads.streams.get(&new.key()).copied().unwrap_or(1)
-}
-
 fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessage {
     WorkMessage {
         partition: context.partition.to_owned(),
@@ -391,7 +390,8 @@ fn event_of(message: &WorkMessage, version: u64, now: Timestamp) -> StreamEvent 
 /// Advances the version of an event stream from `from` to `to`, if it is `from`.
 pub(crate) fn advance_event_head(
     batch: &mut Batch<Work>,
-    (partition, stream): (&str, &str),
+    partition: &str,
+    stream: &str,
     from: u64,
     to: u64,
 ) -> Result<OperationIndex, BatchError> {

@@ -9,39 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_coordination::name_hash;
 use cdb_model::Timestamp;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 
+use crate::config::WorkConfig;
 use crate::timing::RETURN;
 
 /// A partition that can be taken.
-pub(crate) enum Free {
-    /// It was never held.
-    New(u16),
-    /// The fence of its last holder.
-    Former {
-        index: u16,
-        fence: u64,
-        was_released: bool,
-        /// When it was last taken from a holder that had not released it.
-        taken_over_at: Option<Timestamp>,
-    },
-}
-
-impl Free {
-    /// The partition.
-    pub(crate) fn index(&self) -> u16 {
-        match self {
-            Self::New(index) | Self::Former { index, .. } => *index,
-        }
-    }
-
-    /// The fence of the last holder; 0 if the partition was never held.
-    pub(crate) fn fence(&self) -> u64 {
-        match self {
-            Self::New(_) => 0,
-            Self::Former { fence, .. } => *fence,
-        }
-    }
+pub(crate) struct Free {
+    pub(crate) index: u16,
+    /// The fence of its last holder; `None` if it was never held.
+    pub(crate) fence: Option<u64>,
+    /// Whether its last holder has released it. Also `true` if it was never held.
+    pub(crate) was_released: bool,
+    /// When it was last taken from a holder that had not released it.
+    pub(crate) taken_over_at: Option<Timestamp>,
 }
 
 /// The share of this coordinator.
@@ -53,17 +34,9 @@ pub(crate) struct Share {
     adopted: BTreeMap<u16, Instant>,
     /// Partitions whose adoption has ended here.
     returned: BTreeSet<u16>,
-    /// The partitions that were free at the last search, with their fences; 0 if never held.
-    free: BTreeMap<u16, u64>,
+    /// The partitions that were free at the last search, with their fences.
+    free: BTreeMap<u16, Option<u64>>,
     next_search: Option<Instant>,
-}
-
-/// The limits of a share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) partitions: usize,
-    pub(crate) lease: Duration,
-    pub(crate) upkeep: Duration,
 }
 
 impl Share {
@@ -73,7 +46,7 @@ impl Share {
         mut own: Vec<u16>,
         held: &BTreeSet<u16>,
         now: Instant,
-        limits: Limits,
+        config: &WorkConfig,
     ) -> BTreeSet<u16> {
         let is_new = own != self.own;
         if is_new {
@@ -86,7 +59,7 @@ impl Share {
             }
             if is_new || now >= end {
                 self.returned.insert(index);
-                self.next_search = Some(now + limits.upkeep * RETURN);
+                self.next_search = Some(now + config.upkeep * RETURN);
             } else {
                 self.adopted.insert(index, end);
             }
@@ -95,7 +68,7 @@ impl Share {
         let adopted = self.adopted.keys().copied();
         own.into_iter()
             .chain(adopted)
-            .take(limits.partitions)
+            .take(config.max_partitions.into())
             .collect()
     }
 
@@ -105,12 +78,12 @@ impl Share {
     }
 
     /// Returns `true` if free partitions should be searched now.
-    pub(crate) fn is_search_due(&mut self, now: Instant, limits: Limits) -> bool {
-        let due = *self.next_search.get_or_insert(now + limits.lease);
+    pub(crate) fn is_search_due(&mut self, now: Instant, config: &WorkConfig) -> bool {
+        let due = *self.next_search.get_or_insert(now + config.lease);
         if due > now {
             return false;
         }
-        self.next_search = Some(now + limits.lease);
+        self.next_search = Some(now + config.lease);
         true
     }
 
@@ -123,20 +96,18 @@ impl Share {
         room: usize,
         end: Instant,
     ) -> Vec<Free> {
-        let fences = found.iter().map(|free| (free.index(), free.fence()));
-        let fences: BTreeMap<u16, u64> = fences.collect();
-        let before = std::mem::replace(&mut self.free, fences);
+        let fences = found.iter().map(|free| (free.index, free.fence));
+        let before = std::mem::replace(&mut self.free, fences.collect());
         let returned = std::mem::take(&mut self.returned);
         let is_orphan = |free: &Free| {
-            let index = free.index();
-            before.get(&index) == Some(&free.fence()) || returned.contains(&index)
+            before.get(&free.index) == Some(&free.fence) || returned.contains(&free.index)
         };
         let mut orphans: Vec<Free> = found.into_iter().filter(is_orphan).collect();
         // Coordinators prefer different partitions.
-        orphans.sort_by_cached_key(|free| name_hash(&format!("{coordinator} {}", free.index())));
+        orphans.sort_by_cached_key(|free| name_hash(&format!("{coordinator} {}", free.index)));
         orphans.truncate(orphans.len().div_ceil(2).min(room));
         for orphan in &orphans {
-            let index = orphan.index();
+            let index = orphan.index;
             tracing::info!(index, "adopting a partition that stayed free");
             self.adopted.insert(index, end);
         }

@@ -7,8 +7,9 @@ use cdb_model::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::queue::{Pending, PendingKind};
+use super::queue::{NotedReport, Pending, PendingKind};
 use super::settlement::Receipt;
+use crate::streams::claim::Claim;
 use crate::streams::documents::Lane;
 use crate::streams::order::Streams;
 use crate::streams::stream::Selection;
@@ -67,12 +68,7 @@ impl Owned {
 
     /// Drains the partition if another coordinator should hold it. While a message is claimed for
     /// longer than `pause`, the other streams continue, but not for longer than `most`.
-    pub(crate) fn drain(
-        &mut self,
-        is_wanted: bool,
-        now: Instant,
-        (pause, most): (Duration, Duration),
-    ) {
+    pub(crate) fn drain(&mut self, is_wanted: bool, now: Instant, pause: Duration, most: Duration) {
         if is_wanted {
             self.unwanted_since = None;
             self.draining = false;
@@ -176,12 +172,25 @@ impl State {
         taken.into_iter().collect()
     }
 
-    pub(crate) fn push(&mut self, partition: u16, kind: PendingKind) -> (u64, Receipt) {
+    /// Returns the partition of a claim, if it is held under the fence of the claim.
+    pub(crate) fn held_under(&mut self, claim: &Claim) -> Option<&mut Owned> {
+        let owned = self.partition(claim.partition).owned.as_mut();
+        owned.filter(|owned| owned.fence == claim.fence)
+    }
+
+    /// Queues a report. Returns its place.
+    pub(crate) fn push_report(&mut self, report: NotedReport) -> ((u16, u64), Receipt) {
+        let partition = report.claim.partition;
+        self.push(partition, PendingKind::Report(Box::new(report)))
+    }
+
+    /// Queues an entry. Returns its place.
+    pub(crate) fn push(&mut self, partition: u16, kind: PendingKind) -> ((u16, u64), Receipt) {
         self.newest_entry += 1;
         let number = self.newest_entry;
         let (reply, receipt) = oneshot::channel();
         let pending = Pending::new(number, kind, reply);
         self.partition(partition).queue.push_back(pending);
-        (number, Receipt(receipt))
+        ((partition, number), Receipt(receipt))
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::WorkError;
 use crate::memory::inner::Inner;
 use crate::memory::queue::extract;
-use crate::memory::share::{Free, Limits};
+use crate::memory::share::Free;
 use crate::memory::state::Owned;
 use crate::memory::unreadable::report;
 use crate::streams::documents::{
@@ -109,12 +109,10 @@ impl Inner {
         let wanted = self.wanted().await;
         let mut unwanted = Vec::new();
         let mut missing = wanted.clone();
-        let (now, limits) = (
-            Instant::now(),
-            (self.config.drain, self.config.claim_timeout),
-        );
+        let (now, config) = (Instant::now(), &self.config);
         for (index, owned) in self.state().owned() {
-            owned.drain(missing.remove(&index), now, limits);
+            let is_wanted = missing.remove(&index);
+            owned.drain(is_wanted, now, config.drain, config.claim_timeout);
             if owned.draining {
                 unwanted.push(index);
             }
@@ -140,7 +138,7 @@ impl Inner {
         let taken = stream::iter(free);
         taken
             .for_each_concurrent(AT_A_TIME, async |free| {
-                let index = free.index();
+                let index = free.index;
                 if let Err(error) = self.while_answering(index, self.take(free)).await {
                     tracing::debug!(index, %error, "a partition was not taken");
                 }
@@ -155,8 +153,8 @@ impl Inner {
         let own = parts.await.into_iter().map(u16::try_from);
         let own = own.filter_map(Result::ok).collect();
         let held = self.state().owned().map(|(index, _)| index).collect();
-        let limits = self.share_limits();
-        self.share().wanted(own, &held, Instant::now(), limits)
+        self.share()
+            .wanted(own, &held, Instant::now(), &self.config)
     }
 
     /// Returns partitions outside of the share that stayed free, to take them too.
@@ -164,28 +162,20 @@ impl Inner {
         &self,
         wanted: &BTreeSet<u16>,
     ) -> Result<Vec<Free>, WorkError> {
-        let (limits, now) = (self.share_limits(), Instant::now());
-        let room = limits.partitions.saturating_sub(wanted.len());
+        let (config, now) = (&self.config, Instant::now());
+        let room = usize::from(config.max_partitions).saturating_sub(wanted.len());
         let mut others: Vec<u16> = self.config.partitions.all().collect();
         // A held partition that is not wanted waits for its handlers.
         others.retain(|index| !wanted.contains(index) && !self.holds(*index));
         // A coordinator without a share is leaving, or was replaced.
         let is_serving = self.share().is_serving();
         let can_adopt = is_serving && room > 0 && !others.is_empty();
-        if !self.share().is_search_due(now, limits) || !can_adopt {
+        if !self.share().is_search_due(now, config) || !can_adopt {
             return Ok(Vec::new());
         }
         let found = self.find_free(&others).await?;
         let mut share = self.share();
-        Ok(share.adopt(found, &self.id, room, now + limits.lease * ADOPTION))
-    }
-
-    fn share_limits(&self) -> Limits {
-        Limits {
-            partitions: self.config.max_partitions.into(),
-            lease: self.config.lease,
-            upkeep: self.config.upkeep,
-        }
+        Ok(share.adopt(found, &self.id, room, now + config.lease * ADOPTION))
     }
 
     /// Returns those of the partitions that no coordinator holds. The document of a partition that
@@ -221,14 +211,19 @@ impl Inner {
             let Some(lease) = stored.get(&name) else {
                 // The document of a partition that has not answered is unknown.
                 let is_new = is_complete || !self.is_silent(index);
-                return is_new.then_some(Free::New(index));
+                return is_new.then_some(Free {
+                    index,
+                    fence: None,
+                    was_released: true,
+                    taken_over_at: None,
+                });
             };
             let is_free = lease.owner.is_none()
                 || lease.until <= now
                 || lease.owner.as_deref() == Some(&*self.id);
-            is_free.then_some(Free::Former {
+            is_free.then_some(Free {
                 index,
-                fence: lease.fence,
+                fence: Some(lease.fence),
                 was_released: lease.owner.is_none(),
                 taken_over_at: lease.taken_over_at,
             })
@@ -238,23 +233,20 @@ impl Inner {
 
     /// Takes a free partition, unless this coordinator holds it: that would void its claims.
     async fn take(&self, free: Free) {
-        if self.stop.is_cancelled() || self.holds(free.index()) {
+        let index = free.index;
+        if self.stop.is_cancelled() || self.holds(index) {
             return;
         }
         let now = self.container.now();
         let until = now + self.config.lease;
-        let (index, fence, taken_over_at) = match free {
-            Free::New(index) => (index, 1, None),
-            Free::Former {
-                index,
-                fence,
-                was_released: true,
-                taken_over_at,
-            } => (index, fence + 1, taken_over_at),
-            Free::Former { index, fence, .. } => (index, fence + 1, Some(now)),
+        let fence = free.fence.map_or(1, |former| former + 1);
+        let taken_over_at = if free.was_released {
+            free.taken_over_at
+        } else {
+            Some(now)
         };
-        let won = match free {
-            Free::New(_) => {
+        let won = match free.fence {
+            None => {
                 let lease = WorkPartition {
                     partition: self.config.partitions.name(index),
                     owner: Some(self.id.to_string()),
@@ -265,7 +257,7 @@ impl Inner {
                 };
                 self.container.create(&lease).await.map(drop)
             }
-            Free::Former { fence: former, .. } => {
+            Some(former) => {
                 let patch = Patch::<WorkPartition>::new()
                     .set(WorkPartition::OWNER, Some(self.id.to_string()))
                     .set(WorkPartition::FENCE, fence)

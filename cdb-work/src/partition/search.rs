@@ -170,10 +170,11 @@ impl Inner {
         } else {
             OVERLAP
         };
-        let times = (from, service_now + ahead);
         let AvailableRows {
             rows, is_complete, ..
-        } = self.read_waiting(&held, times, poller).await?;
+        } = self
+            .read_waiting(&held, from, service_now + ahead, poller)
+            .await?;
         let waiting = Rows::apart(rows);
         let page = if is_complete || self.note_missed(&held, poller) {
             poller.advance(from, service_now, &waiting)
@@ -199,7 +200,8 @@ impl Inner {
     async fn read_waiting(
         &self,
         held: &Held,
-        (from, to): (Timestamp, Timestamp),
+        from: Timestamp,
+        to: Timestamp,
         poller: &Poller,
     ) -> Result<AvailableRows<ReadRow<WorkMessage>>, WorkError> {
         let times = WorkMessage::WAITING_SINCE.between(from, to);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::stream::StreamKey;
+use super::stream::{StreamClaim, StreamKey};
 use crate::error::WorkError;
 
 /// The claim that a report refers to.
@@ -19,6 +19,14 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    pub(crate) fn in_stream(&self) -> StreamClaim<'_> {
+        StreamClaim {
+            key: &self.key,
+            sequence: self.sequence,
+            epoch: self.epoch,
+        }
+    }
+
     pub(crate) fn not_owner(&self) -> WorkError {
         WorkError::NotOwner {
             stream: self.key.stream().to_owned(),

@@ -4,6 +4,7 @@
 //! Reports are written later, in order. Pure: no clock, no store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use cdb_model::Timestamp;
@@ -13,8 +14,8 @@ use super::delivery::Delivery;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 use super::stream::{
-    Change, ClaimState, LeftOut, Next, Out, Progress, Selection, Stream, StreamKey, Taken, Verdict,
-    is_suspect,
+    Change, ClaimState, LeftOut, Next, Out, Progress, Selection, Stream, StreamClaim, StreamKey,
+    Taken, Verdict, is_suspect,
 };
 
 /// How many idle streams are remembered per partition, so that their next message needs no read.
@@ -185,7 +186,7 @@ impl Streams {
         &mut self,
         selection: Selection,
         now: Timestamp,
-        (since, until): (Instant, Instant),
+        during: Range<Instant>,
         max_attempts: u32,
     ) -> Option<Taken> {
         let (at, key) = self.first(selection)?.clone();
@@ -226,11 +227,11 @@ impl Streams {
         let message = stream.waiting.get(&sequence)?.clone();
         stream.out = Some(Out {
             sequence,
-            since,
-            until,
+            since: during.start,
+            until: during.end,
         });
-        let first = self.first_timeout.get_or_insert(until);
-        *first = until.min(*first);
+        let first = self.first_timeout.get_or_insert(during.end);
+        *first = during.end.min(*first);
         let (epoch, is_suspect) = (stream.epoch, is_suspect(&message));
         if is_suspect {
             self.suspect = Some((key.clone(), sequence));
@@ -274,29 +275,25 @@ impl Streams {
     }
 
     /// Notes that the start of an attempt is stored.
-    pub(crate) fn started(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> ClaimState {
+    pub(crate) fn started(&mut self, claim: StreamClaim<'_>) -> ClaimState {
         let fence = self.fence;
-        let claimed = self.claimed(key, sequence, epoch);
-        let message = claimed.and_then(|stream| stream.waiting.get_mut(&sequence));
+        let claimed = self.claimed(claim);
+        let message = claimed.and_then(|stream| stream.waiting.get_mut(&claim.sequence));
         let noted = message.map(|message| Arc::make_mut(message).started_under = Some(fence));
         ClaimState::of(noted)
     }
 
     /// Lets a claim last until `until`.
-    pub(crate) fn renew(
-        &mut self,
-        (key, sequence, epoch): (&StreamKey, u64, u64),
-        until: Instant,
-    ) -> ClaimState {
-        let out = self.claimed(key, sequence, epoch);
+    pub(crate) fn renew(&mut self, claim: StreamClaim<'_>, until: Instant) -> ClaimState {
+        let out = self.claimed(claim);
         let out = out.and_then(|stream| stream.out.as_mut());
         ClaimState::of(out.map(|out| out.until = until))
     }
 
     /// Returns the state of a claim.
-    pub(crate) fn state_of(&self, key: &StreamKey, sequence: u64, epoch: u64) -> ClaimState {
-        let stream = self.known.get(key);
-        ClaimState::of(stream.filter(|stream| stream.has_claim(sequence, epoch)))
+    pub(crate) fn state_of(&self, claim: StreamClaim<'_>) -> ClaimState {
+        let stream = self.known.get(claim.key);
+        ClaimState::of(stream.filter(|stream| stream.has_claim(claim)))
     }
 
     /// The claims that have timed out: stream, sequence number and epoch.
@@ -327,10 +324,11 @@ impl Streams {
     /// void.
     pub(crate) fn reached(
         &mut self,
-        (key, sequence, epoch): (&StreamKey, u64, u64),
+        claim: StreamClaim<'_>,
         stages: Option<WorkStatus>,
     ) -> Option<(Change, Arc<WorkMessage>)> {
-        let stream = self.claimed(key, sequence, epoch)?;
+        let StreamClaim { key, sequence, .. } = claim;
+        let stream = self.claimed(claim)?;
         let message = stream.before_change(sequence)?;
         message.status |= stages.unwrap_or(message.needs);
         let change = if message.status.contains(message.needs) {
@@ -348,21 +346,21 @@ impl Streams {
     /// Reports that a message failed. Returns `None` when the claim is void.
     pub(crate) fn failed(
         &mut self,
-        (key, sequence, epoch): (&StreamKey, u64, u64),
+        claim: StreamClaim<'_>,
         reason: String,
         judge: impl FnOnce(&WorkMessage) -> Verdict,
     ) -> Option<(Change, Arc<WorkMessage>)> {
-        self.claimed(key, sequence, epoch)?;
-        self.fail(key, sequence, reason, judge)
+        self.claimed(claim)?;
+        self.fail(claim.key, claim.sequence, reason, judge)
     }
 
     /// Returns a claim to its stream.
-    pub(crate) fn give_back(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> ClaimState {
-        let held = self.claimed(key, sequence, epoch).map(|stream| {
+    pub(crate) fn give_back(&mut self, claim: StreamClaim<'_>) -> ClaimState {
+        let held = self.claimed(claim).map(|stream| {
             stream.out = None;
             stream.epoch += 1;
         });
-        self.refresh(key);
+        self.refresh(claim.key);
         ClaimState::of(held)
     }
 
@@ -448,9 +446,9 @@ impl Streams {
         })
     }
 
-    fn claimed(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> Option<&mut Stream> {
-        let stream = self.known.get_mut(key)?;
-        stream.has_claim(sequence, epoch).then_some(stream)
+    fn claimed(&mut self, claim: StreamClaim<'_>) -> Option<&mut Stream> {
+        let stream = self.known.get_mut(claim.key)?;
+        stream.has_claim(claim).then_some(stream)
     }
 
     /// Updates the position of a stream among the available ones.

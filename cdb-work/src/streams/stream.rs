@@ -46,6 +46,14 @@ impl StreamKey {
     }
 }
 
+/// The claim of a message in its stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamClaim<'a> {
+    pub(crate) key: &'a StreamKey,
+    pub(crate) sequence: u64,
+    pub(crate) epoch: u64,
+}
+
 /// Whether a claim still counts.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,9 +190,9 @@ impl Stream {
         free.then(|| head.due_at.max(head.waiting_since.unwrap_or_default()))
     }
 
-    pub(crate) fn has_claim(&self, sequence: u64, epoch: u64) -> bool {
-        let is_out = self.out.is_some_and(|out| out.sequence == sequence);
-        is_out && self.epoch == epoch
+    pub(crate) fn has_claim(&self, claim: StreamClaim<'_>) -> bool {
+        let is_out = self.out.is_some_and(|out| out.sequence == claim.sequence);
+        is_out && self.epoch == claim.epoch
     }
 
     /// Whether a former owner may have handed out this message, without a stored trace.

@@ -44,21 +44,31 @@ const ALL: Selection = Selection {
 fn take_at(streams: &mut Streams, time: Timestamp) -> Option<Taken> {
     let since = Instant::now();
     let until = since + Duration::from_secs(300);
-    streams.take(ALL, time, (since, until), 10)
+    streams.take(ALL, time, since..until, 10)
 }
 
 fn take(streams: &mut Streams) -> Option<u64> {
     take_at(streams, at(1000)).map(|taken| taken.message.sequence)
 }
 
+fn claim(key: &StreamKey, sequence: u64, epoch: u64) -> StreamClaim<'_> {
+    StreamClaim {
+        key,
+        sequence,
+        epoch,
+    }
+}
+
 fn end(streams: &mut Streams, sequence: u64) -> Option<Change> {
-    let noted = streams.reached((&key("s"), sequence, 0), None);
+    let noted = streams.reached(claim(&key("s"), sequence, 0), None);
     noted.map(|(change, _)| change)
 }
 
 fn fail(streams: &mut Streams, sequence: u64, verdict: Verdict) -> Option<Change> {
     let epoch = streams.known[&key("s")].epoch;
-    let noted = streams.failed((&key("s"), sequence, epoch), "no".to_owned(), |_| verdict);
+    let noted = streams.failed(claim(&key("s"), sequence, epoch), "no".to_owned(), |_| {
+        verdict
+    });
     noted.map(|(change, _)| change)
 }
 
@@ -122,14 +132,13 @@ fn a_failed_message_is_retried_when_it_is_due_and_keeps_its_stages() {
     streams.learn(message("s", 1), true);
     streams.learn(message("s", 2), false);
     assert_eq!(take(&mut streams), Some(1));
-    let claim = key("s");
-    let passed = streams.reached((&claim, 1, 0), Some(WorkStatus::RECEIVER_DONE));
+    let passed = streams.reached(claim(&key("s"), 1, 0), Some(WorkStatus::RECEIVER_DONE));
     assert_eq!(passed.unwrap().0, Change::Progress);
     let judge = |message: &WorkMessage| {
         assert_eq!(message.attempts, 1);
         Verdict::Retry { due_at: at(5000) }
     };
-    let noted = streams.failed((&claim, 1, 0), "no".to_owned(), judge);
+    let noted = streams.failed(claim(&key("s"), 1, 0), "no".to_owned(), judge);
     assert_eq!(noted.unwrap().0, Change::Retry);
     assert_eq!(take(&mut streams), None, "the second waits with the first");
     assert_eq!(streams.next_at(ALL), Some(at(5000)));
@@ -175,7 +184,7 @@ fn a_skipped_message_lets_its_stream_go_on() {
     streams.learn(message("s", 2), false);
     take(&mut streams);
     let (change, skipped) = streams
-        .failed((&key("s"), 1, 0), "no".to_owned(), |_| Verdict::Skip)
+        .failed(claim(&key("s"), 1, 0), "no".to_owned(), |_| Verdict::Skip)
         .unwrap();
     assert_eq!(change, Change::End);
     assert!(skipped.status.contains(WorkStatus::SKIPPED));
@@ -194,8 +203,8 @@ fn a_message_with_an_unwritten_report_is_claimed_again_and_old_claims_are_void()
     assert_eq!(end(&mut streams, 2), None, "the claim is void");
     let again = take_at(&mut streams, at(1000)).unwrap();
     assert_eq!((again.message.sequence, again.epoch), (1, 1));
-    assert_eq!(streams.give_back(&key("s"), 1, 1), ClaimState::Held);
-    let again = streams.give_back(&key("s"), 1, 1);
+    assert_eq!(streams.give_back(claim(&key("s"), 1, 1)), ClaimState::Held);
+    let again = streams.give_back(claim(&key("s"), 1, 1));
     assert_eq!(again, ClaimState::Void, "the claim was returned already");
     assert_eq!(take(&mut streams), Some(1));
 }
@@ -218,7 +227,7 @@ fn messages_that_a_former_owner_may_have_handed_out_count_an_attempt_once() {
     let first = take_at(&mut streams, at(1000)).unwrap();
     assert!(is_handed_out(&first, Delivery::TakenOver), "{first:?}");
     assert_eq!(first.message.attempts, 1);
-    assert_eq!(streams.give_back(&key("s"), 1, 0), ClaimState::Held);
+    assert_eq!(streams.give_back(claim(&key("s"), 1, 0)), ClaimState::Held);
     let again = take_at(&mut streams, at(1000)).unwrap();
     assert_eq!(again.message.attempts, 1, "counted once");
     let mut later = message("t", 1);
@@ -250,7 +259,7 @@ fn a_stored_start_is_not_stored_again_after_a_rolled_back_report() {
     let mut streams = taken_over();
     streams.learn(message("s", 1), true);
     take(&mut streams);
-    assert_eq!(streams.started(&key("s"), 1, 0), ClaimState::Held);
+    assert_eq!(streams.started(claim(&key("s"), 1, 0)), ClaimState::Held);
     assert_eq!(end(&mut streams, 1), Some(Change::End));
     streams.roll_back(&key("s"));
     let again = take_at(&mut streams, at(1000)).unwrap();
@@ -284,7 +293,7 @@ fn a_claim_times_out_unless_it_is_renewed() {
     let mut streams = Streams::default();
     streams.learn(message("s", 1), true);
     let taken = take_at(&mut streams, at(1000)).unwrap();
-    let place = (&taken.key, 1, taken.epoch);
+    let place = claim(&taken.key, 1, taken.epoch);
     let in_five_minutes = Instant::now() + Duration::from_secs(301);
     let renewed = streams.renew(place, in_five_minutes + Duration::from_secs(1));
     assert_eq!(renewed, ClaimState::Held);
@@ -323,9 +332,9 @@ fn a_lane_is_claimed_alone() {
         lane: Some(Lane::Inbox),
         suspects: true,
     };
-    let inbox = streams.take(only, at(1000), (since, since), 10);
+    let inbox = streams.take(only, at(1000), since..since, 10);
     assert_eq!(inbox.unwrap().message.lane, Lane::Inbox);
-    assert!(streams.take(only, at(1000), (since, since), 10).is_none());
+    assert!(streams.take(only, at(1000), since..since, 10).is_none());
     assert_eq!(
         take_at(&mut streams, at(1000)).unwrap().message.lane,
         Lane::Outbox
@@ -349,11 +358,11 @@ fn one_suspect_is_handed_out_at_a_time_until_its_result_is_stored() {
     let first = take_at(&mut streams, at(1000)).unwrap();
     assert!(first.is_suspect && streams.has_suspect_in_hand());
     let since = Instant::now();
-    let other = streams.take(others, at(1000), (since, since), 10);
+    let other = streams.take(others, at(1000), since..since, 10);
     assert_eq!(other.unwrap().key, key("u"));
-    assert!(streams.take(others, at(1000), (since, since), 10).is_none());
+    assert!(streams.take(others, at(1000), since..since, 10).is_none());
     assert_eq!(streams.next_at(others), None);
-    let place = (&first.key, 1, first.epoch);
+    let place = claim(&first.key, 1, first.epoch);
     assert_eq!(streams.reached(place, None).unwrap().0, Change::End);
     assert!(streams.has_suspect_in_hand(), "the result is not stored");
     assert_eq!(streams.learn_done(&first.key, 1), Progress::News);
@@ -369,7 +378,7 @@ fn a_discarded_report_leaves_the_stored_stages() {
     assert_eq!(take(&mut streams), Some(1));
     let reach = |streams: &mut Streams, sequence, stage, expected: (Change, WorkStatus)| {
         let epoch = streams.known[&key("s")].epoch;
-        let noted = streams.reached((&key("s"), sequence, epoch), Some(stage));
+        let noted = streams.reached(claim(&key("s"), sequence, epoch), Some(stage));
         let (change, message) = noted.expect("the claim is held");
         assert_eq!((change, message.status), expected);
         message
@@ -411,7 +420,7 @@ fn only_messages_that_cannot_be_claimed_leave_the_memory() {
     }
     let mut fail = |verdict| {
         let taken = take_at(&mut streams, at(1000)).unwrap();
-        let place = (&taken.key, 1, taken.epoch);
+        let place = claim(&taken.key, 1, taken.epoch);
         let failed = streams.failed(place, "no".to_owned(), |_| verdict);
         (taken.key, failed.expect("the claim is held").1)
     };
