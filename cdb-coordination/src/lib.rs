@@ -38,6 +38,8 @@ pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
     Relay, RetryPolicy, SealedBatch, Undelivered, reconcile,
 };
+#[doc(hidden)]
+pub use panic::catch_panic;
 pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 ///
 /// # Errors
 /// The text of a panic. State that the handler shares with other calls may be inconsistent then.
-pub(crate) async fn catch_panic<T>(handler: impl Future<Output = T>) -> Result<T, String> {
+pub async fn catch_panic<T>(handler: impl Future<Output = T>) -> Result<T, String> {
     let result = AssertUnwindSafe(handler).catch_unwind().await;
     result.map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

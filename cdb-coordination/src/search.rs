@@ -57,36 +57,27 @@ where
     C: Container,
     Q: Fetch<C> + Clone,
 {
+    let size = u32::try_from(most).unwrap_or(u32::MAX);
     let mut splits = 0;
     loop {
-        match find_once(container, query.clone(), most).await {
-            Err(error) if error.is_partition_split() && splits < SPLITS => splits += 1,
+        let once = async {
+            let run = container.query(query.clone()).page_size(size).row_by_row();
+            let mut pages = run.available_only().pages();
+            let mut found = Rows::apart(Vec::new());
+            while found.rows.len() < most
+                && found.rows.len() + found.unreadable.len() < MAX_ROWS as usize
+                && let Some(page) = pages.next_page().await?
+            {
+                let page = Rows::apart(page);
+                found.rows.extend(page.rows);
+                found.unreadable.extend(page.unreadable);
+            }
+            found.rows.truncate(most);
+            Ok(found)
+        };
+        match once.await {
+            Err::<_, Error>(error) if error.is_partition_split() && splits < SPLITS => splits += 1,
             found => return found,
         }
     }
-}
-
-async fn find_once<C, Q>(
-    container: &ContainerClient<C>,
-    query: Q,
-    most: usize,
-) -> Result<Rows<Q::Row>, Error>
-where
-    C: Container,
-    Q: Fetch<C>,
-{
-    let size = u32::try_from(most).unwrap_or(u32::MAX);
-    let run = container.query(query).page_size(size).row_by_row();
-    let mut pages = run.available_only().pages();
-    let mut found = Rows::apart(Vec::new());
-    while found.rows.len() < most
-        && found.rows.len() + found.unreadable.len() < MAX_ROWS as usize
-        && let Some(page) = pages.next_page().await?
-    {
-        let page = Rows::apart(page);
-        found.rows.extend(page.rows);
-        found.unreadable.extend(page.unreadable);
-    }
-    found.rows.truncate(most);
-    Ok(found)
 }

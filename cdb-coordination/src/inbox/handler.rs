@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 
-use async_trait::async_trait;
 use cdb_model::{Container, Timestamp};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 
 use crate::message::{Address, Envelope, Message, MessageContext, MessageId};
 use crate::outbox::OutboxBatch;
@@ -79,6 +79,12 @@ impl Failed {
         }
     }
 
+    /// The failure of a message that is not of type `M`.
+    #[doc(hidden)]
+    pub fn unread<M: Message>(error: &serde_json::Error) -> Self {
+        Self::permanently(format!("`{}` cannot be read: {error}", M::TYPE))
+    }
+
     /// The reason.
     pub fn reason(&self) -> &str {
         &self.reason
@@ -97,44 +103,11 @@ impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for Failed {
     }
 }
 
-#[async_trait]
-trait Handle<C>: Send + Sync {
-    async fn handle(&self, envelope: &Envelope, attempt: u32, batch: OutboxBatch<C>) -> Handled<C>;
-}
-
-/// A handler with its message type.
-struct Typed<M, F> {
-    handler: F,
-    marker: std::marker::PhantomData<fn(M)>,
-}
-
-#[async_trait]
-impl<C, M, F, Fut> Handle<C> for Typed<M, F>
-where
-    C: Container,
-    M: Message,
-    F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync,
-    Fut: Future<Output = Handled<C>> + Send,
-{
-    async fn handle(&self, envelope: &Envelope, attempt: u32, batch: OutboxBatch<C>) -> Handled<C> {
-        let payload = envelope.payload.as_deref().unwrap_or_default();
-        let message = serde_json::from_str(payload).map_err(|error| {
-            Failed::permanently(format!("`{}` cannot be read: {error}", M::TYPE))
-        })?;
-        let received = Received {
-            message,
-            id: envelope.id(),
-            from: envelope.from.clone(),
-            sent_at: envelope.sent_at,
-            attempt,
-            context: envelope.context.clone(),
-        };
-        (self.handler)(received, batch).await
-    }
-}
+type Handler<C> =
+    Box<dyn Fn(&Envelope, u32, OutboxBatch<C>) -> BoxFuture<'static, Handled<C>> + Send + Sync>;
 
 /// The handlers of a message type by name. The handler without a name has the empty one.
-type ByName<C> = HashMap<String, Arc<dyn Handle<C>>>;
+type ByName<C> = HashMap<String, Handler<C>>;
 
 /// The handlers of all message types.
 pub(crate) struct Handlers<C>(HashMap<&'static str, ByName<C>>);
@@ -160,12 +133,24 @@ impl<C: Container> Handlers<C> {
         F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<C>> + Send + 'static,
     {
-        let typed = Typed {
-            handler,
-            marker: std::marker::PhantomData,
+        let typed = move |envelope: &Envelope, attempt, batch| {
+            let payload = envelope.payload.as_deref().unwrap_or_default();
+            let message = match serde_json::from_str(payload) {
+                Ok(message) => message,
+                Err(error) => return ready(Err(Failed::unread::<M>(&error))).boxed(),
+            };
+            let received = Received {
+                message,
+                id: envelope.id(),
+                from: envelope.from.clone(),
+                sent_at: envelope.sent_at,
+                attempt,
+                context: envelope.context.clone(),
+            };
+            handler(received, batch).boxed()
         };
         let by_name = self.0.entry(M::TYPE).or_default();
-        by_name.insert(name, Arc::new(typed));
+        by_name.insert(name, Box::new(typed));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -191,7 +176,7 @@ impl<C: Container> Handlers<C> {
         let running = async {
             // The batch begins with the context of the message.
             let batch = batch.with_context(MessageContext::current());
-            handler.handle(envelope, attempt, batch).await
+            handler(envelope, attempt, batch).await
         };
         let result = catch_panic(envelope.context.run(running)).await;
         result.unwrap_or_else(|panic| Err(Failed::temporarily(panic)))

@@ -8,7 +8,7 @@ use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timesta
 use super::batch::OutboxBatch;
 use super::commit::commit;
 use super::error::OutboxError;
-use super::retry::{Attempt, Jitter, shortened};
+use super::retry::{Attempt, Jitter, Tries, shortened};
 use super::route::arriving;
 use super::unreadable::{Partial, read_again};
 use crate::lease::execute_once;
@@ -54,26 +54,36 @@ pub struct DeadLetter {
 
 impl DeadLetter {
     fn new<C: Container>(stored: &Stored<MessageDocument<C>>) -> Option<Self> {
-        let Content::Dead(dead) = stored.document.content() else {
+        let document = &stored.document;
+        let Content::Dead(dead) = document.content().clone() else {
             return None;
         };
-        let envelope = &dead.envelope;
-        Some(Self {
-            partition: stored.document.partition().clone(),
-            name: stored.document.slot.clone(),
+        let at = document.dead_lettered_at.unwrap_or(stored.timestamp);
+        Some(Self::of(dead, document.partition(), &document.slot, at))
+    }
+
+    pub(super) fn of(
+        dead: Dead,
+        partition: &PartitionKey,
+        name: &str,
+        dead_lettered_at: Timestamp,
+    ) -> Self {
+        Self {
+            partition: partition.clone(),
+            name: name.to_owned(),
             side: dead.side,
-            id: envelope.id(),
-            from: envelope.from.clone(),
-            to: envelope.to.clone(),
-            message_type: envelope.message_type.clone(),
-            payload: envelope.payload.clone().unwrap_or_default(),
-            sent_at: envelope.sent_at,
-            dead_lettered_at: stored.document.dead_lettered_at.unwrap_or(stored.timestamp),
-            reason: dead.reason.clone(),
+            id: dead.envelope.id(),
+            from: dead.envelope.from,
+            to: dead.envelope.to,
+            message_type: dead.envelope.message_type,
+            payload: dead.envelope.payload.unwrap_or_default(),
+            sent_at: dead.envelope.sent_at,
+            dead_lettered_at,
+            reason: dead.reason,
             attempts: dead.tries.failed,
-            history: dead.tries.history.clone(),
+            history: dead.tries.history,
             is_unreadable: dead.unreadable,
-        })
+        }
     }
 }
 
@@ -316,22 +326,18 @@ fn unreadable_letter(unreadable: &Unreadable, container: &str) -> Option<DeadLet
     };
     let partial = Partial::of(unreadable, here);
     let written = unreadable.timestamp();
-    let envelope = partial.envelope(location, written);
     let (_, name) = location.id.as_str().split_once(":mail:")?;
-    Some(DeadLetter {
-        partition: location.partition_key.clone(),
-        name: name.to_owned(),
+    let dead = Dead {
         side: partial.read("/mail/side").unwrap_or(Side::Inbox),
-        id: envelope.id(),
-        from: envelope.from,
-        to: envelope.to,
-        message_type: envelope.message_type,
-        payload: unreadable.json.clone(),
-        sent_at: envelope.sent_at,
-        dead_lettered_at: partial.read("/mailDead").unwrap_or(written),
+        envelope: partial.envelope(location, written),
         reason: shortened(&unreadable.to_string()),
-        attempts: partial.read("/mail/tries/failed").unwrap_or_default(),
-        history: partial.read("/mail/tries/history").unwrap_or_default(),
-        is_unreadable: true,
-    })
+        tries: Tries {
+            counted: 0,
+            failed: partial.read("/mail/tries/failed").unwrap_or_default(),
+            history: partial.read("/mail/tries/history").unwrap_or_default(),
+        },
+        unreadable: true,
+    };
+    let at = partial.read("/mailDead").unwrap_or(written);
+    Some(DeadLetter::of(dead, &location.partition_key, name, at))
 }

@@ -193,19 +193,13 @@ impl<P: Send + Sync> Dispatcher<P> {
     /// Accepts messages that were just committed.
     pub fn hand_over(&self, messages: Vec<P>) -> Handover {
         let mut answers = Vec::with_capacity(messages.len());
-        if messages.is_empty() {
-            return Handover {
-                answers,
-                must_work: false,
-            };
-        }
         let mut state = self.state();
         for message in messages {
             let (done, answer) = oneshot::channel();
             answers.push(answer);
             state.waiting.push(Waiting { message, done });
         }
-        let must_work = !std::mem::replace(&mut state.at_work, true);
+        let must_work = !answers.is_empty() && !std::mem::replace(&mut state.at_work, true);
         Handover { answers, must_work }
     }
 
@@ -217,17 +211,14 @@ impl<P: Send + Sync> Dispatcher<P> {
                 let mut state = self.state();
                 let count = state.waiting.len().min(ROUND);
                 let waiting: Vec<_> = state.waiting.drain(..count).collect();
-                (waiting, std::mem::take(&mut state.delivered))
-            };
-            if waiting.is_empty() && delivered.is_empty() {
-                let mut state = self.state();
-                if state.waiting.is_empty() {
+                let delivered = std::mem::take(&mut state.delivered);
+                if waiting.is_empty() && delivered.is_empty() {
                     state.at_work = false;
                     std::mem::forget(at_work);
                     return;
                 }
-                continue;
-            }
+                (waiting, delivered)
+            };
             self.round(relay, waiting, &delivered).await;
             let idle = self.state().waiting.is_empty();
             if idle {

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
-use async_trait::async_trait;
-use cdb_coordination::{Failed, Message};
+use cdb_coordination::{Failed, Message, catch_panic};
 use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
 use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 
 use crate::error::WorkError;
 use crate::flush::entry::{ClaimedWork, append_effects};
@@ -120,45 +119,8 @@ pub struct WorkFailure {
     pub settled: Result<Settlement, WorkError>,
 }
 
-#[async_trait]
-trait Handle: Send + Sync {
-    async fn handle(&self, context: WorkContext) -> Result<Completed, Failed>;
-}
-
-/// A handler with its message type.
-struct Typed<M, F> {
-    handler: F,
-    marker: PhantomData<fn(M)>,
-}
-
-#[async_trait]
-impl<M, F, Fut> Handle for Typed<M, F>
-where
-    M: Message,
-    F: Fn(M, WorkContext) -> Fut + Send + Sync,
-    Fut: Future<Output = Result<Completed, Failed>> + Send,
-{
-    async fn handle(&self, context: WorkContext) -> Result<Completed, Failed> {
-        let message = serde_json::from_str(&context.message.body).map_err(|error| {
-            Failed::permanently(format!("`{}` cannot be read: {error}", M::TYPE))
-        })?;
-        (self.handler)(message, context).await
-    }
-}
-
-struct Untyped<F>(F);
-
-#[async_trait]
-impl<F, Fut> Handle for Untyped<F>
-where
-    F: Fn(WorkContext) -> Fut + Send + Sync,
-    Fut: Future<Output = Result<Completed, Failed>> + Send,
-{
-    async fn handle(&self, context: WorkContext) -> Result<Completed, Failed> {
-        (self.0)(context).await
-    }
-}
-
+type Handler =
+    Box<dyn Fn(WorkContext) -> BoxFuture<'static, Result<Completed, Failed>> + Send + Sync>;
 type CompletionHook = Box<dyn Fn(&WorkMessage) + Send + Sync>;
 type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 
@@ -187,9 +149,9 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 /// ```
 #[derive(Default)]
 pub struct WorkHandlers {
-    by_kind: HashMap<&'static str, Box<dyn Handle>>,
-    by_name: HashMap<String, Box<dyn Handle>>,
-    otherwise: Option<Box<dyn Handle>>,
+    by_kind: HashMap<&'static str, Handler>,
+    by_name: HashMap<String, Handler>,
+    otherwise: Option<Handler>,
     on_completion: Option<CompletionHook>,
     on_failure: Option<FailureHook>,
 }
@@ -210,9 +172,9 @@ impl WorkHandlers {
         F: Fn(M, WorkContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
     {
-        let typed = Typed {
-            handler,
-            marker: PhantomData,
+        let typed = move |context: WorkContext| match serde_json::from_str(&context.message.body) {
+            Ok(message) => handler(message, context).boxed(),
+            Err(error) => ready(Err(Failed::unread::<M>(&error))).boxed(),
         };
         self.by_kind.insert(M::TYPE, Box::new(typed));
         self
@@ -226,7 +188,8 @@ impl WorkHandlers {
         F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
     {
-        self.by_name.insert(name.into(), Box::new(Untyped(handler)));
+        let handler = move |context| handler(context).boxed();
+        self.by_name.insert(name.into(), Box::new(handler));
         self
     }
 
@@ -238,7 +201,7 @@ impl WorkHandlers {
         F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
     {
-        self.otherwise = Some(Box::new(Untyped(handler)));
+        self.otherwise = Some(Box::new(move |context| handler(context).boxed()));
         self
     }
 
@@ -270,48 +233,23 @@ impl WorkHandlers {
             )));
         };
         // New messages inherit the trace context and the scope.
-        AssertUnwindSafe(message.context.run(handler.handle(context)))
-            .catch_unwind()
-            .await
-            .unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                let text = text.unwrap_or_else(|| "no panic message".to_owned());
-                Err(Failed::temporarily(format!("the handler panicked: {text}")))
-            })
+        let running = async { handler(context).await };
+        let result = catch_panic(message.context.run(running)).await;
+        result.unwrap_or_else(|panic| Err(Failed::temporarily(panic)))
     }
 
     /// Calls the hook for a result. A hook that panics is logged.
-    pub(crate) fn tell(&self, message: Arc<WorkMessage>, result: Told) {
-        let called = std::panic::catch_unwind(AssertUnwindSafe(|| match result {
-            Told::Completed => {
-                if let Some(hook) = &self.on_completion {
-                    hook(&message);
-                }
-            }
-            Told::Failed { reason, settled } => {
-                if let Some(hook) = &self.on_failure {
-                    hook(&WorkFailure {
-                        message,
-                        reason,
-                        settled,
-                    });
-                }
-            }
+    pub(crate) fn tell(&self, told: &Result<Arc<WorkMessage>, WorkFailure>) {
+        let hooks = (&self.on_completion, &self.on_failure);
+        let called = std::panic::catch_unwind(AssertUnwindSafe(|| match (told, hooks) {
+            (Ok(message), (Some(hook), _)) => hook(message),
+            (Err(failure), (_, Some(hook))) => hook(failure),
+            _ => {}
         }));
         if called.is_err() {
             tracing::error!("a hook of the work handlers panicked");
         }
     }
-}
-
-/// The result that a hook is told.
-pub(crate) enum Told {
-    Completed,
-    Failed {
-        reason: String,
-        settled: Result<Settlement, WorkError>,
-    },
 }
 
 impl fmt::Debug for WorkHandlers {

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::handler::{Completed, Told, WorkContext, WorkHandlers};
+use super::handler::{Completed, WorkContext, WorkFailure, WorkHandlers};
 use crate::coordinator::handle::WorkCoordinator;
 use crate::error::WorkError;
 use crate::flush::entry::{ClaimedWork, WorkReport};
@@ -227,16 +227,17 @@ impl Processor {
         let this = self.clone();
         self.told.spawn(async move {
             let told = match (receipt.settled().await, failure) {
-                (Ok(Settlement::Done | Settlement::Progressed), None) => Told::Completed,
-                (settled, reason) => Told::Failed {
+                (Ok(Settlement::Done | Settlement::Progressed), None) => Ok(message),
+                (settled, reason) => Err(WorkFailure {
+                    message,
                     reason: reason.unwrap_or_else(|| match &settled {
                         Err(error) => error.to_string(),
                         Ok(_) => String::new(),
                     }),
                     settled,
-                },
+                }),
             };
-            this.handlers.tell(message, told);
+            this.handlers.tell(&told);
         });
     }
 
