@@ -168,7 +168,7 @@ where
         )
         .await?
         else {
-            Event::Collision.count::<D>();
+            Event::COLLISION.count::<D>();
             return Ok(None);
         };
         let mut guard = self.won(attempt, etag);
@@ -215,7 +215,7 @@ where
             let broken = lease.given_back(&mark, container.now());
             let patch = D::LEASE_PATHS.set(Patch::new(), &broken);
             if lock(&container, &seen, &patch, &mark).await?.is_some() {
-                Event::Broken.count::<D>();
+                Event::BROKEN.count::<D>();
                 return Ok(Some(lease.clone()));
             }
         }
@@ -235,9 +235,9 @@ where
 
     /// The guard of an attempt that took place.
     pub(super) fn won(&self, attempt: LockAttempt<D>, etag: cdb_model::ETag) -> LeaseGuard<C, D> {
-        Event::Acquired.count::<D>();
+        Event::ACQUIRED.count::<D>();
         if attempt.seen.document.lease().holder().is_some() {
-            Event::TakenOver.count::<D>();
+            Event::TAKEN_OVER.count::<D>();
         }
         let mut stored = attempt.seen;
         stored.etag = etag;

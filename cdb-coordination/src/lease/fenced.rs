@@ -59,7 +59,7 @@ pub(super) enum Then {
 #[derive(Debug)]
 pub(super) struct Step {
     before: Lease,
-    after: Lease,
+    pub(super) after: Lease,
     then: Then,
     begun: Instant,
 }
@@ -141,12 +141,6 @@ where
             .and_when(paths.fence(&step.before))
     }
 
-    /// The document with the lease that a step leaves.
-    pub(super) fn leased(step: &Step, mut document: D) -> D {
-        document.set_lease(step.after.clone());
-        document
-    }
-
     /// Sends a write until its outcome is known.
     pub(super) async fn write(
         &mut self,
@@ -195,8 +189,8 @@ where
         self.valid_until = step.begun + self.duration;
         self.ended = (step.then != Then::Keep).then(|| step.after.token());
         match step.then {
-            Then::Keep => Event::Renewed.count::<D>(),
-            Then::Release | Then::Delete => Event::Released.count::<D>(),
+            Then::Keep => Event::RENEWED.count::<D>(),
+            Then::Release | Then::Delete => Event::RELEASED.count::<D>(),
         }
     }
 
@@ -257,7 +251,7 @@ where
     /// Notes that the lease was lost to the holder of the token `current`.
     fn lost(&mut self, current: u64) -> LeaseError {
         self.ended = Some(current);
-        Event::Lost.count::<D>();
+        Event::LOST.count::<D>();
         self.error(current)
     }
 
@@ -281,7 +275,7 @@ where
         async move {
             for patch in patches {
                 match container.patch_in(&partition, &key, &patch).await {
-                    Ok(_) => return Event::Released.count::<D>(),
+                    Ok(_) => return Event::RELEASED.count::<D>(),
                     Err(error) => {
                         tracing::debug!(%error, "a dropped guard did not release its lease");
                     }

@@ -225,10 +225,10 @@ where
         Ok(())
     }
 
-    async fn write_document(&mut self, document: D, then: Then) -> Result<(), LeaseError> {
+    async fn write_document(&mut self, mut document: D, then: Then) -> Result<(), LeaseError> {
         let step = self.held.next_step(then).await?;
         self.held.check_read()?;
-        let document = Held::leased(&step, document);
+        document.set_lease(step.after.clone());
         self.held.write(&step, &Write::Replace(&document)).await?;
         self.held.stored.document = document;
         Ok(())

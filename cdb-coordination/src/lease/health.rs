@@ -5,37 +5,27 @@ use metrics::counter;
 
 /// What happened to a lease.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
-    /// A holder leased a free document.
-    Acquired,
-    /// The lease was taken from a holder that let it expire. Counted besides `Acquired`.
-    TakenOver,
-    /// A write of the holder extended the lease.
-    Renewed,
-    /// The holder released the lease.
-    Released,
-    /// A write of the holder was refused: another holder has the lease, or an operator broke it.
-    Lost,
-    /// An operator broke the lease.
-    Broken,
-    /// Another holder leased a free document first.
-    Collision,
-    /// A free document does not fit its type and was skipped.
-    Unreadable,
-}
+pub(super) struct Event(&'static str);
 
 impl Event {
+    /// A holder leased a free document.
+    pub(super) const ACQUIRED: Self = Self("cdb.lease.acquired");
+    /// The lease was taken from a holder that let it expire. Counted besides `ACQUIRED`.
+    pub(super) const TAKEN_OVER: Self = Self("cdb.lease.taken_over");
+    /// A write of the holder extended the lease.
+    pub(super) const RENEWED: Self = Self("cdb.lease.renewed");
+    /// The holder released the lease.
+    pub(super) const RELEASED: Self = Self("cdb.lease.released");
+    /// A write of the holder was refused: another holder has the lease, or an operator broke it.
+    pub(super) const LOST: Self = Self("cdb.lease.lost");
+    /// An operator broke the lease.
+    pub(super) const BROKEN: Self = Self("cdb.lease.broken");
+    /// Another holder leased a free document first.
+    pub(super) const COLLISION: Self = Self("cdb.lease.collisions");
+    /// A free document does not fit its type and was skipped.
+    pub(super) const UNREADABLE: Self = Self("cdb.lease.unreadable");
+
     pub(super) fn count<D: Document>(self) {
-        let name = match self {
-            Self::Acquired => "cdb.lease.acquired",
-            Self::TakenOver => "cdb.lease.taken_over",
-            Self::Renewed => "cdb.lease.renewed",
-            Self::Released => "cdb.lease.released",
-            Self::Lost => "cdb.lease.lost",
-            Self::Broken => "cdb.lease.broken",
-            Self::Collision => "cdb.lease.collisions",
-            Self::Unreadable => "cdb.lease.unreadable",
-        };
-        counter!(name, "document" => D::SHAPE.discriminator).increment(1);
+        counter!(self.0, "document" => D::SHAPE.discriminator).increment(1);
     }
 }

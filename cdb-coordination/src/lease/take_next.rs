@@ -7,9 +7,7 @@
 //! to the oldest documents step by step.
 
 use cdb_client::{Error, OperationResult, RangeId};
-use cdb_model::{
-    BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Queryable, Scope, Stored,
-};
+use cdb_model::{BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Scope, Stored};
 use futures::future::join_all;
 use uuid::Uuid;
 
@@ -33,16 +31,6 @@ struct Candidates<D> {
     are_all: bool,
     /// Whether other physical partitions may have more.
     are_of_one_range: bool,
-}
-
-impl<D> Candidates<D> {
-    fn in_one_range(rows: Vec<Stored<D>>) -> Self {
-        Self {
-            rows,
-            are_all: false,
-            are_of_one_range: true,
-        }
-    }
 }
 
 /// A candidate with its position in the query's order.
@@ -75,10 +63,12 @@ where
                 break;
             }
             let found = self.candidates(&query, count, ask == 0).await?;
-            let candidates = found.rows.into_iter().enumerate().collect();
-            let collided = self
-                .take(ordered(candidates, count), count, &mut taken)
-                .await?;
+            let mut candidates: Vec<_> = found.rows.into_iter().enumerate().collect();
+            if candidates.len() > count {
+                // Competitors want the same ones.
+                candidates.sort_by_cached_key(|_| Uuid::new_v4());
+            }
+            let collided = self.take(candidates, count, &mut taken).await?;
             self.contention.adapt(collided, count);
             if found.are_all || (collided == 0 && !found.are_of_one_range) {
                 break;
@@ -104,16 +94,20 @@ where
             .is_ok_and(|statement| statement.scope == Scope::AllPartitions);
         if may_choose && everywhere && width > 1 {
             let ranges = self.container.ranges().await?;
-            if let Some(range) = pick(&ranges).filter(|_| ranges.len() > 1) {
+            let at_random = ranges.iter().min_by_key(|_| Uuid::new_v4());
+            if let Some(range) = at_random.filter(|_| ranges.len() > 1) {
                 let window = window(wanted, width.div_ceil(ranges.len()));
-                return match self.read(&query, window, Some(range)).await {
-                    Ok((rows, _)) => Ok(Candidates::in_one_range(rows)),
+                let rows = match self.read(&query, window, Some(range)).await {
+                    Ok((rows, _)) => rows,
                     // The range was split. The next query covers all ranges.
-                    Err(error) if error.is_partition_split() => {
-                        Ok(Candidates::in_one_range(Vec::new()))
-                    }
-                    Err(error) => Err(error.into()),
+                    Err(error) if error.is_partition_split() => Vec::new(),
+                    Err(error) => return Err(error.into()),
                 };
+                return Ok(Candidates {
+                    rows,
+                    are_all: false,
+                    are_of_one_range: true,
+                });
             }
         }
         let (rows, are_all) = self.read(&query, window(wanted, width), None).await?;
@@ -136,10 +130,9 @@ where
         loop {
             let expected = self.contention.unreadable();
             let asked = window.saturating_add(expected);
-            let run = self
-                .container
-                .query(limited(query.clone(), asked))
-                .row_by_row();
+            let limit = u32::try_from(asked).unwrap_or(u32::MAX);
+            let query = query.clone().limit(limit);
+            let run = self.container.query(query).row_by_row();
             let found = match range {
                 Some(range) => run.in_range(range).all().await?,
                 None => run.all().await?,
@@ -148,7 +141,7 @@ where
             let Rows { rows, unreadable } = Rows::apart(found);
             for unreadable in &unreadable {
                 tracing::error!(%unreadable, "skipped a document that cannot be read");
-                Event::Unreadable.count::<D>();
+                Event::UNREADABLE.count::<D>();
             }
             let count = unreadable.len();
             self.contention.set_unreadable(count);
@@ -174,7 +167,7 @@ where
             let won = self.send(tried).await?;
             let lost = sent - won.len();
             collided += lost;
-            (0..lost).for_each(|_| Event::Collision.count::<D>());
+            (0..lost).for_each(|_| Event::COLLISION.count::<D>());
             // After an answer that took the whole duration, another holder may have the lease.
             taken.extend(
                 won.into_iter()
@@ -232,24 +225,6 @@ where
 
 fn window(wanted: usize, width: usize) -> usize {
     wanted.saturating_mul(width).min(WINDOW.max(wanted))
-}
-
-fn limited<D: Queryable>(query: Query<D>, rows: usize) -> Query<D> {
-    query.limit(u32::try_from(rows).unwrap_or(u32::MAX))
-}
-
-/// Picks an element at random.
-fn pick<T>(all: &[T]) -> Option<&T> {
-    all.iter().min_by_key(|_| Uuid::new_v4())
-}
-
-/// Orders the candidates: as queried if there are no more than wanted, at random if competitors
-/// want the same ones.
-fn ordered<D>(mut candidates: Vec<Candidate<D>>, wanted: usize) -> Vec<Candidate<D>> {
-    if candidates.len() > wanted {
-        candidates.sort_by_cached_key(|_| Uuid::new_v4());
-    }
-    candidates
 }
 
 #[cfg(test)]

@@ -175,8 +175,7 @@ impl Inner {
                 .is_some_and(|report| Some(report.claim.fence) != held)
         };
         for pending in take_if(&mut flight.entries, is_void) {
-            let reason = pending.report().map(|report| report.claim.not_owner());
-            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
+            pending.settle_void();
         }
     }
 
@@ -368,12 +367,8 @@ impl Inner {
                 done,
                 "the store has refused to complete a message out of order"
             );
-            let number = flight.entries.iter().position(|pending| {
-                pending
-                    .report()
-                    .is_some_and(|report| report.claim.key == *key)
-            });
-            if let Some(number) = number {
+            let mut entries = flight.entries.iter();
+            if let Some(number) = entries.position(|pending| pending.is_report_of(key)) {
                 let reason = WorkError::OutOfOrder {
                     stream: key.stream().to_owned(),
                     message_id: flight.entries[number].message_id().to_owned(),

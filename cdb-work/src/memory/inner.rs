@@ -257,11 +257,7 @@ impl Inner {
     /// Refuses the reports of a stream, queued and in flight: the stream continues from what is
     /// stored.
     pub(crate) fn roll_back(&self, partition: u16, key: &StreamKey, flight: &mut Vec<Pending>) {
-        let of_stream = |pending: &Pending| {
-            pending
-                .report()
-                .is_some_and(|report| report.claim.key == *key)
-        };
+        let of_stream = |pending: &Pending| pending.is_report_of(key);
         let mut void: Vec<Pending> = flight
             .extract_if(.., |pending| of_stream(pending))
             .collect();

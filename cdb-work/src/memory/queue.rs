@@ -82,6 +82,16 @@ impl Pending {
         }
     }
 
+    pub(crate) fn is_report_of(&self, key: &StreamKey) -> bool {
+        self.report().is_some_and(|report| report.claim.key == *key)
+    }
+
+    /// Refuses a report whose claim is void.
+    pub(crate) fn settle_void(self) {
+        let reason = self.report().map(|report| report.claim.not_owner());
+        self.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
+    }
+
     pub(crate) fn key(&self) -> StreamKey {
         match &self.kind {
             PendingKind::Store(new) => new.key(),

@@ -72,8 +72,10 @@ impl Inner {
         let configured = self.config.partitions.count();
         let latest = self.container.latest_committed();
         let key = WorkSettingsKey::new(SETTINGS);
-        let mut read = latest.read(&key).await?;
-        if read.is_none() {
+        let stored = loop {
+            if let Some(stored) = latest.read(&key).await? {
+                break stored.document;
+            }
             let settings = WorkSettings {
                 partition: SETTINGS.to_owned(),
                 partitions: configured,
@@ -81,26 +83,24 @@ impl Inner {
                 written_by: concat!("cdb-work ", env!("CARGO_PKG_VERSION")).to_owned(),
             };
             match self.container.create(&settings).await {
-                Ok(_) => return Ok(()),
                 Err(error) if error.is_conflict() || error.is_ambiguous() => {}
-                Err(error) => return Err(error.into()),
+                created => return Ok(created.map(drop)?),
             }
-            read = latest.read(&key).await?;
-        }
-        match read {
-            Some(stored) if stored.document.form > FORM => Err(WorkError::NewerForm {
-                stored: stored.document.form,
+        };
+        if stored.form > FORM {
+            return Err(WorkError::NewerForm {
+                stored: stored.form,
                 supported: FORM,
-                written_by: stored.document.written_by,
-            }),
-            Some(stored) if stored.document.partitions == configured => Ok(()),
-            Some(stored) => Err(WorkError::OtherPartitions {
-                stored: stored.document.partitions,
-                configured,
-            }),
-            // The creation failed, and no other coordinator has created the settings.
-            None => Box::pin(self.agree_on_settings()).await,
+                written_by: stored.written_by,
+            });
         }
+        if stored.partitions != configured {
+            return Err(WorkError::OtherPartitions {
+                stored: stored.partitions,
+                configured,
+            });
+        }
+        Ok(())
     }
 
     /// Releases unwanted partitions and takes free ones. Sends nothing if there is nothing to do.
@@ -328,8 +328,7 @@ impl Inner {
         let void = extract(&mut held.queue, |pending| pending.report().is_some());
         drop(state);
         for pending in void {
-            let reason = pending.report().map(|report| report.claim.not_owner());
-            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
+            pending.settle_void();
         }
         self.news.notify_waiters();
         Loss::GivenUp
