@@ -485,4 +485,5 @@ impl Streams {
 }
 
 #[cfg(test)]
+#[path = "tests/order.rs"]
 mod tests;
