@@ -76,7 +76,7 @@ impl<C: Container> ContainerClient<C> {
 
     /// Executes independent operations like [`execute_bulk`](Self::execute_bulk), without waiting
     /// for physical partitions that do not answer while others do: their operations fail with
-    /// [`Unavailable`](ErrorKind::Unavailable), and may still be executed.
+    /// [`Unavailable`](ErrorKind::Unavailable), and are ambiguous if they were sent.
     pub async fn execute_bulk_available(
         &self,
         bulk: &BulkBatch<C>,
@@ -203,7 +203,23 @@ impl ContainerContext {
             let message = format!("physical partition {range} does not answer; wait {backoff:?}");
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
-        self.health.in_time(range, sent).await
+        let started = Instant::now();
+        let answered = self.health.in_time(range, sent).await;
+        answered.map_err(|error| match error.call() {
+            Some(_) => error,
+            // The deadline has passed. The request may still be executed.
+            None => error.with_call(CallDetails {
+                operation: OperationKind::Bulk,
+                resource: self.resource.link.clone(),
+                status: None,
+                activity_id: String::new(),
+                attempts: 1,
+                elapsed: started.elapsed(),
+                retry_after: None,
+                charge: 0.0,
+                ambiguous: true,
+            }),
+        })
     }
 }
 

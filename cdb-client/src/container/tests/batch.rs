@@ -1,7 +1,10 @@
 //! Batches and bulks: which operation failed, what is retried, and what stays ambiguous.
 
+use std::time::Duration;
+
 use cdb_model::{Batch, BulkBatch, Document, ETag};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::fixture::listing;
 use super::shop::{Order, Profile, Shop, order, profile, shop};
@@ -252,5 +255,24 @@ async fn an_accepted_bulk_with_an_unreadable_answer_is_ambiguous() {
             assert_eq!(error.kind(), ErrorKind::Protocol);
             assert!(error.is_ambiguous(), "{error}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_leaves_out_a_partition_that_does_not_answer() {
+    let script = Script::new([
+        listing(&[("1", "", "23", &[]), ("2", "23", "FF", &[])]),
+        results(&[200, 201]),
+        Step::Hang,
+        results(&[200, 201]),
+    ]);
+    let (shop, begun) = (shop(&script), Instant::now());
+    for is_sent in [true, false] {
+        let outcome = shop.execute_bulk_available(&bulk()).await;
+        let left_out = outcome[1].as_ref().unwrap_err();
+        assert_eq!(left_out.kind(), ErrorKind::Unavailable);
+        assert_eq!(left_out.is_ambiguous(), is_sent);
+        assert_eq!(codes(outcome), [200, 0, 201]);
+        assert_eq!(begun.elapsed(), Duration::from_secs(1), "one wait");
     }
 }
