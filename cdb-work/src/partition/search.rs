@@ -219,16 +219,16 @@ impl Inner {
     }
 
     /// Notes the held partitions that do not answer: a search has left out their messages, and a
-    /// sweep finds them as soon as they answer. Returns `false` if all answer.
+    /// sweep finds them as soon as they answer. Returns `false` if all physical partitions answer:
+    /// then it is unknown which one the search has left out.
     fn note_missed(&self, held: &Held, poller: &mut Poller) -> bool {
         let silent = held
             .0
             .keys()
             .copied()
             .filter(|index| self.is_silent(*index));
-        let silent: Vec<u16> = silent.collect();
-        poller.missed.extend(&silent);
-        !silent.is_empty()
+        poller.missed.extend(silent);
+        !self.container.health().all_answer()
     }
 
     /// Keeps the messages of partitions that were held throughout.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cdb_client::{
     HttpRequest, HttpResponse, RangeId, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_coordination::{Failed, InMemoryLeaseProvider};
+use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{PartitionKey, Query};
 use cdb_work::{
     FlushStrategy as _, IntervalConfig, Partitions, Receipt, RunConfig, Settlement, Work,
@@ -15,6 +15,7 @@ use cdb_work::{
 };
 use tokio::time::Instant;
 
+use crate::attempts::Slots;
 use crate::liveness::{sender, stream_of};
 use crate::test_env::{TestEnv, message};
 
@@ -107,14 +108,17 @@ impl Fixture {
         })
     }
 
-    /// A coordinator for which the partition can become silent.
+    /// A coordinator of all partitions, for which the physical partition can become silent.
     async fn open(&self) -> WorkCoordinator {
+        self.open_with(Arc::new(InMemoryLeaseProvider::all())).await
+    }
+
+    async fn open_with(&self, slots: Arc<dyn LeaseProvider>) -> WorkCoordinator {
         let network = Silent {
             network: self.env.time().unwrap().clone(),
             silence: self.silence.clone(),
         };
         let container = self.env.with_default_retry(network);
-        let slots = Arc::new(InMemoryLeaseProvider::all());
         let work = WorkCoordinator::open(container, slots, WorkConfig::default());
         work.await.unwrap()
     }
@@ -154,6 +158,9 @@ impl Times {
                     ..
                 } = work.message();
                 let number: usize = message_id.parse().unwrap();
+                if stream.starts_with("poison") {
+                    return Err(Failed::permanently("poison"));
+                }
                 if number.is_multiple_of(5) && *attempts == 0 {
                     return Err(Failed::temporarily("the first attempt fails"));
                 }
@@ -280,6 +287,49 @@ async fn a_silent_partition_delays_no_message_of_the_others() {
 #[tokio::test(start_paused = true)]
 async fn a_partition_that_is_silent_for_longer_than_its_lease_delays_no_message_of_the_others() {
     streams_of_other_partitions_continue(SECOND * 40).await;
+}
+
+/// The slots of these of the 32 partitions.
+fn slots_of(partitions: &[u16]) -> Arc<Slots> {
+    let slots = partitions.iter().map(|at| u8::try_from(*at).unwrap());
+    Arc::new(Slots(Mutex::new(slots.collect())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_partition_of_another_coordinator_hides_no_message_behind_a_full_page() {
+    let Some(fixture) = Fixture::start().await else {
+        return;
+    };
+    let (sick, sound) = (slots_of(&fixture.sick), slots_of(&fixture.sound));
+    let other = fixture.env.open_with(WorkConfig::default(), sick).await;
+    let work = fixture.open_with(sound).await;
+    let sender = sender(&fixture.env).await;
+    let times = Times::default();
+    let run = times.run(&work);
+    fixture.silence(false);
+    // The later messages of a stream whose first one is set aside fill a page of each search.
+    let mut names = (0..).map(|number: u32| format!("poison-{number}"));
+    let is_sound = |name: &String| {
+        let partition = Partitions::default().of_stream(name);
+        fixture.sound.contains(&partition)
+    };
+    let poison = names.find(is_sound).unwrap();
+    let scope = sender.scoped();
+    for number in 1..=400 {
+        scope.store(message(&poison, number)).await;
+    }
+    scope.commit().await.unwrap();
+    tokio::time::sleep(SECOND * 5).await;
+    for number in 1..=4 {
+        times.store(&sender, &fixture.sound, number).await;
+        tokio::time::sleep(SECOND * 3).await;
+    }
+    let longest = times.longest(&fixture.sound);
+    assert!(longest <= HANDED_OUT, "handed out after {longest:?}");
+    fixture.repair();
+    run.stop().await.unwrap();
+    work.shutdown().await.unwrap();
+    other.shutdown().await.unwrap();
 }
 
 /// Waits for a receipt. Returns how long this took.
