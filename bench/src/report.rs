@@ -1,5 +1,4 @@
-//! Writes measurements into docs/performance.md and docs/performance-scaling.md: a text between two
-//! markers, and its plots.
+//! Writes measurements into docs/performance.md: a text between two markers, and its plots.
 
 use std::path::PathBuf;
 
@@ -18,11 +17,7 @@ impl Report {
     /// Writes the section and its plots.
     pub fn write(&self) -> Result<(), String> {
         let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs");
-        let page = match self.section {
-            "table" => "performance.md",
-            _ => "performance-scaling.md",
-        };
-        let path = docs.join(page);
+        let path = docs.join("performance.md");
         let document = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
         let document = replaced(&document, self.section, &self.text)?;
         std::fs::write(&path, document).map_err(|error| error.to_string())?;

@@ -11,8 +11,8 @@ use crate::workload::{Kind, Workload};
 use cdb_bench_child::Peer;
 
 const HEAD: &str = "\
-| workload | provider | requests | by kind | RU | KB | p50 ms | p99 ms | per s | CPU ms | MB |
-|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|";
+| workload | provider | requests | RU | KB | p50 ms | p99 ms | per s | CPU ms | MB |
+|---|---|--:|--:|--:|--:|--:|--:|--:|--:|";
 
 /// One row.
 #[derive(Debug)]
@@ -61,22 +61,15 @@ fn print_queries(args: &Args, row: &Row) {
 
 fn line(row: &Row) -> String {
     let figures = &row.figures;
-    let kinds: Vec<String> = figures
-        .kinds
-        .iter()
-        .filter(|(_, requests)| **requests >= 0.05)
-        .map(|(kind, requests)| format!("{kind} {}", number(*requests)))
-        .collect();
     let wrong = figures
         .wrong
         .map(|(wrong, of)| format!(", {wrong} of {of} wrong"))
         .unwrap_or_default();
     format!(
-        "| {}{wrong} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        "| {}{wrong} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
         row.workload.label,
         row.peer,
         number(figures.requests),
-        kinds.join(", "),
         optional(figures.charge),
         number(figures.kilobytes),
         optional(figures.p50),

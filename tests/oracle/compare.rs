@@ -33,49 +33,49 @@ impl Seen {
 }
 
 /// An aspect that is compared.
-pub(crate) struct Aspect {
-    pub(crate) name: &'static str,
+struct Aspect {
+    name: &'static str,
     read: fn(&Operation, &Seen) -> Value,
-    /// The definition of equality.
-    pub(crate) means: &'static str,
 }
 
-/// All aspects.
-pub(crate) const COMPARED: [Aspect; 6] = [
+/// All aspects. The comments define equality.
+const COMPARED: [Aspect; 6] = [
+    // The same number.
     Aspect {
         name: "status",
         read: |_, seen| seen.answer.status.into(),
-        means: "the same number",
     },
+    // The same number, 0 for none.
     Aspect {
         name: "sub-status",
         read: |_, seen| seen.answer.substatus.into(),
-        means: "the same number, 0 for none",
     },
+    // Of a point operation that succeeded: the same JSON, numbers spelled alike, or no body on
+    // both sides.
     Aspect {
         name: "document",
         read: document,
-        means: "of a point operation that succeeded: the same JSON, numbers spelled alike, or no body on both sides",
     },
+    // Missing, as before or new; equal to the body's `_etag` where there is a body.
     Aspect {
         name: "etag",
         read: etag,
-        means: "missing, as before or new; equal to the body's `_etag` where there is a body",
     },
+    // Status and document of every step, in order; an ETag where the other has one.
     Aspect {
         name: "batch results",
         read: results,
-        means: "status and document of every step, in order; an ETag where the other has one",
     },
+    // The same rows; in the same order as far as ORDER BY decides it; cut by TOP or LIMIT, the
+    // same sort keys.
     Aspect {
         name: "rows",
         read: rows,
-        means: "the same rows; in the same order as far as ORDER BY decides it; cut by TOP or LIMIT, the same sort keys",
     },
 ];
 
 /// Properties and headers that are not compared, and why.
-pub(crate) const IGNORED: [(&str, &str); 12] = [
+const IGNORED: [(&str, &str); 12] = [
     (
         "the sign of zero",
         "JSON that the service stored has none; the sign of computed zeros is not documented",
@@ -90,7 +90,7 @@ pub(crate) const IGNORED: [(&str, &str); 12] = [
     ("_attachments", "a constant of a feature that is gone"),
     (
         "x-ms-request-charge",
-        "two models; docs/emulator.md has ours, theirs counts bytes and properties",
+        "two models; docs/emulator-queries.md has ours; theirs counts bytes and properties",
     ),
     (
         "x-ms-session-token",

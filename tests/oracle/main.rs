@@ -21,7 +21,6 @@ use std::thread;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use compare::{COMPARED, IGNORED};
 use differences::KNOWN;
 use generate::{Topic, sequences};
 use queries::ASKED_OTHERWISE;
@@ -98,45 +97,29 @@ fn both_emulators_give_the_same_answers() {
     }
 }
 
-/// The manual's section, generated from the tables.
+/// The manual's table of differences.
 fn section() -> String {
-    let table = |head: [&str; 2], rows: Vec<String>| {
-        format!("| {} |\n|{}\n{}\n", head[0], head[1], rows.join("\n"))
-    };
-    let compared = COMPARED
-        .iter()
-        .map(|aspect| format!("| {} | {} |", aspect.name, aspect.means));
-    let ignored = IGNORED
-        .iter()
-        .map(|(name, why)| format!("| {name} | {why} |"));
     let known = KNOWN
         .iter()
         .map(|known| format!("| {} | {} | {} |", known.name, known.right, known.source));
     let otherwise = ASKED_OTHERWISE
         .iter()
         .map(|(name, source)| format!("| {name} | ours | {source} |"));
-    [
-        table(["compared | means", "---|---|"], compared.collect()),
-        table(["not compared | because", "---|---|"], ignored.collect()),
-        table(
-            ["they differ in | right is | by", "---|---|---|"],
-            known.chain(otherwise).collect(),
-        ),
-    ]
-    .join("\n")
+    let rows: Vec<String> = known.chain(otherwise).collect();
+    format!(
+        "| they differ in | right is | by |\n|---|---|---|\n{}\n",
+        rows.join("\n")
+    )
 }
 
 #[test]
-fn the_manual_lists_every_comparison_and_difference() {
-    let manual = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/emulator-compared.md"
-    );
+fn the_manual_lists_every_difference() {
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/comparisons.md");
     let manual = std::fs::read_to_string(manual).expect("the manual can be read");
     let section = section();
     assert!(
         manual.contains(&section),
-        "put this into docs/emulator-compared.md:\n\n{section}"
+        "put this into docs/comparisons.md:\n\n{section}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The table of docs/liveness.md: every duration of the crates that run timers.
+//! The list of docs/liveness.md: every duration of the crates that run timers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,14 +14,14 @@ const MODULES: [(&str, &str); 3] = [
 const PAGE: &str = "docs/liveness.md";
 
 /// The beginning of the generated part of the page.
-const TABLE: &str = "## Every duration\n";
+const LIST: &str = "## Every duration\n";
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A constant: its name, its value, and the first sentence of its documentation.
+/// A constant: its name, its value, and the first clause of its documentation.
 type Constant = (String, String, String);
 
 /// Returns the documented constants of a module.
@@ -49,10 +49,8 @@ fn constant(statement: &str, doc: &str) -> Option<Constant> {
     let (_, rest) = statement.split_once(" const ")?;
     let (name, rest) = rest.split_once(": ")?;
     let (_, value) = rest.trim_end_matches(';').split_once(" = ")?;
-    let sentence = doc
-        .split_once(". ")
-        .map_or(doc.trim_end_matches(['.', ' ']), |(first, _)| first);
-    Some((name.to_owned(), shown(value), without_links(sentence)))
+    let clause = doc.split([',', '.']).next().unwrap_or_default();
+    Some((name.to_owned(), shown(value), without_links(clause.trim())))
 }
 
 /// Returns a sentence without the targets of its links, which only rustdoc resolves.
@@ -62,7 +60,7 @@ fn without_links(sentence: &str) -> String {
     for part in parts {
         text.push_str(part.split_once(')').map_or(part, |(_, after)| after));
     }
-    text.replace("[`", "`")
+    text.replace("[`", "`").replace("`]", "`")
 }
 
 /// Returns a value as a reader writes it: `5 s`, or the expression if it is no plain duration.
@@ -105,32 +103,30 @@ fn duration(value: Duration) -> String {
     }
 }
 
-fn table() -> String {
-    let mut table = TABLE.to_owned();
+fn list() -> String {
+    let mut list = LIST.to_owned();
     for (name, module) in MODULES {
-        let _infallible = write!(
-            table,
-            "\n### {name}\n\n| constant | value | meaning |\n|---|--:|---|\n"
-        );
+        let _infallible = write!(list, "\n### {name}\n\n");
         for (name, value, meaning) in constants(&read(module)) {
-            let _infallible = writeln!(table, "| `{name}` | {value} | {meaning} |");
+            let colon = if meaning.is_empty() { "" } else { ": " };
+            let _infallible = writeln!(list, "- `{name}` = {value}{colon}{meaning}");
         }
     }
-    table
+    list
 }
 
 #[test]
 fn the_page_lists_every_duration() {
     let page = read(PAGE);
-    let (text, listed) = page.split_once(TABLE).expect("the page has the table");
-    let table = table();
+    let (text, listed) = page.split_once(LIST).expect("the page has the list");
+    let list = list();
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(PAGE);
-        std::fs::write(path, format!("{text}{table}")).expect("the page can be written");
+        std::fs::write(path, format!("{text}{list}")).expect("the page can be written");
     } else {
         assert_eq!(
-            format!("{TABLE}{listed}"),
-            table,
+            format!("{LIST}{listed}"),
+            list,
             "run the test with UPDATE_EXPECT=1, which writes {PAGE}"
         );
     }

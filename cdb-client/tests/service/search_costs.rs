@@ -113,6 +113,6 @@ async fn the_costs_of_searches_in_the_docs_are_measured() {
     add("10 with a word", Box::pin(listed(about))).await;
     let titled = all().filter(Note::TITLE_LOWER.eq("note 0007"));
     add("one by a computed property", Box::pin(listed(titled))).await;
-    assert_table("search.md", &lines.join("\n"));
+    assert_table("search.md", "### Cost of searches", &lines.join("\n"));
     account.end().await;
 }

@@ -359,6 +359,6 @@ async fn the_costs_of_an_index_in_the_docs_are_measured() {
     );
 
     assert!(charges[1] < charges[0], "{charges:?}");
-    assert_table("global-secondary-indexes.md", &lines.join("\n"));
+    assert_table("search.md", "### Cost of an index", &lines.join("\n"));
     account.end().await;
 }

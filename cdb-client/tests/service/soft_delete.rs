@@ -239,7 +239,7 @@ async fn a_missing_document_cannot_be_deleted_or_restored() {
     account.end().await;
 }
 
-/// The numbers in `docs/queries.md`.
+/// The numbers in `docs/writing.md`.
 #[tokio::test]
 async fn the_condition_costs_what_the_docs_say() {
     let account = Account::new().await;

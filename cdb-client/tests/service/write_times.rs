@@ -160,7 +160,7 @@ async fn the_times_cost_what_the_docs_say() {
         shop.create(&order(1)).await.unwrap().charge,
         shop.create(&plain).await.unwrap().charge,
     ];
-    let docs = include_str!("../../../docs/queries.md");
+    let docs = include_str!("../../../docs/writing.md");
     let text = format!(
         "costs {:.2} RU instead of {:.2} without times",
         charges[0], charges[1]

@@ -91,7 +91,7 @@ async fn struck(account: &Account, fault: usize) -> u64 {
     state["faults"][fault]["struck"].as_u64().expect("a number")
 }
 
-/// The plan of docs/emulator-faults.md, with shorter times.
+/// A log-normal delay for some kinds of operation, and a second fault for the tail.
 #[tokio::test]
 async fn latencies_differ_by_kind_and_have_a_tail() {
     let plan = json!({ "seed": 7, "faults": [

@@ -11,7 +11,7 @@ impl CosmosDBProvider {
     /// run again, completed ones keep their results, and failed children are rewound too. The failed
     /// execution stays readable.
     ///
-    /// May be repeated after an interruption. docs/rewind.md says what counts as the failure. `by` is
+    /// May be repeated after an interruption. docs/replay.md says what counts as the failure. `by` is
     /// the operator, for the record.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Documents that cannot be decoded: each is reported once, counted and skipped.
 //!
 //! Such a document affects its instance at most, never the poll or the sweep that finds it. The
-//! reader of the document decides its handling: docs/hostile-data.md.
+//! reader of the document decides its handling: docs/reliability.md.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};

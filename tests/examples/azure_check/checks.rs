@@ -64,7 +64,7 @@ const fn measured(topic: Topic, text: &'static str, needed_for: &'static str) ->
     }
 }
 
-/// All questions, in the order of docs/azure-check.md.
+/// All questions, in the order of docs/operations.md.
 const QUESTIONS: [Question; 11] = [
     required(
         Topic::WriteRegion,

@@ -1,6 +1,6 @@
 //! `cargo test-clients`: runs the checks of Microsoft's JavaScript and Python clients against the
 //! emulator and prints a table of client and area. `--docs` also writes the table into
-//! docs/emulator-clients.md. Arguments without `--` select clients by name.
+//! docs/comparisons.md. Arguments without `--` select clients by name.
 //!
 //! It fails if a check fails that does not declare why, and if a client cannot be installed.
 
@@ -247,8 +247,14 @@ fn print(table: &[(&str, Counts)]) -> String {
     text
 }
 
+/// Writes the totals into the page. The areas are only printed.
 fn write_docs(table: &str) {
-    let path: PathBuf = Path::new(&source("../../docs/emulator-clients.md")).to_owned();
+    let lines: Vec<&str> = table.lines().collect();
+    let [head, rule, .., total] = lines[..] else {
+        panic!("the table has no rows");
+    };
+    let table = format!("{head}\n{rule}\n{total}\n");
+    let path: PathBuf = Path::new(&source("../../docs/comparisons.md")).to_owned();
     let text = fs::read_to_string(&path).expect("the page can be read");
     let (before, rest) = text.split_once(BEGIN).expect("the page has the marker");
     let (_, after) = rest.split_once(END).expect("the page has the end marker");

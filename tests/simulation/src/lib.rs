@@ -2,7 +2,7 @@
 //!
 //! The components are real: duroxide's runtime, the provider, the client, the service of the
 //! emulator. Replaced are time, randomness, sockets and threads. One process runs one seed on one
-//! thread, and the same seed gives the same run. docs/simulation.md says what it covers.
+//! thread, and the same seed gives the same run. docs/chaos.md says what it covers.
 
 mod args;
 mod bank;

@@ -1,4 +1,4 @@
-//! What holds on the real service: one test for each row of the table in docs/simulation.md.
+//! What holds on the real service: one test for each promise.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -236,7 +236,7 @@ fn as_many_idle_runtimes_as_partitions_do_not_search_all_partitions() {
 }
 
 /// All stuck messages are for one instance, and the bound is generous: each attempt to load an
-/// instance of the sick partition takes a dispatcher for many seconds (docs/simulation.md).
+/// instance of the sick partition takes a dispatcher for many seconds.
 #[test]
 fn a_hundred_stuck_messages_delay_no_other() {
     let emulator = Emulator::builder().physical_partitions(8);
