@@ -145,7 +145,8 @@ fn worker_item() -> WorkerItem {
 
 /// As the service returns it, with its own properties behind ours.
 fn stored<D: cdb_provider::model::MemberOf<Durable>>(document: &D) -> String {
-    let encoded = encode::<Durable, D>(document, Timestamp::default()).expect("the document can be stored");
+    let encoded =
+        encode::<Durable, D>(document, Timestamp::default()).expect("the document can be stored");
     let json = encoded.json.get().trim_end_matches('}').to_owned();
     assert_eq!(Durable::DISCRIMINATOR, "type");
     json + r#","_rid":"AAAA","_self":"dbs/a","_etag":"\"0000-1111\"","_attachments":"attachments/","_ts":1700000000}"#
