@@ -110,6 +110,25 @@ impl SqlCondition {
         self.exact &= other.exact;
         self
     }
+
+    fn or(mut self, other: Self) -> Self {
+        self.text = format!("({} OR {})", self.text, other.text);
+        self.parameters.extend(other.parameters);
+        self.exact &= other.exact;
+        self.fixed = None;
+        self
+    }
+
+    /// Adds a condition that may be unknown. Without it, too many rows meet the condition.
+    fn and_maybe(left: Option<Self>, right: Option<Self>) -> Option<Self> {
+        match (left, right) {
+            (Some(left), Some(right)) => Some(left.and(right)),
+            (known, None) | (None, known) => known.map(|known| Self {
+                exact: false,
+                ..known
+            }),
+        }
+    }
 }
 
 /// Returns whether SQLite can read a number differently.
@@ -131,7 +150,13 @@ pub(super) fn comparison(
         Some(policy.path_keys(path))
     };
     let new = SqlCondition::new;
+    let known = |expr: &Expr| comparison(expr, alias, parameters, policy);
     match expr {
+        Expr::Binary(left, Binary::Or, right) => Some(known(left)?.or(known(right)?)),
+        // Part of an `OR`: the conditions of the whole filter are planned one by one.
+        Expr::Binary(left, Binary::And, right) => {
+            SqlCondition::and_maybe(known(left), known(right))
+        }
         Expr::Binary(left, Binary::NotEqual, right) => {
             let (path, value) = match path(left) {
                 Some(path) => (path, right),
