@@ -45,7 +45,9 @@ pub struct WorkConfig {
     pub claim_timeout: Duration,
     /// How long the streams of a partition pause at a hand-over to another coordinator, 5 s by
     /// default. If a message is claimed for longer, the other streams of the partition continue here
-    /// until it has ended.
+    /// until it has ended. They pause for one [`lease`](Self::lease) after each
+    /// [`claim_timeout`](Self::claim_timeout): a partition whose handlers overlap moves then, if all
+    /// of them end within that time.
     pub drain: Duration,
     /// The interval of renewing leases and taking free partitions, 1 s by default. At most a third
     /// of [`lease`](Self::lease).

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::queue::{NotedReport, Pending, PendingKind};
 use super::settlement::Receipt;
+use crate::config::WorkConfig;
 use crate::streams::claim::Claim;
 use crate::streams::documents::Lane;
 use crate::streams::order::Streams;
@@ -67,18 +68,24 @@ impl Owned {
     }
 
     /// Drains the partition if another coordinator should hold it. While a message is claimed for
-    /// longer than `pause`, the other streams continue, but not for longer than `most`.
-    pub(crate) fn drain(&mut self, is_wanted: bool, now: Instant, pause: Duration, most: Duration) {
+    /// longer than [`WorkConfig::drain`], the other streams continue. They pause for one lease after
+    /// each claim timeout, because handlers that overlap would keep the partition here.
+    pub(crate) fn drain(&mut self, is_wanted: bool, now: Instant, config: &WorkConfig) {
         if is_wanted {
             self.unwanted_since = None;
             self.draining = false;
             return;
         }
         let since = *self.unwanted_since.get_or_insert(now);
+        let waited = now.saturating_duration_since(since);
         let is_slow = now
-            .checked_sub(pause)
+            .checked_sub(config.drain)
             .is_some_and(|time| self.streams.has_claim_before(time));
-        self.draining = !is_slow || now.saturating_duration_since(since) > most;
+        let pause = config.claim_timeout..config.claim_timeout.saturating_add(config.lease);
+        if waited >= pause.end {
+            self.unwanted_since = Some(now);
+        }
+        self.draining = !is_slow || pause.contains(&waited);
     }
 }
 

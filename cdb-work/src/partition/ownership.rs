@@ -112,9 +112,14 @@ impl Inner {
         let (now, config) = (Instant::now(), &self.config);
         for (index, owned) in self.state().owned() {
             let is_wanted = missing.remove(&index);
-            owned.drain(is_wanted, now, config.drain, config.claim_timeout);
+            let was_draining = owned.draining;
+            owned.drain(is_wanted, now, config);
             if owned.draining {
                 unwanted.push(index);
+            } else if was_draining {
+                // Searches have left its messages out.
+                self.sweep_wanted.store(true, Ordering::Release);
+                self.news.notify_waiters();
             }
         }
         telemetry::partitions(self.state().owned().count(), wanted.len());

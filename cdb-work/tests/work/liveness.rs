@@ -264,6 +264,82 @@ async fn a_long_handler_runs_once_while_a_member_joins() {
     run.stop().await.unwrap();
 }
 
+/// The names of the streams of a partition.
+fn streams_of(partition: u16) -> impl Iterator<Item = String> {
+    let names = (0..).map(|number: u32| format!("other-{number}"));
+    names.filter(move |name| Partitions::default().of_stream(name) == partition)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_handler_stops_no_other_stream_of_a_partition_that_should_move() {
+    let env = TestEnv::start().await;
+    let first_slots = slots(SlotSet::ALL);
+    let settings = WorkConfig::default();
+    let first = env.open_with(settings.clone(), first_slots.clone()).await;
+    let (sender, stream) = (sender(&env).await, stream_of(1));
+    sender.immediate().store(message(&stream, 1)).await.unwrap();
+    let endless = Arc::new(next(&first).await);
+    let claimed = endless.clone();
+    let renewing = tokio::spawn(async move {
+        while claimed.renew() {
+            tokio::time::sleep(MINUTE).await;
+        }
+    });
+    let witness = Witness::default();
+    let run = first.run(RunConfig::default(), witness.handlers());
+    *first_slots.0.lock().unwrap() = (0..=254).step_by(2).collect();
+    let other = Arc::new(InMemoryLeaseProvider::share(1, 2));
+    let _second = env.open_with(settings.clone(), other).await;
+    let (begun, mut longest) = (Instant::now(), Duration::ZERO);
+    let mut names = streams_of(1);
+    // Two claim timeouts.
+    while begun.elapsed() < MINUTE * 11 {
+        let name = names.next().expect("there are more names");
+        longest = longest.max(other_stream(&sender, &witness, &name).await);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    println!("another stream waited for at most {longest:?}");
+    assert!(
+        longest <= settings.lease + Duration::from_secs(3),
+        "{longest:?}"
+    );
+    assert!(!renewing.is_finished(), "the claim is held");
+    renewing.abort();
+    run.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_whose_handlers_overlap_without_a_pause_moves() {
+    let env = TestEnv::start().await;
+    let first_slots = slots(SlotSet::ALL);
+    let settings = WorkConfig::default();
+    let first = env.open_with(settings.clone(), first_slots.clone()).await;
+    let sender = sender(&env).await;
+    let handlers = WorkHandlers::new().otherwise(async |work: WorkContext| {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        Ok(work.done())
+    });
+    let run = first.run(RunConfig::default(), handlers);
+    for name in streams_of(1).take(8) {
+        let scope = sender.scoped();
+        for number in 1..=60 {
+            scope.store(message(&name, number)).await;
+        }
+        scope.commit().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1300)).await;
+    }
+    *first_slots.0.lock().unwrap() = (0..=254).step_by(2).collect();
+    let other = Arc::new(InMemoryLeaseProvider::share(1, 2));
+    let second = env.open_with(settings.clone(), other).await;
+    let begun = Instant::now();
+    while !second.partitions().contains(&1) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(begun.elapsed() < settings.claim_timeout + settings.lease * 2);
+    }
+    println!("the partition has moved after {:?}", begun.elapsed());
+    run.stop().await.unwrap();
+}
+
 /// A network that withholds the answers to sweeps while it is told to.
 #[derive(Debug)]
 struct Withheld {
