@@ -11,7 +11,7 @@ use crate::emulator_error::EmulatorError;
 
 /// The schema version that this emulator writes. A change of the tables increments it, and
 /// [`DataDir::open`] then has to migrate older data.
-const SCHEMA: i64 = 3;
+const SCHEMA: i64 = 4;
 /// Identifies the emulator's files among other SQLite files ("cdbe").
 const APPLICATION: i64 = 0x6364_6265;
 
@@ -114,7 +114,7 @@ impl DataDir {
 
 /// Migrates data of older emulators. Before schema version 2, all partition keys were hashed as in
 /// version 2, also those of definitions without a version. Before schema version 3, indexed paths had
-/// no columns. A directory with the table `transformation` can have an unfinished rebuild, index names
+/// no columns, and before schema version 4, tables had no row ids. A directory with the table `transformation` can have an unfinished rebuild, index names
 /// with a generation, and columns inside subtrees, which no write fills.
 fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -124,7 +124,7 @@ fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
             [],
         )?;
     }
-    if matches!(found, 1 | 2) || connection.table_exists(None, "transformation")? {
+    if matches!(found, 1..SCHEMA) || connection.table_exists(None, "transformation")? {
         tracing::info!("rebuilding the tables of a data directory that an older emulator wrote");
         let rebuilt = catalog::create(connection).and_then(|()| rebuild::rebuild_all(connection));
         rebuilt.map_err(|error| EmulatorError::storage(error.message))?;
@@ -204,6 +204,34 @@ mod tests {
             )
         });
         assert_eq!(found(&folder), [json!(-7)]);
+    }
+
+    #[test]
+    fn tables_without_row_ids_are_rebuilt_when_their_directory_is_opened() {
+        let folder = directory(|table| {
+            format!(
+                "CREATE TABLE older (
+                    pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, etag TEXT NOT NULL, lsn INTEGER NOT NULL,
+                    ts INTEGER NOT NULL, expires INTEGER, \"rank/a\" INTEGER NOT NULL DEFAULT 0, \"value/a\",
+                    body TEXT NOT NULL, PRIMARY KEY (pk, id)) WITHOUT ROWID;
+                 INSERT INTO older SELECT pk, id, epk, etag, lsn, ts, expires, \"rank/a\", \"value/a\", body FROM {table};
+                 DROP TABLE {table};
+                 ALTER TABLE older RENAME TO {table};
+                 CREATE INDEX {table}_lsn ON {table} (lsn);
+                 CREATE INDEX {table}_path_0 ON {table} (\"rank/a\" ASC, \"value/a\" ASC);
+                 PRAGMA user_version = 3;"
+            )
+        });
+        assert_eq!(found(&folder), [json!(-7)]);
+        let connection = Connection::open(folder.path().join("cosmos.sqlite")).unwrap();
+        let without: i64 = connection
+            .query_row(
+                "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'document_%' AND sql LIKE '%WITHOUT ROWID%'",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        assert_eq!(without, 0);
     }
 
     #[test]

@@ -23,7 +23,8 @@ const MOST_COLUMN_PATHS: usize = 900;
 /// changes its indexes.
 ///
 /// The body is the last column, because SQLite reads all pages of a large value to find the columns
-/// after it.
+/// after it. The table has row ids: without them SQLite compares keys inside of cells with bodies.
+/// So each index ends with the primary key, which sorts rows with equal values.
 ///
 /// Paths through arrays and inside a subtree (`/a/*`) have no index: their conditions are evaluated
 /// on documents.
@@ -48,7 +49,7 @@ pub(super) fn create_table(
         "CREATE TABLE {table} (
             pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, etag TEXT NOT NULL, lsn INTEGER NOT NULL,
             ts INTEGER NOT NULL, expires INTEGER, {columns}body TEXT NOT NULL,
-            PRIMARY KEY (pk, id)) WITHOUT ROWID;"
+            PRIMARY KEY (pk, id));"
     ))?;
     Ok(())
 }
@@ -59,7 +60,9 @@ pub(super) fn create_indexes(
     table: &str,
     policy: &Policy,
 ) -> Result<(), ServiceError> {
-    connection.execute_batch(&format!("CREATE INDEX {table}_lsn ON {table} (lsn)"))?;
+    connection.execute_batch(&format!(
+        "CREATE INDEX {table}_lsn ON {table} (lsn, pk, id)"
+    ))?;
     for (paths, name) in &policy.indexes {
         let keys = paths
             .iter()
@@ -83,7 +86,9 @@ fn create_index(
     });
     let columns: Vec<String> = columns.collect();
     let columns = columns.join(", ");
-    connection.execute_batch(&format!("CREATE INDEX {name} ON {table} ({columns})"))?;
+    connection.execute_batch(&format!(
+        "CREATE INDEX {name} ON {table} ({columns}, pk, id)"
+    ))?;
     Ok(())
 }
 
