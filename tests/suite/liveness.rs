@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::HttpRequest;
+use cdb_emulator::OperationKind;
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::payload::Encryption;
 use cdb_tests::Backend;
@@ -100,6 +101,34 @@ async fn a_held_instance_with_many_events_does_not_delay_others() {
 #[tokio::test(start_paused = true)]
 async fn a_held_instance_with_more_events_than_a_poll_reads_does_not_delay_others() {
     a_start_behind_a_held_instance(1_500).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_instance_is_read_once_a_second_and_handed_out_when_its_lock_ends() {
+    const HELD: Duration = Duration::from_secs(60);
+    let backend = Backend::start_simulated().await;
+    let (holder, client) = (backend.provider().await, backend.provider().await);
+    enqueue(&client, start("held")).await;
+    let (held, ..) = next_turn(&holder, HELD).await;
+    let locked = Instant::now();
+    enqueue(&client, event("held")).await;
+    let runtime = backend.provider().await;
+    if let Some(emulator) = backend.emulator() {
+        emulator.reset_requests();
+    }
+    let (again, ..) = next_turn(&runtime, lock_time()).await;
+    assert_eq!(again.instance, held.instance);
+    let waited = locked.elapsed();
+    assert!(waited <= HELD + Duration::from_millis(200), "{waited:?}");
+    if let Some(emulator) = backend.emulator() {
+        let counts = emulator.requests().counts;
+        let reads = counts.get(&OperationKind::Read).copied();
+        assert!(
+            reads.unwrap_or_default() <= HELD.as_secs() + 5,
+            "{counts:?}"
+        );
+    }
+    backend.stop().await;
 }
 
 /// Returns a provider whose payloads are encoded with the key of this name.

@@ -16,8 +16,8 @@ use crate::queue::instances::{AllMessages, Attempt, Instances, Presence, Turn, s
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::stored::Store;
-use crate::stored::documents::InstanceKey;
-use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
+use crate::stored::documents::{Instance, InstanceKey};
+use crate::timing::UNANSWERED_BACKOFF;
 
 /// The request of one dispatcher.
 type Request = FetchRequest<Option<DispatcherCapabilityFilter>>;
@@ -27,16 +27,29 @@ enum Attempted {
     Locked(Box<Turn>),
     /// The instance has no due messages.
     Nothing,
-    /// Another runtime holds the instance. With `recheck`, the dispatcher tries again after a
-    /// backoff.
+    /// Another runtime holds the instance, if known until a time. With `recheck`, the dispatcher
+    /// tries again after a backoff.
     HeldElsewhere {
         recheck: bool,
+        until: Option<Timestamp>,
     },
     /// The instance cannot be processed, considering messages due until `newest`.
     Unfit {
         newest: Timestamp,
         pinned: Option<u64>,
     },
+}
+
+impl Attempted {
+    fn held(until: Option<Timestamp>) -> Self {
+        let recheck = true;
+        Self::HeldElsewhere { recheck, until }
+    }
+
+    fn if_held(instance: &Instance, store: &Store) -> Option<Self> {
+        let is_held = !instance.is_lockable(store.now());
+        is_held.then(|| Self::held(instance.locked_until))
+    }
 }
 
 /// Implements `Provider::fetch_orchestration_item`.
@@ -128,14 +141,18 @@ async fn conclude(
             return hand_out::begin(services, guard, *turn).await;
         }
         Attempted::Nothing => guard.release(|slot| slot.attempt_ended(known)),
-        Attempted::HeldElsewhere { recheck } => guard.back_off(HELD_BACKOFF, |slot| {
-            slot.attempt_ended(known);
-            slot.cached = None;
-            slot.presence = Presence::Held;
-            if recheck {
-                slot.search(std::time::Instant::now());
-            }
-        }),
+        Attempted::HeldElsewhere { recheck, until } => {
+            let pause = known.presence.next_pause();
+            let left = until.map_or(pause, |until| until.since(services.store.now()));
+            guard.back_off(pause.min(left), |slot| {
+                slot.attempt_ended(known);
+                slot.cached = None;
+                slot.presence = Presence::Held { pause };
+                if recheck {
+                    slot.search(std::time::Instant::now());
+                }
+            });
+        }
         Attempted::Unfit { newest, pinned } => {
             let instances = services.instances();
             instances.back_off_unfit(guard, newest, pinned, |slot| {
@@ -169,18 +186,21 @@ async fn lock_or_decline(
         }
         if known.is_polled && request.caller.is_runtime() {
             // Another runtime owns it. The next poll finds whatever remains.
-            return Ok(Attempted::HeldElsewhere { recheck: false });
+            let (recheck, until) = (false, None);
+            return Ok(Attempted::HeldElsewhere { recheck, until });
         }
     }
-    if known.presence == Presence::Held && is_still_held(&services.store, instance_id).await? {
-        return Ok(Attempted::HeldElsewhere { recheck: true });
+    if matches!(known.presence, Presence::Held { .. })
+        && let Some(held) = still_held(&services.store, instance_id).await?
+    {
+        return Ok(held);
     }
     let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;
     if let Some(attempted) = check_runnable(services, &loaded, request.capability.as_ref()).await? {
         return Ok(attempted);
     }
     let Some(loaded) = load::complete(&services.store, loaded).await? else {
-        return Ok(Attempted::HeldElsewhere { recheck: true });
+        return Ok(Attempted::held(None));
     };
     // A message for an ended instance with a damaged history would fail the instance again and
     // again.
@@ -191,17 +211,17 @@ async fn lock_or_decline(
     let turn = lock_turn(&services.store, guard, loaded, request).await?;
     Ok(match turn {
         Some(turn) => Attempted::Locked(Box::new(turn)),
-        None => Attempted::HeldElsewhere { recheck: true },
+        None => Attempted::held(None),
     })
 }
 
-/// Returns whether a runtime still holds an instance. Costs a point read, while a load reads the
-/// whole history.
-async fn is_still_held(store: &Store, instance_id: &str) -> Result<bool> {
+/// Returns the result of an attempt if a runtime still holds the instance. Costs a point read, while
+/// a load reads the whole history.
+async fn still_held(store: &Store, instance_id: &str) -> Result<Option<Attempted>> {
     match store.container.read(&InstanceKey::new(instance_id)).await {
-        Ok(found) => Ok(found.is_some_and(|stored| !stored.document.is_lockable(store.now()))),
+        Ok(found) => Ok(found.and_then(|stored| Attempted::if_held(&stored.document, store))),
         // The load handles a corrupt instance.
-        Err(error) if error.kind() == ErrorKind::Decode => Ok(false),
+        Err(error) if error.kind() == ErrorKind::Decode => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -232,8 +252,9 @@ async fn check_runnable(
         return Ok(Some(Attempted::Nothing));
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
-    if instance.is_some_and(|instance| !instance.is_lockable(services.store.now())) {
-        return Ok(Some(Attempted::HeldElsewhere { recheck: true }));
+    let held = instance.and_then(|instance| Attempted::if_held(instance, &services.store));
+    if held.is_some() {
+        return Ok(held);
     }
     let newest = loaded.newest_due();
     let mut missing = loaded.messages.iter().filter_map(|message| {

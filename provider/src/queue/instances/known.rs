@@ -12,7 +12,7 @@ use super::message::{Message, in_order};
 use super::turn::{SharedTurn, Turn};
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
-use crate::timing::{MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
+use crate::timing::{HELD_BACKOFF, MAX_HELD_BACKOFF, MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
 
 /// The queue type of instances.
 #[derive(Debug)]
@@ -44,8 +44,19 @@ pub(crate) enum Presence {
     Unknown,
     /// The instance exists, although a start message for it was seen.
     Exists,
-    /// The instance exists, and another runtime held it when it was read last.
-    Held,
+    /// The instance exists, and another runtime held it when it was read last. This process waits
+    /// for a pause before it reads it again.
+    Held { pause: Duration },
+}
+
+impl Presence {
+    /// Returns the pause before a held instance is read again. It doubles each time.
+    pub(crate) fn next_pause(self) -> Duration {
+        match self {
+            Self::Held { pause } => (pause * 2).min(MAX_HELD_BACKOFF),
+            Self::Unknown | Self::Exists => HELD_BACKOFF,
+        }
+    }
 }
 
 /// A pending message.
@@ -161,7 +172,7 @@ impl KnownInstance {
 
     /// Returns whether another runtime held the instance when it was read last.
     pub(crate) fn is_held(&self) -> bool {
-        self.presence == Presence::Held
+        matches!(self.presence, Presence::Held { .. })
     }
 
     /// Notes that no other runtime is known to hold the instance.
