@@ -19,6 +19,8 @@ pub(crate) struct Free {
     pub(crate) index: u16,
     /// The fence of its last holder; `None` if it was never held.
     pub(crate) fence: Option<u64>,
+    /// The end of its last lease. A lease that was renewed since is not taken.
+    pub(crate) until: Timestamp,
     /// Whether its last holder has released it. Also `true` if it was never held.
     pub(crate) was_released: bool,
     /// When it was last taken from a holder that had not released it.

@@ -219,6 +219,7 @@ impl Inner {
                 return is_new.then_some(Free {
                     index,
                     fence: None,
+                    until: Timestamp::default(),
                     was_released: true,
                     taken_over_at: None,
                 });
@@ -229,6 +230,7 @@ impl Inner {
             is_free.then_some(Free {
                 index,
                 fence: Some(lease.fence),
+                until: lease.until,
                 was_released: lease.owner.is_none(),
                 taken_over_at: lease.taken_over_at,
             })
@@ -269,7 +271,8 @@ impl Inner {
                     .set(WorkPartition::UNTIL, until)
                     .set(WorkPartition::TOKEN, String::new())
                     .set(WorkPartition::TAKEN_OVER_AT, taken_over_at)
-                    .when(WorkPartition::FENCE.eq(former));
+                    .when(WorkPartition::FENCE.eq(former))
+                    .and_when_eq(WorkPartition::UNTIL, free.until);
                 self.container
                     .patch(&self.lease_key(index), &patch)
                     .await

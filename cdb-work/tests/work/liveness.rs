@@ -340,21 +340,22 @@ async fn a_partition_whose_handlers_overlap_without_a_pause_moves() {
     run.stop().await.unwrap();
 }
 
-/// A network that withholds the answers to sweeps while it is told to.
+/// A network that withholds the answers to some requests while it is told to.
 #[derive(Debug)]
 struct Withheld {
     network: SimulatedTime,
     withhold: watch::Receiver<bool>,
+    /// Whether the answer to a request with this body is withheld.
+    is_withheld: fn(&str) -> bool,
 }
 
 #[async_trait]
 impl Transport for Withheld {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let body = String::from_utf8_lossy(&request.body);
-        // A sweep begins with the oldest message.
-        let is_sweep = body.contains("ORDER BY") && body.contains("\"value\":0}");
+        let is_withheld = (self.is_withheld)(&body);
         let answer = self.network.send(request).await;
-        if is_sweep {
+        if is_withheld {
             let is_over = self
                 .withhold
                 .clone()
@@ -375,6 +376,8 @@ async fn a_message_that_is_completed_during_a_sweep_is_not_handed_out_again() {
     let network = Withheld {
         network: time.clone(),
         withhold: changes,
+        // A sweep begins with the oldest message.
+        is_withheld: |body| body.contains("ORDER BY") && body.contains("\"value\":0}"),
     };
     let mut settings = WorkConfig::default();
     settings.remember = Duration::ZERO;
@@ -400,4 +403,31 @@ async fn a_message_that_is_completed_during_a_sweep_is_not_handed_out_again() {
     let again = NewWork::inbox("a", "2").with_body("count", "");
     sender.immediate().store(again).await.unwrap();
     assert_eq!(next(&work).await.message().message_id, "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_renewed_after_it_was_read_is_not_taken() {
+    let recorded = Recorded::default();
+    let _recording = metrics::set_default_local_recorder(&recorded);
+    let env = TestEnv::start().await;
+    let Some(time) = env.time() else { return };
+    let settings = WorkConfig::default();
+    let first = env.open(settings.clone()).await;
+    let (withhold, changes) = watch::channel(true);
+    let network = Withheld {
+        network: time.clone(),
+        withhold: changes,
+        is_withheld: |body| body.contains("work_partition"),
+    };
+    let slots = Arc::new(InMemoryLeaseProvider::all());
+    let container = env.with_default_retry(network);
+    let opening = tokio::spawn(WorkCoordinator::open(container, slots, settings.clone()));
+    // The answer arrives when the leases that it contains would have ended.
+    tokio::time::sleep(settings.lease + Duration::from_secs(1)).await;
+    withhold.send_replace(false);
+    let second = opening.await.unwrap().unwrap();
+    assert!(second.partitions().is_empty(), "{:?}", second.partitions());
+    tokio::time::sleep(settings.lease).await;
+    assert_eq!(first.partitions().len(), 32);
+    assert_eq!(recorded.under("cdb.work.").get("leases lost"), None);
 }
