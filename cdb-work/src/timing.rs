@@ -36,6 +36,10 @@ pub(crate) const CLAIM_CHECK: Duration = Duration::from_secs(1);
 /// Messages behind one that is claimed for longer may leave the memory.
 pub(crate) const SLOW_HANDLER: Duration = Duration::from_secs(1);
 
+/// How long a message that may have ended its last process is handed out alone among such messages.
+/// A message that ends processes mostly does so soon, and a handler may go on for hours.
+pub(crate) const SUSPECT_ALONE: Duration = Duration::from_secs(30);
+
 /// How long one call of a run waits for messages. A run stops without waiting for it.
 pub(crate) const CLAIM_WAIT: Duration = Duration::from_secs(30);
 
@@ -126,6 +130,8 @@ const _: () = assert!(fits(FIRST_PAUSE, 1, LONGEST_PAUSE) && fits(LONGEST_PAUSE,
 const _: () = assert!(fits(OVERLAP, 1, SWEEP));
 // A message that becomes due between two sweeps is in memory before it is due.
 const _: () = assert!(SWEPT_AHEAD >= 2);
+// A suspect is alone for shorter than its claim lasts, so it delays others less than a time-out.
+const _: () = assert!(fits(SUSPECT_ALONE, 10, CLAIM_TIMEOUT));
 // A call that waits for messages outlives the longest wait between searches.
 const _: () = assert!(fits(LONGEST_PAUSE, 1, CLAIM_WAIT) && fits(CLAIM_WAIT, 1, NOTHING_DUE));
 // A refused start is tried again within the wait between searches, and a lost race within a lease.

@@ -7,8 +7,8 @@
 //! ends its process each time runs out of attempts too.
 //!
 //! Such a message is a suspect: it may have ended the process, or another message did. A coordinator
-//! hands out one suspect at a time, until its result is stored. So a message that ends processes
-//! costs the others two attempts at most.
+//! hands out one suspect at a time, until its result is stored or 30 s have passed. So a message that
+//! soon ends its process costs the others two attempts at most, and a slow one delays them little.
 
 use std::collections::BTreeSet;
 

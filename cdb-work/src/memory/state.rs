@@ -131,9 +131,10 @@ impl State {
 
     /// The messages that can be handed out now.
     pub(crate) fn selection(&mut self, lane: Option<Lane>) -> Selection {
+        let now = Instant::now();
         let in_hand = self
             .owned()
-            .any(|(_, owned)| owned.streams.has_suspect_in_hand());
+            .any(|(_, owned)| owned.streams.has_suspect_in_hand(now));
         Selection {
             lane,
             suspects: !in_hand,

@@ -17,6 +17,7 @@ use super::stream::{
     Change, ClaimState, LeftOut, Next, Out, Progress, Selection, Stream, StreamClaim, StreamKey,
     Taken, Verdict, is_suspect,
 };
+use crate::timing::SUSPECT_ALONE;
 
 /// How many idle streams are remembered per partition, so that their next message needs no read.
 const REMEMBERED: usize = 4096;
@@ -29,8 +30,8 @@ pub(crate) struct Streams {
     available: BTreeMap<Lane, BTreeSet<(Timestamp, StreamKey)>>,
     /// Those among them whose message may have ended its last process.
     suspects: BTreeSet<(Timestamp, StreamKey)>,
-    /// The last handed out of these messages.
-    suspect: Option<(StreamKey, u64)>,
+    /// The last handed out of these messages, and when.
+    suspect: Option<(StreamKey, u64, Instant)>,
     /// How many messages of each lane are in memory.
     held: BTreeMap<Lane, usize>,
     /// The fence of the partition.
@@ -234,7 +235,7 @@ impl Streams {
         *first = during.end.min(*first);
         let (epoch, is_suspect) = (stream.epoch, is_suspect(&message));
         if is_suspect {
-            self.suspect = Some((key.clone(), sequence));
+            self.suspect = Some((key.clone(), sequence, during.start));
         }
         self.refresh(&key);
         Some(Taken {
@@ -262,16 +263,18 @@ impl Streams {
         self.first(selection).map(|(at, _)| *at)
     }
 
-    /// Whether a message that may have ended its last process is claimed, or reported as completed
-    /// and not stored.
-    pub(crate) fn has_suspect_in_hand(&self) -> bool {
-        let Some((key, sequence)) = &self.suspect else {
+    /// Whether a message that may have ended its last process was claimed a moment ago and still is,
+    /// or is reported as completed and not stored.
+    pub(crate) fn has_suspect_in_hand(&self, now: Instant) -> bool {
+        let Some((key, sequence, since)) = &self.suspect else {
             return false;
         };
-        self.known.get(key).is_some_and(|stream| {
-            let is_out = stream.out.is_some_and(|out| out.sequence == *sequence);
-            is_out || (stream.reported >= *sequence && stream.waiting.contains_key(sequence))
-        })
+        let is_recent = now.saturating_duration_since(*since) < SUSPECT_ALONE;
+        is_recent
+            && self.known.get(key).is_some_and(|stream| {
+                let is_out = stream.out.is_some_and(|out| out.sequence == *sequence);
+                is_out || (stream.reported >= *sequence && stream.waiting.contains_key(sequence))
+            })
     }
 
     /// Notes that the start of an attempt is stored.

@@ -431,3 +431,31 @@ async fn a_lease_that_was_renewed_after_it_was_read_is_not_taken() {
     assert_eq!(first.partitions().len(), 32);
     assert_eq!(recorded.under("cdb.work.").get("leases lost"), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_suspect_whose_handler_runs_on_delays_the_next_suspect_by_half_a_minute() {
+    let env = TestEnv::start().await;
+    let mut work = env.open(WorkConfig::default()).await;
+    for stream in ["a", "b", "c"] {
+        work.immediate().store(message(stream, 1)).await.unwrap();
+    }
+    for _ in 0..2 {
+        let mut claimed = Vec::new();
+        while claimed.len() < 3 {
+            claimed.extend(work.claim(3, MINUTE).await);
+        }
+        // As after SIGKILL: the coordinator ends before the claims.
+        work = env.open(WorkConfig::default()).await;
+        drop(claimed);
+    }
+    let mut running = work.claim(3, MINUTE).await;
+    assert_eq!(running.len(), 1, "one suspect at a time");
+    while running.len() < 3 {
+        let from = Instant::now();
+        running.extend(work.claim(3, MINUTE).await);
+        let waited = from.elapsed();
+        println!("the next suspect waited for {waited:?}");
+        assert!(waited > Duration::from_secs(28), "{waited:?}");
+        assert!(waited < Duration::from_secs(33), "{waited:?}");
+    }
+}

@@ -13,8 +13,9 @@ const HANDED_OUT: u64 = 9 + 5 + 8 + 10 + 30 + 2;
 
 /// B of ordered work, in seconds: a lease of 15 s ends after the failure of its holder, the
 /// partition is adopted after two leases or handed over in 5 s, and the next search and sweep find
-/// the message (10 s and 60 s in the simulation). A failed message waits up to 75 s.
-const MESSAGE_HANDED_OUT: u64 = 15 + 30 + 5 + 10 + 60 + 75;
+/// the message (10 s and 60 s in the simulation). A failed message waits up to 75 s. A partition that
+/// another coordinator should hold pauses for a lease.
+const MESSAGE_HANDED_OUT: u64 = 15 + 30 + 5 + 10 + 60 + 75 + 15;
 
 /// The default lock of a turn, in seconds.
 const TURN_LOCK: u64 = 5;

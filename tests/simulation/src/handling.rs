@@ -16,6 +16,10 @@ use crate::virtual_time::elapsed;
 /// the time to notice.
 const EXPLAINED: Duration = Duration::from_secs(60);
 
+/// How long a message whose handler was lost may wait for others like it: three slow ones of 30 s
+/// each.
+const SUSPECTS: Duration = Duration::from_secs(3 * 30);
+
 /// The most problems that are kept.
 const MOST: usize = 20;
 
@@ -56,7 +60,19 @@ struct Stream {
     done: u64,
     /// Since when the next one can be handed out.
     free_since: Duration,
+    /// Whether a handler of the next one was lost, so that it waits for other such messages.
+    is_suspect: bool,
     is_reported: bool,
+}
+
+/// The next message of a stream, which is not being handled.
+#[derive(Debug)]
+struct Waiting {
+    stream: String,
+    number: u64,
+    place: Place,
+    since: Duration,
+    is_suspect: bool,
 }
 
 /// A message of a stream, or any other one.
@@ -140,6 +156,7 @@ impl Handling {
             let next = Handled::in_stream(name, stream.done + 1, Place::default());
             if state.running.get(&next.name).is_some_and(Vec::is_empty) {
                 stream.free_since = elapsed();
+                stream.is_suspect = true;
             }
         }
         state.running.retain(|_, runs| !runs.is_empty());
@@ -194,19 +211,27 @@ impl Handling {
     /// Reports the streams whose next message has waited for longer than `bound`.
     pub(crate) fn judge(&self, bound: Duration) {
         let now = elapsed();
-        let waiting = self.lock().waiting();
-        for (name, number, place, since) in waiting {
-            let concerns = |scope: &Scope| self.concerns(scope, &place, &[]);
+        let all = self.lock().waiting();
+        for waiting in all {
+            let concerns = |scope: &Scope| self.concerns(scope, &waiting.place, &[]);
+            let since = waiting.since;
             let excused = self.excuses.time(&(since..now), concerns);
             let waited = now.saturating_sub(since).saturating_sub(excused);
-            if waited > bound {
+            let others = if waiting.is_suspect {
+                SUSPECTS
+            } else {
+                Duration::ZERO
+            };
+            if waited > bound + others {
                 let faults = self.excuses.of(since, now);
+                let (name, number) = (&waiting.stream, waiting.number);
                 let (since, waited) = (since.as_secs(), waited.as_secs());
                 self.report(format!(
                     "{name}: message {number} is due since {since} s and not handed out for \
                      {waited} s; faults: {faults:?}"
                 ));
-                self.lock().streams.entry(name).or_default().is_reported = true;
+                let mut state = self.lock();
+                state.streams.entry(waiting.stream).or_default().is_reported = true;
             }
         }
     }
@@ -218,16 +243,19 @@ impl Handling {
 }
 
 impl State {
-    /// Returns the next messages of all streams that are not being handled: stream, number, place,
-    /// and since when each is due.
-    fn waiting(&self) -> Vec<(String, u64, Place, Duration)> {
+    /// Returns the next messages of all streams that are not being handled.
+    fn waiting(&self) -> Vec<Waiting> {
         let waiting = self.streams.iter().filter_map(|(name, stream)| {
             let (number, stored) = stream.stored.first_key_value()?;
             let message = Handled::in_stream(name, *number, stream.place.clone());
             let is_running = self.running.contains_key(&message.name);
-            let since = stream.free_since.max(*stored);
-            (!is_running && !stream.is_reported)
-                .then(|| (name.clone(), *number, message.place, since))
+            (!is_running && !stream.is_reported).then(|| Waiting {
+                stream: name.clone(),
+                number: *number,
+                place: message.place,
+                since: stream.free_since.max(*stored),
+                is_suspect: stream.is_suspect,
+            })
         });
         waiting.collect()
     }
@@ -262,6 +290,7 @@ impl Running {
         {
             let stream = state.streams.entry(stream.clone()).or_default();
             stream.done = stream.done.max(*number);
+            stream.is_suspect = false;
             stream.stored.retain(|stored, _| stored > number);
         }
     }
@@ -273,6 +302,10 @@ impl Drop for Running {
             return;
         }
         let ran = elapsed().saturating_sub(self.since).as_secs();
+        if let Some((stream, _)) = &self.message.of_stream {
+            let mut state = self.handling.lock();
+            state.streams.entry(stream.clone()).or_default().is_suspect = true;
+        }
         let node = self.run.node;
         let what = format!("its handler on node {node} was cancelled after {ran} s");
         self.handling.blame(&self.message, &[node], &what);

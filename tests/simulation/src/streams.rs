@@ -268,9 +268,13 @@ impl StreamClient {
         Ok(number)
     }
 
-    /// Waits until all messages are handled and every effect is written once.
+    /// Waits until all messages are handled and every effect is written once. The messages of a
+    /// stream are handled one after the other.
     async fn judge(&self, stored: &BTreeMap<String, u64>) -> Vec<String> {
-        let deadline = Instant::now() + BOUND;
+        let backlog = stored
+            .iter()
+            .map(|(stream, last)| self.work_left(stream, *last));
+        let deadline = Instant::now() + BOUND + backlog.max().unwrap_or_default();
         loop {
             let unfinished = match keep_trying(|| self.tallies()).await {
                 Ok(tallies) => self.unfinished(stored, &tallies),
@@ -281,6 +285,14 @@ impl StreamClient {
             }
             sleep(Duration::from_secs(5)).await;
         }
+    }
+
+    /// Returns the time that the messages of a stream take which are not handled.
+    fn work_left(&self, stream: &str, last: u64) -> Duration {
+        let handled = self.record.lock().last.get(stream).copied();
+        // The first attempts at some messages fail.
+        let messages = handled.unwrap_or_default().max(1)..=last;
+        messages.map(|number| work_of(stream, number) * 2).sum()
     }
 
     /// Returns the streams with missing or repeated messages or effects.

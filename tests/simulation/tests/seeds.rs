@@ -59,6 +59,8 @@ fn clusters_survive_the_faults_of_known_seeds() {
     simulate("--from 4 --seeds 1 --days 0.006 --only streams");
     // Without a limit of the pause, a handler of ten minutes stops the streams of its partition.
     simulate("--seed 3 --profile idle4busy4 --days 0.006 --only streams --without 0,1,2,3,4");
+    // Before a lease was taken only unrenewed, a paused node took one that another had renewed since.
+    simulate("--seed 100 --days 0.008 --only streams");
     // Without a delivery before the deletion, a detached child of a deleted parent never starts.
     simulate("--from 5 --seeds 1 --days 0.01 --only detached");
 }

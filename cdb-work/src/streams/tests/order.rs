@@ -356,7 +356,7 @@ fn one_suspect_is_handed_out_at_a_time_until_its_result_is_stored() {
         ..ALL
     };
     let first = take_at(&mut streams, at(1000)).unwrap();
-    assert!(first.is_suspect && streams.has_suspect_in_hand());
+    assert!(first.is_suspect && streams.has_suspect_in_hand(Instant::now()));
     let since = Instant::now();
     let other = streams.take(others, at(1000), since..since, 10);
     assert_eq!(other.unwrap().key, key("u"));
@@ -364,9 +364,12 @@ fn one_suspect_is_handed_out_at_a_time_until_its_result_is_stored() {
     assert_eq!(streams.next_at(others), None);
     let place = claim(&first.key, 1, first.epoch);
     assert_eq!(streams.reached(place, None).unwrap().0, Change::End);
-    assert!(streams.has_suspect_in_hand(), "the result is not stored");
+    assert!(
+        streams.has_suspect_in_hand(Instant::now()),
+        "the result is not stored"
+    );
     assert_eq!(streams.learn_done(&first.key, 1), Progress::News);
-    assert!(!streams.has_suspect_in_hand());
+    assert!(!streams.has_suspect_in_hand(Instant::now()));
     assert!(take_at(&mut streams, at(1000)).unwrap().is_suspect);
 }
 
