@@ -146,7 +146,7 @@ fn leftovers(partition: &Partition) -> Vec<String> {
 }
 
 /// Chunks that no document refers to.
-fn lost_chunks(partition: &Partition) -> Option<String> {
+fn lost_chunks(partition: &Partition) -> Vec<String> {
     let referred: BTreeSet<String> = partition
         .iter()
         .flat_map(|row| match &row.document {
@@ -165,14 +165,8 @@ fn lost_chunks(partition: &Partition) -> Option<String> {
         Durable::Chunk(chunk) if !referred.contains(&chunk.part) => Some(&chunk.part),
         _ => None,
     });
-    let lost: Vec<&String> = lost.collect();
-    (!lost.is_empty()).then(|| {
-        format!(
-            "nothing refers to {} chunks, such as {}",
-            lost.len(),
-            lost[0]
-        )
-    })
+    lost.map(|part| format!("nothing refers to chunk {part}"))
+        .collect()
 }
 
 /// Returns a text that is stored in place or in chunks of the partition.

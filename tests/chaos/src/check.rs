@@ -20,8 +20,10 @@ use crate::workload::{Job, Kind};
 /// The time that the rest of a run has to finish: locks expire, messages are delivered, cancelled
 /// activities stop.
 const SETTLE: Duration = Duration::from_secs(600);
-/// The pause between two looks at the store.
+/// The first pause between two looks at the store, which read all documents. It doubles.
 const LOOK: Duration = Duration::from_millis(500);
+/// The longest pause between two looks.
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
 /// The problems of a run.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +93,7 @@ async fn miscounted(
     all: impl Iterator<Item = &Ended>,
 ) -> Result<Vec<String>, String> {
     let instances: Vec<String> = all.map(|one| one.job.instance()).collect();
-    let deadline = Instant::now() + SETTLE;
+    let (deadline, mut pause) = (Instant::now() + SETTLE, LOOK);
     loop {
         let counted = keep_trying(|| Counted::read(documents)).await?;
         let problems = instances.iter().filter_map(|one| counted.problem(one));
@@ -99,7 +101,8 @@ async fn miscounted(
         if problems.is_empty() || Instant::now() > deadline {
             return Ok(problems);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_LOOK);
     }
 }
 
@@ -122,14 +125,15 @@ async fn settled(
     documents: &ContainerClient<Durable>,
     lost: &[Job],
 ) -> Result<Vec<String>, String> {
-    let deadline = Instant::now() + SETTLE;
+    let (deadline, mut pause) = (Instant::now() + SETTLE, LOOK);
     loop {
         let found = keep_trying(|| audit_by_instance(documents)).await?;
         let problems = told(found, lost);
         if problems.is_empty() || Instant::now() > deadline {
             return Ok(problems);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_LOOK);
     }
 }
 

@@ -49,6 +49,15 @@ pub(crate) struct Network {
     /// The percentage of requests that arrive twice.
     duplicates: Mutex<u64>,
     slow_loads: Mutex<Vec<SlowLoads>>,
+    /// The bodies of writes that took place when they arrived the second time.
+    late_writes: Mutex<Vec<Bytes>>,
+}
+
+/// Whether a request arrives for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    First,
+    Second,
 }
 
 /// Nodes get the answers to queries of single logical partitions late.
@@ -76,6 +85,7 @@ impl Network {
             random: Mutex::new(Random::new(seed, "network")),
             duplicates: Mutex::new(0),
             slow_loads: Mutex::default(),
+            late_writes: Mutex::default(),
         })
     }
 
@@ -112,6 +122,13 @@ impl Network {
         delays.max().unwrap_or_default()
     }
 
+    /// Returns whether a write with such a body took place when it arrived the second time.
+    pub(crate) fn wrote_late(&self, is_such: impl Fn(&str) -> bool) -> bool {
+        let late = lock(&self.late_writes);
+        late.iter()
+            .any(|body| is_such(&String::from_utf8_lossy(body)))
+    }
+
     /// Ends all faults of requests.
     pub(crate) fn heal(&self) {
         self.set_duplicates(0);
@@ -145,11 +162,16 @@ impl Network {
         node: u32,
         request: HttpRequest,
         delay: Duration,
+        arrival: Arrival,
     ) -> Result<HttpResponse, TransportError> {
         sleep(delay).await;
         let what = describe(&request);
         let answer = self.emulator.handle(to_http(&request)).await;
         let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
+        let is_write = !request.headers.contains_key("x-ms-documentdb-isquery");
+        if arrival == Arrival::Second && is_write && matches!(status, 200 | 201) {
+            lock(&self.late_writes).push(request.body.clone());
+        }
         self.trace().add(Entry {
             at: elapsed(),
             node,
@@ -209,10 +231,13 @@ impl Transport for NodeTransport {
         let delay = pause + network.latency();
         if network.arrives_twice() {
             let later = delay * 100;
-            tokio::spawn(network.clone().arrive(self.node, request.clone(), later));
+            let again = network.clone();
+            tokio::spawn(again.arrive(self.node, request.clone(), later, Arrival::Second));
         }
         let lateness = network.lateness(self.node, &request);
-        let arriving = tokio::spawn(network.clone().arrive(self.node, request, delay));
+        let arriving = network.clone();
+        let arriving = arriving.arrive(self.node, request, delay, Arrival::First);
+        let arriving = tokio::spawn(arriving);
         let answer = arriving.await.expect("the service does not panic");
         sleep(network.latency() + lateness).await;
         match self.link() {
