@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use cdb_client::{Continuation, DatabaseClient, Error, Page};
 use cdb_model::{
     Container, ContainerDefinition, DecodeError, DefaultTtl, Document, DocumentShape,
-    IndexingPolicy, MemberOf, PartitionKey, StoredIn, decode,
+    IndexingPolicy, MemberOf, PartitionKey, decode,
 };
 use cdb_provider::coordination::{
     DeadLetter, DeadLetters, MessageDocument, MessagingConfig, OutboxError,
@@ -45,7 +45,6 @@ impl<C: Container> Container for MessagesOf<C> {
     }
 }
 
-impl<C: Container> StoredIn<MessagesOf<C>> for MessageDocument<MessagesOf<C>> {}
 impl<C: Container> MemberOf<MessagesOf<C>> for MessageDocument<MessagesOf<C>> {}
 
 /// The result of redriving or discarding a dead letter.

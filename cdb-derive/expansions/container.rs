@@ -49,8 +49,6 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl __model::StoredIn<LargerShop> for Refund {}
-    #[automatically_derived]
     impl __model::MemberOf<LargerShop> for Refund {}
     #[automatically_derived]
     impl __model::Extends<Shop> for LargerShop {}

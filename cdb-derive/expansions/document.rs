@@ -189,7 +189,7 @@ const _: () = {
     #[automatically_derived]
     impl<__C: __model::Container> __model::QueriedIn<__C> for Order
     where
-        Order: __model::StoredIn<__C>,
+        Order: __model::MemberOf<__C>,
     {
         fn read_stored(
             json: &__model::str,

@@ -6,7 +6,6 @@ use crate::error::ServiceError;
 use crate::fault::{Target, TargetDetail};
 use crate::observe::{OperationKind, ResponseSummary};
 use crate::request::Request;
-use crate::resource_token::Grant;
 use crate::response::{JSON, Response};
 use crate::route::{Resource, header};
 use crate::service::Service;
@@ -97,9 +96,6 @@ impl Service {
 
     fn authorize(&self, request: &Request) -> Result<(), ServiceError> {
         let (settings, now) = (&self.settings, self.clock.now());
-        if let Some(grant) = Grant::read(&request.headers, &settings.key, now)? {
-            return grant.check(request);
-        }
         let token = auth::token(&request.headers).filter(|_| !settings.identities.is_empty());
         match token {
             Some(token) => {

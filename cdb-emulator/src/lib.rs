@@ -57,7 +57,6 @@ mod plan;
 mod regions;
 mod replicas;
 mod request;
-mod resource_token;
 mod response;
 mod route;
 mod rules;

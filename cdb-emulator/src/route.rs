@@ -43,10 +43,6 @@ pub(crate) enum Resource {
     Script(ContainerName, Scripts, String),
     /// All items of a partition key, to delete them.
     PartitionKeyDelete(ContainerName),
-    Users(String),
-    User(String, String),
-    Permissions(String, String),
-    Permission(String, String, String),
     Offers,
     Offer(String),
     /// A path that names no resource of the emulator, with the reason.
@@ -74,12 +70,6 @@ impl Resource {
             [] => Self::Account,
             ["dbs"] => Self::Databases,
             ["dbs", db] => Self::Database(own(db)),
-            ["dbs", db, "users"] => Self::Users(own(db)),
-            ["dbs", db, "users", user] => Self::User(own(db), own(user)),
-            ["dbs", db, "users", user, "permissions"] => Self::Permissions(own(db), own(user)),
-            ["dbs", db, "users", user, "permissions", id] => {
-                Self::Permission(own(db), own(user), own(id))
-            }
             ["dbs", db, "colls"] => Self::Containers(own(db)),
             ["dbs", db, "colls", coll, ref below @ ..] => {
                 Self::below(ContainerName::new(db, coll), below).unwrap_or_else(|| unknown(path))
@@ -137,13 +127,6 @@ impl Resource {
                 let kind = kind.segment();
                 (kind, format!("{}/{kind}/{id}", name.link()))
             }
-            Self::Users(db) => ("users", format!("dbs/{db}")),
-            Self::User(db, id) => ("users", format!("dbs/{db}/users/{id}")),
-            Self::Permissions(db, user) => ("permissions", format!("dbs/{db}/users/{user}")),
-            Self::Permission(db, user, id) => (
-                "permissions",
-                format!("dbs/{db}/users/{user}/permissions/{id}"),
-            ),
             Self::Offers => ("offers", String::new()),
             Self::Offer(rid) => ("offers", rid.to_ascii_lowercase()),
         }

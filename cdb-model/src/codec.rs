@@ -11,7 +11,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::codec_error::{DecodeError, EncodeError};
-use crate::container::{Container, MemberOf, StoredIn};
+use crate::container::{Container, MemberOf};
 use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;
 use crate::evolution::{upgraded, with_version};
@@ -105,7 +105,7 @@ fn push_property(json: &mut String, name: &str, value: &str) -> serde_json::Resu
 /// # Errors
 /// [`DecodeError::WrongType`] for another type, [`DecodeError::Malformed`] when the JSON does not
 /// match the type.
-pub fn decode<C: Container, D: StoredIn<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
+pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
     let system = SystemProperties::read::<C>(json, D::SHAPE.name)?;
     if system.discriminator != D::SHAPE.discriminator {
         return Err(DecodeError::WrongType {
@@ -164,8 +164,7 @@ pub(crate) struct SystemProperties {
 }
 
 impl SystemProperties {
-    /// Reads them of a document of container `C`. In a global secondary index the id is that of the
-    /// source's document, which is stored as `_id`; `id` is a value of the service there.
+    /// Reads them of a document of container `C`.
     pub(crate) fn read<C: Container>(
         json: &str,
         document: &'static str,
@@ -173,7 +172,6 @@ impl SystemProperties {
         let mut deserializer = serde_json::Deserializer::from_str(json);
         let visitor = SystemVisitor {
             property: C::DISCRIMINATOR,
-            id: if C::INDEX_OF.is_some() { "_id" } else { "id" },
         };
         deserializer
             .deserialize_map(visitor)
@@ -196,7 +194,6 @@ impl SystemProperties {
 
 struct SystemVisitor {
     property: &'static str,
-    id: &'static str,
 }
 
 impl<'de> Visitor<'de> for SystemVisitor {
@@ -215,9 +212,9 @@ impl<'de> Visitor<'de> for SystemVisitor {
         };
         while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             match &*name {
+                "id" => found.id = map.next_value()?,
                 "_etag" => found.etag = map.next_value()?,
                 "_ts" => found.timestamp = map.next_value()?,
-                name if name == self.id => found.id = map.next_value()?,
                 name if name == self.property => found.discriminator = map.next_value()?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;

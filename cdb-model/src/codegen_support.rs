@@ -21,10 +21,10 @@ pub use std::vec;
 pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
-    Place, check_computed, check_discriminator, check_ids, check_index, check_indexing,
-    check_partition_key, check_search, check_ttl, check_type, check_unique,
+    Place, check_computed, check_discriminator, check_ids, check_indexing, check_partition_key,
+    check_search, check_ttl, check_type, check_unique,
 };
-pub use crate::container::{Container, DefaultTtl, Extends, IndexOf, MemberOf, StoredIn};
+pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
@@ -33,7 +33,6 @@ pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, 
 pub use crate::query::{
     Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
 };
-pub use crate::secondary_index::IndexSource;
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,

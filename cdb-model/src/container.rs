@@ -6,7 +6,6 @@ use crate::codec_error::DecodeError;
 use crate::document::Document;
 use crate::limits::{MAX_COMPOSITES, MAX_COMPUTED_PROPERTIES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
 use crate::policy::{ComputedProperty, FullTextPolicy, IndexingPolicy, VectorEmbeddingPolicy};
-use crate::secondary_index::{IndexDefinition, IndexSource};
 use crate::shape::DocumentShape;
 
 /// The document types of one container, as an enum. Implemented by
@@ -26,8 +25,6 @@ pub trait Container: Sized + Send + Sync + 'static {
     const DOCUMENTS: &'static [&'static DocumentShape];
     /// The default time to live.
     const DEFAULT_TTL: DefaultTtl;
-    /// The source, if this is a global secondary index; `None` for other containers.
-    const INDEX_OF: Option<IndexSource> = None;
 
     /// Decodes a document with this discriminator.
     ///
@@ -44,20 +41,12 @@ pub trait Container: Sized + Send + Sync + 'static {
     }
 }
 
-/// A document type whose documents container `C` contains. Programs can query and decode them.
+/// A document type of container `C`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a document type of container `{C}`",
     note = "add a variant for it to the container's enum"
 )]
-pub trait StoredIn<C: Container>: Document {}
-
-/// A document type that programs write to container `C`, and read from it by key. The service writes
-/// the documents of a global secondary index, so they are [`StoredIn`] it only.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a document type that programs write to container `{C}`",
-    note = "add a variant for it to the container's enum; if the container has `index_of`, write to its source"
-)]
-pub trait MemberOf<C: Container>: StoredIn<C> {}
+pub trait MemberOf<C: Container>: Document {}
 
 /// A container that contains all document types of `Base`, in the same stored form.
 #[diagnostic::on_unimplemented(
@@ -65,14 +54,6 @@ pub trait MemberOf<C: Container>: StoredIn<C> {}
     note = "add a variant `#[container(extends)] Base({Base})` to it"
 )]
 pub trait Extends<Base: Container>: Container {}
-
-/// The global secondary index of a container `Source`. Implemented by
-/// [`#[derive(Container)]`](macro@crate::Container) with `index_of`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a global secondary index of `{Source}`",
-    note = "add `#[container(index_of = {Source})]` to it"
-)]
-pub trait IndexOf<Source: Container>: Container {}
 
 /// Whether documents of a container expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,14 +90,6 @@ pub struct ContainerDefinition {
     /// The full-text paths.
     #[serde(default, skip_serializing_if = "FullTextPolicy::is_empty")]
     pub full_text_policy: FullTextPolicy,
-    /// The source and the query of a global secondary index, under their former name. They cannot be
-    /// changed after creation.
-    #[serde(
-        default,
-        rename = "materializedViewDefinition",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub index_of: Option<IndexDefinition>,
 }
 
 impl ContainerDefinition {
@@ -133,8 +106,6 @@ impl ContainerDefinition {
             computed_properties: ComputedProperty::of(C::DOCUMENTS),
             vector_embedding_policy: VectorEmbeddingPolicy::of(C::DOCUMENTS),
             full_text_policy: FullTextPolicy::of(C::DOCUMENTS),
-            index_of: C::INDEX_OF
-                .map(|source| IndexDefinition::of(source, C::DISCRIMINATOR, C::DOCUMENTS)),
         }
     }
 

@@ -78,7 +78,6 @@ mod patch;
 mod path;
 mod policy;
 mod query;
-mod secondary_index;
 mod shape;
 mod soft_delete;
 mod timestamp;
@@ -93,8 +92,8 @@ pub use cdb_derive::{Container, Document, Projection};
 pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
-    Container, ContainerDefinition, DefaultTtl, Extends, IndexOf, LimitExceeded, MemberOf,
-    PartitionKeyDefinition, PartitionKeyKind, StoredIn, UniqueKey, UniqueKeyPolicy,
+    Container, ContainerDefinition, DefaultTtl, Extends, LimitExceeded, MemberOf,
+    PartitionKeyDefinition, PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
 };
 pub use document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
 pub use etag::ETag;
@@ -117,7 +116,6 @@ pub use query::{
     SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Statement, Summand, Text,
     ValueError, ValueQuery, WithVectors, WithWords, compare_values,
 };
-pub use secondary_index::{IndexDefinition, IndexSource};
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast, UpcastError,

@@ -18,9 +18,6 @@ pub(super) fn definition(model: &Model, live: &ContainerDefinition) -> Vec<Findi
             Difference::PartitionKey { .. } | Difference::UniqueKeys { .. } => {
                 Finding::problem("container", says, "create a new container and copy the documents")
             }
-            Difference::SecondaryIndex { .. } => {
-                Finding::problem("container", says, "create a new global secondary index")
-            }
             Difference::PartitionKeyVersion { .. } => Finding::warning(
                 "container",
                 says,

@@ -6,7 +6,7 @@
 use cdb_model::ContainerDefinition;
 use serde_json::Value;
 
-use super::resource::{Properties, api_version};
+use super::resource::{API_VERSION, Properties};
 use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
@@ -17,7 +17,7 @@ pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
          'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@{}' = {{\n  \
          name: '${{account}}/${{database}}/{}'\n  properties: ",
         symbol(name),
-        api_version(definition),
+        API_VERSION,
         escaped(name),
     );
     value(&properties, 1, &mut text);

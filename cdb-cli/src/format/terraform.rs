@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cdb_model::{ContainerDefinition, Direction, IndexingMode, PartitionKeyKind};
 
-use super::resource::{Properties, api_version};
+use super::resource::{API_VERSION, Properties};
 use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
@@ -51,11 +51,9 @@ pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
     text
 }
 
-/// Whether azurerm cannot declare the container: computed properties, vectors, full texts, and global
-/// secondary indexes.
+/// Whether azurerm cannot declare the container: computed properties, vectors and full texts.
 fn needs_azapi(definition: &ContainerDefinition) -> bool {
-    definition.index_of.is_some()
-        || !definition.computed_properties.is_empty()
+    !definition.computed_properties.is_empty()
         || !definition
             .vector_embedding_policy
             .vector_embeddings
@@ -70,14 +68,14 @@ fn azapi(name: &str, definition: &ContainerDefinition) -> String {
     let json = json.replace("${", "$${").replace("%{", "%%{");
     let json: Vec<String> = json.lines().map(|line| format!("        {line}")).collect();
     format!(
-        "# azurerm cannot declare computed properties, vectors, full texts and global secondary indexes.\n\
+        "# azurerm cannot declare computed properties, vectors and full texts.\n\
          resource \"azapi_resource\" {} {{\n  \
          type      = \"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@{}\"\n  \
          name      = {}\n  \
          parent_id = var.database_id\n  \
          body = {{\n    properties = jsondecode(<<-JSON\n{}\n      JSON\n    )\n  }}\n}}",
         string(&symbol(name)),
-        api_version(definition),
+        API_VERSION,
         string(name),
         json.join("\n"),
     )

@@ -7,7 +7,6 @@ pub(crate) mod history;
 pub(crate) mod instances;
 pub(crate) mod lock;
 pub(crate) mod members;
-pub(crate) mod natural;
 pub(crate) mod outbox;
 #[cfg(feature = "dashboard")]
 pub(crate) mod overview;

@@ -12,7 +12,6 @@ use cdb_provider::documents::Instance;
 use serde::Serialize;
 
 use super::instances::Row;
-use super::natural;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::short;
@@ -92,7 +91,8 @@ fn build(row: Row, below: &mut BTreeMap<String, Vec<Row>>, cut: bool) -> Tree {
         .into_iter()
         .map(|child| build(child, below, false))
         .collect();
-    children.sort_by(|a, b| natural::compare(&a.row.id, &b.row.id));
+    // By their start. Of those that started together, `x::sub-2` comes before `x::sub-10`.
+    children.sort_by_cached_key(|Tree { row, .. }| (row.created_at, row.id.len(), row.id.clone()));
     Tree { row, children, cut }
 }
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cdb_cli::{Cli, Exit};
+use cdb_cli::Exit;
 
 use crate::harness::{Run, cdb, run};
-use crate::shop::{ShopByStatus, shop};
+use crate::shop::shop;
 
 #[tokio::test]
 async fn the_model_is_printed_as_text_json_and_diagram() {
@@ -17,27 +17,6 @@ async fn the_model_is_printed_as_text_json_and_diagram() {
     assert!(
         run.out.contains("\"partitionKey\": [\n    \"/instanceId\""),
         "{run:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_global_secondary_index_is_described_with_its_definition() {
-    let described = run(&Cli::<ShopByStatus>::new(), &["model", "--json"], &[]).await;
-    let json: serde_json::Value = serde_json::from_str(&described.out).expect("JSON");
-    assert_eq!(
-        json["indexDefinition"],
-        "SELECT c.type, c.customer, c.number, c.status, c.totalCents FROM c"
-    );
-    let file = std::env::temp_dir().join(format!("cdb-model-index-{}", std::process::id()));
-    let earlier = described.out.replace(", c.totalCents", "");
-    std::fs::write(&file, earlier).expect("a file");
-    let arguments = ["model", "diff", file.to_str().expect("UTF-8")];
-    let changed = run(&Cli::<ShopByStatus>::new(), &arguments, &[]).await;
-    std::fs::remove_file(&file).expect("it exists");
-    assert_eq!(changed.exit, Exit::Finding, "{changed:?}");
-    assert!(
-        changed.out.contains("the definition of the index"),
-        "{changed:?}"
     );
 }
 

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use crate::harness::{Account, cdb, run, snapshot};
-use crate::shop::{Order, Orders, Payment, Shop, ShopByStatus, shop};
+use crate::shop::{Order, Orders, Payment, Shop, shop};
 
 /// The service's default policy.
 const DEFAULT: &str = r#"{ "indexingMode": "consistent", "automatic": true, "includedPaths": [{ "path": "/*" }],
@@ -55,29 +55,6 @@ async fn a_policy_is_printed_in_three_formats() {
         assert_eq!(run.exit, Exit::Ok);
         run.is(&format!("policy-print-{format}"));
     }
-}
-
-#[tokio::test]
-async fn a_global_secondary_index_is_printed_with_its_source() {
-    let print = async |format, rest: &[&str]| {
-        let print = ["policy", "print", "--format", format];
-        run(&Cli::<ShopByStatus>::new(), &print, rest).await
-    };
-    let named = ["--container", "shop-by-status", "--source", "shop"];
-    for format in ["bicep", "terraform"] {
-        let run = print(format, &named).await;
-        assert_eq!(run.exit, Exit::Ok, "{run:?}");
-        run.is(&format!("policy-print-index-{format}"));
-        let refused = print(format, &["--container", "shop-by-status"]).await;
-        assert_eq!(refused.exit, Exit::Usage);
-        assert!(refused.err.contains("--source"), "{refused:?}");
-    }
-    // The policy alone has no source.
-    let policy = print("json", &["--container", "shop-by-status"]).await;
-    assert_eq!(policy.exit, Exit::Ok, "{policy:?}");
-    let shop = ["policy", "print", "--source", "shop"];
-    let refused = run(&Cli::<Shop>::new(), &shop, &[]).await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
 }
 
 #[tokio::test]

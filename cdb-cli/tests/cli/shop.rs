@@ -1,7 +1,7 @@
 //! A container of the tests, so that snapshots do not change with the provider's documents.
 
 use cdb_cli::Cli;
-use cdb_model::{Container, Document, Projection};
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize)]
@@ -63,25 +63,6 @@ pub(crate) enum Shop {
 #[container(partition_key = "/customer")]
 pub(crate) enum Orders {
     Order(Order),
-}
-
-#[derive(Document, Projection, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[projection(of = Order)]
-#[document(type = "order", id = "order:{number}")]
-pub(crate) struct OrderByStatus {
-    #[document(partition_key)]
-    status: String,
-    number: u64,
-    #[document(index)]
-    total_cents: u64,
-}
-
-/// A global secondary index.
-#[derive(Container)]
-#[container(index_of = Shop, partition_key = "/status")]
-pub(crate) enum ShopByStatus {
-    Order(OrderByStatus),
 }
 
 /// The command of the shop.

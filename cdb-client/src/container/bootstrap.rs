@@ -150,9 +150,8 @@ impl DatabaseClient {
     ///
     /// # Errors
     /// When the container or a right is missing; the message names it.
-    /// [`ErrorKind::Configuration`] when the model exceeds a limit of the service, when the account
-    /// has several write regions, or when a global secondary index is missing:
-    /// [`bootstrap_index`](Self::bootstrap_index) creates it.
+    /// [`ErrorKind::Configuration`] when the model exceeds a limit of the service, or when the account
+    /// has several write regions.
     /// [`ErrorKind::ContainerMismatch`] when the container has another partition key, or other
     /// differences that `config` does not allow.
     pub async fn bootstrap<C: Container>(
@@ -230,7 +229,6 @@ impl DatabaseClient {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(self.with_remedy::<C>(error, name)),
         }
-        check_source::<C>(name, model)?;
         let throughput = config.throughput;
         let created = match self.create_container(name, model, throughput).await {
             Err(error) if error.is_not_found() => {
@@ -352,18 +350,6 @@ impl DatabaseClient {
             _ => return error,
         };
         error.with_context(&remedy)
-    }
-}
-
-/// Fails for a missing index whose source is unknown.
-fn check_source<C: Container>(name: &str, model: &ContainerDefinition) -> Result<()> {
-    match &model.index_of {
-        Some(index) if index.source_collection_id.is_none() => Err(Error::configuration(format!(
-            "container `{name}` does not exist, and `{}` is a global secondary index; create it with `bootstrap_index`, \
-             which takes the source container, or with a template",
-            C::NAME
-        ))),
-        _ => Ok(()),
     }
 }
 

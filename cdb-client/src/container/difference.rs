@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use cdb_model::{
-    ComputedProperty, ContainerDefinition, Drift, FullTextPath, IndexDefinition, UniqueKey,
-    VectorEmbedding,
+    ComputedProperty, ContainerDefinition, Drift, FullTextPath, UniqueKey, VectorEmbedding,
 };
 
 /// One difference between a live container and its model.
@@ -21,14 +20,6 @@ pub enum Difference {
         expected: Vec<String>,
         /// Paths of the container.
         found: Vec<String>,
-    },
-    /// The container is another global secondary index, or only one of the two is an index. Source
-    /// and definition cannot be changed after creation.
-    SecondaryIndex {
-        /// Source and query of the model; `None` if it is not an index.
-        expected: Option<IndexDefinition>,
-        /// Source and query of the container; `None` if it is not an index.
-        found: Option<IndexDefinition>,
     },
     /// The hash of the partition key has another version. Version 1 allows 101 bytes per value,
     /// version 2 allows 2048. A version cannot be changed.
@@ -89,7 +80,6 @@ impl Difference {
                 found: live.partition_key.paths.clone(),
             });
         }
-        differences.extend(compare_index(model, live));
         let (expected, found) = (model.partition_key.version, live.partition_key.version);
         let is_same_key = model.partition_key.paths == live.partition_key.paths;
         if is_same_key && live.partition_key.paths.len() == 1 && expected != found {
@@ -112,11 +102,6 @@ impl Difference {
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::PartitionKey { .. } => true,
-            // An index with another query contains other properties of the same documents.
-            Self::SecondaryIndex { expected, found } => match (expected, found) {
-                (Some(expected), Some(found)) => !is_same_source(expected, found),
-                _ => true,
-            },
             _ => false,
         }
     }
@@ -125,10 +110,7 @@ impl Difference {
     pub fn breaks_queries(&self) -> bool {
         match self {
             Self::Indexing(drift) => drift.breaks_queries(),
-            Self::ComputedProperty { .. }
-            | Self::Vector { .. }
-            | Self::FullText { .. }
-            | Self::SecondaryIndex { .. } => true,
+            Self::ComputedProperty { .. } | Self::Vector { .. } | Self::FullText { .. } => true,
             Self::PartitionKey { .. }
             | Self::PartitionKeyVersion { .. }
             | Self::TimeToLive { .. }
@@ -145,12 +127,6 @@ impl fmt::Display for Difference {
                 "its partition key is {}, the model's is {}; a partition key cannot be changed, use another container",
                 found.join(", "),
                 expected.join(", ")
-            ),
-            Self::SecondaryIndex { expected, found } => write!(
-                f,
-                "it is {}, the model is {}; neither can be changed, use another container",
-                index(found.as_ref()),
-                index(expected.as_ref())
             ),
             Self::PartitionKeyVersion { expected, found } => write!(
                 f,
@@ -199,41 +175,6 @@ impl fmt::Display for Difference {
             Self::Indexing(drift) => drift.fmt(f),
         }
     }
-}
-
-fn index(of: Option<&IndexDefinition>) -> String {
-    match of {
-        None => "not a global secondary index".to_owned(),
-        Some(of) => match &of.source_collection_id {
-            None => format!("a global secondary index with `{}`", of.definition),
-            Some(source) => format!(
-                "a global secondary index of `{source}` with `{}`",
-                of.definition
-            ),
-        },
-    }
-}
-
-/// Returns whether two indexes have the same source. A model without its name fits all sources.
-fn is_same_source(expected: &IndexDefinition, found: &IndexDefinition) -> bool {
-    let source = &expected.source_collection_id;
-    source.is_none() || *source == found.source_collection_id
-}
-
-/// Compares source and query.
-fn compare_index(model: &ContainerDefinition, live: &ContainerDefinition) -> Option<Difference> {
-    let (expected, found) = (&model.index_of, &live.index_of);
-    let same = match (expected, found) {
-        (None, None) => true,
-        (Some(expected), Some(found)) => {
-            expected.definition == found.definition && is_same_source(expected, found)
-        }
-        _ => false,
-    };
-    (!same).then(|| Difference::SecondaryIndex {
-        expected: expected.clone(),
-        found: found.clone(),
-    })
 }
 
 fn vector(of: &VectorEmbedding) -> String {

@@ -28,7 +28,6 @@ impl Difference {
             Self::ComputedProperty { found, .. } => found.is_none(),
             Self::FullText { found, .. } => found.is_none(),
             Self::PartitionKey { .. }
-            | Self::SecondaryIndex { .. }
             | Self::PartitionKeyVersion { .. }
             | Self::Vector { .. }
             | Self::UniqueKeys { .. } => false,

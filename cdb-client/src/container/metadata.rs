@@ -3,7 +3,7 @@
 //! These share a small budget of the account (protocol.md 3), so data operations must not depend on
 //! them.
 
-use cdb_model::{Container, ContainerDefinition, IndexDefinition};
+use cdb_model::{Container, ContainerDefinition};
 use http::Method;
 use serde::Serialize;
 
@@ -27,9 +27,6 @@ struct NewDatabase<'a> {
 #[serde(rename_all = "camelCase")]
 struct NewContainer<'a> {
     id: &'a str,
-    /// The newer name of the definition's `materializedViewDefinition`. The Java SDK sends both too.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    global_secondary_index_definition: Option<&'a IndexDefinition>,
     #[serde(flatten)]
     definition: &'a ContainerDefinition,
 }
@@ -122,7 +119,6 @@ impl DatabaseClient {
     ) -> Result<Accepted> {
         let body = NewContainer {
             id: name,
-            global_secondary_index_definition: definition.index_of.as_ref(),
             definition,
         };
         let resource = Resource::containers(self.name());

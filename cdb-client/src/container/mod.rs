@@ -24,7 +24,6 @@ mod read_many;
 mod row;
 mod search;
 mod search_definition;
-mod secondary_index;
 mod soft_delete;
 mod source;
 #[cfg(test)]

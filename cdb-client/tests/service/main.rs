@@ -21,7 +21,6 @@ mod query_costs;
 mod read_many;
 mod search;
 mod search_costs;
-mod secondary_indexes;
 mod shop;
 mod soft_delete;
 mod splits;

@@ -4,10 +4,10 @@ use darling::FromMeta;
 use darling::error::Accumulator;
 use proc_macro2::Ident;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, Path, Type};
+use syn::{Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, Type};
 
 use crate::diag::mistake;
-use crate::settings::{CratePath, Mark, Setting, Vocabulary, path, text, ungrouped};
+use crate::settings::{CratePath, Mark, Setting, Vocabulary, text, ungrouped};
 
 /// An enum as written.
 #[derive(Debug)]
@@ -25,7 +25,6 @@ pub(super) struct ContainerSettings {
     pub(super) partition_key: Setting<PartitionKeyPaths>,
     pub(super) discriminator: Setting<Property>,
     pub(super) default_ttl: Setting<TtlSetting>,
-    pub(super) index_of: Setting<SourcePath>,
     pub(super) krate: Setting<CratePath>,
     /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
@@ -36,7 +35,6 @@ enum OfEnum {
     PartitionKey,
     Discriminator,
     DefaultTtl,
-    IndexOf,
     Crate,
 }
 
@@ -44,7 +42,6 @@ const OF_ENUM: &[(&str, OfEnum)] = &[
     ("partition_key", OfEnum::PartitionKey),
     ("discriminator", OfEnum::Discriminator),
     ("default_ttl", OfEnum::DefaultTtl),
-    ("index_of", OfEnum::IndexOf),
     ("crate", OfEnum::Crate),
 ];
 
@@ -69,7 +66,6 @@ impl ContainerSettings {
             OfEnum::PartitionKey => found.partition_key.take(word, errors),
             OfEnum::Discriminator => found.discriminator.take(word, errors),
             OfEnum::DefaultTtl => found.default_ttl.take(word, errors),
-            OfEnum::IndexOf => found.index_of.take(word, errors),
             OfEnum::Crate => found.krate.take(word, errors),
         });
         found.unreadable = !readable;
@@ -130,18 +126,6 @@ impl FromMeta for TtlSetting {
             },
             _ => Err(wrong()),
         }
-    }
-}
-
-/// `index_of = Shop`.
-#[derive(Clone, Debug)]
-pub(super) struct SourcePath(pub(super) Path);
-
-impl FromMeta for SourcePath {
-    fn from_meta(meta: &Meta) -> darling::Result<Self> {
-        let form =
-            "`index_of` takes the type of the source container, for example `index_of = Shop`";
-        path(meta, form).map(Self)
     }
 }
 

@@ -18,10 +18,7 @@ pub(super) fn all(raw: &RawContainer, errors: &mut Accumulator) {
     each_type_has_one_variant(raw, errors);
     has_a_document_type(raw, errors);
     let mut variants = raw.variants.iter();
-    if raw.settings.index_of.is_given() {
-        index_has_no_settings_of_its_source(raw, errors);
-        partition_key_is_given(raw, errors);
-    } else if variants.any(|variant| variant.extends.is_given()) {
+    if variants.any(|variant| variant.extends.is_given()) {
         inherited_settings_are_not_repeated(raw, errors);
     } else {
         partition_key_is_given(raw, errors);
@@ -85,32 +82,6 @@ fn inherited_settings_are_not_repeated(raw: &RawContainer, errors: &mut Accumula
                 format!("`{word}` comes from the container that `{name}` extends; remove it here"),
             ));
         }
-    }
-}
-
-fn index_has_no_settings_of_its_source(raw: &RawContainer, errors: &mut Accumulator) {
-    let (name, settings) = (&raw.ident, &raw.settings);
-    if let Some(word) = raw
-        .variants
-        .iter()
-        .find_map(|variant| variant.extends.word())
-    {
-        errors.push(mistake(
-            word,
-            format!("`{name}` is a global secondary index, which contains documents of its source only; remove `extends`"),
-        ));
-    }
-    if let Some(word) = settings.discriminator.word() {
-        errors.push(mistake(
-            word,
-            format!("`discriminator` comes from the source of `{name}`; remove it here"),
-        ));
-    }
-    if let Some(word) = settings.default_ttl.word() {
-        errors.push(mistake(
-            word,
-            format!("documents of `{name}` expire with those of its source; remove `default_ttl`"),
-        ));
     }
 }
 

@@ -16,8 +16,6 @@ pub(crate) struct ContainerModel {
     /// `None` if it is inherited.
     pub(super) discriminator: Option<String>,
     pub(super) default_ttl: Option<TtlSetting>,
-    /// The source of a global secondary index.
-    pub(super) index_of: Option<syn::Path>,
     /// The container that this one extends.
     pub(super) base: Option<Variant>,
     pub(super) documents: Vec<Variant>,
@@ -43,10 +41,9 @@ pub(super) fn build(raw: RawContainer) -> ContainerModel {
     let is_base = |variant: &RawVariant| variant.extends.is_given();
     let (base, documents): (Vec<_>, Vec<_>) = raw.variants.into_iter().partition(is_base);
     let base = base.into_iter().next().map(Variant::from);
-    let index_of = settings.index_of.get().map(|source| source.0.clone());
-    let discriminator = match (&base, &index_of) {
-        (Some(_), _) | (_, Some(_)) => None,
-        (None, None) => Some(
+    let discriminator = match &base {
+        Some(_) => None,
+        None => Some(
             settings
                 .discriminator
                 .get()
@@ -63,7 +60,6 @@ pub(super) fn build(raw: RawContainer) -> ContainerModel {
             .unwrap_or_default(),
         discriminator,
         default_ttl: settings.default_ttl.get().copied(),
-        index_of,
         base,
         documents: documents.into_iter().map(Variant::from).collect(),
     }

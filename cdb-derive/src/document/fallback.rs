@@ -61,7 +61,7 @@ fn document_stub(model: &DocumentModel, private: &TokenStream) -> TokenStream {
         #[automatically_derived]
         impl<__C: #private::Container> #private::QueriedIn<__C> for #name
         where
-            #name: #private::StoredIn<__C>,
+            #name: #private::MemberOf<__C>,
         {
             fn read_stored(
                 _: &#private::str,

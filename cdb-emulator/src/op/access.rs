@@ -58,8 +58,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Admits a write. Only the form of its session token is checked. Fails for a global secondary
-    /// index, which clients only read.
+    /// Admits a write. Only the form of its session token is checked.
     pub(super) fn write(
         service: &'a Service,
         connection: &Connection,
@@ -68,14 +67,6 @@ impl<'a> Access<'a> {
         ranges: Vec<&'a PhysicalRange>,
     ) -> Result<Self, ServiceError> {
         session::check_form(&request.headers)?;
-        if container.is_secondary_index() {
-            return Err(ServiceError::new(
-                403,
-                0,
-                "Forbidden",
-                "A global secondary index is read-only: write to its source container.",
-            ));
-        }
         Self::begin(service, connection, container, ranges)
     }
 

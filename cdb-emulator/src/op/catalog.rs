@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{listing, offers, secondary_index, users};
+use super::{listing, offers};
 use crate::error::ServiceError;
 use crate::request::Request;
 use crate::response::Response;
@@ -29,13 +29,6 @@ pub(super) fn dispatch(service: &Service, request: &Request) -> Result<Response,
         }
         (Resource::Containers(db), _) => containers(service, &connection, request, db)?,
         (Resource::Container(name), _) => container(service, &connection, request, name)?,
-        (
-            Resource::Users(_)
-            | Resource::User(..)
-            | Resource::Permissions(..)
-            | Resource::Permission(..),
-            _,
-        ) => users::dispatch(service, &connection, request)?,
         (Resource::Scripts(name, kind), _) => {
             let container = Container::find(&connection, &name.database, &name.container)?;
             empty_list(request, *kind, &container)?
@@ -126,7 +119,6 @@ fn create_container(
     database: &str,
 ) -> Result<Response, ServiceError> {
     let mut definition = rules::definition(serde_json::from_slice(&request.body)?, None)?;
-    let index = rules::index_definition(&mut definition)?;
     if let Some(minutes) = service.settings.version_minutes
         && definition["changeFeedPolicy"].is_null()
     {
@@ -139,15 +131,7 @@ fn create_container(
     let throughput = offers::requested(&request.headers)?;
     let parent = Database::find(connection, database)?;
     let shared = Offer::of(connection, &parent.self_link())?.is_some();
-    let created = if let Some(index) = index {
-        offers::check_of_index(throughput.as_ref())?;
-        let source = secondary_index::source(connection, database, &index)?;
-        rules::set_source(&mut definition, &source.definition["id"], &source.rid());
-        let created = Container::create(connection, database, &definition, ranges, now)?;
-        secondary_index::fill(connection, &source, created, index)?
-    } else {
-        Container::create(connection, database, &definition, ranges, now)?
-    };
+    let created = Container::create(connection, database, &definition, ranges, now)?;
     let by_default = || offers::default_content(service.settings.throughput);
     let offer = match throughput {
         Some(content) => Some((content, Origin::Creation)),
@@ -213,9 +197,6 @@ fn container(
             let definition = rules::definition(definition, Some(&container.definition))?;
             container.replace(connection, &definition)?;
             let replaced = Container::find(connection, &name.database, &name.container)?;
-            if replaced.default_ttl() != container.default_ttl() {
-                secondary_index::rebuild(connection, &replaced)?;
-            }
             if replaced.policy() != container.policy() {
                 let builds = &service.index_builds;
                 builds.begin(container.number, container.policy().json());
@@ -223,11 +204,6 @@ fn container(
             Ok(Response::json(200, &replaced.to_json()).with("etag", replaced.etag))
         }
         Method::DELETE => {
-            if container.has_secondary_indexes() {
-                return Err(ServiceError::bad_request(
-                    "The container has global secondary indexes. Delete them first.",
-                ));
-            }
             container.delete(connection)?;
             Ok(Response::empty(204))
         }

@@ -17,9 +17,7 @@ mod query_plan;
 pub(crate) mod ranges;
 mod run;
 mod scope;
-mod secondary_index;
 mod target;
-mod users;
 mod write;
 
 #[cfg(any(test, feature = "fuzzing"))]

@@ -95,16 +95,6 @@ pub(super) fn requested(headers: &HeaderMap) -> Result<Option<Value>, ServiceErr
     }
 }
 
-/// Checks the throughput of a new global secondary index, which has to scale by itself.
-pub(super) fn check_of_index(content: Option<&Value>) -> Result<(), ServiceError> {
-    match content {
-        Some(content) if content["offerAutopilotSettings"].is_null() => Err(
-            ServiceError::bad_request("A global secondary index needs autoscale throughput."),
-        ),
-        _ => Ok(()),
-    }
-}
-
 /// Returns the offer of a container that was created without one, in a database without shared
 /// throughput.
 pub(super) fn default_content(enforced: Option<u32>) -> Value {

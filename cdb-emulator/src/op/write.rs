@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{patch, secondary_index};
+use super::patch;
 use crate::error::ServiceError;
 use crate::replicas::Replicas;
 use crate::sql::value;
@@ -193,7 +193,6 @@ impl OperationContext<'_> {
     /// Deletes a document.
     pub(super) fn remove(&self, found: &StoredDocument) -> Result<(), ServiceError> {
         self.record(found)?;
-        secondary_index::follow(self.connection, self.container, &found.pk, &found.id, None)?;
         self.container
             .remove(self.connection, &found.pk, &found.id)?;
         self.keep_change("delete", found, Some(found.lsn), None)
@@ -310,13 +309,6 @@ impl OperationContext<'_> {
         };
         self.container.check_unique(self.connection, &stored)?;
         self.record(&stored)?;
-        secondary_index::follow(
-            self.connection,
-            self.container,
-            &stored.pk,
-            &stored.id,
-            Some(&stored),
-        )?;
         self.container
             .write_parsed(self.connection, &stored, &document)?;
         let operation = if replaced.is_some() {

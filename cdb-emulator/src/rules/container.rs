@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::name::name;
-use super::{policy, secondary_index};
+use super::policy;
 use crate::epk::Version;
 use crate::error::ServiceError;
 use crate::sql;
@@ -21,6 +21,15 @@ pub(crate) fn definition(
     former: Option<&Value>,
 ) -> Result<Value, ServiceError> {
     name(&definition)?;
+    let index = [
+        "globalSecondaryIndexDefinition",
+        "materializedViewDefinition",
+    ];
+    if former.is_none() && index.iter().any(|name| !definition[*name].is_null()) {
+        return Err(ServiceError::bad_request(
+            "This emulator has no global secondary indexes; use an account that has the feature.",
+        ));
+    }
     partition_key(&definition["partitionKey"])?;
     unique_keys(&definition["uniqueKeyPolicy"])?;
     let expires = time_to_live(&definition)?;
@@ -49,7 +58,6 @@ pub(crate) fn definition(
             definition["partitionKey"]["version"] = version.clone();
         }
         unchanged(&definition, former)?;
-        secondary_index::unchanged(&mut definition, former)?;
     }
     Ok(definition)
 }

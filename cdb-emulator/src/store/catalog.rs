@@ -5,10 +5,9 @@ use serde_json::{Value, json};
 
 use super::container::Container;
 use super::indexes::Policy;
-use super::named::NamedResource;
 use super::offers::{self, Offer};
 use super::version::new_etag;
-use super::{history, indexes, named, ranges, rid, secondary_index};
+use super::{history, indexes, ranges, rid};
 use crate::epk::Version;
 use crate::error::ServiceError;
 
@@ -31,9 +30,7 @@ pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
          CREATE TABLE IF NOT EXISTS sequence (lsn INTEGER NOT NULL);
          INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);",
     )?;
-    secondary_index::create_table(connection)?;
     history::create_table(connection)?;
-    named::create_table(connection)?;
     offers::create_table(connection)
 }
 
@@ -86,14 +83,8 @@ impl Database {
         for container in Container::all(connection, id)? {
             container.delete(connection)?;
         }
-        NamedResource::delete_below(connection, &format!("dbs/{id}/"))?;
         connection.execute("DELETE FROM database WHERE id = ?", [id])?;
         Ok(())
-    }
-
-    /// Returns the number, which is a part of resource ids.
-    pub(crate) fn number(&self) -> i64 {
-        self.number
     }
 
     /// Returns the resource id.
@@ -172,7 +163,6 @@ impl Container {
 
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
         self.forget(connection)?;
-        self.unlink(connection)?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", self.table()))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
         Offer::delete_of(connection, &self.self_link())

@@ -26,8 +26,6 @@ pub(crate) struct Container {
     pub(crate) ranges: Vec<PhysicalRange>,
     /// The indexing policy.
     pub(super) policy: Arc<Policy>,
-    /// The global secondary indexes of this container: their numbers by name.
-    pub(super) secondary_indexes: Value,
     /// The LSN of the state that reads see; `None` for the newest state.
     pub(super) snapshot: Option<i64>,
 }
@@ -107,10 +105,6 @@ impl Container {
             created: row.get(3)?,
             ranges: ranges::from_column(row.get_ref(4)?),
             database: row.get(5)?,
-            secondary_indexes: row
-                .get::<_, Option<String>>(6)?
-                .and_then(|indexes| serde_json::from_str(&indexes).ok())
-                .unwrap_or_default(),
             snapshot: None,
         })
     }
@@ -141,7 +135,6 @@ impl Container {
                 body[name] = default;
             }
         }
-        self.describe_indexes(&mut body);
         body["_rid"] = self.rid().into();
         body["_self"] = self.self_link().into();
         body["_etag"] = self.etag.clone().into();
@@ -239,6 +232,4 @@ fn strings(value: &Value) -> Vec<String> {
 
 /// The columns of a container, in the order in which [`Container::from_row`] reads them.
 const COLUMNS: &str = "number, definition, etag, created, ranges,
-    (SELECT rowid FROM database WHERE database.id = container.database),
-    (SELECT json_group_object(member.id, member.number) FROM secondary_index JOIN container AS member ON member.number = secondary_index.number
-        WHERE secondary_index.source = container.number HAVING count(*) > 0)";
+    (SELECT rowid FROM database WHERE database.id = container.database)";

@@ -104,6 +104,7 @@ impl Container {
     }
 
     /// Inserts or replaces a document.
+    #[cfg(test)]
     pub(crate) fn write(
         &self,
         connection: &Connection,

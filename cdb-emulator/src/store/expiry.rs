@@ -6,10 +6,9 @@ use super::container::Container;
 use crate::error::ServiceError;
 
 impl Container {
-    /// Returns whether documents can expire. Those of a global secondary index expire with those of
-    /// its source.
+    /// Returns whether documents can expire.
     pub(crate) fn has_expiry(&self) -> bool {
-        self.default_ttl().is_some() || self.is_secondary_index()
+        self.default_ttl().is_some()
     }
 
     /// Updates the expiry of all documents after a change of the default. Documents without a `ttl`

@@ -13,14 +13,12 @@ mod documents;
 mod expiry;
 mod history;
 pub(crate) mod indexes;
-mod named;
 pub(crate) mod offers;
 pub(crate) mod ranges;
 mod readers;
 mod rebuild;
 pub(crate) mod rid;
 mod savepoint;
-mod secondary_index;
 mod sqlite;
 mod statistics;
 pub(crate) mod version;
@@ -43,11 +41,9 @@ pub(crate) use container::Container;
 pub(crate) use documents::{Row, RowCondition, Scan, StoredDocument};
 pub(crate) use history::Change;
 pub(crate) use indexes::Policy;
-pub(crate) use named::NamedResource;
 pub(crate) use rusqlite::Connection;
 pub(crate) use rusqlite::types::Value as SqlValue;
 pub(crate) use savepoint::Savepoint;
-pub(crate) use secondary_index::{NEW_NAME, STORED_NAME, SecondaryIndex};
 pub(crate) use versions::{remove_versions, reset_versions};
 
 /// The kind of access that a piece of work needs.

@@ -25,6 +25,8 @@ pub(super) fn rebuild_all(connection: &Connection) -> Result<(), ServiceError> {
     transaction.execute_batch(
         "DROP TABLE IF EXISTS transformation;
          DROP TABLE IF EXISTS subtree_index;
+         DROP TABLE IF EXISTS secondary_index;
+         DROP TABLE IF EXISTS named_resource;
          UPDATE container SET generation = 0;",
     )?;
     transaction.commit()?;

@@ -25,20 +25,6 @@ pub(crate) fn of_container(database: i64, container: i64) -> String {
     encode(&prefix(database, container))
 }
 
-/// Returns the resource id of a user: like a container, without the highest bit.
-pub(crate) fn of_user(database: i64, user: i64) -> String {
-    let both = u64::from(number(database)) << 32 | u64::from(number(user));
-    encode(&both.to_be_bytes())
-}
-
-/// Returns the resource id of a permission of a user.
-pub(crate) fn of_permission(database: i64, user: i64, permission: i64) -> String {
-    let both = u64::from(number(database)) << 32 | u64::from(number(user));
-    let mut bytes = both.to_be_bytes().to_vec();
-    bytes.extend(u64::from(number(permission)).to_le_bytes());
-    encode(&bytes)
-}
-
 /// Returns the resource id of a child of a container.
 pub(crate) fn inside(database: i64, container: i64, what: Inside) -> String {
     let (at, kind) = match what {
@@ -48,16 +34,6 @@ pub(crate) fn inside(database: i64, container: i64, what: Inside) -> String {
     let segment = (at & (u64::MAX >> 4)) | kind << 60;
     let mut bytes = prefix(database, container).to_vec();
     bytes.extend(segment.to_le_bytes());
-    encode(&bytes)
-}
-
-/// Returns the resource id that a document with this one has in another container.
-pub(crate) fn moved(database: i64, container: i64, document: &str) -> String {
-    let own = STANDARD
-        .decode(document.replace('-', "/"))
-        .unwrap_or_default();
-    let mut bytes = prefix(database, container).to_vec();
-    bytes.extend(own.iter().skip(bytes.len()));
     encode(&bytes)
 }
 
@@ -91,8 +67,5 @@ mod tests {
             "AAAAAYAAAAECAAAAAAAAAA=="
         );
         assert_eq!(inside(1, 1, Inside::Range(0)), "AAAAAYAAAAEAAAAAAAAAUA==");
-        let document = inside(1, 2, Inside::Document(259));
-        assert_eq!(moved(1, 2, &document), document);
-        assert_eq!(moved(1, 3, &document), inside(1, 3, Inside::Document(259)));
     }
 }

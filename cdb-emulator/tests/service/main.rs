@@ -20,14 +20,12 @@ mod malformed;
 #[cfg(all(feature = "bin", target_os = "linux"))]
 mod many_partitions;
 mod partition_faults;
-mod permissions;
 mod plans;
 mod queries;
 mod ranges;
 mod regions;
 mod replicas;
 mod search;
-mod secondary_indexes;
 mod start;
 mod throughput;
 #[cfg(feature = "tls")]

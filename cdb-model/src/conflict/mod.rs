@@ -6,12 +6,10 @@
 //! whose derive has failed, and is not checked.
 
 mod ids;
-mod index;
 mod search;
 mod text;
 mod unique;
 
-pub use index::check_index;
 pub use search::check_search;
 pub use unique::check_unique;
 

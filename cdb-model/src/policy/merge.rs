@@ -14,9 +14,7 @@ use crate::shape::{CompositeTarget, Direction, DocumentShape, FieldIndexing};
 impl IndexingPolicy {
     /// Returns the policy of container `C`.
     pub fn of<C: Container>() -> Self {
-        // An index contains the documents of all types of its source.
-        let contained = C::INDEX_OF.map_or(C::DOCUMENTS, |source| source.documents);
-        Self::merged(C::DOCUMENTS, C::DISCRIMINATOR, contained.len() > 1)
+        Self::merged(C::DOCUMENTS, C::DISCRIMINATOR, C::DOCUMENTS.len() > 1)
     }
 
     /// Returns the policy of these document types. Their order and repetitions do not matter.

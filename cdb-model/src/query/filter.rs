@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Queryable;
-use crate::container::{Container, StoredIn};
+use crate::container::{Container, MemberOf};
 use crate::document::Document;
 use crate::finite;
 use crate::path::{FullText, Indexed, Path};
@@ -199,7 +199,7 @@ impl<D: Document> Filter<D> {
     /// condition.
     pub fn within<C: Container>(self) -> Filter<C>
     where
-        D: StoredIn<C>,
+        D: MemberOf<C>,
     {
         let is_type = Filter::from_predicate(Predicate::IsType(D::SHAPE.discriminator));
         is_type.and(Filter::from_predicate(self.predicate))
@@ -208,7 +208,7 @@ impl<D: Document> Filter<D> {
 
 impl<C: Container> Filter<C> {
     /// Accepts every document of type `D`.
-    pub fn of_type<D: StoredIn<C>>() -> Self {
+    pub fn of_type<D: MemberOf<C>>() -> Self {
         Self::from_predicate(Predicate::IsType(D::SHAPE.discriminator))
     }
 }

@@ -38,7 +38,7 @@ pub use rank::{Rank, WithVectors, WithWords};
 pub use raw::PartitionDocuments;
 pub use search::{Hit, SearchQuery, SearchStatement};
 use sql::readable;
-pub(crate) use sql::{computed_query, index_query, patch_condition};
+pub(crate) use sql::{computed_query, patch_condition};
 pub use statement::{Fetch, Parameter, RowForm, Scope, SingleRow, SortKey, Statement};
 pub use text::{Array, Searched, Text};
 pub use value_order::compare_values;

@@ -2,7 +2,7 @@
 
 use crate::codec::{decode, decode_any};
 use crate::codec_error::DecodeError;
-use crate::container::{Container, StoredIn};
+use crate::container::{Container, MemberOf};
 use crate::document::Stored;
 use crate::shape::DocumentShape;
 
@@ -34,7 +34,7 @@ pub trait QueriedIn<C: Container>: Queryable {
 
 /// For generated code: reads a row of one document type.
 #[doc(hidden)]
-pub fn read_document<C: Container, D: StoredIn<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
+pub fn read_document<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
     decode::<C, D>(json)
 }
 

@@ -16,9 +16,6 @@ pub(super) struct Described {
     container: &'static str,
     partition_key: Vec<String>,
     discriminator: &'static str,
-    /// The query of a global secondary index.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    index_definition: Option<String>,
     types: Vec<Type>,
     computed_properties: Vec<ComputedProperty>,
     queries: Vec<Served>,
@@ -92,11 +89,6 @@ impl Described {
             container: model.name,
             partition_key: model.definition.partition_key.paths.clone(),
             discriminator: model.discriminator,
-            index_definition: model
-                .definition
-                .index_of
-                .as_ref()
-                .map(|index| index.definition.clone()),
             types: types
                 .map(|shape| Type::of(shape, model.discriminator))
                 .collect(),
@@ -211,9 +203,6 @@ impl fmt::Display for Described {
             self.partition_key.join(", "),
             self.discriminator
         )?;
-        if let Some(definition) = &self.index_definition {
-            writeln!(f, "global secondary index: {definition}")?;
-        }
         for document in &self.types {
             write!(f, "\n{document}")?;
         }

@@ -25,8 +25,6 @@ pub(crate) struct DiffArgs {
 #[serde(rename_all = "camelCase")]
 struct Build {
     partition_key: Vec<String>,
-    /// The query of a global secondary index.
-    index_definition: Option<String>,
     discriminator: String,
     types: Vec<DocumentType>,
     #[serde(default)]
@@ -112,12 +110,6 @@ impl Changes {
             properties.0,
             properties.1,
             "stored documents have no known type",
-        );
-        changes.compare(
-            "the definition of the index",
-            old.index_definition.as_deref().unwrap_or("none"),
-            new.index_definition.as_deref().unwrap_or("none"),
-            "a global secondary index keeps its definition; create another one",
         );
         if let (Some(before), Some(after)) = (old.unique_keys(), new.unique_keys()) {
             changes.compare(

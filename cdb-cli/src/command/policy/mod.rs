@@ -7,7 +7,6 @@ mod removal;
 
 use std::path::PathBuf;
 
-use cdb_model::ContainerDefinition;
 use clap::{Args, Subcommand};
 
 use self::apply::{Apply, ApplyOptions};
@@ -40,9 +39,6 @@ enum PolicyCommand {
             default_value = "duroxide"
         )]
         container: String,
-        /// The name of the source container, if the model is a global secondary index
-        #[arg(long, value_name = "NAME")]
-        source: Option<String>,
     },
     /// Show the differences to the live container and the cost of each change; exit code 1 if there
     /// are any
@@ -90,18 +86,13 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     match &args.command {
-        PolicyCommand::Print {
-            format,
-            container,
-            source,
-        } => {
+        PolicyCommand::Print { format, container } => {
             if console.json && *format != Format::Json {
                 return Err(Failure::usage(
                     "--json requires --format json; the other formats are not JSON",
                 ));
             }
-            let definition = with_source(model, *format, source.as_deref())?;
-            console.text(&format.write(container, &definition))?;
+            console.text(&format.write(container, &model.definition))?;
             Ok(Exit::Ok)
         }
         PolicyCommand::Diff { compared } => {
@@ -125,33 +116,6 @@ pub(crate) async fn run(
             apply.run(console).await
         }
     }
-}
-
-/// Returns the definition of a model, with the source of a global secondary index. The policy alone
-/// needs no source.
-fn with_source(
-    model: &Model,
-    format: Format,
-    source: Option<&str>,
-) -> Result<ContainerDefinition, Failure> {
-    let mut definition = model.definition.clone();
-    match (&mut definition.index_of, source) {
-        (Some(index), Some(source)) => index.source_collection_id = Some(source.to_owned()),
-        (Some(_), None) if format != Format::Json => {
-            return Err(Failure::usage(format!(
-                "`{}` is a global secondary index; name its source container with --source",
-                model.name
-            )));
-        }
-        (None, Some(_)) => {
-            return Err(Failure::usage(format!(
-                "`{}` is not a global secondary index, so it has no source; omit --source",
-                model.name
-            )));
-        }
-        _ => {}
-    }
-    Ok(definition)
 }
 
 fn check(

@@ -37,21 +37,12 @@ impl ToTokens for Conflicts<'_> {
         let own = model.documents.len();
         for (at, document) in model.documents.iter().enumerate() {
             let from_end = own - at;
-            let rules = RULES.into_iter();
-            // `check_index` reports a time to live with its own remedy.
-            for rule in rules.filter(|rule| model.index_of.is_none() || *rule != "check_ttl") {
+            for rule in RULES {
                 let rule = format_ident!("{rule}");
                 let check = quote! {
                     const _: () = #private::#rule(
                         &#private::Place::new::<#name>(#container, #from_end)
                     );
-                };
-                tokens.extend(located_at(document.ident.span(), check));
-            }
-            if let Some(source) = &model.index_of {
-                let ty = &document.ty;
-                let check = quote! {
-                    const _: () = #private::check_index::<#ty, #source>(#container);
                 };
                 tokens.extend(located_at(document.ident.span(), check));
             }

@@ -17,23 +17,10 @@ impl ToTokens for ContainerImpl<'_> {
         let private = private();
         let name = &model.ident;
         let text = name.to_string();
-        let discriminator = match (&model.discriminator, &model.index_of) {
-            (Some(property), _) => quote!(#property),
-            (None, Some(source)) => quote!(<#source as #private::Container>::DISCRIMINATOR),
-            (None, None) => inherited(model, &quote!(DISCRIMINATOR)),
+        let discriminator = match &model.discriminator {
+            Some(property) => quote!(#property),
+            None => inherited(model, &quote!(DISCRIMINATOR)),
         };
-        let index_of = model.index_of.as_ref().map(|source| {
-            let option = quote!(#private::Option<#private::IndexSource>);
-            let source = quote!(<#source as #private::Container>);
-            let source = quote! {
-                #private::IndexSource {
-                    name: #source::NAME,
-                    partition_key: #source::PARTITION_KEY,
-                    documents: #source::DOCUMENTS,
-                }
-            };
-            quote!(const INDEX_OF: #option = #private::Some(#source);)
-        });
         let partition_key = match &model.base {
             Some(_) => inherited(model, &quote!(PARTITION_KEY)),
             None => path_list(&model.partition_key),
@@ -48,7 +35,6 @@ impl ToTokens for ContainerImpl<'_> {
                 const PARTITION_KEY: &'static [&'static #private::str] = #partition_key;
                 const DOCUMENTS: &'static [&'static #private::DocumentShape] = #documents;
                 const DEFAULT_TTL: #private::DefaultTtl = #ttl;
-                #index_of
 
                 #decode
 
@@ -154,7 +140,6 @@ fn default_ttl(model: &ContainerModel) -> TokenStream {
     match model.default_ttl {
         Some(TtlSetting::Off) => quote!(#private::DefaultTtl::Off),
         Some(TtlSetting::PerDocument) => quote!(#private::DefaultTtl::PerDocument),
-        None if model.index_of.is_some() => quote!(#private::DefaultTtl::Off),
         Some(TtlSetting::Seconds(seconds)) => quote!(#private::DefaultTtl::Seconds(#seconds)),
         None => {
             let inherited = if model.base.is_some() {

@@ -6,7 +6,7 @@ use quote::{ToTokens, quote};
 use super::private;
 use crate::container::model::ContainerModel;
 
-/// `StoredIn`, `MemberOf`, `IndexOf`, `Extends`, `Queryable`, `From`.
+/// `MemberOf`, `Extends`, `Queryable`, `From`.
 pub(in crate::container) struct Membership<'a>(pub(in crate::container) &'a ContainerModel);
 
 impl ToTokens for Membership<'_> {
@@ -16,14 +16,7 @@ impl ToTokens for Membership<'_> {
         let name = &model.ident;
         let idents = model.variants().map(|variant| &variant.ident);
         let types = model.variants().map(|variant| &variant.ty);
-        let documents: Vec<_> = model.documents.iter().map(|variant| &variant.ty).collect();
-        // Programs do not write the documents of an index.
-        let written: &[_] = if model.index_of.is_some() {
-            &[]
-        } else {
-            &documents
-        };
-        let source = model.index_of.iter();
+        let documents = model.documents.iter().map(|variant| &variant.ty);
         let base = model.base.iter().map(|variant| &variant.ty);
         tokens.extend(quote! {
             #(
@@ -36,15 +29,7 @@ impl ToTokens for Membership<'_> {
             )*
             #(
                 #[automatically_derived]
-                impl #private::StoredIn<#name> for #documents {}
-            )*
-            #(
-                #[automatically_derived]
-                impl #private::MemberOf<#name> for #written {}
-            )*
-            #(
-                #[automatically_derived]
-                impl #private::IndexOf<#source> for #name {}
+                impl #private::MemberOf<#name> for #documents {}
             )*
             #(
                 #[automatically_derived]
@@ -57,8 +42,6 @@ impl ToTokens for Membership<'_> {
 
 fn queryable(model: &ContainerModel) -> TokenStream {
     let (private, name) = (private(), &model.ident);
-    // An index contains the documents of all types of its source.
-    let is_partial = model.index_of.is_some();
     quote! {
         #[automatically_derived]
         impl #private::Extends<#name> for #name {}
@@ -67,7 +50,7 @@ fn queryable(model: &ContainerModel) -> TokenStream {
         impl #private::Queryable for #name {
             const SHAPES: &'static [&'static #private::DocumentShape] =
                 <#name as #private::Container>::DOCUMENTS;
-            const IS_PARTIAL: #private::bool = #is_partial;
+            const IS_PARTIAL: #private::bool = false;
         }
 
         #[automatically_derived]

@@ -101,7 +101,7 @@ fn queryable(name: &Ident) -> TokenStream {
         #[automatically_derived]
         impl<__C: #private::Container> #private::QueriedIn<__C> for #name
         where
-            #name: #private::StoredIn<__C>,
+            #name: #private::MemberOf<__C>,
         {
             fn read_stored(
                 json: &#private::str,

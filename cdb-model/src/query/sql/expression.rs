@@ -19,36 +19,6 @@ pub(crate) fn computed_query(expression: &[ExpressionPart]) -> String {
     text
 }
 
-/// Writes the query of a global secondary index. Names are written as in the documentation of the
-/// service, `c.name`, except those that are not identifiers or are keywords.
-pub(crate) fn index_query(properties: &[&str]) -> String {
-    let mut text = "SELECT ".to_owned();
-    for (at, name) in properties.iter().enumerate() {
-        text.push_str(if at == 0 { "c" } else { ", c" });
-        if is_identifier(name) {
-            text.push('.');
-            text.push_str(name);
-        } else {
-            property(&mut text, name);
-        }
-    }
-    text.push_str(" FROM c");
-    text
-}
-
-/// Keywords of the query language ("Keywords in Azure Cosmos DB for NoSQL").
-const KEYWORDS: &str = " and array as asc between by case cast convert cross desc distinct else end escape exists \
-    false for from group having if in inner insert into is join left like limit not null offset on or order outer \
-    over rank right select set then top true undefined update value when where with ";
-
-fn is_identifier(name: &str) -> bool {
-    let mut characters = name.chars();
-    let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
-    characters.next().is_some_and(starts)
-        && characters.all(|c| starts(c) || c.is_ascii_digit())
-        && !KEYWORDS.contains(&format!(" {} ", name.to_ascii_lowercase()))
-}
-
 /// Writes a stored path.
 pub(super) fn path(text: &mut String, pointer: &str) {
     text.push('c');

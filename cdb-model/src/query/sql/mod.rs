@@ -12,7 +12,7 @@ mod writer;
 
 use std::fmt::Write as _;
 
-pub(crate) use self::expression::{computed_query, index_query};
+pub(crate) use self::expression::computed_query;
 pub(crate) use self::parts::{Projection, QueryParts};
 use self::writer::{Values, Writer};
 use super::filter::{Predicate, ValueError};
