@@ -1,6 +1,6 @@
 //! An index inherits discriminator and expiry from its source, and contains nothing else.
 
-use cdb_model::Container;
+include!("../declaration.rs");
 
 #[derive(Container)]
 #[container(index_of = Shop, partition_key = "/status", discriminator = "type", default_ttl = 60)]
@@ -9,5 +9,3 @@ enum Index {
     Durable(Durable),
     Order(ByStatus),
 }
-
-fn main() {}

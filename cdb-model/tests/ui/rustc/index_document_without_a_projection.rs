@@ -1,22 +1,6 @@
 //! The fields of an index are checked against a type of its source.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
-}
+include!("../shop.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "order:{number}")]

@@ -1,22 +1,6 @@
 //! The source of an index is a container that programs write to.
 
-use cdb_model::{Container, Document, Projection};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
-}
+include!("../shop.rs");
 
 #[derive(Document, Projection, Serialize, Deserialize)]
 #[projection(of = Order)]

@@ -1,29 +1,6 @@
 //! An index has whole properties under their own names.
 
-use cdb_model::{Container, Document, Projection};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-    #[document(index(city: String))]
-    address: Address,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
-}
-
-#[derive(Serialize, Deserialize)]
-struct Address {
-    city: String,
-}
+include!("../shop.rs");
 
 #[derive(Document, Projection, Serialize, Deserialize)]
 #[projection(of = Order)]

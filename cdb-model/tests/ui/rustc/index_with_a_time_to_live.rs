@@ -1,25 +1,6 @@
 //! Documents of an index expire with those of the source.
 
-use cdb_model::{Container, Document, Projection};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-    #[document(ttl)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ttl: Option<u32>,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
-}
+include!("../shop.rs");
 
 #[derive(Document, Projection, Serialize, Deserialize)]
 #[projection(of = Order)]

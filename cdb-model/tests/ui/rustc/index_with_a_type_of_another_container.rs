@@ -1,22 +1,6 @@
 //! An index contains types of its source only.
 
-use cdb_model::{Container, Document, Projection};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
-}
+include!("../shop.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "refund", id = "refund:{number}")]

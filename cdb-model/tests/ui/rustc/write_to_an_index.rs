@@ -1,22 +1,6 @@
 //! Programs read an index, and write to its source.
 
-use cdb_model::{Batch, Container, Document, Projection};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
-}
+include!("../shop.rs");
 
 #[derive(Document, Projection, Serialize, Deserialize)]
 #[projection(of = Order)]
