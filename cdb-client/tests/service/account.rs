@@ -4,6 +4,7 @@ use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, Maste
 use cdb_emulator::Emulator;
 use uuid::Uuid;
 
+use crate::removal::remove;
 use crate::shop::Shop;
 
 /// A client and a new database.
@@ -71,11 +72,13 @@ impl Account {
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
         self.emulator.as_ref()
     }
+}
 
-    /// Deletes the database of the test.
-    pub(crate) async fn end(self) {
+impl Drop for Account {
+    /// Deletes the database of the test on an account, also after a failure.
+    fn drop(&mut self) {
         if self.emulator.is_none() {
-            self.database.delete().await.unwrap();
+            remove(self.database.clone());
         }
     }
 }

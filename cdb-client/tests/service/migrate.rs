@@ -158,7 +158,6 @@ async fn an_interrupted_migration_continues_and_loses_nothing() {
     while let Some(step) = again.next_step().await.unwrap() {
         assert_eq!(step.migrated, 0, "nothing is left");
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -183,7 +182,6 @@ async fn a_cancelled_step_skips_no_documents() {
     let stored = stored(&grid).await;
     assert_eq!(stored.len(), 20);
     assert!(stored.iter().all(|document| document["schemaVersion"] == 2));
-    account.end().await;
 }
 
 #[tokio::test]
@@ -205,5 +203,4 @@ async fn a_document_that_cannot_be_upgraded_stops_the_migration_with_its_id() {
             "{text}"
         );
     }
-    account.end().await;
 }

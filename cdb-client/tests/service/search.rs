@@ -151,7 +151,6 @@ async fn computed_properties_filter_sort_and_project_across_partitions() {
         .await
         .unwrap();
     assert_eq!(twice, [6]);
-    account.end().await;
 }
 
 fn distance(function: &str, a: &[f32], b: &[f32]) -> f64 {
@@ -231,7 +230,6 @@ async fn the_nearest_documents_are_those_of_an_exhaustive_search() {
             &exhaustive(&|note| note.author == "author-3"),
         );
     }
-    account.end().await;
 }
 
 fn real(number: usize) -> f64 {
@@ -299,7 +297,6 @@ async fn words_are_ranked_by_statistics_of_all_partitions() {
             hit.score
         );
     }
-    account.end().await;
 }
 
 /// Adds what one order gives: equal scores have the same rank.
@@ -352,7 +349,6 @@ async fn several_scores_are_fused_as_by_an_exhaustive_search() {
         }
         assert_eq!(hits.len(), 10);
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -404,7 +400,6 @@ async fn a_container_without_search_is_extended_as_far_as_it_can_be() {
     notes.create(&note(1)).await.unwrap();
     let query = Query::<Note>::across_partitions().filter(Note::TITLE_LOWER.eq("odd 01"));
     assert_eq!(notes.query(query.count()).one().await.unwrap(), 1);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -453,5 +448,4 @@ async fn a_changed_expression_is_replaced_on_demand_only() {
             .unwrap(),
         []
     );
-    account.end().await;
 }

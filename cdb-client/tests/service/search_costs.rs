@@ -114,5 +114,4 @@ async fn the_costs_of_searches_in_the_docs_are_measured() {
     let titled = all().filter(Note::TITLE_LOWER.eq("note 0007"));
     add("one by a computed property", Box::pin(listed(titled))).await;
     assert_table("search.md", "### Cost of searches", &lines.join("\n"));
-    account.end().await;
 }

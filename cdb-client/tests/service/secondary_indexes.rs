@@ -219,7 +219,6 @@ async fn an_index_equals_the_projection_of_its_source_after_random_writes() {
         }
     }
     assert_derived(&index, &orders).await;
-    account.end().await;
 }
 
 #[tokio::test]
@@ -243,7 +242,6 @@ async fn a_row_of_an_index_leads_to_the_document_of_the_source() {
         (&source.document, &source.id, source.timestamp),
         (&order, &row.id, row.timestamp)
     );
-    account.end().await;
 }
 
 #[tokio::test]
@@ -301,7 +299,6 @@ async fn an_index_is_opened_only_as_the_index_of_its_source() {
         .upsert_json(&"open".into(), r#"{"id":"1","status":"open"}"#)
         .await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Forbidden);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -360,5 +357,4 @@ async fn the_costs_of_an_index_in_the_docs_are_measured() {
 
     assert!(charges[1] < charges[0], "{charges:?}");
     assert_table("search.md", "### Cost of an index", &lines.join("\n"));
-    account.end().await;
 }

@@ -106,7 +106,6 @@ async fn every_kind_of_write_sets_its_time() {
     shop.upsert(&order(1)).await.unwrap();
     let upserted = times(&shop, 1).await;
     assert!(upserted.0 > created, "a new document in its place");
-    account.end().await;
 }
 
 #[tokio::test]
@@ -141,7 +140,6 @@ async fn the_operations_of_a_batch_have_one_time() {
 
     let recent = Query::<Order>::in_partition("ann").filter(Order::UPDATED_AT.ge(Some(three.1)));
     assert_eq!(shop.query(recent).all().await.unwrap().len(), 2);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -168,5 +166,4 @@ async fn the_times_cost_what_the_docs_say() {
     if account.emulator().is_some() {
         assert!(docs.contains(&text), "{text}");
     }
-    account.end().await;
 }
