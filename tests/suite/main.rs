@@ -48,3 +48,4 @@ mod timing;
 mod transactional;
 mod upgrade;
 mod validation;
+mod work_items;
