@@ -16,13 +16,7 @@ async fn container(
     body: Option<&Value>,
 ) -> Answer {
     account
-        .send(&Request {
-            method,
-            resource: ("colls", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c",
-            headers,
-            body,
-        })
+        .send(&Request::container(method).headers(headers).body(body))
         .await
 }
 

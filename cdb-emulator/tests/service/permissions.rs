@@ -19,13 +19,7 @@ async fn send(account: &Account, method: Method, path: &str, body: Option<&Value
     } else {
         path.to_owned()
     };
-    let request = Request {
-        method,
-        resource: (kind, &link),
-        path,
-        headers: &[],
-        body,
-    };
+    let request = Request::new(method, (kind, &link), path).body(body);
     account.send(&request).await
 }
 
@@ -61,13 +55,9 @@ async fn as_token(
     (method, path): (Method, &str),
     (headers, body): (Headers<'_>, Option<&Value>),
 ) -> u16 {
-    let request = Request {
-        method,
-        resource: ("", ""),
-        path,
-        headers,
-        body,
-    };
+    let request = Request::new(method, ("", ""), path)
+        .headers(headers)
+        .body(body);
     let answer = account.send_as(token, "", &request).await;
     answer.expect("an answer").status
 }

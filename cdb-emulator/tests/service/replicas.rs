@@ -48,17 +48,11 @@ async fn contents(account: &Account, scope: (&str, &str)) -> BTreeMap<String, u6
 
 async fn feed(account: &Account, etag: &str) -> Answer {
     account
-        .send(&Request {
-            method: Method::GET,
-            resource: ("docs", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c/docs",
-            headers: &[
-                ("a-im", "Incremental Feed"),
-                ("x-ms-documentdb-partitionkeyrangeid", "0"),
-                ("if-none-match", etag),
-            ],
-            body: None,
-        })
+        .send(&Request::docs(Method::GET).headers(&[
+            ("a-im", "Incremental Feed"),
+            ("x-ms-documentdb-partitionkeyrangeid", "0"),
+            ("if-none-match", etag),
+        ]))
         .await
 }
 

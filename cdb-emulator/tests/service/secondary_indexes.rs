@@ -6,8 +6,6 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, Answer, Headers, Request};
 
-const DATABASE: &str = "dbs/db";
-
 /// The requests of these tests. The source is `dbs/db/colls/c`, with the partition key `/pk`.
 struct Shop(Account);
 
@@ -18,13 +16,7 @@ impl Shop {
     }
 
     async fn post(&self, headers: Headers<'_>, body: &Value) -> Answer {
-        let request = Request {
-            method: Method::POST,
-            resource: ("colls", DATABASE),
-            path: "dbs/db/colls",
-            headers,
-            body: Some(body),
-        };
+        let request = Request::new_container().headers(headers).body(body);
         self.0.send(&request).await
     }
 
@@ -34,13 +26,7 @@ impl Shop {
 
     async fn container(&self, method: Method, id: &str, body: Option<&Value>) -> Answer {
         let link = format!("dbs/db/colls/{id}");
-        let request = Request {
-            method,
-            resource: ("colls", &link),
-            path: &link,
-            headers: &[],
-            body,
-        };
+        let request = Request::to(method, "colls", &link).body(body);
         self.0.send(&request).await
     }
 
@@ -58,17 +44,15 @@ impl Shop {
     async fn found(&self, index: &str, key: &str) -> Vec<Value> {
         let link = format!("dbs/db/colls/{index}");
         let key = json!([key]).to_string();
-        let request = Request {
-            method: Method::POST,
-            resource: ("docs", &link),
-            path: &format!("{link}/docs"),
-            headers: &[
-                ("x-ms-documentdb-isquery", "True"),
-                ("content-type", "application/query+json"),
-                ("x-ms-documentdb-partitionkey", &key),
-            ],
-            body: Some(&json!({ "query": "SELECT * FROM c ORDER BY c._id", "parameters": [] })),
-        };
+        let path = format!("{link}/docs");
+        let headers = [
+            ("x-ms-documentdb-isquery", "True"),
+            ("content-type", "application/query+json"),
+            ("x-ms-documentdb-partitionkey", &key),
+        ];
+        let sql = json!({ "query": "SELECT * FROM c ORDER BY c._id", "parameters": [] });
+        let request = Request::new(Method::POST, ("docs", &link), &path);
+        let request = request.headers(&headers).body(&sql);
         let answer = self.0.send(&request).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         answer.documents()
@@ -208,23 +192,13 @@ async fn clients_do_not_write_to_an_index() {
         (Method::PUT, &*own, &*own, Some(&document)),
         (Method::DELETE, &*own, &*own, None),
     ] {
-        let request = Request {
-            method: method.clone(),
-            resource: ("docs", resource),
-            path,
-            headers,
-            body,
-        };
+        let request = Request::new(method.clone(), ("docs", resource), path)
+            .headers(headers)
+            .body(body);
         let answer = shop.0.send(&request).await;
         assert_eq!(answer.status, 403, "{method}: {}", answer.body);
     }
-    let request = Request {
-        method: Method::GET,
-        resource: ("docs", &own),
-        path: &own,
-        headers,
-        body: None,
-    };
+    let request = Request::to(Method::GET, "docs", &own).headers(headers);
     let read = shop.0.send(&request).await;
     assert_eq!((read.status, &read.body["remark"]), (200, &json!("x")));
 }
