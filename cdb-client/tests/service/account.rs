@@ -2,6 +2,7 @@
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
+use cdb_model::Container;
 use uuid::Uuid;
 
 use crate::removal::remove;
@@ -62,10 +63,13 @@ impl Account {
 
     /// A new container.
     pub(crate) async fn shop(&self) -> ContainerClient<Shop> {
-        self.database
-            .bootstrap("shop", Bootstrap::CreateIfMissing)
-            .await
-            .unwrap()
+        self.open("shop").await
+    }
+
+    /// A new container with this name.
+    pub(crate) async fn open<C: Container>(&self, name: &str) -> ContainerClient<C> {
+        let opened = self.database.bootstrap(name, Bootstrap::CreateIfMissing);
+        opened.await.unwrap()
     }
 
     /// The emulator; `None` on a real account.

@@ -1,6 +1,6 @@
 //! Computed properties, and searches by vectors and words, compared with an exhaustive search.
 
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::ContainerClient;
 use cdb_model::{Container, Document, Hit, Query, Rank};
 use serde::{Deserialize, Serialize};
 
@@ -99,11 +99,7 @@ fn note(number: u64) -> Note {
 }
 
 async fn filled(account: &Account) -> ContainerClient<Notes> {
-    let notes: ContainerClient<Notes> = account
-        .database
-        .bootstrap("notes", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let notes: ContainerClient<Notes> = account.open("notes").await;
     for number in 0..NOTES {
         notes.create(&note(number)).await.unwrap();
     }
@@ -361,11 +357,7 @@ async fn a_container_without_search_is_extended_as_far_as_it_can_be() {
         Tag(Tag),
     }
     let account = Account::new().await;
-    let _tags: ContainerClient<Tags> = account
-        .database
-        .bootstrap("notes", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let _tags: ContainerClient<Tags> = account.open("notes").await;
     let differences = account
         .database
         .differences::<Notes>("notes")

@@ -1,6 +1,6 @@
 //! The measured charges in `docs/search.md`.
 
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::ContainerClient;
 use cdb_model::{BulkBatch, Container, Document, Query};
 use serde::{Deserialize, Serialize};
 
@@ -50,11 +50,7 @@ fn note(number: u64) -> Note {
 }
 
 async fn filled(account: &Account) -> ContainerClient<Notes> {
-    let notes: ContainerClient<Notes> = account
-        .database
-        .bootstrap("notes", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let notes: ContainerClient<Notes> = account.open("notes").await;
     let mut bulk = BulkBatch::<Notes>::new();
     for number in 0..1_000 {
         bulk.create(&note(number)).unwrap();

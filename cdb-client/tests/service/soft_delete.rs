@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::{Bootstrap, ContainerClient, FeedStart};
+use cdb_client::{ContainerClient, FeedStart};
 use cdb_model::{Batch, BulkBatch, Container, Document, Patch, Projection, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -53,11 +53,7 @@ fn note(number: u64) -> Note {
 
 /// Returns a container with notes and one draft.
 async fn notebook(account: &Account, notes: u64) -> ContainerClient<Notebook> {
-    let notebook: ContainerClient<Notebook> = account
-        .database
-        .bootstrap("notebook", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let notebook: ContainerClient<Notebook> = account.open("notebook").await;
     let mut bulk = BulkBatch::<Notebook>::new();
     for number in 0..notes {
         bulk.create(&note(number)).unwrap();

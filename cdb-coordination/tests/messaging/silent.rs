@@ -67,7 +67,8 @@ impl Fixture {
     }
 
     fn silence(&self) {
-        self.network.set(Silence::of(&self.range, &self.sick));
+        self.network
+            .set(Silence::of(&self.range.to_string(), &self.sick));
     }
 
     /// Waits until the note with this number has arrived at these places. Returns the time that this

@@ -14,13 +14,10 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// A physical partition with these logical partitions.
-    pub(crate) fn of(
-        range: impl ToString,
-        partitions: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Self {
+    pub(crate) fn of(range: &str, partitions: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let keys = partitions.into_iter();
         Self {
-            range: range.to_string(),
+            range: range.to_owned(),
             keys: keys.map(|key| format!("[{:?}]", key.as_ref())).collect(),
         }
     }

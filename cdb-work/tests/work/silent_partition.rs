@@ -78,7 +78,8 @@ impl Fixture {
     fn silence(&self, only_answers: bool) {
         let names = self.sick.iter().map(|at| Partitions::default().name(*at));
         self.network.executes.store(only_answers, Ordering::SeqCst);
-        self.network.set(Silence::of(&self.range, names));
+        self.network
+            .set(Silence::of(&self.range.to_string(), names));
     }
 
     fn repair(&self) {
