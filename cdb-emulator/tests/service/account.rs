@@ -321,6 +321,25 @@ impl Account {
     }
 }
 
+/// Sends an unsigned request to a path, for example an admin route.
+pub(crate) async fn ask(
+    emulator: &Emulator,
+    method: Method,
+    path: &str,
+    body: &str,
+) -> (u16, Value) {
+    let url = format!("{}{path}", emulator.endpoint());
+    answer_of(http_client().request(method, url).body(body.to_owned())).await
+}
+
+/// Sends an unsigned request. Returns the status and the JSON of the response.
+pub(crate) async fn answer_of(request: reqwest::RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.expect("a body");
+    (status, serde_json::from_slice(&body).expect("JSON"))
+}
+
 /// Returns an HTTP client.
 pub(crate) fn http_client() -> reqwest::Client {
     // The client requires a cryptography provider even for plain HTTP. Another test can have

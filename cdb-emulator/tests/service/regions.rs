@@ -6,7 +6,7 @@ use cdb_emulator::{Effect, Emulator, Failover, Fault};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::account::{Account, Answer, Request, http_client};
+use crate::account::{Account, Answer, Request, ask};
 
 const WEST: &str = "West US";
 const EAST: &str = "East US";
@@ -66,12 +66,8 @@ fn code(answer: &Answer) -> (u16, &str) {
 
 /// Sends a body to an admin route.
 async fn admin(account: &Account, path: &str, body: &Value) -> (u16, Value) {
-    let url = format!("{}_admin/{path}", account.emulator.endpoint());
-    let request = http_client().post(url).body(body.to_string());
-    let answer = request.send().await.expect("an answer");
-    let status = answer.status().as_u16();
-    let body = answer.bytes().await.expect("a body");
-    (status, serde_json::from_slice(&body).expect("JSON"))
+    let (path, body) = (format!("_admin/{path}"), body.to_string());
+    ask(&account.emulator, Method::POST, &path, &body).await
 }
 
 #[tokio::test]
