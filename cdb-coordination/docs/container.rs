@@ -3,14 +3,13 @@
 // that it includes.
 use std::error::Error;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::Container;
 
-/// Runs an example on a new container.
-pub fn with_container<C: Container>(
-    name: &str,
-    example: impl AsyncFnOnce(ContainerClient<C>) -> Result<(), Box<dyn Error>>,
+/// Runs an example on a new database.
+pub fn with_database(
+    example: impl AsyncFnOnce(DatabaseClient) -> Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
     tokio::runtime::Runtime::new()?.block_on(async {
         let emulator = Emulator::start().await?;
@@ -18,8 +17,16 @@ pub fn with_container<C: Container>(
         let client = builder
             .credential(MasterKey::new(emulator.key())?)
             .build()?;
-        let database = client.database("shop");
-        let container = database.bootstrap(name, Bootstrap::CreateIfMissing).await?;
-        example(container).await
+        example(client.database("shop")).await
+    })
+}
+
+/// Runs an example on a new container.
+pub fn with_container<C: Container>(
+    name: &str,
+    example: impl AsyncFnOnce(ContainerClient<C>) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    with_database(async |database| {
+        example(database.bootstrap(name, Bootstrap::CreateIfMissing).await?).await
     })
 }

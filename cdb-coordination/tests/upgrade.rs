@@ -5,6 +5,7 @@
 //! letters of both sides, an answer, and a group with two members.
 
 mod backend;
+mod stored_message;
 
 use std::time::Duration;
 
@@ -17,31 +18,10 @@ use cdb_coordination::{
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stored_message::StoredMessage;
 use tokio::sync::mpsc;
 
 const FORM_1: &str = include_str!("upgrade/form_1.jsonl");
-
-/// A document of the outbox or the inbox, as an earlier release has stored it.
-#[derive(Document, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[document(type = "mail", id = "{kind}:mail:{slot}")]
-struct StoredMessage {
-    #[document(partition_key)]
-    place: String,
-    #[serde(default)]
-    kind: String,
-    slot: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mail_out: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mail_in: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mail_dead: Option<Timestamp>,
-    #[document(ttl)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ttl: Option<u32>,
-    mail: Value,
-}
 
 /// A document of the membership.
 #[derive(Document, Serialize, Deserialize)]
@@ -149,11 +129,8 @@ async fn leave_newer_form(backend: &Backend) {
         place: "cdb:messaging".to_owned(),
         kind: "answer".to_owned(),
         slot: slot.to_owned(),
-        mail_out: None,
-        mail_in: None,
-        mail_dead: None,
-        ttl: None,
         mail,
+        ..StoredMessage::default()
     };
     let shop = open_stored(backend).await;
     shop.create(&form).await.expect("a stored form");

@@ -4,6 +4,8 @@
 //! same for all compilers. In `tests/ui/rustc`, the compiler adds text around ours, so these
 //! outputs are compared only with the compiler version that recorded them. `TRYBUILD=overwrite`
 //! records all outputs; read them as prose.
+//!
+//! A case contains the mistake. Imports and correct types come from the files directly in `tests/ui`.
 
 use std::process::Command;
 

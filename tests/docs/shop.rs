@@ -1,11 +1,10 @@
 // The shop of the book, with every field that its pages add. The examples of the book include this
 // file in a hidden line.
-use std::error::Error;
+include!("../../cdb-coordination/docs/container.rs");
+include!("../../cdb-coordination/docs/with_feed.rs");
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
-use cdb_coordination::{ChangeFeedState, MessageDocument};
-use cdb_emulator::Emulator;
-use cdb_model::{Container, Document, Lease, Timestamp};
+use cdb_coordination::MessageDocument;
+use cdb_model::{Document, Lease, Timestamp};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
@@ -66,39 +65,9 @@ pub fn order(number: u64) -> Order {
     }
 }
 
-/// Runs an example on a new database.
-pub fn with_database(
-    example: impl AsyncFnOnce(DatabaseClient) -> Result<(), Box<dyn Error>>,
-) -> Result<(), Box<dyn Error>> {
-    tokio::runtime::Runtime::new()?.block_on(async {
-        let emulator = Emulator::start().await?;
-        let builder = CosmosClient::builder(emulator.endpoint());
-        let client = builder
-            .credential(MasterKey::new(emulator.key())?)
-            .build()?;
-        example(client.database("shop")).await
-    })
-}
-
 /// Runs an example on a new shop.
 pub fn with_shop(
     example: impl AsyncFnOnce(ContainerClient<Shop>) -> Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
-    with_database(async |database| {
-        example(database.bootstrap("orders", Bootstrap::CreateIfMissing).await?).await
-    })
-}
-
-/// Runs an example on a new shop and a container for the state of change processors.
-pub fn with_feed(
-    example: impl AsyncFnOnce(
-        ContainerClient<Shop>,
-        ContainerClient<ChangeFeedState>,
-    ) -> Result<(), Box<dyn Error>>,
-) -> Result<(), Box<dyn Error>> {
-    with_database(async |database| {
-        let shop = database.bootstrap("orders", Bootstrap::CreateIfMissing).await?;
-        let state = database.bootstrap("change-feeds", Bootstrap::CreateIfMissing).await?;
-        example(shop, state).await
-    })
+    with_container("orders", example)
 }

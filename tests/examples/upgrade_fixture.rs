@@ -23,11 +23,7 @@ async fn main() -> ExitCode {
     let emulator = emulator().start().await.expect("the emulator starts");
     for part in ["first", "second"] {
         if part == "second" {
-            let unavailable = Effect::Status {
-                status: 503,
-                substatus: 0,
-                retry_after_ms: None,
-            };
+            let unavailable = Effect::error(503, 0);
             emulator.inject(Fault::always(unavailable).on(OperationKind::Bulk));
         }
         // The emulator answers on other threads.

@@ -14,11 +14,7 @@ const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
 fn message(instance: &str, data: String) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.to_owned(),
-        name: "Event".to_owned(),
-        data,
-    }
+    crate::work_items::event_of(instance, "Event", data)
 }
 
 /// Checks that the error is permanent and contains these words.

@@ -24,11 +24,7 @@ const LOCK: Duration = Duration::from_secs(60);
 
 /// Refuses the next patch for a reason that the client does not retry: an administrator's limit.
 fn refuse_next_patch() -> Fault {
-    let refused = Effect::Status {
-        status: 403,
-        substatus: 1028,
-        retry_after_ms: None,
-    };
+    let refused = Effect::error(403, 1028);
     Fault::once(refused).on(OperationKind::Patch)
 }
 
@@ -257,11 +253,7 @@ async fn a_resent_commit_keeps_the_lock_of_the_next_turn() {
     // The commit takes effect. Its answer is lost, and so is the answer to the first read that
     // checks it.
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
-    let away = Effect::Status {
-        status: 503,
-        substatus: 0,
-        retry_after_ms: None,
-    };
+    let away = Effect::error(503, 0);
     emulator.inject(Fault::always(away).on(OperationKind::Read));
     let commit = ack_and_send(&provider, &item, &token, vec![event("i")]);
     let ((), ()) = tokio::join!(commit, async {

@@ -16,9 +16,9 @@ use duroxide::providers::{
     WorkItem,
 };
 
-use crate::harness::start_of;
 use crate::network::Network;
 use crate::retention::{CHILDREN_OF_REWOUND, create, partitions};
+use crate::work_items::start_of;
 
 /// Deletes the ended instance `rewound`, which continues during the search for its children.
 /// Returns the number of deleted instances, and whether it is kept.

@@ -278,20 +278,6 @@ pub(crate) async fn next_activity(
     }
 }
 
-/// The message that starts an instance without an input, as a client sends it.
-pub(crate) fn start_of(instance: &str, orchestration: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: orchestration.to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
-}
-
 /// No activities.
 pub(crate) fn no_activities() -> ActivityRegistry {
     ActivityRegistry::builder().build()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cdb_emulator::{Effect, Emulator, Fault, Latency, OperationKind, ReplicaLag};
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
-use duroxide::providers::{Provider, TagFilter, WorkItem};
+use duroxide::providers::{Provider, TagFilter};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{
@@ -124,15 +124,7 @@ async fn the_lock_of_a_dropped_activity_fetch_is_released_although_replicas_lag(
     let Some((backend, first, second)) = lagging(Duration::from_secs(4)).await else {
         return;
     };
-    let activity = WorkItem::ActivityExecute {
-        instance: "dropped".to_owned(),
-        execution_id: 1,
-        id: 2,
-        name: "Add".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    };
+    let activity = crate::work_items::activity_of("dropped", 2, None);
     let enqueued = first.enqueue_for_worker(activity.clone()).await;
     enqueued.expect("the activity is stored");
     let fetch = first.fetch_work_item(LONG, LONG, None, &TagFilter::Any);

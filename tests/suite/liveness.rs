@@ -157,7 +157,11 @@ async fn a_start_behind_missing_keys(count: usize) {
         backend.provider().await,
     );
     for number in 0..count {
-        enqueue(&other, with_input(start(&format!("unreadable-{number}")))).await;
+        enqueue(
+            &other,
+            encoded_input(start(&format!("unreadable-{number}"))),
+        )
+        .await;
     }
     let runtime = backend.provider().await;
     let fetch = runtime.fetch_orchestration_item(lock_time(), POLL, None);
@@ -165,36 +169,15 @@ async fn a_start_behind_missing_keys(count: usize) {
         Ok(Ok(None)) => {}
         other => panic!("{other:?}"),
     }
-    enqueue(&client, with_input(start("readable"))).await;
+    enqueue(&client, encoded_input(start("readable"))).await;
     let time = time_until(&runtime, "readable").await;
     assert!(time <= SOON, "found after {time:?}");
     backend.stop().await;
 }
 
-/// Returns a start with an input, which is encoded.
-fn with_input(start: WorkItem) -> WorkItem {
-    match start {
-        WorkItem::StartOrchestration {
-            instance,
-            orchestration,
-            version,
-            parent_instance,
-            parent_id,
-            parent_execution_id,
-            execution_id,
-            ..
-        } => WorkItem::StartOrchestration {
-            input: "an input".to_owned(),
-            instance,
-            orchestration,
-            version,
-            parent_instance,
-            parent_id,
-            parent_execution_id,
-            execution_id,
-        },
-        other => other,
-    }
+/// Returns a start or an activity with an input, which is encoded.
+fn encoded_input(item: WorkItem) -> WorkItem {
+    crate::work_items::with_input(item, "an input")
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,15 +197,7 @@ async fn activities_with_a_missing_payload_key_do_not_delay_others() {
         with_key(&backend, "missing").await,
         backend.provider().await,
     );
-    let activity = |id| WorkItem::ActivityExecute {
-        instance: "i".to_owned(),
-        execution_id: 1,
-        id,
-        name: "Work".to_owned(),
-        input: "an input".to_owned(),
-        session_id: None,
-        tag: None,
-    };
+    let activity = |id| encoded_input(crate::work_items::activity_of("i", id, None));
     for id in 2..72 {
         let enqueued = other.enqueue_for_worker(activity(id)).await;
         enqueued.expect("the activity is stored");

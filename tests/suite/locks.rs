@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::{Backend, audit};
+use duroxide::Event;
 use duroxide::providers::{
     ExecutionMetadata, Provider, ProviderAdmin as _, ProviderError, TagFilter, WorkItem,
 };
-use duroxide::{Event, EventKind};
 
 use crate::harness::{next_activity, next_turn};
 use crate::network::{BATCH, CREATE, Network, PATCH, READ};
 use crate::several::{ack, enqueue, start};
+use crate::work_items::{activity_of, completion_of, metadata_of, started, with_input};
 
 /// A short lock.
 const SHORT: Duration = Duration::from_millis(500);
@@ -104,24 +105,11 @@ async fn a_late_renewal_does_not_restore_the_lock() {
 }
 
 pub(crate) fn activity() -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: "shared".to_owned(),
-        execution_id: 1,
-        id: 2,
-        name: "Work".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    }
+    activity_of("shared", 2, None)
 }
 
 pub(crate) fn completed(result: &str) -> WorkItem {
-    WorkItem::ActivityCompleted {
-        instance: "shared".to_owned(),
-        execution_id: 1,
-        id: 2,
-        result: result.to_owned(),
-    }
+    completion_of("shared", 2, result)
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,22 +190,9 @@ async fn while_reads_are_slow<T>(pair: &Pair, fetch: impl Future<Output = T>) ->
 
 /// Commits the first turn of "shared", with this input and these activities.
 async fn commit(provider: &CosmosDBProvider, token: &str, input: &str, activities: Vec<WorkItem>) {
-    let kind = EventKind::OrchestrationStarted {
-        name: "Wait".to_owned(),
-        version: "1.0.0".to_owned(),
-        input: input.to_owned(),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    };
+    let kind = started("Wait", input);
     let event = Event::with_event_id(1, "shared", 1, None, kind);
-    let metadata = ExecutionMetadata {
-        orchestration_name: Some("Wait".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
-    };
+    let metadata = metadata_of("Wait");
     let committed = provider.ack_orchestration_item(
         token,
         1,
@@ -236,10 +211,7 @@ async fn a_turn_keeps_its_lock_while_its_messages_are_read() {
         return;
     };
     let (slow, quick) = (&pair.slow, &pair.quick);
-    let mut large = start("shared");
-    if let WorkItem::StartOrchestration { input, .. } = &mut large {
-        *input = "x".repeat(LARGE_INPUT);
-    }
+    let large = with_input(start("shared"), "x".repeat(LARGE_INPUT));
     enqueue(quick, large.clone()).await;
     let fetch = next_turn(slow, LOCK);
     let (item, token, attempt) = while_reads_are_slow(&pair, fetch).await;
@@ -258,10 +230,7 @@ async fn an_activity_keeps_its_lock_while_its_input_is_read() {
         return;
     };
     let (slow, quick) = (&pair.slow, &pair.quick);
-    let mut large = activity();
-    if let WorkItem::ActivityExecute { input, .. } = &mut large {
-        *input = "x".repeat(LARGE_INPUT);
-    }
+    let large = with_input(activity(), "x".repeat(LARGE_INPUT));
     enqueue(quick, start("shared")).await;
     let (_, token, _) = next_turn(quick, LONG).await;
     commit(quick, &token, "", vec![large.clone()]).await;

@@ -36,6 +36,8 @@ mod samples;
 mod security;
 mod several;
 mod shutdown;
+#[path = "../../cdb-coordination/tests/silence/partition.rs"]
+mod silence;
 mod silent_partition;
 mod slow_loads;
 mod stress;
@@ -46,3 +48,4 @@ mod timing;
 mod transactional;
 mod upgrade;
 mod validation;
+mod work_items;

@@ -189,7 +189,7 @@ async fn an_idle_member_sends_one_more_request_per_heartbeat() {
 }
 
 fn begin(instance: &str) -> WorkItem {
-    crate::harness::start_of(instance, "Ask")
+    crate::work_items::start_of(instance, "Ask")
 }
 
 /// A provider that serves every second slot, and an instance in one of the others.

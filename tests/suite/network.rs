@@ -1,6 +1,5 @@
 //! A network in simulated time that fails for one process only.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +10,8 @@ use cdb_client::{
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use tokio::time::Instant;
+
+use crate::silence::Silence;
 
 /// Recognises a request.
 pub(crate) type Kind = fn(&HttpRequest) -> bool;
@@ -43,34 +44,6 @@ enum State {
     Swallows(Kind),
     /// Requests that need this physical partition are not sent and get no answer.
     Silent(Silence),
-}
-
-/// A physical partition that answers no request.
-#[derive(Debug)]
-struct Silence {
-    range: String,
-    /// The keys of the logical partitions in it, as headers.
-    keys: BTreeSet<String>,
-}
-
-impl Silence {
-    /// Whether a request needs the partition: it names the partition or a key in it, or the gateway
-    /// has to query all partitions.
-    fn concerns(&self, request: &HttpRequest) -> bool {
-        let header = |name| {
-            request
-                .headers
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-        };
-        if let Some(range) = header("x-ms-documentdb-partitionkeyrangeid") {
-            return range == self.range;
-        }
-        match header("x-ms-documentdb-partitionkey") {
-            Some(key) => self.keys.contains(key),
-            None => header("x-ms-documentdb-query-enablecrosspartition").is_some(),
-        }
-    }
 }
 
 /// What happens to a single request, which arrives at once.
@@ -139,11 +112,8 @@ impl Network {
     /// partition.
     pub(crate) fn silence(&self, range: &str, instances: &[(String, String)]) {
         let in_range = instances.iter().filter(|(_, other)| other == range);
-        let keys = in_range.map(|(instance, _)| format!("[\"{instance}\"]"));
-        *self.state() = State::Silent(Silence {
-            range: range.to_owned(),
-            keys: keys.collect(),
-        });
+        let names = in_range.map(|(instance, _)| instance);
+        *self.state() = State::Silent(Silence::of(range, names));
     }
 
     /// Delays the answer to the next request of this kind. The request itself arrives at once.

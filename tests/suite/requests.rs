@@ -21,19 +21,11 @@ use crate::several::{ack, enqueue, event};
 const LOCK: Duration = Duration::from_secs(30);
 
 fn start(instance: &str) -> WorkItem {
-    crate::harness::start_of(instance, "Hello")
+    crate::work_items::start_of(instance, "Hello")
 }
 
 fn activity(instance: &str, id: u64) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id,
-        name: "Greet".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    }
+    crate::work_items::activity_of(instance, id, None)
 }
 
 /// Requests since the last call, by kind, without the reconciler's searches.
@@ -157,12 +149,7 @@ async fn an_instance_stores_its_request_units_without_its_last_commit() {
     let any = TagFilter::default();
     let fetched = provider.fetch_work_item(LOCK, LOCK, None, &any).await;
     let (_, token, _) = fetched.expect("fetch").expect("an activity");
-    let completed = WorkItem::ActivityCompleted {
-        instance: "hello".to_owned(),
-        execution_id: 1,
-        id: 2,
-        result: String::new(),
-    };
+    let completed = crate::work_items::completion_of("hello", 2, "");
     provider
         .ack_work_item(&token, Some(completed))
         .await

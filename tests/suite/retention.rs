@@ -124,11 +124,7 @@ async fn an_interrupted_purge_is_finished_by_the_next_call() {
     run(&provider, "Parent", &ids).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     // The store refuses some deletions permanently, and loses the answer to others.
-    let refused = Effect::Status {
-        status: 403,
-        substatus: 1028,
-        retry_after_ms: None,
-    };
+    let refused = Effect::error(403, 1028);
     let refused = Fault::with_probability(refused, 0.3);
     emulator.inject(refused.on(OperationKind::Batch));
     let mut purge = provider.purge_ended(Duration::ZERO);

@@ -5,25 +5,22 @@ use std::time::Duration;
 
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
-use duroxide::providers::{ExecutionMetadata, OrchestrationItem, Provider, WorkItem};
+use duroxide::providers::{OrchestrationItem, Provider, WorkItem};
 use duroxide::{Event, EventKind};
 use tokio::time::Instant;
 
 use crate::harness::next_turn;
+use crate::work_items::{event_of, metadata_of, start_of, started};
 
 /// The duration of locks; other runtimes wait until they expire.
 const LOCK: Duration = Duration::from_secs(2);
 
 pub(crate) fn start(instance: &str) -> WorkItem {
-    crate::harness::start_of(instance, "Wait")
+    start_of(instance, "Wait")
 }
 
 pub(crate) fn event(instance: &str) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.to_owned(),
-        name: "Event".to_owned(),
-        data: String::new(),
-    }
+    event_of(instance, "Event", "")
 }
 
 pub(crate) async fn enqueue(provider: &CosmosDBProvider, item: WorkItem) {
@@ -50,16 +47,7 @@ pub(crate) async fn ack_and_send(
 ) {
     let id = item.history.len() as u64 + 1;
     let kind = if id == 1 {
-        EventKind::OrchestrationStarted {
-            name: "Wait".to_owned(),
-            version: "1.0.0".to_owned(),
-            input: String::new(),
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
-            carry_forward_events: None,
-            initial_custom_status: None,
-        }
+        started("Wait", "")
     } else {
         EventKind::ExternalEvent {
             name: "Event".to_owned(),
@@ -67,11 +55,7 @@ pub(crate) async fn ack_and_send(
         }
     };
     let event = Event::with_event_id(id, item.instance.clone(), 1, None, kind);
-    let metadata = ExecutionMetadata {
-        orchestration_name: Some("Wait".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
-    };
+    let metadata = metadata_of("Wait");
     provider
         .ack_orchestration_item(token, 1, vec![event], vec![], messages, metadata, vec![])
         .await

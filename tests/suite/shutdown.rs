@@ -9,7 +9,7 @@ use std::time::Duration;
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::{CosmosDBProvider, MembershipConfig, Standing};
 use cdb_tests::Backend;
-use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig, WorkItem};
+use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{
@@ -181,16 +181,8 @@ async fn every_lock_is_released_without_counting_the_attempt() {
     next_turn(&first, LONG).await;
     enqueue(&first, start("ahead")).await;
     // A running activity with a session, and one without.
-    for (id, session_id) in [(1, None), (2, Some("desk".to_owned()))] {
-        let item = WorkItem::ActivityExecute {
-            instance: "begun".to_owned(),
-            execution_id: 1,
-            id,
-            name: "Work".to_owned(),
-            input: String::new(),
-            session_id,
-            tag: None,
-        };
+    for (id, session) in [(1, None), (2, Some("desk"))] {
+        let item = crate::work_items::activity_of("begun", id, session);
         let enqueued = first.enqueue_for_worker(item).await;
         enqueued.expect("the activity is stored");
     }

@@ -72,15 +72,7 @@ async fn a_silent_partition_of_another_share_delays_only_its_own_instances() {
 }
 
 fn activity(instance: &str, session: Option<&str>) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id: 2,
-        name: "Work".to_owned(),
-        input: String::new(),
-        session_id: session.map(str::to_owned),
-        tag: None,
-    }
+    crate::work_items::activity_of(instance, 2, session)
 }
 
 async fn enqueue_activity(provider: &CosmosDBProvider, instance: &str, session: Option<&str>) {

@@ -199,11 +199,7 @@ async fn a_new_export_removes_the_progress_of_an_older_one() {
     assert!(state.progress_file().exists(), "nothing has begun");
     std::fs::remove_file(state.file()).expect("it is there");
     // It ends before its first page.
-    let fault = Effect::Status {
-        status: 400,
-        substatus: 0,
-        retry_after_ms: None,
-    };
+    let fault = Effect::error(400, 0);
     state
         .account
         .emulator

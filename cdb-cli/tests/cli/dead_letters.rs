@@ -222,11 +222,7 @@ async fn a_dead_letter_that_stays_does_not_stop_the_others() {
     for (action, done) in [("redrive", "redrove"), ("discard", "discarded")] {
         let (account, _) = start().await;
         let all = names(&account.cdb(&["deadletters", "list"]).await);
-        let refused = Effect::Status {
-            status: 400,
-            substatus: 0,
-            retry_after_ms: None,
-        };
+        let refused = Effect::error(400, 0);
         let fault = Fault::once(refused).on(OperationKind::Delete);
         let fault = fault.on(OperationKind::Batch).on(OperationKind::Patch);
         account.emulator.inject(fault);

@@ -2,8 +2,10 @@
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
+use cdb_model::Container;
 use uuid::Uuid;
 
+use crate::removal::remove;
 use crate::shop::Shop;
 
 /// A client and a new database.
@@ -61,21 +63,26 @@ impl Account {
 
     /// A new container.
     pub(crate) async fn shop(&self) -> ContainerClient<Shop> {
-        self.database
-            .bootstrap("shop", Bootstrap::CreateIfMissing)
-            .await
-            .unwrap()
+        self.open("shop").await
+    }
+
+    /// A new container with this name.
+    pub(crate) async fn open<C: Container>(&self, name: &str) -> ContainerClient<C> {
+        let opened = self.database.bootstrap(name, Bootstrap::CreateIfMissing);
+        opened.await.unwrap()
     }
 
     /// The emulator; `None` on a real account.
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
         self.emulator.as_ref()
     }
+}
 
-    /// Deletes the database of the test.
-    pub(crate) async fn end(self) {
+impl Drop for Account {
+    /// Deletes the database of the test on an account, also after a failure.
+    fn drop(&mut self) {
         if self.emulator.is_none() {
-            self.database.delete().await.unwrap();
+            remove(self.database.clone());
         }
     }
 }

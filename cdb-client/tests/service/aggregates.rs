@@ -65,7 +65,6 @@ async fn aggregates_equal_the_computation_over_all_documents() {
         }
         catalog.delete_container().await.unwrap();
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -95,7 +94,6 @@ async fn aggregates_ignore_null_and_missing_values() {
         );
         assert_eq!(catalog.query(all).one().await.unwrap(), expected);
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -150,7 +148,6 @@ async fn groups_and_distinct_values_of_all_partitions_are_merged_and_sorted() {
         }
         catalog.delete_container().await.unwrap();
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -166,7 +163,6 @@ async fn an_aggregate_across_partitions_costs_one_request_per_physical_partition
     assert_eq!(rows.len(), sellers.len());
     let requests = account.client.usage().since(&before).total().requests;
     assert_eq!(requests, u64::try_from(ranges).unwrap());
-    account.end().await;
 }
 
 /// Some fields of a product, under names of its own.
@@ -213,5 +209,4 @@ async fn a_projection_reads_its_fields_in_the_order_of_the_query() {
         let expected: Vec<Listed> = chosen(&products, &of).into_iter().map(listed).collect();
         assert_eq!(rows, expected);
     }
-    account.end().await;
 }

@@ -20,7 +20,6 @@ async fn a_batch_is_atomic_and_sees_its_own_writes() {
     let stored = outcome.document::<Order>(read).unwrap().unwrap();
     assert_eq!(stored.document.view_count, 1);
     assert_eq!(outcome.etag(read), Some(&stored.etag));
-    account.end().await;
 }
 
 #[tokio::test]
@@ -37,7 +36,6 @@ async fn a_failed_batch_has_no_effect_and_names_the_operation() {
     assert_eq!(error.operation_index(), Some(culprit.get()));
     let orders = Query::<Order>::in_partition("ann").count();
     assert_eq!(shop.query(orders).first().await.unwrap(), Some(0));
-    account.end().await;
 }
 
 #[tokio::test]
@@ -54,7 +52,6 @@ async fn a_stale_version_fails_its_batch() {
     let error = shop.execute(&batch).await.unwrap_err();
     assert!(error.is_precondition_failed(), "{error}");
     assert_eq!(error.operation_index(), Some(1));
-    account.end().await;
 }
 
 #[tokio::test]
@@ -98,5 +95,4 @@ async fn a_bulk_writes_to_all_partitions_and_operations_are_independent() {
     );
     let profiles = Query::<Profile>::across_partitions().count();
     assert_eq!(shop.query(profiles).first().await.unwrap(), Some(0));
-    account.end().await;
 }

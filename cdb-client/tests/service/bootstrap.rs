@@ -21,7 +21,6 @@ async fn a_container_made_from_the_model_does_not_differ_from_it() {
         account.database.differences::<Shop>("shop").await.unwrap(),
         []
     );
-    account.end().await;
 }
 
 #[tokio::test]
@@ -34,7 +33,6 @@ async fn concurrent_processes_can_create_the_same_container() {
     };
     let (a, b, c) = tokio::join!(create(), create(), create());
     a.and(b).and(c).unwrap();
-    account.end().await;
 }
 
 #[tokio::test]
@@ -48,7 +46,6 @@ async fn a_container_with_another_partition_key_is_refused() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
     assert!(error.to_string().contains("/customer"), "{error}");
-    account.end().await;
 }
 
 #[tokio::test]
@@ -61,5 +58,4 @@ async fn verify_only_names_the_missing_container() {
         .await
         .unwrap_err();
     assert!(error.to_string().contains("container `absent`"), "{error}");
-    account.end().await;
 }

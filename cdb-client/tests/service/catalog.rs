@@ -1,7 +1,7 @@
 //! Generated documents with fields of all kinds, to compare queries with the same computation in
 //! Rust.
 
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::ContainerClient;
 use cdb_model::{BulkBatch, Container, Document};
 use serde::{Deserialize, Serialize};
 
@@ -125,11 +125,7 @@ pub(crate) async fn stocked(
     products: u64,
     seed: u64,
 ) -> (ContainerClient<Catalog>, Vec<Product>) {
-    let catalog: ContainerClient<Catalog> = account
-        .database
-        .bootstrap("catalog", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let catalog: ContainerClient<Catalog> = account.open("catalog").await;
     let mut random = Numbers(seed);
     let products: Vec<Product> = (0..products)
         .map(|number| product(number, &mut random))

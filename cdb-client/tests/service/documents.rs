@@ -30,7 +30,6 @@ async fn a_document_is_created_read_replaced_and_deleted() {
     assert_ne!(replaced.etag, created.etag);
     shop.delete_if_match(&key, &replaced.etag).await.unwrap();
     assert!(shop.read(&key).await.unwrap().is_none());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -63,7 +62,6 @@ async fn each_refusal_has_its_own_kind() {
     );
     let error = shop.delete_if_match(&key, &stale).await.unwrap_err();
     assert!(error.is_precondition_failed(), "{error}");
-    account.end().await;
 }
 
 #[tokio::test]
@@ -88,7 +86,6 @@ async fn a_document_is_found_by_any_id_and_partition_key() {
         assert_eq!(stored.unwrap().document, profile(customer), "{customer:?}");
         shop.delete(&profile(customer).key()).await.unwrap();
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -126,7 +123,6 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
             .unwrap_err()
             .is_precondition_failed()
     );
-    account.end().await;
 }
 
 #[tokio::test]
@@ -139,7 +135,6 @@ async fn a_missing_container_is_not_a_missing_document() {
         error.is_not_found() && error.status().unwrap().sub == 1003,
         "{error}"
     );
-    account.end().await;
 }
 
 #[tokio::test]
@@ -158,7 +153,6 @@ async fn a_wrong_key_is_reported_as_unauthorized() {
     let error = shop.create(&profile("ann")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized);
     assert!(!format!("{error:?}").contains(wrong));
-    account.end().await;
 }
 
 #[tokio::test]
@@ -175,5 +169,4 @@ async fn the_client_learns_the_services_clock_and_counts_charges() {
         usage.requests >= 4 && usage.charge > 0.0 && usage.bytes_sent > 0,
         "{usage:?}"
     );
-    account.end().await;
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, CosmosClient, CosmosClientBuilder, ErrorKind, MasterKey};
+use cdb_client::{
+    Bootstrap, ContainerClient, CosmosClient, CosmosClientBuilder, Error, ErrorKind, MasterKey,
+};
 use cdb_emulator::{Effect, Emulator, Failover, Fault};
 use cdb_model::Document as _;
 
@@ -19,13 +21,15 @@ fn builder(emulator: &Emulator) -> CosmosClientBuilder {
     CosmosClient::builder(emulator.endpoint()).credential(MasterKey::new(emulator.key()).unwrap())
 }
 
+async fn open(client: CosmosClientBuilder) -> Result<ContainerClient<Shop>, Error> {
+    let database = client.build().unwrap().database("shop");
+    database.bootstrap("shop", Bootstrap::CreateIfMissing).await
+}
+
 #[tokio::test]
 async fn writes_and_reads_follow_a_failover() {
     let emulator = account().await;
-    let client = builder(&emulator).build().unwrap();
-    let database = client.database("shop");
-    let shop = database.bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing);
-    let shop = shop.await.unwrap();
+    let shop = open(builder(&emulator)).await.unwrap();
     shop.create(&order("ann", 1)).await.unwrap();
     for number in 2..5 {
         emulator.failover().unwrap();
@@ -40,10 +44,7 @@ async fn writes_and_reads_follow_a_failover() {
 #[tokio::test]
 async fn a_write_outlasts_a_failover_whose_document_is_late() {
     let emulator = account().await;
-    let client = builder(&emulator).build().unwrap();
-    let database = client.database("shop");
-    let shop = database.bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing);
-    let shop = shop.await.unwrap();
+    let shop = open(builder(&emulator)).await.unwrap();
     let failover = Failover::to("East US").document_after(Duration::from_millis(1500));
     emulator.failover_with(&failover).unwrap();
     shop.create(&order("ann", 1)).await.unwrap();
@@ -52,10 +53,8 @@ async fn a_write_outlasts_a_failover_whose_document_is_late() {
 #[tokio::test]
 async fn reads_move_from_a_preferred_region_that_fails_or_leaves() {
     let emulator = account().await;
-    let client = builder(&emulator).preferred_regions(["East US"]).build();
-    let database = client.unwrap().database("shop");
-    let shop = database.bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing);
-    let shop = shop.await.unwrap();
+    let client = builder(&emulator).preferred_regions(["East US"]);
+    let shop = open(client).await.unwrap();
     shop.create(&order("ann", 1)).await.unwrap();
     let (ann, key) = ("ann".into(), order("ann", 1).key());
     // A write would be refused there: the read proves that another region answers.
@@ -73,10 +72,7 @@ async fn reads_move_from_a_preferred_region_that_fails_or_leaves() {
 async fn several_write_regions_are_refused_at_opening() {
     let emulator = Emulator::builder().regions(REGIONS);
     let emulator = emulator.multiple_write_locations().start().await.unwrap();
-    let client = builder(&emulator).build().unwrap();
-    let database = client.database("shop");
-    let opened = database.bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing);
-    let error = opened.await.unwrap_err();
+    let error = open(builder(&emulator)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(
         error.to_string().contains("several write regions"),
@@ -87,10 +83,7 @@ async fn several_write_regions_are_refused_at_opening() {
 #[tokio::test]
 async fn a_working_program_outlasts_rights_that_flap() {
     let emulator = Emulator::start().await.unwrap();
-    let client = builder(&emulator).build().unwrap();
-    let database = client.database("shop");
-    let shop = database.bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing);
-    let shop = shop.await.unwrap();
+    let shop = open(builder(&emulator)).await.unwrap();
     shop.create(&order("ann", 0)).await.unwrap();
     for (number, (status, sub)) in (1..).zip([(403, 5302), (403, 0), (401, 0)]) {
         let flapping = Fault::always(Effect::error(status, sub)).on_every_kind();

@@ -43,7 +43,6 @@ async fn the_feed_returns_all_changes_once_and_later_ones_after() {
     let mut resumed = shop.resume_change_feed(feed.cursor().clone());
     assert_eq!(drain(&mut resumed).await, BTreeSet::from([5, 99]));
     assert_eq!(drain(&mut from_now).await, BTreeSet::from([5, 99]));
-    account.end().await;
 }
 
 /// The orders that a reader of all versions knows, each with the number of its last transaction.
@@ -149,5 +148,4 @@ async fn the_feed_of_all_versions_rebuilds_the_container_across_restarts_and_spl
     let known = replica.0.into_iter();
     let known: BTreeMap<u64, Order> = known.map(|(number, (order, _))| (number, order)).collect();
     assert_eq!(known, stored);
-    account.end().await;
 }

@@ -90,7 +90,6 @@ async fn no_text_becomes_sql_or_a_header_or_a_path() {
         // One SQL text per query in this test, whatever the data.
         assert!(asked.len() <= 3, "SQL depends on data: {asked:#?}");
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -105,5 +104,4 @@ async fn a_long_id_is_refused_before_anything_is_sent() {
     let error = shop.create(&long).await.unwrap_err();
     assert!(error.call().is_none(), "{error}");
     assert_eq!(account.client.usage().total().requests, sent);
-    account.end().await;
 }

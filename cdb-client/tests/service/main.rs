@@ -19,6 +19,8 @@ mod predicates;
 mod queries;
 mod query_costs;
 mod read_many;
+#[path = "../../../cdb-coordination/tests/backend/removal.rs"]
+mod removal;
 mod search;
 mod search_costs;
 mod shop;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, ErrorKind, FeedCursor, FeedStart};
+use cdb_client::{ContainerClient, ErrorKind, FeedCursor, FeedStart};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{BulkBatch, Container, Document, UnknownFields, UpcastError};
 use serde::{Deserialize, Serialize};
@@ -103,10 +103,7 @@ async fn stored(grid: &ContainerClient<Grid>) -> Vec<Value> {
 #[tokio::test]
 async fn an_interrupted_migration_continues_and_loses_nothing() {
     let account = Account::new().await;
-    let old = account
-        .database
-        .bootstrap::<old::Grid>("grid", Bootstrap::CreateIfMissing);
-    let old = old.await.unwrap();
+    let old = account.open::<old::Grid>("grid").await;
     let grid = account.database.container::<Grid>("grid");
     write_old(&old, 0..3_000).await;
     let new = |number| Meter {
@@ -158,16 +155,13 @@ async fn an_interrupted_migration_continues_and_loses_nothing() {
     while let Some(step) = again.next_step().await.unwrap() {
         assert_eq!(step.migrated, 0, "nothing is left");
     }
-    account.end().await;
 }
 
 #[tokio::test]
 async fn a_cancelled_step_skips_no_documents() {
     let account = Account::new().await;
-    let old = account
-        .database
-        .bootstrap::<old::Grid>("grid", Bootstrap::CreateIfMissing);
-    write_old(&old.await.unwrap(), 0..20).await;
+    let old = account.open::<old::Grid>("grid").await;
+    write_old(&old, 0..20).await;
     let grid = account.database.container::<Grid>("grid");
     let mut migration = grid.migrate(None);
     let start = migration.position().clone();
@@ -183,16 +177,12 @@ async fn a_cancelled_step_skips_no_documents() {
     let stored = stored(&grid).await;
     assert_eq!(stored.len(), 20);
     assert!(stored.iter().all(|document| document["schemaVersion"] == 2));
-    account.end().await;
 }
 
 #[tokio::test]
 async fn a_document_that_cannot_be_upgraded_stops_the_migration_with_its_id() {
     let account = Account::new().await;
-    let grid = account
-        .database
-        .bootstrap::<Grid>("grid", Bootstrap::CreateIfMissing);
-    let grid = grid.await.unwrap();
+    let grid = account.open::<Grid>("grid").await;
     let broken = r#"{"id":"a:1","type":"meter","site":"a","number":1}"#;
     grid.upsert_json(&"a".into(), broken).await.unwrap();
     let mut migration = grid.migrate(None);
@@ -205,5 +195,4 @@ async fn a_document_that_cannot_be_upgraded_stops_the_migration_with_its_id() {
             "{text}"
         );
     }
-    account.end().await;
 }

@@ -68,7 +68,6 @@ async fn patches_change_documents_as_the_same_changes_in_rust() {
         let found = catalog.read_in(&partition, &key).await.unwrap().unwrap();
         assert_eq!(found.document, expected, "seed {seed}: {patch:?}");
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -97,7 +96,6 @@ async fn a_change_of_a_missing_element_or_path_is_refused_as_a_whole() {
     }
     let found = catalog.read_in(&partition, &key).await.unwrap().unwrap();
     assert_eq!(found.document, product);
-    account.end().await;
 }
 
 #[test]

@@ -105,5 +105,4 @@ async fn conditions_on_strings_and_arrays_hold_as_in_rust() {
         assert_eq!(numbers(&catalog, filter).await, expected, "{text}");
     }
     assert!((1_000..25_000).contains(&found), "{found}");
-    account.end().await;
 }

@@ -50,7 +50,6 @@ async fn a_query_in_one_partition_filters_orders_and_pages() {
     let mut orders = expected(|order| order.customer == "customer-7" && order.status == "paid");
     orders.reverse();
     assert_eq!(rows, orders);
-    account.end().await;
 }
 
 /// Returns all rows, read in pages of `size`, each by a new client with the continuation of the
@@ -88,7 +87,6 @@ async fn another_process_continues_pages_without_loss_or_repetition() {
     let one = Query::in_partition("customer-7").order_by(Order::PLACED_AT.asc());
     let expected = expected(|order| order.customer == "customer-7");
     assert_eq!(paged(&account, &one, 3).await, expected);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -100,7 +98,6 @@ async fn a_continuation_of_another_query_is_refused() {
     let one = Query::<Order>::in_partition("customer-7");
     let refused = shop.query(one).page(5, next.as_ref()).await.unwrap_err();
     assert!(refused.to_string().contains("another query"), "{refused}");
-    account.end().await;
 }
 
 #[tokio::test]
@@ -121,7 +118,6 @@ async fn a_forged_continuation_is_refused_before_many_requests_are_sent() {
     assert!(refused.unwrap_err().to_string().contains("start over"));
     let skipped = shop.query(sorted()).page(5, Some(&pages(1))).await.unwrap();
     assert!(skipped.rows.is_empty() && skipped.next.is_none());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -139,7 +135,6 @@ async fn rows_of_all_partitions_are_in_one_order() {
     assert_eq!(times, expected);
     let different: HashSet<u64> = rows.iter().map(|row| row.document.number).collect();
     assert_eq!(different.len(), 200);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -162,7 +157,6 @@ async fn top_across_partitions_costs_one_page_of_each() {
     assert_eq!(times, expected);
     let requests = account.client.usage().since(&before).total().requests;
     assert_eq!(requests, u64::try_from(ranges).unwrap());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -183,7 +177,6 @@ async fn counts_and_projections_include_all_partitions() {
         .map(|order| order.placed_at)
         .collect();
     assert_eq!(values, expected);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -200,5 +193,4 @@ async fn one_query_reads_documents_of_all_types() {
     let one = Query::<Profile>::in_partition("customer-1");
     let first = shop.query(one).first().await.unwrap().unwrap();
     assert_eq!(first.document, profile("customer-1"));
-    account.end().await;
 }

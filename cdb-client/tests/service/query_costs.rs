@@ -180,7 +180,6 @@ async fn the_costs_in_the_docs_are_measured() {
     measure_conditions(&mut costs).await;
     measure_patches(&mut costs, &products[0]).await;
     assert_table("queries.md", "## What they cost", &costs.lines.join("\n"));
-    account.end().await;
 }
 
 /// Compares the first table below a heading of the docs; `UPDATE_EXPECT=1` replaces it.

@@ -46,7 +46,6 @@ async fn documents_are_in_the_order_of_their_keys_with_none_for_missing_ones() {
         let expected: Vec<_> = chosen.iter().map(|key| by_key.get(key).cloned()).collect();
         assert_eq!(read(&catalog, &keys).await, expected, "seed {seed}");
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -87,7 +86,6 @@ async fn one_request_per_physical_partition_reads_many_documents() {
     let found = catalog.read_many_in(&partition, &of_one).await.unwrap();
     assert!(of_one.len() > 5 && found.iter().all(Option::is_some));
     assert_eq!(account.client.usage().since(&before).total().requests, 1);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -115,5 +113,4 @@ async fn more_keys_than_one_query_takes_are_divided() {
     if account.emulator().is_some() {
         assert_eq!(account.client.usage().since(&before).total().requests, 2);
     }
-    account.end().await;
 }

@@ -1,6 +1,6 @@
 //! Computed properties, and searches by vectors and words, compared with an exhaustive search.
 
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::ContainerClient;
 use cdb_model::{Container, Document, Hit, Query, Rank};
 use serde::{Deserialize, Serialize};
 
@@ -99,11 +99,7 @@ fn note(number: u64) -> Note {
 }
 
 async fn filled(account: &Account) -> ContainerClient<Notes> {
-    let notes: ContainerClient<Notes> = account
-        .database
-        .bootstrap("notes", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let notes: ContainerClient<Notes> = account.open("notes").await;
     for number in 0..NOTES {
         notes.create(&note(number)).await.unwrap();
     }
@@ -151,7 +147,6 @@ async fn computed_properties_filter_sort_and_project_across_partitions() {
         .await
         .unwrap();
     assert_eq!(twice, [6]);
-    account.end().await;
 }
 
 fn distance(function: &str, a: &[f32], b: &[f32]) -> f64 {
@@ -231,7 +226,6 @@ async fn the_nearest_documents_are_those_of_an_exhaustive_search() {
             &exhaustive(&|note| note.author == "author-3"),
         );
     }
-    account.end().await;
 }
 
 fn real(number: usize) -> f64 {
@@ -299,7 +293,6 @@ async fn words_are_ranked_by_statistics_of_all_partitions() {
             hit.score
         );
     }
-    account.end().await;
 }
 
 /// Adds what one order gives: equal scores have the same rank.
@@ -352,7 +345,6 @@ async fn several_scores_are_fused_as_by_an_exhaustive_search() {
         }
         assert_eq!(hits.len(), 10);
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -365,11 +357,7 @@ async fn a_container_without_search_is_extended_as_far_as_it_can_be() {
         Tag(Tag),
     }
     let account = Account::new().await;
-    let _tags: ContainerClient<Tags> = account
-        .database
-        .bootstrap("notes", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let _tags: ContainerClient<Tags> = account.open("notes").await;
     let differences = account
         .database
         .differences::<Notes>("notes")
@@ -404,7 +392,6 @@ async fn a_container_without_search_is_extended_as_far_as_it_can_be() {
     notes.create(&note(1)).await.unwrap();
     let query = Query::<Note>::across_partitions().filter(Note::TITLE_LOWER.eq("odd 01"));
     assert_eq!(notes.query(query.count()).one().await.unwrap(), 1);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -453,5 +440,4 @@ async fn a_changed_expression_is_replaced_on_demand_only() {
             .unwrap(),
         []
     );
-    account.end().await;
 }

@@ -1,6 +1,6 @@
 //! The measured charges in `docs/search.md`.
 
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::ContainerClient;
 use cdb_model::{BulkBatch, Container, Document, Query};
 use serde::{Deserialize, Serialize};
 
@@ -50,11 +50,7 @@ fn note(number: u64) -> Note {
 }
 
 async fn filled(account: &Account) -> ContainerClient<Notes> {
-    let notes: ContainerClient<Notes> = account
-        .database
-        .bootstrap("notes", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let notes: ContainerClient<Notes> = account.open("notes").await;
     let mut bulk = BulkBatch::<Notes>::new();
     for number in 0..1_000 {
         bulk.create(&note(number)).unwrap();
@@ -114,5 +110,4 @@ async fn the_costs_of_searches_in_the_docs_are_measured() {
     let titled = all().filter(Note::TITLE_LOWER.eq("note 0007"));
     add("one by a computed property", Box::pin(listed(titled))).await;
     assert_table("search.md", "### Cost of searches", &lines.join("\n"));
-    account.end().await;
 }

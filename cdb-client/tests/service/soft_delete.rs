@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::{Bootstrap, ContainerClient, FeedStart};
+use cdb_client::{ContainerClient, FeedStart};
 use cdb_model::{Batch, BulkBatch, Container, Document, Patch, Projection, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -53,11 +53,7 @@ fn note(number: u64) -> Note {
 
 /// Returns a container with notes and one draft.
 async fn notebook(account: &Account, notes: u64) -> ContainerClient<Notebook> {
-    let notebook: ContainerClient<Notebook> = account
-        .database
-        .bootstrap("notebook", Bootstrap::CreateIfMissing)
-        .await
-        .unwrap();
+    let notebook: ContainerClient<Notebook> = account.open("notebook").await;
     let mut bulk = BulkBatch::<Notebook>::new();
     for number in 0..notes {
         bulk.create(&note(number)).unwrap();
@@ -117,7 +113,6 @@ async fn queries_return_exactly_the_documents_that_are_not_deleted() {
         .unwrap();
     assert_eq!(numbers.into_iter().collect::<BTreeSet<_>>(), expected);
     assert_eq!(counts_by_color(&notebook).await, brute_counts(&expected));
-    account.end().await;
 }
 
 async fn counts_by_color(notebook: &ContainerClient<Notebook>) -> Vec<(u64, u64)> {
@@ -149,7 +144,6 @@ async fn a_query_of_the_container_excludes_only_types_with_soft_deletion() {
     assert_eq!(with_deleted.len(), 11);
     let drafts = Query::<Draft>::across_partitions();
     assert_eq!(notebook.query(drafts).all().await.unwrap().len(), 1);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -172,7 +166,6 @@ async fn a_deleted_document_is_read_by_its_key_with_the_time_of_its_deletion() {
     notebook.restore::<Note>(&key).await.unwrap();
     let found = notebook.read::<NoteKey>(&key).await.unwrap().unwrap();
     assert_eq!(found.document, note(1));
-    account.end().await;
 }
 
 /// A projection of a note.
@@ -224,7 +217,6 @@ async fn aggregates_and_projections_exclude_deleted_documents_and_reads_by_key_d
     }
     changed.sort_unstable();
     assert_eq!(changed, deleted);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -236,7 +228,6 @@ async fn a_missing_document_cannot_be_deleted_or_restored() {
     assert!(error.is_not_found());
     let error = notebook.restore::<Note>(&key).await.unwrap_err();
     assert!(error.is_not_found());
-    account.end().await;
 }
 
 /// The numbers in `docs/writing.md`.
@@ -265,5 +256,4 @@ async fn the_condition_costs_what_the_docs_say() {
     charges.push(account.client.usage().since(&before).total().charge);
     let charges: Vec<_> = charges.iter().map(|c| format!("{c:.1}")).collect();
     assert_eq!(charges, ["56.6", "38.3", "10.5"]);
-    account.end().await;
 }

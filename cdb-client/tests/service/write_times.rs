@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::ContainerClient;
 use cdb_model::{Batch, BulkBatch, Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -71,10 +71,7 @@ async fn later(shop: &ContainerClient<Shop>) {
 #[tokio::test]
 async fn every_kind_of_write_sets_its_time() {
     let account = Account::new().await;
-    let opened = account
-        .database
-        .bootstrap("shop", Bootstrap::CreateIfMissing);
-    let shop: ContainerClient<Shop> = opened.await.unwrap();
+    let shop: ContainerClient<Shop> = account.open("shop").await;
     shop.create(&order(1)).await.unwrap();
     let (created, updated) = times(&shop, 1).await;
     assert_eq!(created, updated);
@@ -106,16 +103,12 @@ async fn every_kind_of_write_sets_its_time() {
     shop.upsert(&order(1)).await.unwrap();
     let upserted = times(&shop, 1).await;
     assert!(upserted.0 > created, "a new document in its place");
-    account.end().await;
 }
 
 #[tokio::test]
 async fn the_operations_of_a_batch_have_one_time() {
     let account = Account::new().await;
-    let opened = account
-        .database
-        .bootstrap("shop", Bootstrap::CreateIfMissing);
-    let shop: ContainerClient<Shop> = opened.await.unwrap();
+    let shop: ContainerClient<Shop> = account.open("shop").await;
     shop.create(&order(1)).await.unwrap();
     let first = times(&shop, 1).await;
     later(&shop).await;
@@ -141,16 +134,12 @@ async fn the_operations_of_a_batch_have_one_time() {
 
     let recent = Query::<Order>::in_partition("ann").filter(Order::UPDATED_AT.ge(Some(three.1)));
     assert_eq!(shop.query(recent).all().await.unwrap().len(), 2);
-    account.end().await;
 }
 
 #[tokio::test]
 async fn the_times_cost_what_the_docs_say() {
     let account = Account::new().await;
-    let opened = account
-        .database
-        .bootstrap("shop", Bootstrap::CreateIfMissing);
-    let shop: ContainerClient<Shop> = opened.await.unwrap();
+    let shop: ContainerClient<Shop> = account.open("shop").await;
     let plain = Plain {
         customer: "ann".to_owned(),
         number: 1,
@@ -168,5 +157,4 @@ async fn the_times_cost_what_the_docs_say() {
     if account.emulator().is_some() {
         assert!(docs.contains(&text), "{text}");
     }
-    account.end().await;
 }

@@ -303,11 +303,7 @@ mod tests {
     }
 
     fn refused() -> Effect {
-        Effect::Status {
-            status: 403,
-            substatus: 1014,
-            retry_after_ms: None,
-        }
+        Effect::error(403, 1014)
     }
 
     fn late() -> Effect {

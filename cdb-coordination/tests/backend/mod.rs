@@ -4,6 +4,8 @@
 //! With the emulator, a test that pauses Tokio's clock runs in simulated time, so that no lease
 //! expires on a slow machine.
 
+mod removal;
+
 use cdb_client::{CosmosClient, CosmosClientBuilder, DatabaseClient, MasterKey, SimulatedTime};
 use cdb_emulator::Emulator;
 use uuid::Uuid;
@@ -87,17 +89,6 @@ impl Drop for Backend {
         if self.emulator.is_some() {
             return;
         }
-        let database = self.database();
-        let removal = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            runtime.expect("a runtime").block_on(database.delete())
-        });
-        match removal.join() {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => eprintln!("database {} stays: {error}", self.database),
-            Err(_) => eprintln!("database {} stays", self.database),
-        }
+        removal::remove(self.database());
     }
 }

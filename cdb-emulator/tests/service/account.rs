@@ -69,6 +69,54 @@ pub(crate) struct Request<'a> {
     pub(crate) body: Option<&'a Value>,
 }
 
+impl<'a> Request<'a> {
+    /// A request without headers and body.
+    pub(crate) fn new(method: Method, resource: (&'a str, &'a str), path: &'a str) -> Self {
+        Self {
+            method,
+            resource,
+            path,
+            headers: &[],
+            body: None,
+        }
+    }
+
+    /// A request for the resource with this type and link.
+    pub(crate) fn to(method: Method, kind: &'a str, link: &'a str) -> Self {
+        Self::new(method, (kind, link), link)
+    }
+
+    /// A request for the documents of the container.
+    pub(crate) fn docs(method: Method) -> Self {
+        Self::new(method, ("docs", "dbs/db/colls/c"), "dbs/db/colls/c/docs")
+    }
+
+    /// A request for the container.
+    pub(crate) fn container(method: Method) -> Self {
+        Self::to(method, "colls", "dbs/db/colls/c")
+    }
+
+    /// A request that creates a container.
+    pub(crate) fn new_container() -> Self {
+        Self::new(Method::POST, ("colls", "dbs/db"), "dbs/db/colls")
+    }
+
+    /// A request for the physical partitions of the container.
+    pub(crate) fn ranges() -> Self {
+        let resource = ("pkranges", "dbs/db/colls/c");
+        Self::new(Method::GET, resource, "dbs/db/colls/c/pkranges")
+    }
+
+    pub(crate) fn headers(self, headers: Headers<'a>) -> Self {
+        Self { headers, ..self }
+    }
+
+    pub(crate) fn body(self, body: impl Into<Option<&'a Value>>) -> Self {
+        let body = body.into();
+        Self { body, ..self }
+    }
+}
+
 /// An emulator with a container `db/c`, partitioned by `/pk`.
 #[derive(Debug)]
 pub(crate) struct Account {
@@ -113,14 +161,8 @@ impl Account {
     }
 
     async fn define(&self, resource: (&str, &str), path: &str, body: &Value) -> Answer {
-        self.send(&Request {
-            method: Method::POST,
-            resource,
-            path,
-            headers: &[],
-            body: Some(body),
-        })
-        .await
+        self.send(&Request::new(Method::POST, resource, path).body(body))
+            .await
     }
 
     /// Sends a signed request.
@@ -206,26 +248,13 @@ impl Account {
 
     /// Reads the database.
     pub(crate) async fn database(&self) -> Answer {
-        self.send(&Request {
-            method: Method::GET,
-            resource: ("dbs", "dbs/db"),
-            path: "dbs/db",
-            headers: &[],
-            body: None,
-        })
-        .await
+        self.send(&Request::to(Method::GET, "dbs", "dbs/db")).await
     }
 
     /// Sends `POST …/docs`.
     pub(crate) async fn post(&self, headers: Headers<'_>, body: &Value) -> Answer {
-        self.send(&Request {
-            method: Method::POST,
-            resource: ("docs", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c/docs",
-            headers,
-            body: Some(body),
-        })
-        .await
+        self.send(&Request::docs(Method::POST).headers(headers).body(body))
+            .await
     }
 
     /// Creates a document with partition key `p`.
@@ -262,13 +291,11 @@ impl Account {
         );
         let mut all = vec![("x-ms-documentdb-partitionkey", r#"["p"]"#)];
         all.extend(headers);
-        self.try_send(&Request {
-            method,
-            resource: ("docs", &link),
-            path: &path,
-            headers: &all,
-            body,
-        })
+        self.try_send(
+            &Request::new(method, ("docs", &link), &path)
+                .headers(&all)
+                .body(body),
+        )
         .await
     }
 
@@ -292,6 +319,25 @@ impl Account {
         self.post(&all, &json!({ "query": sql, "parameters": parameters }))
             .await
     }
+}
+
+/// Sends an unsigned request to a path, for example an admin route.
+pub(crate) async fn ask(
+    emulator: &Emulator,
+    method: Method,
+    path: &str,
+    body: &str,
+) -> (u16, Value) {
+    let url = format!("{}{path}", emulator.endpoint());
+    answer_of(http_client().request(method, url).body(body.to_owned())).await
+}
+
+/// Sends an unsigned request. Returns the status and the JSON of the response.
+pub(crate) async fn answer_of(request: reqwest::RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.expect("a body");
+    (status, serde_json::from_slice(&body).expect("JSON"))
 }
 
 /// Returns an HTTP client.

@@ -4,17 +4,7 @@ use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::account::{Account, http_client};
-
-/// Sends a request to an admin route.
-async fn ask(emulator: &Emulator, method: Method, path: &str, body: &str) -> (u16, Value) {
-    let url = format!("{}{path}", emulator.endpoint());
-    let request = http_client().request(method, url).body(body.to_owned());
-    let answer = request.send().await.expect("an answer");
-    let status = answer.status().as_u16();
-    let body = answer.bytes().await.expect("a body");
-    (status, serde_json::from_slice(&body).expect("JSON"))
-}
+use crate::account::{Account, ask, http_client};
 
 async fn post_faults(emulator: &Emulator, body: &Value) -> (u16, Value) {
     ask(emulator, Method::POST, "_admin/faults", &body.to_string()).await

@@ -9,15 +9,7 @@ use crate::account::{Account, Answer, Request};
 async fn define(account: &Account, id: &str, policy: Value) -> Answer {
     let body = json!({ "id": id, "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
         "indexingPolicy": policy });
-    account
-        .send(&Request {
-            method: Method::POST,
-            resource: ("colls", "dbs/db"),
-            path: "dbs/db/colls",
-            headers: &[],
-            body: Some(&body),
-        })
-        .await
+    account.send(&Request::new_container().body(&body)).await
 }
 
 fn indexing(path: &str) -> Value {
@@ -81,13 +73,7 @@ async fn a_deletion_of_a_container_keeps_a_newer_one() {
     let etag = created.body["_etag"].as_str().expect("its version");
     for (version, status) in [("\"other\"", 412), (etag, 204)] {
         let headers = [("if-match", version)];
-        let deletion = Request {
-            method: Method::DELETE,
-            resource: ("colls", "dbs/db/colls/d"),
-            path: "dbs/db/colls/d",
-            headers: &headers,
-            body: None,
-        };
+        let deletion = Request::to(Method::DELETE, "colls", "dbs/db/colls/d").headers(&headers);
         assert_eq!(account.send(&deletion).await.status, status);
     }
 }

@@ -24,13 +24,7 @@ async fn get(
     path: &str,
     headers: Headers<'_>,
 ) -> Answer {
-    let request = Request {
-        method: Method::GET,
-        resource,
-        path,
-        headers,
-        body: None,
-    };
+    let request = Request::new(Method::GET, resource, path).headers(headers);
     account.send(&request).await
 }
 
@@ -201,22 +195,12 @@ async fn scripts_are_refused() {
         refused.status
     };
     for kind in ["sprocs", "triggers", "udfs"] {
-        let request = Request {
-            method: Method::POST,
-            resource: (kind, "dbs/db/colls/c"),
-            path: &format!("dbs/db/colls/c/{kind}"),
-            headers: &[],
-            body: Some(&body),
-        };
+        let path = format!("dbs/db/colls/c/{kind}");
+        let request = Request::new(Method::POST, (kind, "dbs/db/colls/c"), &path).body(&body);
         assert_eq!(needs(account.send(&request).await), 400, "{kind}");
     }
-    let execution = Request {
-        method: Method::POST,
-        resource: ("sprocs", "dbs/db/colls/c/sprocs/s"),
-        path: "dbs/db/colls/c/sprocs/s",
-        headers: &[],
-        body: Some(&json!([])),
-    };
+    let arguments = json!([]);
+    let execution = Request::to(Method::POST, "sprocs", "dbs/db/colls/c/sprocs/s").body(&arguments);
     assert_eq!(needs(account.send(&execution).await), 400);
     let triggered: Headers<'_> = &[
         ("x-ms-documentdb-partitionkey", r#"["p"]"#),

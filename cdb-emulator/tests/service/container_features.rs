@@ -43,6 +43,13 @@ async fn computed(indexed: bool) -> Account {
     account
 }
 
+/// Deletes all documents with partition key `p`.
+async fn delete_partition(account: &Account) {
+    let path = "dbs/db/colls/c/operations/partitionkeydelete";
+    let request = Request::new(Method::POST, ("colls", "dbs/db/colls/c"), path).headers(IN_P);
+    assert_eq!(account.send(&request).await.status, 200);
+}
+
 #[tokio::test]
 async fn computed_properties_filter_sort_and_project() {
     let account = computed(true).await;
@@ -114,13 +121,7 @@ async fn an_invalid_computed_property_is_refused() {
     ] {
         let body = json!({ "id": "d", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
             "computedProperties": [{ "name": name, "query": query }] });
-        let request = Request {
-            method: Method::POST,
-            resource: ("colls", "dbs/db"),
-            path: "dbs/db/colls",
-            headers: &[],
-            body: Some(&body),
-        };
+        let request = Request::new_container().body(&body);
         assert_eq!(account.send(&request).await.status, 400, "{name}: {query}");
     }
 }
@@ -133,13 +134,7 @@ async fn feed(account: &Account, etag: &str) -> Answer {
     if !etag.is_empty() {
         headers.push(("if-none-match", etag));
     }
-    let request = Request {
-        method: Method::GET,
-        resource: ("docs", "dbs/db/colls/c"),
-        path: "dbs/db/colls/c/docs",
-        headers: &headers,
-        body: None,
-    };
+    let request = Request::docs(Method::GET).headers(&headers);
     account.send(&request).await
 }
 
@@ -213,14 +208,7 @@ async fn all_items_of_a_partition_key_are_deleted() {
             201
         );
     }
-    let request = Request {
-        method: Method::POST,
-        resource: ("colls", "dbs/db/colls/c"),
-        path: "dbs/db/colls/c/operations/partitionkeydelete",
-        headers: IN_P,
-        body: None,
-    };
-    assert_eq!(account.send(&request).await.status, 200);
+    delete_partition(&account).await;
     let everywhere = [("x-ms-documentdb-query-enablecrosspartition", "True")];
     let left = account
         .query(&everywhere, "SELECT VALUE c.id FROM c", json!([]))
@@ -239,14 +227,7 @@ async fn the_feed_of_all_versions_has_every_deletion_by_partition_key() {
             .collect();
         assert_eq!(account.batch(&json!(operations)).await.status, 200);
     }
-    let request = Request {
-        method: Method::POST,
-        resource: ("colls", "dbs/db/colls/c"),
-        path: "dbs/db/colls/c/operations/partitionkeydelete",
-        headers: IN_P,
-        body: None,
-    };
-    assert_eq!(account.send(&request).await.status, 200);
+    delete_partition(&account).await;
     let (mut deleted, mut etag) = (0, start.header("etag").to_owned());
     loop {
         let page = feed(&account, &etag).await;

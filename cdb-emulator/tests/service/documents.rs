@@ -9,13 +9,7 @@ use crate::account::{Account, Request};
 async fn a_wrong_signature_is_rejected() {
     let account = Account::start().await;
     let date = "Thu, 01 Jan 2026 00:00:00 GMT";
-    let request = Request {
-        method: Method::GET,
-        resource: ("dbs", "dbs/db"),
-        path: "dbs/db",
-        headers: &[],
-        body: None,
-    };
+    let request = Request::to(Method::GET, "dbs", "dbs/db");
     let answer = account.send_as("nonsense", date, &request).await;
     assert_eq!(answer.expect("an answer").status, 401);
 }
@@ -225,13 +219,7 @@ async fn unique_keys_cannot_be_changed_or_omitted() {
         let body = json!({ "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
             "uniqueKeyPolicy": policy });
         let answer = account
-            .send(&Request {
-                method: Method::PUT,
-                resource: ("colls", "dbs/db/colls/c"),
-                path: "dbs/db/colls/c",
-                headers: &[],
-                body: Some(&body),
-            })
+            .send(&Request::container(Method::PUT).body(&body))
             .await;
         assert_eq!(answer.status, status, "{policy}: {}", answer.body);
     }

@@ -4,7 +4,7 @@ use cdb_emulator::Emulator;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::account::{Account, http_client};
+use crate::account::{Account, answer_of, http_client};
 use crate::browser::Browser;
 
 /// Markup in an id, which an unsafe page would execute.
@@ -42,10 +42,7 @@ async fn ask(account: &Account, path: &str, body: Option<&Value>) -> (u16, Value
         Some(body) => request.body(body.to_string()),
         None => request,
     };
-    let answer = request.send().await.expect("an answer");
-    let status = answer.status().as_u16();
-    let body = answer.bytes().await.expect("a body");
-    (status, serde_json::from_slice(&body).expect("JSON"))
+    answer_of(request).await
 }
 
 /// Runs a query on the container.
@@ -280,10 +277,7 @@ async fn change(
     if let Some(origin) = origin {
         request = request.header("origin", origin);
     }
-    let answer = request.send().await.expect("an answer");
-    let status = answer.status().as_u16();
-    let body = answer.bytes().await.expect("a body");
-    (status, serde_json::from_slice(&body).expect("JSON"))
+    answer_of(request).await
 }
 
 #[tokio::test]

@@ -133,13 +133,7 @@ async fn a_signature_is_invalid_for_another_request() {
         (Method::GET, DOCS, "dbs/db/colls/c"),
         (Method::DELETE, DOCS, "dbs/db"),
     ] {
-        let request = Request {
-            method,
-            resource,
-            path,
-            headers: &[],
-            body: None,
-        };
+        let request = Request::new(method, resource, path);
         let refused = account
             .send_as(&token, &date, &request)
             .await

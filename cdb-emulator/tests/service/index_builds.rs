@@ -6,7 +6,7 @@ use cdb_emulator::{Emulator, IndexBuild};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::account::{Account, Answer, Headers, Request, http_client};
+use crate::account::{Account, Answer, Headers, Request, ask};
 
 /// Sends a request for the container.
 async fn container(
@@ -16,13 +16,7 @@ async fn container(
     body: Option<&Value>,
 ) -> Answer {
     account
-        .send(&Request {
-            method,
-            resource: ("colls", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c",
-            headers,
-            body,
-        })
+        .send(&Request::container(method).headers(headers).body(body))
         .await
 }
 
@@ -133,15 +127,8 @@ async fn an_index_build_lasts_in_simulated_time() {
 async fn an_index_build_is_changed_over_http() {
     let account = Account::start().await;
     let admin = async |body: Value| {
-        let url = format!("{}_admin/indexes", account.emulator.endpoint());
-        let request = http_client().post(url).body(body.to_string());
-        let answer = request.send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        let body = answer.bytes().await.expect("a body");
-        (
-            status,
-            serde_json::from_slice::<Value>(&body).expect("JSON"),
-        )
+        let (emulator, body) = (&account.emulator, body.to_string());
+        ask(emulator, Method::POST, "_admin/indexes", &body).await
     };
     let lasting = json!({ "build": { "lastingMs": 500.0 } });
     assert_eq!(admin(lasting.clone()).await, (200, lasting));

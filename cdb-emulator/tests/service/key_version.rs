@@ -27,15 +27,7 @@ async fn create(account: &Account, key: &Value) -> Answer {
 
 /// Returns the keys of the documents in each physical partition.
 async fn contents(account: &Account) -> BTreeMap<String, Vec<Value>> {
-    let listed = account
-        .send(&Request {
-            method: Method::GET,
-            resource: ("pkranges", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c/pkranges",
-            headers: &[],
-            body: None,
-        })
-        .await;
+    let listed = account.send(&Request::ranges()).await;
     let mut contents = BTreeMap::new();
     for range in listed.body["PartitionKeyRanges"]
         .as_array()
@@ -127,13 +119,7 @@ async fn an_invalid_or_changed_version_is_rejected() {
             Method::PUT => ("dbs/db/colls/c", "dbs/db/colls/c"),
             _ => ("dbs/db", "dbs/db/colls"),
         };
-        let request = Request {
-            method,
-            resource: ("colls", resource),
-            path,
-            headers: &[],
-            body: Some(&body),
-        };
+        let request = Request::new(method, ("colls", resource), path).body(&body);
         account.send(&request).await
     };
     for (key, reason) in [

@@ -148,13 +148,7 @@ async fn invalid_names_are_rejected() {
     ] {
         let body = json!({ "id": name, "partitionKey": { "paths": ["/pk"] } });
         for (path, resource) in [("dbs", ("dbs", "")), ("dbs/db/colls", ("colls", "dbs/db"))] {
-            let request = Request {
-                method: Method::POST,
-                resource,
-                path,
-                headers: &[],
-                body: Some(&body),
-            };
+            let request = Request::new(Method::POST, resource, path).body(&body);
             let answer = account.send(&request).await;
             assert_eq!(answer.status, 400, "{path} {name:?}: {}", answer.body);
         }
@@ -266,13 +260,7 @@ async fn invalid_batches_and_patches_are_rejected() {
 
 async fn define(account: &Account, definition: &Value) -> Answer {
     account
-        .send(&Request {
-            method: Method::POST,
-            resource: ("colls", "dbs/db"),
-            path: "dbs/db/colls",
-            headers: &[],
-            body: Some(definition),
-        })
+        .send(&Request::new_container().body(definition))
         .await
 }
 
@@ -366,13 +354,7 @@ async fn a_replaced_container_keeps_immutable_properties_and_updates_expiry() {
         .await;
     let replace = async |definition: Value| {
         account
-            .send(&Request {
-                method: Method::PUT,
-                resource: ("colls", "dbs/db/colls/c"),
-                path: "dbs/db/colls/c",
-                headers: &[],
-                body: Some(&definition),
-            })
+            .send(&Request::container(Method::PUT).body(&definition))
             .await
     };
     for (changed, status) in [

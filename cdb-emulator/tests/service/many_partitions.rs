@@ -45,13 +45,9 @@ impl Measured {
         headers: &[(&str, &str)],
         body: &Value,
     ) -> Value {
-        let request = Request {
-            method: Method::POST,
-            resource,
-            path,
-            headers,
-            body: Some(body),
-        };
+        let request = Request::new(Method::POST, resource, path)
+            .headers(headers)
+            .body(body);
         let answer = self
             .account
             .send_to(self.process.endpoint(), &request)

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::account::{Account, Answer, Request, http_client};
@@ -43,15 +42,7 @@ async fn query(account: &Account, scope: (&str, &str)) -> Answer {
 
 /// Lists the ids of the physical partitions.
 async fn listing(account: &Account) -> Vec<String> {
-    let listed = account
-        .send(&Request {
-            method: Method::GET,
-            resource: ("pkranges", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c/pkranges",
-            headers: &[],
-            body: None,
-        })
-        .await;
+    let listed = account.send(&Request::ranges()).await;
     let ranges = listed.body["PartitionKeyRanges"]
         .as_array()
         .expect("a list");

@@ -25,13 +25,11 @@ async fn spread() -> Account {
         let document = json!({ "id": n.to_string(), "pk": format!("p{}", n % 10), "n": n });
         let key = json!([document["pk"]]).to_string();
         let created = account
-            .send(&Request {
-                method: Method::POST,
-                resource: ("docs", "dbs/db/colls/c"),
-                path: "dbs/db/colls/c/docs",
-                headers: &[("x-ms-documentdb-partitionkey", &key)],
-                body: Some(&document),
-            })
+            .send(
+                &Request::docs(Method::POST)
+                    .headers(&[("x-ms-documentdb-partitionkey", &key)])
+                    .body(&document),
+            )
             .await;
         assert_eq!(created.status, 201);
     }
@@ -120,14 +118,12 @@ async fn databases_and_containers_can_be_queried() {
     ] {
         for (id, found) in [("db", path == "dbs"), ("c", path != "dbs"), ("x", false)] {
             let answer = account
-                .send(&Request {
-                    method: Method::POST,
-                    resource,
-                    path,
-                    headers: &[("x-ms-documentdb-isquery", "True")],
-                    body: Some(&json!({ "query": "SELECT * FROM root r WHERE r.id = @id",
+                .send(
+                    &Request::new(Method::POST, resource, path)
+                        .headers(&[("x-ms-documentdb-isquery", "True")])
+                        .body(&json!({ "query": "SELECT * FROM root r WHERE r.id = @id",
                         "parameters": [{ "name": "@id", "value": id }] })),
-                })
+                )
                 .await;
             assert_eq!(answer.status, 200, "{}", answer.body);
             assert_eq!(answer.body["_count"], u64::from(found), "{id} in {list}");

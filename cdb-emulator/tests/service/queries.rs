@@ -219,16 +219,7 @@ async fn ranges_partition_the_documents_and_unknown_ranges_are_gone() {
             .post(&[("x-ms-documentdb-partitionkey", &key)], &document)
             .await;
     }
-    let link = "dbs/db/colls/c";
-    let ranges = account
-        .send(&Request {
-            method: Method::GET,
-            resource: ("pkranges", link),
-            path: "dbs/db/colls/c/pkranges",
-            headers: &[],
-            body: None,
-        })
-        .await;
+    let ranges = account.send(&Request::ranges()).await;
     let ids: Vec<String> = ranges.body["PartitionKeyRanges"]
         .as_array()
         .into_iter()
@@ -268,13 +259,7 @@ async fn the_change_feed_resumes_at_its_cursor() {
         }
         let path = "dbs/db/colls/c/docs";
         let page = account
-            .send(&Request {
-                method: Method::GET,
-                resource: ("docs", "dbs/db/colls/c"),
-                path,
-                headers: &headers,
-                body: None,
-            })
+            .send(&Request::new(Method::GET, ("docs", "dbs/db/colls/c"), path).headers(&headers))
             .await;
         etag = page.header("etag").to_owned();
         if page.status == 304 {

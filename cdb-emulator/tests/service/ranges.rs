@@ -11,15 +11,7 @@ use crate::account::{Account, Answer, Headers, Request};
 const FEED: (&str, &str) = ("a-im", "Incremental Feed");
 
 async fn ranges(account: &Account, headers: Headers<'_>) -> Answer {
-    account
-        .send(&Request {
-            method: Method::GET,
-            resource: ("pkranges", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c/pkranges",
-            headers,
-            body: None,
-        })
-        .await
+    account.send(&Request::ranges().headers(headers)).await
 }
 
 fn ids(answer: &Answer) -> Vec<&str> {
@@ -32,13 +24,7 @@ async fn feed(account: &Account, range: &str, headers: Headers<'_>) -> Answer {
     let mut all = vec![FEED, ("x-ms-documentdb-partitionkeyrangeid", range)];
     all.extend(headers);
     account
-        .send(&Request {
-            method: Method::GET,
-            resource: ("docs", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c/docs",
-            headers: &all,
-            body: None,
-        })
+        .send(&Request::docs(Method::GET).headers(&all))
         .await
 }
 
@@ -316,13 +302,10 @@ async fn a_feed_starts_now_or_at_a_time() {
     let lsn = page.documents()[1]["_lsn"].to_string();
     assert_eq!(page.header("etag"), format!("\"{lsn}\""));
     let partition = account
-        .send(&Request {
-            method: Method::GET,
-            resource: ("docs", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c/docs",
-            headers: &[FEED, ("x-ms-documentdb-partitionkey", "[\"4\"]")],
-            body: None,
-        })
+        .send(
+            &Request::docs(Method::GET)
+                .headers(&[FEED, ("x-ms-documentdb-partitionkey", "[\"4\"]")]),
+        )
         .await;
     assert_eq!(names(&partition), set(4..5));
 }

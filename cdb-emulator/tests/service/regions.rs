@@ -6,7 +6,7 @@ use cdb_emulator::{Effect, Emulator, Failover, Fault};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::account::{Account, Answer, Request, http_client};
+use crate::account::{Account, Answer, Request, ask};
 
 const WEST: &str = "West US";
 const EAST: &str = "East US";
@@ -22,13 +22,7 @@ fn endpoint(account: &Account, region: &str) -> String {
 
 /// Reads the account document from an endpoint.
 async fn document(account: &Account, endpoint: &str) -> Answer {
-    let request = Request {
-        method: Method::GET,
-        resource: ("", ""),
-        path: "",
-        headers: &[],
-        body: None,
-    };
+    let request = Request::to(Method::GET, "", "");
     account.send_to(endpoint, &request).await
 }
 
@@ -44,36 +38,23 @@ async fn locations(account: &Account) -> [Vec<String>; 2] {
 
 /// Upserts a document at an endpoint.
 async fn write(account: &Account, endpoint: &str) -> Answer {
-    let request = Request {
-        method: Method::POST,
-        resource: ("docs", "dbs/db/colls/c"),
-        path: "dbs/db/colls/c/docs",
-        headers: &[
+    let document = json!({ "id": "a", "pk": "p" });
+    let request = Request::docs(Method::POST)
+        .headers(&[
             ("x-ms-documentdb-partitionkey", r#"["p"]"#),
             ("x-ms-documentdb-is-upsert", "True"),
-        ],
-        body: Some(&json!({ "id": "a", "pk": "p" })),
-    };
+        ])
+        .body(&document);
     account.send_to(endpoint, &request).await
 }
 
 /// Reads the document and queries it at an endpoint; returns both statuses.
 async fn read(account: &Account, endpoint: &str) -> [u16; 2] {
     let key = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
-    let point = Request {
-        method: Method::GET,
-        resource: ("docs", "dbs/db/colls/c/docs/a"),
-        path: "dbs/db/colls/c/docs/a",
-        headers: &[key],
-        body: None,
-    };
-    let query = Request {
-        method: Method::POST,
-        resource: ("docs", "dbs/db/colls/c"),
-        path: "dbs/db/colls/c/docs",
-        headers: &[key, ("x-ms-documentdb-isquery", "True")],
-        body: Some(&json!({ "query": "SELECT * FROM c" })),
-    };
+    let keys = [key, ("x-ms-documentdb-isquery", "True")];
+    let sql = json!({ "query": "SELECT * FROM c" });
+    let point = Request::to(Method::GET, "docs", "dbs/db/colls/c/docs/a").headers(&keys[..1]);
+    let query = Request::docs(Method::POST).headers(&keys).body(&sql);
     let point = account.send_to(endpoint, &point).await;
     let query = account.send_to(endpoint, &query).await;
     [point.status, query.status]
@@ -85,12 +66,8 @@ fn code(answer: &Answer) -> (u16, &str) {
 
 /// Sends a body to an admin route.
 async fn admin(account: &Account, path: &str, body: &Value) -> (u16, Value) {
-    let url = format!("{}_admin/{path}", account.emulator.endpoint());
-    let request = http_client().post(url).body(body.to_string());
-    let answer = request.send().await.expect("an answer");
-    let status = answer.status().as_u16();
-    let body = answer.bytes().await.expect("a body");
-    (status, serde_json::from_slice(&body).expect("JSON"))
+    let (path, body) = (format!("_admin/{path}"), body.to_string());
+    ask(&account.emulator, Method::POST, &path, &body).await
 }
 
 #[tokio::test]
@@ -152,13 +129,7 @@ async fn a_failover_without_a_container_refuses_its_creation_at_the_former_regio
     let account = two_regions().await;
     account.emulator.failover().unwrap();
     let body = json!({ "id": "d", "partitionKey": { "paths": ["/pk"], "version": 2 } });
-    let create = Request {
-        method: Method::POST,
-        resource: ("colls", "dbs/db"),
-        path: "dbs/db/colls",
-        headers: &[],
-        body: Some(&body),
-    };
+    let create = Request::new_container().body(&body);
     let refused = account.send_to(&endpoint(&account, WEST), &create).await;
     assert_eq!(code(&refused), (403, "3"));
     let created = account.send_to(&endpoint(&account, EAST), &create).await;

@@ -7,7 +7,7 @@ use cdb_emulator::{Emulator, ReplicaLag};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::account::{Account, Answer, Headers, Request, http_client};
+use crate::account::{Account, Answer, Headers, Request, ask};
 
 const KEY: (&str, &str) = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
 const STRATEGY: &str = "x-ms-cosmos-read-consistency-strategy";
@@ -48,17 +48,11 @@ async fn contents(account: &Account, scope: (&str, &str)) -> BTreeMap<String, u6
 
 async fn feed(account: &Account, etag: &str) -> Answer {
     account
-        .send(&Request {
-            method: Method::GET,
-            resource: ("docs", "dbs/db/colls/c"),
-            path: "dbs/db/colls/c/docs",
-            headers: &[
-                ("a-im", "Incremental Feed"),
-                ("x-ms-documentdb-partitionkeyrangeid", "0"),
-                ("if-none-match", etag),
-            ],
-            body: None,
-        })
+        .send(&Request::docs(Method::GET).headers(&[
+            ("a-im", "Incremental Feed"),
+            ("x-ms-documentdb-partitionkeyrangeid", "0"),
+            ("if-none-match", etag),
+        ]))
         .await
 }
 
@@ -304,15 +298,8 @@ async fn a_seed_repeats_which_reads_lag() {
 async fn the_lag_is_changed_over_http() {
     let account = Account::start().await;
     let admin = async |method: Method, body: Value| {
-        let url = format!("{}_admin/replicas", account.emulator.endpoint());
-        let request = http_client().request(method, url).body(body.to_string());
-        let answer = request.send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        let body = answer.bytes().await.expect("a body");
-        (
-            status,
-            serde_json::from_slice::<Value>(&body).expect("JSON"),
-        )
+        let emulator = &account.emulator;
+        ask(emulator, method, "_admin/replicas", &body.to_string()).await
     };
     let set = json!({ "lag": { "writes": 2, "timeMs": 60_000 }, "ignoreLatestCommitted": true });
     let lag = json!({ "writes": 2, "timeMs": 60_000.0, "probability": 1.0 });

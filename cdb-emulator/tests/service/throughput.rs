@@ -14,13 +14,11 @@ async fn send(
     body: Option<&Value>,
 ) -> Answer {
     account
-        .send(&Request {
-            method,
-            resource: (kind, link),
-            path,
-            headers,
-            body,
-        })
+        .send(
+            &Request::new(method, (kind, link), path)
+                .headers(headers)
+                .body(body),
+        )
         .await
 }
 

@@ -45,11 +45,7 @@ async fn a_request_that_never_arrived_is_sent_again() {
     };
     let work = env.open(config()).await;
     let after = Fault::once(Effect::StatusAfterEffect { status: 408 }).on(OperationKind::Batch);
-    let before = Fault::once(Effect::Status {
-        status: 408,
-        substatus: 0,
-        retry_after_ms: None,
-    });
+    let before = Fault::once(Effect::error(408, 0));
     for fault in [after, before.on(OperationKind::Batch)] {
         emulator.inject(fault);
     }

@@ -346,14 +346,14 @@ struct Withheld {
     network: SimulatedTime,
     withhold: watch::Receiver<bool>,
     /// Whether the answer to a request with this body is withheld.
-    is_withheld: fn(&str) -> bool,
+    concerns: fn(&str) -> bool,
 }
 
 #[async_trait]
 impl Transport for Withheld {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let body = String::from_utf8_lossy(&request.body);
-        let is_withheld = (self.is_withheld)(&body);
+        let is_withheld = (self.concerns)(&body);
         let answer = self.network.send(request).await;
         if is_withheld {
             let is_over = self
@@ -377,7 +377,7 @@ async fn a_message_that_is_completed_during_a_sweep_is_not_handed_out_again() {
         network: time.clone(),
         withhold: changes,
         // A sweep begins with the oldest message.
-        is_withheld: |body| body.contains("ORDER BY") && body.contains("\"value\":0}"),
+        concerns: |body| body.contains("ORDER BY") && body.contains("\"value\":0}"),
     };
     let mut settings = WorkConfig::default();
     settings.remember = Duration::ZERO;
@@ -417,7 +417,7 @@ async fn a_lease_that_was_renewed_after_it_was_read_is_not_taken() {
     let network = Withheld {
         network: time.clone(),
         withhold: changes,
-        is_withheld: |body| body.contains("work_partition"),
+        concerns: |body| body.contains("work_partition"),
     };
     let slots = Arc::new(InMemoryLeaseProvider::all());
     let container = env.with_default_retry(network);

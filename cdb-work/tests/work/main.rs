@@ -17,6 +17,8 @@ mod rebalancing;
 #[path = "../../../cdb-coordination/tests/recorded/mod.rs"]
 mod recorded;
 mod shares;
+#[path = "../../../cdb-coordination/tests/silence/mod.rs"]
+mod silence;
 mod silent_partition;
 #[path = "../../../cdb-coordination/tests/skewed/mod.rs"]
 mod skewed;

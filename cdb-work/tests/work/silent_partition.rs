@@ -1,12 +1,11 @@
 //! A partition that does not answer delays only its own streams, with the default durations.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{
-    HttpRequest, HttpResponse, RangeId, SimulatedTime, Transport, TransportError, async_trait,
-};
+use cdb_client::RangeId;
 use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{PartitionKey, Query};
 use cdb_work::{
@@ -17,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::attempts::Slots;
 use crate::liveness::{sender, stream_of};
+use crate::silence::{Silence, Silent};
 use crate::test_env::{TestEnv, message};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,55 +25,11 @@ const SECOND: Duration = Duration::from_secs(1);
 /// requests themselves take the rest.
 const HANDED_OUT: Duration = Duration::from_millis(2_200);
 
-/// Requests to some partitions, and queries across them, have no answer.
-#[derive(Clone, Debug, Default)]
-struct Silence {
-    partitions: BTreeSet<String>,
-    ranges: BTreeSet<String>,
-    /// Whether the requests arrive.
-    only_answers: bool,
-}
-
-impl Silence {
-    fn concerns(&self, request: &HttpRequest) -> bool {
-        let header = |name: &str| request.headers.get(name).map(|it| it.to_str().unwrap());
-        if let Some(range) = header("x-ms-documentdb-partitionkeyrangeid") {
-            return self.ranges.contains(range);
-        }
-        if let Some(key) = header("x-ms-documentdb-partitionkey") {
-            return self.partitions.iter().any(|name| key.contains(name));
-        }
-        let crosses = header("x-ms-documentdb-query-enablecrosspartition").is_some();
-        crosses && !self.partitions.is_empty()
-    }
-}
-
-/// The network of a process.
-#[derive(Debug)]
-struct Silent {
-    network: SimulatedTime,
-    silence: Arc<Mutex<Silence>>,
-}
-
-#[async_trait]
-impl Transport for Silent {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let silence = self.silence.lock().unwrap().clone();
-        if silence.concerns(&request) {
-            if silence.only_answers {
-                self.network.send(request.clone()).await?;
-            }
-            std::future::pending::<()>().await;
-        }
-        self.network.send(request).await
-    }
-}
-
 /// A container on four physical partitions. One of them can become silent for a coordinator, and
 /// answers all other processes.
 struct Fixture {
     env: TestEnv,
-    silence: Arc<Mutex<Silence>>,
+    network: Silent,
     sick: Vec<u16>,
     sound: Vec<u16>,
     range: RangeId,
@@ -83,7 +39,7 @@ impl Fixture {
     /// `None` on an account.
     async fn start() -> Option<Self> {
         let env = TestEnv::start_on(4).await;
-        env.time()?;
+        let network = Silent::new(env.time()?.clone());
         let range_of = async |name: String| {
             let found = env.shop.range_of(&PartitionKey::from(name)).await;
             found.unwrap().expect("a text has a range")
@@ -101,7 +57,7 @@ impl Fixture {
         let sound = ranges.into_values().flatten().collect();
         Some(Self {
             env,
-            silence: Arc::default(),
+            network,
             sick,
             sound,
             range,
@@ -114,26 +70,20 @@ impl Fixture {
     }
 
     async fn open_with(&self, slots: Arc<dyn LeaseProvider>) -> WorkCoordinator {
-        let network = Silent {
-            network: self.env.time().unwrap().clone(),
-            silence: self.silence.clone(),
-        };
-        let container = self.env.with_default_retry(network);
+        let container = self.env.with_default_retry(self.network.clone());
         let work = WorkCoordinator::open(container, slots, WorkConfig::default());
         work.await.unwrap()
     }
 
     fn silence(&self, only_answers: bool) {
         let names = self.sick.iter().map(|at| Partitions::default().name(*at));
-        *self.silence.lock().unwrap() = Silence {
-            partitions: names.collect(),
-            ranges: [self.range.to_string()].into(),
-            only_answers,
-        };
+        self.network.executes.store(only_answers, Ordering::SeqCst);
+        self.network
+            .set(Silence::of(&self.range.to_string(), names));
     }
 
     fn repair(&self) {
-        *self.silence.lock().unwrap() = Silence::default();
+        self.network.set(Silence::default());
     }
 }
 
@@ -426,25 +376,21 @@ async fn a_coordinator_takes_the_partitions_that_answer() {
 async fn partitions_without_an_answer_delay_no_renewal_of_the_others() {
     let env = TestEnv::start().await;
     let Some(time) = env.time() else { return };
-    let silence = Arc::new(Mutex::new(Silence::default()));
-    let network = Silent {
-        network: time.clone(),
-        silence: silence.clone(),
-    };
+    let network = Silent::new(time.clone());
     let mut settings = WorkConfig::default();
     settings.partitions = Partitions::new(256).unwrap();
     settings.forget = Duration::from_secs(30);
     let slots = Arc::new(InMemoryLeaseProvider::all());
-    let work = WorkCoordinator::open(env.with_default_retry(network), slots, settings.clone());
+    let work = WorkCoordinator::open(
+        env.with_default_retry(network.clone()),
+        slots,
+        settings.clone(),
+    );
     let work = work.await.unwrap();
     let sick = (0..256).step_by(2);
     let sick: BTreeSet<String> = sick.map(|at| settings.partitions.name(at)).collect();
-    *silence.lock().unwrap() = Silence {
-        partitions: sick.clone(),
-        // The only one, which serves all queries across partitions.
-        ranges: ["0".to_owned()].into(),
-        only_answers: false,
-    };
+    // The only physical partition, which serves all queries across partitions.
+    network.set(Silence::of("0", &sick));
     let leases = env.container::<Work>();
     let mut least = settings.lease;
     for _ in 0..120 {

@@ -108,15 +108,7 @@ async fn an_event_with_a_lost_answer_arrives_once() {
 }
 
 fn activity(session: Option<&str>) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: "i".to_owned(),
-        execution_id: 1,
-        id: 2,
-        name: "Work".to_owned(),
-        input: String::new(),
-        session_id: session.map(str::to_owned),
-        tag: None,
-    }
+    crate::work_items::activity_of("i", 2, session)
 }
 
 #[tokio::test]
@@ -144,12 +136,7 @@ async fn an_activity_survives_a_lost_answer_at_every_step() {
 
 /// The end of the activity.
 fn done() -> WorkItem {
-    WorkItem::ActivityCompleted {
-        instance: "i".to_owned(),
-        execution_id: 1,
-        id: 2,
-        result: "done".to_owned(),
-    }
+    crate::work_items::completion_of("i", 2, "done")
 }
 
 /// A provider on the same container, with requests that give up after two seconds.
@@ -175,11 +162,7 @@ async fn an_activity_ack_is_retried_while_its_lock_is_valid() {
     let stored = provider.enqueue_for_worker(activity(None)).await;
     stored.expect("it is stored");
     let (_, token, _) = next_activity(&provider, LOCK, None).await;
-    emulator.inject(Fault::always(Effect::Status {
-        status: 503,
-        substatus: 0,
-        retry_after_ms: None,
-    }));
+    emulator.inject(Fault::always(Effect::error(503, 0)));
     let ended = provider.ack_work_item(&token, Some(done()));
     let (ended, ()) = tokio::join!(ended, async {
         tokio::time::sleep(Duration::from_secs(4)).await;

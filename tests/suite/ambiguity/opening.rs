@@ -93,11 +93,7 @@ async fn open(emulator: &Emulator) -> Result<CosmosDBProvider, ProviderError> {
 
 /// Every fault of one request that a retry can overcome.
 fn effects() -> Vec<Effect> {
-    let refused = |status| Effect::Status {
-        status,
-        substatus: 0,
-        retry_after_ms: None,
-    };
+    let refused = |status| Effect::error(status, 0);
     let throttled = Effect::Status {
         status: 429,
         substatus: 3200,
@@ -183,11 +179,7 @@ async fn opening_retries_the_schema_until_an_answer_arrives() {
 async fn opening_fails_when_the_schema_never_arrives() {
     let emulator = Emulator::start().await.expect("the emulator starts");
     // A 500 does not tell whether the batch took effect.
-    let failed = Effect::Status {
-        status: 500,
-        substatus: 0,
-        retry_after_ms: None,
-    };
+    let failed = Effect::error(500, 0);
     emulator.inject(Fault::always(failed).on(OperationKind::Batch));
     let error = open(&emulator).await.expect_err("no batch succeeds");
     assert!(error.is_retryable(), "{error}");

@@ -123,7 +123,7 @@ async fn a_cancellation_waits_for_a_delayed_start() {
     let mut env =
         TestEnv::with_config(|config| config.unclaimed_age = Duration::from_millis(200)).await;
     env.join(activities(), orchestrations(), impatient()).await;
-    let start = crate::harness::start_of("later", "Wait");
+    let start = crate::work_items::start_of("later", "Wait");
     let delay = Some(Duration::from_secs(3));
     let queued = env.provider.enqueue_for_orchestrator(start, delay);
     queued.await.expect("queued");

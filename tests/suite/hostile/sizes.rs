@@ -15,7 +15,7 @@ fn huge() -> String {
 const LOCK: Duration = Duration::from_secs(3600);
 
 fn start(instance: &str) -> WorkItem {
-    crate::harness::start_of(instance, "Talk")
+    crate::work_items::start_of(instance, "Talk")
 }
 
 /// Another runtime, which checks no limit, commits a turn with this event.

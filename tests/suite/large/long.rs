@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use cdb_tests::Backend;
-use duroxide::providers::{ProviderAdmin, WorkItem};
+use duroxide::providers::ProviderAdmin;
 use duroxide::{Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
 use super::{LOCK, Left, documents, end_of, enqueue, event, named, start, text, turn};
@@ -29,11 +29,7 @@ async fn a_history_comes_back(turns: u64, events: u64) {
         let history = turn(&provider, left).await;
         assert!(history == expected, "turn {n} began with another history");
         expected.extend(added);
-        let next = WorkItem::ExternalRaised {
-            instance: "large".to_owned(),
-            name: "go".to_owned(),
-            data: String::new(),
-        };
+        let next = crate::work_items::event_of("large", "go", "");
         enqueue(&provider, next).await;
     }
     let fresh = backend.provider().await;

@@ -22,6 +22,7 @@ use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, Orchestr
 
 use crate::harness::{TestEnv, eventually, next_activity, next_turn, until_some};
 use crate::network::{CREATE, Network};
+use crate::work_items::{self, activity_of, metadata_of, start_of, with_input};
 
 /// Longer than the largest turn takes: no test here waits until a lock expires.
 const LOCK: Duration = Duration::from_secs(24 * 3600);
@@ -41,28 +42,11 @@ fn text(bytes: usize) -> String {
 }
 
 fn start(instance: &str, input: String) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Large".to_owned(),
-        input,
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
+    with_input(start_of(instance, "Large"), input)
 }
 
 fn activity(instance: &str, id: u64, input: String) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id,
-        name: "Work".to_owned(),
-        input,
-        session_id: None,
-        tag: None,
-    }
+    with_input(activity_of(instance, id, None), input)
 }
 
 fn event(instance: &str, id: u64, kind: EventKind) -> Event {
@@ -70,25 +54,11 @@ fn event(instance: &str, id: u64, kind: EventKind) -> Event {
 }
 
 fn started(instance: &str, input: String) -> Event {
-    let kind = EventKind::OrchestrationStarted {
-        name: "Large".to_owned(),
-        version: "1.0.0".to_owned(),
-        input,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    };
-    event(instance, 1, kind)
+    event(instance, 1, work_items::started("Large", input))
 }
 
 fn named() -> ExecutionMetadata {
-    ExecutionMetadata {
-        orchestration_name: Some("Large".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
-    }
+    metadata_of("Large")
 }
 
 /// The commit of one turn.

@@ -113,12 +113,7 @@ async fn a_large_result_is_stored_in_one_call_after_its_chunks_were_throttled() 
     let lock = Duration::from_secs(30);
     let (_, token, _) = next_activity(&provider, lock, None).await;
     emulator.inject(throttled().after(WRITTEN));
-    let completion = WorkItem::ActivityCompleted {
-        instance: "large".to_owned(),
-        execution_id: 1,
-        id: 1,
-        result: text(5_000_000),
-    };
+    let completion = work_items::completion_of("large", 1, text(5_000_000));
     let renew = async {
         loop {
             sleep(lock / 3).await;

@@ -7,12 +7,10 @@ use duroxide::providers::ScheduledActivityIdentifier;
 use super::*;
 use crate::hostile::raw::Raw;
 
-/// No retry.
-const REFUSED: Effect = Effect::Status {
-    status: 400,
-    substatus: 0,
-    retry_after_ms: None,
-};
+/// An error that the client does not retry.
+fn refused() -> Effect {
+    Effect::error(400, 0)
+}
 
 /// A store that fails on demand, without the reconciler.
 async fn failing() -> Option<(Backend, CosmosDBProvider)> {
@@ -55,7 +53,7 @@ async fn an_undelivered_large_message_of_a_deleted_instance_leaves_no_chunks() {
     };
     let emulator = emulator(&backend);
     // Its deliveries fail.
-    emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk));
+    emulator.inject(Fault::always(refused()).on(OperationKind::Bulk));
     let mut child = start("child", text(2_400_000));
     if let WorkItem::StartOrchestration {
         parent_instance, ..
@@ -81,7 +79,7 @@ async fn an_undelivered_large_message_to_a_detached_instance_is_delivered_at_del
         return;
     };
     let emulator = emulator(&backend);
-    emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk));
+    emulator.inject(Fault::always(refused()).on(OperationKind::Bulk));
     send_large(&provider).await;
     eventually(async || count::<OutboxIntent>(&provider).await == 1).await;
     emulator.clear_faults();
@@ -102,7 +100,7 @@ async fn a_delivered_large_message_of_a_deleted_instance_is_complete() {
     };
     let emulator = emulator(&backend);
     // The message is delivered, but the sender cannot record it.
-    emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk).after(1));
+    emulator.inject(Fault::always(refused()).on(OperationKind::Bulk).after(1));
     send_large(&provider).await;
     let (item, token, _) = next_turn(&provider, LOCK).await;
     assert_eq!(item.instance, "child");
@@ -128,7 +126,7 @@ async fn a_damaged_delivered_message_does_not_block_deletion_of_its_sender() {
     };
     let emulator = emulator(&backend);
     // Delivered, but the sender does not get to note it.
-    emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk).after(1));
+    emulator.inject(Fault::always(refused()).on(OperationKind::Bulk).after(1));
     send_large(&provider).await;
     eventually(async || documents(&provider, "child").await > 0).await;
     assert_eq!(count::<OutboxIntent>(&provider).await, 1);
@@ -155,11 +153,7 @@ async fn chunks_of_a_missing_commit_are_deleted_with_their_instance() {
     let emulator = emulator(&backend);
     enqueue(&provider, start("sender", String::new())).await;
     let (_, token, _) = next_turn(&provider, LOCK).await;
-    let unavailable = Effect::Status {
-        status: 503,
-        substatus: 0,
-        retry_after_ms: None,
-    };
+    let unavailable = Effect::error(503, 0);
     emulator.reset_requests();
     emulator.inject(Fault::always(unavailable).on(OperationKind::Batch));
     let left = spilled("sender");
@@ -210,11 +204,7 @@ fn three_activities() -> Left {
 
 /// An event for "sender".
 fn enough() -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: "sender".to_owned(),
-        name: "Enough".to_owned(),
-        data: String::new(),
-    }
+    work_items::event_of("sender", "Enough", "")
 }
 
 /// Commits a turn that cancels the first `count` activities.
@@ -276,7 +266,7 @@ async fn activities_delivered_after_their_cancellation_are_deleted() {
     let small = (5..155).map(|id| activity("sender", id, String::new()));
     left.activities.extend(small);
     let (_, token, _) = next_turn(&provider, LOCK).await;
-    let refused = Fault::always(REFUSED).on(OperationKind::Batch);
+    let refused = Fault::always(refused()).on(OperationKind::Batch);
     emulator.inject(refused.after(1));
     commit(&provider, &token, 1, &left).await;
     assert_eq!(count::<WorkerItem>(&provider).await, gate);

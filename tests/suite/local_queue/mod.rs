@@ -12,8 +12,7 @@ use cdb_emulator::OperationKind;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use duroxide::providers::{
-    ExecutionMetadata, OrchestrationItem, Provider, ProviderError, SessionFetchConfig, TagFilter,
-    WorkItem,
+    OrchestrationItem, Provider, ProviderError, SessionFetchConfig, TagFilter, WorkItem,
 };
 
 use crate::harness::PATIENCE;
@@ -52,15 +51,7 @@ fn count(backend: &Backend, kind: OperationKind) -> Option<u64> {
 
 /// An activity of an instance.
 fn activity(instance: &str, id: u64) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id,
-        name: "Work".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    }
+    crate::work_items::activity_of(instance, id, None)
 }
 
 /// The same activity with a tag.
@@ -123,11 +114,7 @@ async fn commit(
     activities: Vec<WorkItem>,
     messages: Vec<WorkItem>,
 ) {
-    let metadata = ExecutionMetadata {
-        orchestration_name: Some("Wait".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
-    };
+    let metadata = crate::work_items::metadata_of("Wait");
     provider
         .ack_orchestration_item(token, 1, vec![], activities, messages, metadata, vec![])
         .await

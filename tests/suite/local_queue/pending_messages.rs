@@ -28,10 +28,8 @@ async fn enqueue_starts(
     delay: Option<Duration>,
 ) {
     for number in 0..count {
-        let mut item = start(&format!("{name}-{number}"));
-        if let WorkItem::StartOrchestration { input, .. } = &mut item {
-            *input = "x".repeat(bytes);
-        }
+        let item = start(&format!("{name}-{number}"));
+        let item = crate::work_items::with_input(item, "x".repeat(bytes));
         let enqueued = provider.enqueue_for_orchestrator(item, delay).await;
         enqueued.expect("the message is stored");
     }

@@ -89,12 +89,7 @@ async fn a_session_does_not_starve_while_its_runtime_is_at_its_limit_of_sessions
 }
 
 fn completed(item: &WorkItem) -> WorkItem {
-    WorkItem::ActivityCompleted {
-        instance: "i".to_owned(),
-        execution_id: 1,
-        id: id_of(item),
-        result: String::new(),
-    }
+    crate::work_items::completion_of("i", id_of(item), "")
 }
 
 /// What the runtime of the test above does, call by call.

@@ -19,6 +19,7 @@ use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind};
 use crate::harness::{TestEnv, long_locks, next_turn};
 use crate::network::{Network, READ};
 use crate::several::{self, enqueue};
+use crate::work_items::{metadata_of, started};
 use shapes::{SHAPES, World, expected};
 
 async fn start(env: &TestEnv, instance: &str, shape: &str) {
@@ -248,19 +249,6 @@ async fn one_of_two_concurrent_rewinds_is_refused() {
     env.stop().await;
 }
 
-fn started() -> EventKind {
-    EventKind::OrchestrationStarted {
-        name: "Wait".to_owned(),
-        version: "1.0.0".to_owned(),
-        input: String::new(),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    }
-}
-
 /// Commits the next turn. It starts children, then the instance fails.
 async fn fail_next(provider: &CosmosDBProvider, children: u64) {
     fail_with(provider, children, &[]).await;
@@ -285,7 +273,7 @@ async fn fail_with(provider: &CosmosDBProvider, children: u64, failed: &[u64]) {
         details: details.clone(),
     };
     let ended = failed.iter().map(|&source| (Some(source), ended.clone()));
-    let mut kinds = Vec::from_iter(item.history.is_empty().then(|| (None, started())));
+    let mut kinds = Vec::from_iter(item.history.is_empty().then(|| (None, started("Wait", ""))));
     kinds.extend(ended);
     kinds.extend((0..children).map(|number| (None, child(number))));
     let failed = EventKind::OrchestrationFailed { details };
@@ -297,9 +285,7 @@ async fn fail_with(provider: &CosmosDBProvider, children: u64, failed: &[u64]) {
     let events = kinds.into_iter().zip(first..).map(event).collect();
     let metadata = ExecutionMetadata {
         status: Some("Failed".to_owned()),
-        orchestration_name: Some("Wait".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
+        ..metadata_of("Wait")
     };
     let execution = item.execution_id;
     provider

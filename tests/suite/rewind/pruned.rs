@@ -30,14 +30,17 @@ async fn end_next(provider: &CosmosDBProvider, execution: u64, value: &str, end:
         "Failed"
     };
     // The turn of the timer is the one that fails, and that a rewind drops.
-    let kinds = [started(), EventKind::TimerFired { fire_at_ms: 1 }, set, end];
+    let kinds = [
+        started("Wait", ""),
+        EventKind::TimerFired { fire_at_ms: 1 },
+        set,
+        end,
+    ];
     let events = kinds.into_iter().zip(1..);
     let event = |(kind, id)| Event::with_event_id(id, "i", execution, None, kind);
     let metadata = ExecutionMetadata {
         status: Some(status.to_owned()),
-        orchestration_name: Some("Wait".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
+        ..crate::work_items::metadata_of("Wait")
     };
     let next = WorkItem::ContinueAsNew {
         instance: "i".to_owned(),

@@ -10,7 +10,7 @@ use azure_core::time::OffsetDateTime;
 use cdb_emulator::{DataRole, Emulator};
 use cdb_provider::client::EntraId;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
-use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
+use duroxide::providers::{Provider, ProviderAdmin};
 
 use super::{without_key, work_gets_done};
 
@@ -138,11 +138,7 @@ async fn a_reader_reads_and_is_refused_what_it_may_not_write() {
     let provider = open(&emulator, Identity::new(&emulator, "auditor")).await;
     let provider = provider.expect("reading is enough to open");
     assert_eq!(provider.list_instances().await, Ok(vec![]));
-    let item = WorkItem::ExternalRaised {
-        instance: "i".to_owned(),
-        name: "Event".to_owned(),
-        data: String::new(),
-    };
+    let item = crate::work_items::event_of("i", "Event", "");
     let error = provider.enqueue_for_orchestrator(item, None).await;
     let error = error.expect_err("it may not write");
     // A role can be assigned while the program works.

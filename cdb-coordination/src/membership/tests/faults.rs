@@ -55,11 +55,7 @@ async fn a_member_without_the_roster_serves_every_slot_until_it_reaches_it() {
     let cluster = Cluster::new().await;
     let members = cluster.joined(&["ann", "bob"]).await;
     let share = members[0].slots().await;
-    let refused = Effect::Status {
-        status: 503,
-        substatus: 0,
-        retry_after_ms: None,
-    };
+    let refused = Effect::error(503, 0);
     cluster.emulator.inject(Fault::always(refused));
     tokio::time::sleep(PERIOD).await;
     assert_eq!(

@@ -1,11 +1,9 @@
 //! The variants of an enum are the types of a container.
 
-use cdb_model::Container;
+include!("../declaration.rs");
 
 #[derive(Container)]
 #[container(partition_key = "/customer")]
 struct Shop {
     order: u64,
 }
-
-fn main() {}

@@ -1,21 +1,6 @@
 //! Both settings describe the same container.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
-}
+include!("../shop.rs");
 
 #[derive(Container)]
 #[container(partition_key = "/customer", discriminator = "kind")]

@@ -1,11 +1,9 @@
 //! A container is one type.
 
-use cdb_model::Container;
+include!("../declaration.rs");
 
 #[derive(Container)]
 #[container(partition_key = "/customer")]
 enum Shop<T> {
     Order(T),
 }
-
-fn main() {}

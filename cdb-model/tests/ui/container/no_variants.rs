@@ -1,9 +1,7 @@
 //! A container without types cannot be written or read.
 
-use cdb_model::Container;
+include!("../declaration.rs");
 
 #[derive(Container)]
 #[container(partition_key = "/customer")]
 enum Shop {}
-
-fn main() {}

@@ -1,20 +1,9 @@
 //! A partition key consists of paths.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../order.rs");
 
 #[derive(Container)]
 #[container(partition_key = "customer")]
 enum Shop {
     Order(Order),
 }
-
-fn main() {}

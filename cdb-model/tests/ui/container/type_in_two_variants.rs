@@ -1,15 +1,6 @@
 //! A stored document is decoded into one variant.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../order.rs");
 
 #[derive(Container)]
 #[container(partition_key = "/customer")]
@@ -17,5 +8,3 @@ enum Shop {
     Order(Order),
     Refund(Order),
 }
-
-fn main() {}

@@ -1,15 +1,6 @@
 //! A variant is a document type.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../order.rs");
 
 #[derive(Container)]
 #[container(partition_key = "/customer")]
@@ -18,5 +9,3 @@ enum Shop {
     Empty,
     Named { order: u64 },
 }
-
-fn main() {}

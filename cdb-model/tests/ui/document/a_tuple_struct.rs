@@ -1,10 +1,7 @@
 //! Paths are made of named fields.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "order")]
 struct Order(String);
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! Paths are made of named fields.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "order")]
@@ -9,5 +8,3 @@ enum Order {
     Open,
     Closed,
 }
-
-fn main() {}

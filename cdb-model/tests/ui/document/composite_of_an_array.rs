@@ -1,7 +1,6 @@
 //! A document with an array of values has no single position in a sort.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -13,5 +12,3 @@ struct Order {
     #[document(index)]
     tags: Vec<String>,
 }
-
-fn main() {}

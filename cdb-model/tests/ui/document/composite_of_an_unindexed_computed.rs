@@ -1,7 +1,6 @@
 //! A composite index needs the index of each of its paths.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "{author}:{number}")]
@@ -13,5 +12,3 @@ struct Note {
     number: u64,
     title: String,
 }
-
-fn main() {}

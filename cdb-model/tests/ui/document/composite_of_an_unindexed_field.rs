@@ -1,7 +1,6 @@
 //! A composite does not replace the index of its paths.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -14,5 +13,3 @@ struct Order {
     #[document(index)]
     total: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A sort by one path needs no composite.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -13,5 +12,3 @@ struct Order {
     #[document(index)]
     total: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A repeated path never affects the order.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -13,5 +12,3 @@ struct Order {
     #[document(index)]
     total: u64,
 }
-
-fn main() {}

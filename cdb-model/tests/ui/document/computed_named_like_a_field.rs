@@ -1,7 +1,6 @@
 //! A stored property hides a computed one of the same name.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "{author}:{number}")]
@@ -12,5 +11,3 @@ struct Note {
     number: u64,
     title: String,
 }
-
-fn main() {}

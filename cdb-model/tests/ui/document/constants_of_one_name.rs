@@ -1,7 +1,6 @@
 //! Paths become constants with upper-case names.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -18,5 +17,3 @@ struct Order {
 struct Address {
     city: String,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! Generated code refers to the model by this path.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(crate = "cdb_model", type = "order", id = "{customer}")]
@@ -9,5 +8,3 @@ struct Order {
     #[document(partition_key)]
     customer: String,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! The service adds properties to every document.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -11,5 +10,3 @@ struct Order {
     customer: String,
     number: u64,
 }
-
-fn main() {}

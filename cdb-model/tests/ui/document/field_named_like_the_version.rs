@@ -1,8 +1,8 @@
 //! The version has a stored name of its own.
 
-use cdb_model::{Document, UnknownFields, UpcastError};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}", version = 1)]
@@ -20,5 +20,3 @@ struct Order {
 fn add_city(_: &mut Map<String, Value>) -> Result<(), UpcastError> {
     Ok(())
 }
-
-fn main() {}

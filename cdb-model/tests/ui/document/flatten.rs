@@ -1,7 +1,6 @@
 //! The stored paths of flattened fields are unknown to the derive.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -17,5 +16,3 @@ struct Order {
 struct Rest {
     a: String,
 }
-
-fn main() {}

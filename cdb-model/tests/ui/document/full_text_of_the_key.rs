@@ -1,7 +1,6 @@
 //! The id and the partition key are compared as a whole.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "{author}:{number}")]
@@ -10,5 +9,3 @@ struct Note {
     author: String,
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A discriminator and a policy belong to one type.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}")]
@@ -10,5 +9,3 @@ struct Order<T> {
     customer: String,
     payload: T,
 }
-
-fn main() {}

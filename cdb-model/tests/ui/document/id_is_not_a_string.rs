@@ -1,7 +1,6 @@
 //! The pattern contains literals and placeholders, so it is a string.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = customer)]
@@ -9,5 +8,3 @@ struct Order {
     #[document(partition_key)]
     customer: String,
 }
-
-fn main() {}

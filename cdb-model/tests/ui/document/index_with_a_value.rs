@@ -1,7 +1,6 @@
 //! Paths inside a field are given in parentheses, with their types.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     address: String,
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A path is either included or excluded.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(index, unindexed)]
     status: String,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A lease changes, but an id does not.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -11,5 +10,3 @@ struct Order {
     #[document(lease)]
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! Other processes have to read the lease.
 
-use cdb_model::{Document, Lease};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -13,5 +12,3 @@ struct Order {
     #[serde(skip)]
     lease: Lease,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A token that is not stored starts at one again, so two holders could have the same token.
 
-use cdb_model::{Document, Lease};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -13,5 +12,3 @@ struct Order {
     #[serde(skip_serializing_if = "is_free")]
     lease: Lease,
 }
-
-fn main() {}

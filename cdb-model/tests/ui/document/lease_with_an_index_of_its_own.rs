@@ -1,7 +1,6 @@
 //! The derive chooses the index of a lease.
 
-use cdb_model::{Document, Lease};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(lease, unindexed)]
     lease: Lease,
 }
-
-fn main() {}

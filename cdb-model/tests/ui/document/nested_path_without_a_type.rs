@@ -1,7 +1,6 @@
 //! The derive does not see the types inside a field.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -17,5 +16,3 @@ struct Order {
 struct Address {
     city: String,
 }
-
-fn main() {}

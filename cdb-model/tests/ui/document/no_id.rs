@@ -1,7 +1,6 @@
 //! Every document has an id, and only its author knows which fields make it unique.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order")]
@@ -9,5 +8,3 @@ struct Order {
     #[document(partition_key)]
     customer: String,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! The service distributes documents by partition key.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -9,5 +8,3 @@ struct Order {
     customer: String,
     number: u64,
 }
-
-fn main() {}

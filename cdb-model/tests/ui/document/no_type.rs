@@ -1,7 +1,6 @@
 //! The type distinguishes the documents of a container.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(id = "{customer}")]
@@ -9,5 +8,3 @@ struct Order {
     #[document(partition_key)]
     customer: String,
 }
-
-fn main() {}

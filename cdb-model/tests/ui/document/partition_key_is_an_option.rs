@@ -1,7 +1,6 @@
 //! No key names the partition of documents without a partition key value.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "order:{number}")]
@@ -10,5 +9,3 @@ struct Order {
     customer: Option<String>,
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! `paths` lists paths inside a field.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}")]
@@ -13,5 +12,3 @@ struct Order {
     #[document(paths(lines[].sku: String))]
     cart: Vec<String>,
 }
-
-fn main() {}

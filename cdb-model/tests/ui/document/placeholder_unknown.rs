@@ -1,7 +1,6 @@
 //! A placeholder is a field.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{custmer}:{number}")]
@@ -10,5 +9,3 @@ struct Order {
     customer: String,
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A value ends at a separator, so that ids can be parsed and patterns compared.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}-{number}")]
@@ -10,5 +9,3 @@ struct Order {
     customer: String,
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A filter uses one stored name.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[serde(rename(serialize = "total", deserialize = "sum"))]
     total: u64,
 }
-
-fn main() {}

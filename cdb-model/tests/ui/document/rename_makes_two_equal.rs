@@ -2,8 +2,7 @@
 
 #![allow(unreachable_patterns)] // what serde says of the same mistake
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,5 +15,3 @@ struct Order {
     created: u64,
     created_at: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! The pattern generates the id.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:order")]
@@ -10,5 +9,3 @@ struct Order {
     customer: String,
     id: String,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! The service sets this property.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -11,5 +10,3 @@ struct Order {
     number: u64,
     _etag: String,
 }
-
-fn main() {}

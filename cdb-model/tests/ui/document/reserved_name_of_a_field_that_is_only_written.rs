@@ -1,7 +1,6 @@
 //! A field that is never read is written all the same, so its name counts.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:order")]
@@ -11,5 +10,3 @@ struct Order {
     #[serde(skip_deserializing)]
     id: String,
 }
-
-fn main() {}

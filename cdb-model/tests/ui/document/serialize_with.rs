@@ -1,7 +1,6 @@
 //! Filters and patches serialize a value by its type.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -23,5 +22,3 @@ mod text {
         Ok(0)
     }
 }
-
-fn main() {}

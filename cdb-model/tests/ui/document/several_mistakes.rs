@@ -1,7 +1,8 @@
 //! One compilation reports all mistakes, and code that uses the type adds none.
 
-use cdb_model::{Container, Document, DocumentKey, Query, decode_any};
-use serde::{Deserialize, Serialize};
+use cdb_model::{DocumentKey, decode_any};
+
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{nmber}")]
@@ -26,5 +27,3 @@ fn use_it(order: &Order) {
     let _ = Query::<Order>::across_partitions().filter(Order::TOTAL.ge(3_u64));
     let _: Shop = decode_any::<Shop>("{}").unwrap().document;
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A property that is not stored cannot be found.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -13,5 +12,3 @@ struct Order {
     #[serde(skip_serializing)]
     status: String,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! Every query filters by the time of a soft deletion.
 
-use cdb_model::{Document, Timestamp};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(soft_delete, unindexed)]
     deleted_at: Option<Timestamp>,
 }
-
-fn main() {}

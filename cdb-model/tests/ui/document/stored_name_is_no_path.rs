@@ -1,7 +1,6 @@
 //! A slash in a name cannot be distinguished from a step of a path.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[serde(rename = "net/gross")]
     total: u64,
 }
-
-fn main() {}

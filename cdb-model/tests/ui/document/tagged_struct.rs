@@ -1,7 +1,6 @@
 //! The model stores the discriminator.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(tag = "kind")]
@@ -11,5 +10,3 @@ struct Order {
     customer: String,
     number: u64,
 }
-
-fn main() {}

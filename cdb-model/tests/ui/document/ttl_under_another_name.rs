@@ -1,7 +1,6 @@
 //! The service reads the time to live from one property only.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(ttl)]
     lifetime: u32,
 }
-
-fn main() {}

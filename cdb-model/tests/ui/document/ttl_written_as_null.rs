@@ -1,7 +1,6 @@
 //! The service refuses a time to live that is null.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(ttl)]
     ttl: Option<u32>,
 }
-
-fn main() {}

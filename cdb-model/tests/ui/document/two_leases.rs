@@ -1,7 +1,6 @@
 //! The two holders of one document would not exclude each other.
 
-use cdb_model::{Document, Lease};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -14,5 +13,3 @@ struct Order {
     #[document(lease)]
     billing: Lease,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! Two marks without levels have no order.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     country: String,
     number: u64,
 }
-
-fn main() {}

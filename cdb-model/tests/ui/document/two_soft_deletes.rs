@@ -1,7 +1,6 @@
 //! A document is deleted once.
 
-use cdb_model::{Document, Timestamp};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -14,5 +13,3 @@ struct Order {
     #[document(soft_delete)]
     deleted_at: Option<Timestamp>,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! An empty type cannot be distinguished from a missing one.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "", id = "{customer}:{number}")]
@@ -10,5 +9,3 @@ struct Order {
     customer: String,
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! The type is stored as a string.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = 7, id = "{customer}")]
@@ -9,5 +8,3 @@ struct Order {
     #[document(partition_key)]
     customer: String,
 }
-
-fn main() {}

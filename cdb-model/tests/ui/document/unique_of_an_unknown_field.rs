@@ -1,7 +1,6 @@
 //! A unique key consists of fields.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     number: u64,
     email: String,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A unique key without fields would allow one document per partition.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -11,5 +10,3 @@ struct Order {
     customer: String,
     number: u64,
 }
-
-fn main() {}

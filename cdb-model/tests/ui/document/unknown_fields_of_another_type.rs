@@ -1,8 +1,8 @@
 //! Unknown fields need a type that keeps them.
 
-use cdb_model::{Document, UpcastError};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}", version = 1)]
@@ -18,5 +18,3 @@ struct Order {
 fn add_city(_: &mut Map<String, Value>) -> Result<(), UpcastError> {
     Ok(())
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A document is newer than the type only if both have versions.
 
-use cdb_model::{Document, UnknownFields};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(unknown)]
     newer: UnknownFields,
 }
-
-fn main() {}

@@ -1,8 +1,8 @@
 //! Unknown fields are stored beside the known ones.
 
-use cdb_model::{Document, UnknownFields, UpcastError};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}", version = 1)]
@@ -17,5 +17,3 @@ struct Order {
 fn add_city(_: &mut Map<String, Value>) -> Result<(), UpcastError> {
     Ok(())
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A misspelt setting would have no effect.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(indx)]
     status: String,
 }
-
-fn main() {}

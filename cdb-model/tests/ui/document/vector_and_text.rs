@@ -1,7 +1,6 @@
 //! A field is searched by distance or by words.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "{author}:{number}")]
@@ -12,5 +11,3 @@ struct Note {
     #[document(vector(dimensions = 3), full_text)]
     meaning: Vec<f32>,
 }
-
-fn main() {}

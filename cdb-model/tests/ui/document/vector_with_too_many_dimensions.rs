@@ -1,7 +1,6 @@
 //! The service limits the dimensions of vectors.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "{author}:{number}")]
@@ -14,5 +13,3 @@ struct Note {
     #[document(vector(dimensions = 1536, index = flat))]
     place: Vec<f32>,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! All vectors of a field have the same number of dimensions.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "{author}:{number}")]
@@ -12,5 +11,3 @@ struct Note {
     #[document(vector)]
     meaning: Vec<f32>,
 }
-
-fn main() {}

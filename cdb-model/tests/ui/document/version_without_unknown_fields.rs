@@ -1,8 +1,8 @@
 //! A program must not remove the fields of newer ones.
 
-use cdb_model::{Document, UpcastError};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}", version = 2, upcast(add_city))]
@@ -16,5 +16,3 @@ struct Order {
 fn add_city(_: &mut Map<String, Value>) -> Result<(), UpcastError> {
     Ok(())
 }
-
-fn main() {}

@@ -1,8 +1,8 @@
 //! Versions are counted from 1.
 
-use cdb_model::{Document, UnknownFields, UpcastError};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}", version = 0)]
@@ -18,5 +18,3 @@ struct Order {
 fn add_city(_: &mut Map<String, Value>) -> Result<(), UpcastError> {
     Ok(())
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A document has one time of creation and one of the last write, in fields of their own.
 
-use cdb_model::{Document, Timestamp};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -16,5 +15,3 @@ struct Order {
     #[document(updated_at, soft_delete)]
     deleted_at: Option<Timestamp>,
 }
-
-fn main() {}

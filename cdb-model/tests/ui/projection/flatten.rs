@@ -1,7 +1,6 @@
 //! A flattened field has no path of its own.
 
-use cdb_model::Projection;
-use serde::Deserialize;
+include!("../declaration.rs");
 
 #[derive(Projection, Deserialize)]
 #[projection(of = Order)]
@@ -9,5 +8,3 @@ struct City {
     #[serde(flatten)]
     address: Address,
 }
-
-fn main() {}

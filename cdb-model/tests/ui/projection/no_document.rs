@@ -1,11 +1,8 @@
 //! A projection names its document type.
 
-use cdb_model::Projection;
-use serde::Deserialize;
+include!("../declaration.rs");
 
 #[derive(Projection, Deserialize)]
 struct Number {
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! Settings belong to the struct or to a field.
 
-use cdb_model::Projection;
-use serde::Deserialize;
+include!("../declaration.rs");
 
 #[derive(Projection, Deserialize)]
 #[projection(path = NUMBER)]
@@ -9,5 +8,3 @@ struct Number {
     #[projection(of = Order)]
     number: u64,
 }
-
-fn main() {}

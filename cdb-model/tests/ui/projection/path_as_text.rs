@@ -1,7 +1,6 @@
 //! A path is the name of a constant.
 
-use cdb_model::Projection;
-use serde::Deserialize;
+include!("../declaration.rs");
 
 #[derive(Projection, Deserialize)]
 #[projection(of = "Order")]
@@ -9,5 +8,3 @@ struct Number {
     #[projection(path = "/number")]
     number: u64,
 }
-
-fn main() {}

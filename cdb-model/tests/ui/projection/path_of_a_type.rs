@@ -1,7 +1,6 @@
 //! `of` names the document type, so a path is the name of a constant only.
 
-use cdb_model::Projection;
-use serde::Deserialize;
+include!("../declaration.rs");
 
 #[derive(Projection, Deserialize)]
 #[projection(of = Order)]
@@ -9,5 +8,3 @@ struct City {
     #[projection(path = Order::ADDRESS_CITY)]
     city: String,
 }
-
-fn main() {}

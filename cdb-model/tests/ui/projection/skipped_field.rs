@@ -1,7 +1,6 @@
 //! A field that serde skips is not read.
 
-use cdb_model::Projection;
-use serde::Deserialize;
+include!("../declaration.rs");
 
 #[derive(Projection, Deserialize)]
 #[projection(of = Order)]
@@ -9,5 +8,3 @@ struct Number {
     #[serde(skip)]
     number: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! The container computes a property for all documents in the same way.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "note:{number}")]
@@ -39,5 +38,3 @@ enum Desk {
     Letter(Letter),
     Book(Book),
 }
-
-fn main() {}

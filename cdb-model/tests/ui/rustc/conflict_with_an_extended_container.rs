@@ -1,15 +1,6 @@
 //! The types of an extension are compared with the inherited types.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../shop.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:refund:{number}")]
@@ -17,12 +8,6 @@ struct Refund {
     #[document(partition_key)]
     customer: String,
     number: u64,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
 }
 
 #[derive(Container)]

@@ -1,15 +1,6 @@
 //! The enum of a container derives `Container`.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../paths.rs");
 
 enum Shop {
     Order(Order),

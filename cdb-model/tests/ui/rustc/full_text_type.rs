@@ -1,7 +1,6 @@
 //! Only texts have words.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "{author}:{number}")]
@@ -12,5 +11,3 @@ struct Note {
     #[document(full_text)]
     body: u64,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A value in an id needs a text form.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -10,5 +9,3 @@ struct Order {
     customer: String,
     number: Vec<u8>,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A container has one indexing policy.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:order:{number}")]
@@ -33,5 +32,3 @@ enum Shop {
     Order(Order),
     Refund(Refund),
 }
-
-fn main() {}

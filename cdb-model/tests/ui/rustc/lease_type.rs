@@ -1,7 +1,6 @@
 //! A lease has its own stored form.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(lease)]
     lease: Option<String>,
 }
-
-fn main() {}

@@ -1,17 +1,6 @@
 //! Arrays have no minimum and maximum.
 
-use cdb_model::{Document, Query};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-    tags: Vec<String>,
-}
+include!("../paths.rs");
 
 fn main() {
     let _ = Query::<Order>::across_partitions().min(Order::TAGS);

@@ -1,17 +1,6 @@
 //! Distances are those of vectors.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "note", id = "{author}:{number}")]
-struct Note {
-    #[document(partition_key)]
-    author: String,
-    number: u64,
-    #[document(index)]
-    body: String,
-}
+include!("../paths.rs");
 
 fn main() {
     let _ = Note::BODY.nearest("a");

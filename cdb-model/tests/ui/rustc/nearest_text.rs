@@ -1,17 +1,6 @@
 //! Vectors are compared with vectors.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "note", id = "{author}:{number}")]
-struct Note {
-    #[document(partition_key)]
-    author: String,
-    number: u64,
-    #[document(vector(dimensions = 3))]
-    meaning: Vec<f32>,
-}
+include!("../paths.rs");
 
 fn main() {
     let _ = Note::MEANING.nearest("a");

@@ -1,15 +1,6 @@
 //! Only a document type with a lease can be leased.
 
-use cdb_model::{Document, Leasable};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../paths.rs");
 
 fn lease<D: Leasable>() {}
 

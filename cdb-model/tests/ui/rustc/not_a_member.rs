@@ -1,27 +1,12 @@
 //! A container stores only its own types.
 
-use cdb_model::{Batch, Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../shop.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "refund", id = "{customer}:refund")]
 struct Refund {
     #[document(partition_key)]
     customer: String,
-}
-
-#[derive(Container)]
-#[container(partition_key = "/customer")]
-enum Shop {
-    Order(Order),
 }
 
 fn main() {

@@ -1,20 +1,6 @@
 //! An array contains elements of its own type.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    #[document(index)]
-    number: u64,
-    #[document(index)]
-    status: String,
-    #[document(index)]
-    tags: Vec<String>,
-}
+include!("../paths.rs");
 
 fn main() {
     let _ = Order::TAGS.contains(7_u64);

@@ -1,15 +1,6 @@
 //! A container has its partition key at one path.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../order.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "refund", id = "{refund}:refund")]
@@ -25,5 +16,3 @@ enum Shop {
     Order(Order),
     Refund(Refund),
 }
-
-fn main() {}

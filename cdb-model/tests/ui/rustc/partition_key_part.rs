@@ -1,7 +1,6 @@
 //! The service partitions by strings, numbers and booleans.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "order")]
@@ -9,5 +8,3 @@ struct Order {
     #[document(partition_key)]
     customer: u64,
 }
-
-fn main() {}

@@ -1,17 +1,6 @@
 //! A projection has only fields of its document.
 
-use cdb_model::{Document, Projection};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-    tags: Vec<String>,
-}
+include!("../paths.rs");
 
 #[derive(Projection, Deserialize)]
 #[projection(of = Order)]

@@ -1,17 +1,6 @@
 //! A query selects projections of its own document type.
 
-use cdb_model::{Document, Projection, Query};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-    tags: Vec<String>,
-}
+include!("../paths.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "invoice", id = "{customer}:{number}")]

@@ -1,7 +1,6 @@
 //! The rules are those of serde.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camel")]
@@ -11,5 +10,3 @@ struct Order {
     customer: String,
     number: u64,
 }
-
-fn main() {}

@@ -1,6 +1,6 @@
 //! A document is stored as JSON, which serde writes and reads.
 
-use cdb_model::{Container, Document};
+include!("../declaration.rs");
 
 #[derive(Document)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -15,5 +15,3 @@ struct Order {
 enum Shop {
     Order(Order),
 }
-
-fn main() {}

@@ -1,15 +1,6 @@
 //! One compilation reports all conflicts, each at its variant.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:order:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-}
+include!("../order.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:order:{type}")]
@@ -33,5 +24,3 @@ enum Shop {
     Refund(Refund),
     Country(Country),
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A document that is not deleted has no time of deletion.
 
-use cdb_model::{Document, Timestamp};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(soft_delete)]
     deleted_at: Timestamp,
 }
-
-fn main() {}

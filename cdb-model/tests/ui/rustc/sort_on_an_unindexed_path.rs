@@ -1,17 +1,7 @@
 //! The service refuses a sort without an index.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
-
-#[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "{customer}:{number}")]
-struct Order {
-    #[document(partition_key)]
-    customer: String,
-    number: u64,
-    status: String,
-}
+include!("../paths.rs");
 
 fn main() {
-    let _ = Order::STATUS.desc();
+    let _ = Order::COMMENT.desc();
 }

@@ -1,7 +1,6 @@
 //! A time to live is a number of seconds.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(ttl)]
     ttl: String,
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A unique key applies to all types of the container, and a missing field counts as null.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "customer", id = "customer")]
@@ -41,5 +40,3 @@ enum Accounts {
     Customer(Customer), // one document per partition
     Account(Account),
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A vector is stored as an array of numbers.
 
-use cdb_model::Document;
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "{author}:{number}")]
@@ -12,5 +11,3 @@ struct Note {
     #[document(vector(dimensions = 3))]
     meaning: String,
 }
-
-fn main() {}

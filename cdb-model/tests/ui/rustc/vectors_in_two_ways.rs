@@ -1,7 +1,6 @@
 //! The container has one vector and one language per path.
 
-use cdb_model::{Container, Document};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "note", id = "note:{number}")]
@@ -44,5 +43,3 @@ enum Desk {
     Letter(Letter),
     Book(Book),
 }
-
-fn main() {}

@@ -1,7 +1,6 @@
 //! A document has no time of creation until it is written.
 
-use cdb_model::{Document, Timestamp};
-use serde::{Deserialize, Serialize};
+include!("../declaration.rs");
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}:{number}")]
@@ -12,5 +11,3 @@ struct Order {
     #[document(created_at)]
     created_at: Timestamp,
 }
-
-fn main() {}

@@ -1,23 +1,16 @@
 //! Refused commits and deliveries: lost races, unique keys, and durations that do not fit.
 
-mod backend;
-
 use std::sync::Mutex;
 use std::time::Duration;
 
-use backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
+use cdb_client::Bootstrap;
 use cdb_coordination::{
-    Jitter, Message, MessageDocument, Messaging, MessagingConfig, OutboxError, RetryPolicy, Side,
+    Jitter, MessageDocument, Messaging, MessagingConfig, OutboxError, RetryPolicy, Side,
 };
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
-#[derive(Container)]
-#[container(partition_key = "/place")]
-enum House {
-    Message(MessageDocument<House>),
-}
+use crate::house::{Note, TestEnv};
 
 /// A container whose unique key the model of its messages does not know.
 #[derive(Document, Serialize, Deserialize)]
@@ -40,30 +33,15 @@ enum Annex {
     Message(MessageDocument<Annex>),
 }
 
-#[derive(Serialize, Deserialize)]
-struct Note(u32);
-
-impl Message for Note {
-    const TYPE: &'static str = "note";
-}
-
-async fn house() -> (Backend, ContainerClient<House>) {
-    let backend = Backend::start(1, Some(SimulatedTime::new())).await;
-    let database = backend.database();
-    let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
-    let house = house.await.expect("a container");
-    (backend, house)
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_message_refused_because_of_a_unique_key_becomes_a_dead_letter() {
-    let (backend, house) = house().await;
-    let database = backend.database();
+    let env = TestEnv::start(1).await;
+    let database = env.backend.database();
     let guests = database.bootstrap::<Guests>("annex", Bootstrap::CreateIfMissing);
     guests.await.expect("another container");
     let annex = database.container::<Annex>("annex");
     let retry = RetryPolicy::default().with_max_attempts(4);
-    let messaging = Messaging::builder(house)
+    let messaging = Messaging::builder(env.house.clone())
         .route(annex.clone())
         .config(MessagingConfig::default().with_retry(retry))
         .start();
@@ -87,14 +65,14 @@ async fn a_message_refused_because_of_a_unique_key_becomes_a_dead_letter() {
 
 #[tokio::test(start_paused = true)]
 async fn commits_that_lose_a_race_wait_until_all_have_succeeded() {
-    let (_backend, house) = house().await;
+    let env = TestEnv::start(1).await;
     let drawn = Mutex::new(0_f64);
     let jitter = Jitter::from_source(move || {
         let mut drawn = drawn.lock().expect("no holder panics");
         *drawn = (*drawn + 0.618).fract();
         *drawn
     });
-    let messaging = Messaging::builder(house).jitter(jitter).start();
+    let messaging = Messaging::builder(env.house.clone()).jitter(jitter).start();
     let commits = (0..24).map(|number| {
         let mut batch = messaging.batch("ann");
         batch.send("zoe", &Note(number)).expect("a note is JSON");
@@ -110,7 +88,7 @@ async fn commits_that_lose_a_race_wait_until_all_have_succeeded() {
 
 #[tokio::test(start_paused = true)]
 async fn durations_that_do_not_fit_are_refused_with_both_values() {
-    let (_backend, house) = house().await;
+    let env = TestEnv::start(1).await;
     let secs = Duration::from_secs;
     let retry = |first, longest| RetryPolicy::default().with_delays(secs(first), secs(longest));
     let default = MessagingConfig::default();
@@ -132,7 +110,7 @@ async fn durations_that_do_not_fit_are_refused_with_both_values() {
             "`poll_interval` is 604801s, longer than `retention`, which is 604800s",
         ),
     ] {
-        let messaging = Messaging::builder(house.clone()).config(config).start();
+        let messaging = Messaging::builder(env.house.clone()).config(config).start();
         let refused = messaging.commit(messaging.batch("ann")).await;
         let Err(OutboxError::Timing(error)) = refused else {
             panic!("{refused:?}");

@@ -1,14 +1,10 @@
 //! Outbox and inbox through the public interface: order, dead letters, faults.
 
-mod backend;
-mod skewed;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
     DeadLetter, Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder,
@@ -17,7 +13,9 @@ use cdb_coordination::{
 use cdb_emulator::{Effect, Fault};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
-use skewed::Skewed;
+
+use crate::backend::Backend;
+use crate::skewed::Skewed;
 
 /// The notes that a partition has received, in order.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]

@@ -1,34 +1,15 @@
 //! Messages for one of several handlers of their type.
 
-mod backend;
-
 use std::time::Duration;
 
-use backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
-use cdb_coordination::{Message, MessageDocument, Messaging, OutboxBatch, Received};
-use cdb_model::{Container, Timestamp};
-use serde::{Deserialize, Serialize};
+use cdb_coordination::{Messaging, OutboxBatch, Received};
+use cdb_model::Timestamp;
 
-#[derive(Container)]
-#[container(partition_key = "/place")]
-enum House {
-    Message(MessageDocument<House>),
-}
-
-#[derive(Serialize, Deserialize)]
-struct Note;
-
-impl Message for Note {
-    const TYPE: &'static str = "note";
-}
+use crate::house::{House, Note, TestEnv};
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_received_by_the_handler_that_its_sender_has_named() {
-    let backend = Backend::start(1, Some(SimulatedTime::new())).await;
-    let database = backend.database();
-    let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
-    let house: ContainerClient<House> = house.await.expect("a container");
+    let env = TestEnv::start(1).await;
     let (received, mut calls) = tokio::sync::mpsc::unbounded_channel();
     let handler = |registered: &'static str| {
         let received = received.clone();
@@ -39,17 +20,17 @@ async fn a_message_is_received_by_the_handler_that_its_sender_has_named() {
             async move { Ok(batch) }
         }
     };
-    let messaging = Messaging::builder(house)
+    let messaging = Messaging::builder(env.house.clone())
         .on(handler("unnamed"))
         .on_handler("ledger", handler("ledger"))
         .on_handler("mailer", handler("mailer"))
         .start();
     let mut batch = messaging.batch("ann");
     for name in ["ledger", "mailer", "absent"] {
-        let sent = batch.send_for(name, "bob", &Note);
+        let sent = batch.send_for(name, "bob", &Note(1));
         sent.expect("a small message");
     }
-    batch.send("bob", &Note).expect("a small message");
+    batch.send("bob", &Note(1)).expect("a small message");
     messaging.commit(batch).await.expect("a commit");
     for expected in [Some("ledger"), Some("mailer"), None] {
         let (registered, chosen) = calls.recv().await.expect("a message");

@@ -1,19 +1,20 @@
 //! Messages that another program has damaged, and messages that cannot run now: they do not hide
 //! other messages.
 
-mod backend;
-
 use std::time::Duration;
 
-use backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
     DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch, OutboxError,
     Received, Side,
 };
-use cdb_model::{Container, Document, PartitionKey, Patch, Query, Timestamp};
+use cdb_model::{Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::backend::Backend;
+use crate::house::place_of;
+use crate::stored_message::{StoredMessage, StoredMessageKey};
 
 /// A received note.
 #[derive(Document, Serialize, Deserialize)]
@@ -31,29 +32,10 @@ enum House {
     Message(MessageDocument<House>),
 }
 
-/// A message document with untyped content.
-#[derive(Document, Serialize, Deserialize, Clone)]
-#[serde(rename_all = "camelCase")]
-#[document(type = "mail", id = "{kind}:mail:{slot}")]
-struct RawMessage {
-    #[document(partition_key)]
-    place: String,
-    #[serde(default)]
-    kind: String,
-    slot: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mail_out: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mail_in: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mail_dead: Option<Timestamp>,
-    mail: Value,
-}
-
 #[derive(Container)]
 #[container(partition_key = "/place")]
 enum Spoiler {
-    Message(RawMessage),
+    Message(StoredMessage),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,7 +74,7 @@ impl TestEnv {
         let messaging = Messaging::builder(self.house.clone()).config(config);
         let messaging = messaging.on(
             |note: Received<Note>, mut batch: OutboxBatch<House>| async move {
-                let place = place_of(batch.partition());
+                let place = place_of(&batch);
                 let text = note.message.0;
                 batch.changes().create(&Noted { place, text })?;
                 Ok(batch)
@@ -116,26 +98,25 @@ impl TestEnv {
         panic!("not all of {texts:?} were received");
     }
 
-    async fn write(&self, mail: RawMessage) {
+    async fn write(&self, mail: StoredMessage) {
         self.spoiler.create(&mail).await.expect("it is new");
     }
 
     /// A message of stream `s` that has arrived at Bob.
-    fn arrived(slot: &str, mail: Value) -> RawMessage {
-        RawMessage {
+    fn arrived(slot: &str, mail: Value) -> StoredMessage {
+        StoredMessage {
             place: "bob".to_owned(),
             kind: "in".to_owned(),
             slot: slot.to_owned(),
-            mail_out: None,
             mail_in: Some(Timestamp::from_secs(1)),
-            mail_dead: None,
             mail,
+            ..StoredMessage::default()
         }
     }
 
     /// A message that Ann has sent.
-    fn sent(slot: &str, mail: Value) -> RawMessage {
-        RawMessage {
+    fn sent(slot: &str, mail: Value) -> StoredMessage {
+        StoredMessage {
             place: "ann".to_owned(),
             kind: "out".to_owned(),
             mail_out: Some(Timestamp::from_secs(1)),
@@ -161,13 +142,6 @@ impl TestEnv {
         let mut letter = self.letter(stream, 1, to, text);
         letter["number"] = "torn".into();
         letter
-    }
-}
-
-fn place_of(partition: &PartitionKey) -> String {
-    match partition.values() {
-        [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
-        other => panic!("{other:?}"),
     }
 }
 
@@ -252,12 +226,12 @@ async fn an_unreadable_dead_letter_is_redriven_after_its_repair() {
     assert_eq!(letters.count().await.expect("a count"), 1);
 
     // Repairs the document inside the dead letter.
-    let key = RawMessageKey::new("dead", &*dead.name);
+    let key = StoredMessageKey::new("dead", &*dead.name);
     let found = env.spoiler.read_in(&"bob".into(), &key).await;
     let mut mail = found.expect("it is read").expect("it exists").document.mail;
     let payload = dead.payload.replace("\"torn\"", "1");
     mail["letter"]["payload"] = payload.into();
-    let repaired = Patch::<RawMessage>::new().set(RawMessage::MAIL, mail);
+    let repaired = Patch::<StoredMessage>::new().set(StoredMessage::MAIL, mail);
     let patched = env.spoiler.patch_in(&"bob".into(), &key, &repaired).await;
     patched.expect("it is repaired");
     letters.redrive(&dead).await.expect("it can be read now");
@@ -274,7 +248,7 @@ async fn an_unreadable_dead_letter_is_listed_beside_the_others_and_can_be_discar
         let mut letter = env.letter("s", 2, "bob", "lost");
         letter["number"] = number;
         let mail = json!({"kind": "dead", "side": "inbox", "letter": letter, "reason": "a test"});
-        let dead = RawMessage {
+        let dead = StoredMessage {
             kind: "dead".to_owned(),
             mail_in: None,
             mail_dead: Some(Timestamp::from_secs(7)),
@@ -313,14 +287,14 @@ async fn an_unreadable_record_blocks_its_stream_alone() {
     let messaging = env.messaging();
     send(&messaging, "ann", "bob", "first").await;
     env.until_noted("bob", &["first"]).await;
-    let query = Query::<RawMessage>::in_partition("bob");
+    let query = Query::<StoredMessage>::in_partition("bob");
     let records = env.spoiler.query(query).all().await.expect("records");
     let record = records
         .iter()
         .find(|row| row.id.as_str().starts_with("seen:"));
     let slot = &*record.expect("the record of Ann's stream").document.slot;
-    let key = RawMessageKey::new("seen", slot);
-    let torn = Patch::<RawMessage>::new().set(RawMessage::MAIL, "torn".into());
+    let key = StoredMessageKey::new("seen", slot);
+    let torn = Patch::<StoredMessage>::new().set(StoredMessage::MAIL, "torn".into());
     let patched = env.spoiler.patch_in(&"bob".into(), &key, &torn).await;
     patched.expect("it is damaged");
 
@@ -329,7 +303,7 @@ async fn an_unreadable_record_blocks_its_stream_alone() {
     env.until_noted("bob", &["first", "from cat"]).await;
     // The repaired stream goes on.
     let whole = &record.expect("it was read").document.mail;
-    let repaired = Patch::<RawMessage>::new().set(RawMessage::MAIL, whole.clone());
+    let repaired = Patch::<StoredMessage>::new().set(StoredMessage::MAIL, whole.clone());
     let patched = env.spoiler.patch_in(&"bob".into(), &key, &repaired).await;
     patched.expect("it is repaired");
     env.until_noted("bob", &["first", "from cat", "second"])
@@ -339,7 +313,7 @@ async fn an_unreadable_record_blocks_its_stream_alone() {
 
 /// Writes a thousand messages that cannot run now, sent before `until_noted` finds the last one.
 /// Returns after how long it was received.
-async fn found_behind(blocked: impl Fn(&TestEnv, u32) -> RawMessage) -> Duration {
+async fn found_behind(blocked: impl Fn(&TestEnv, u32) -> StoredMessage) -> Duration {
     let env = TestEnv::new().await;
     for number in 0..1_000 {
         env.write(blocked(&env, number)).await;
@@ -379,11 +353,11 @@ async fn a_message_behind_a_thousand_unreadable_ones_is_delivered() {
 }
 
 /// An early message, whose stream waits for the message before it.
-fn early(env: &TestEnv, place: &str, number: u32) -> RawMessage {
+fn early(env: &TestEnv, place: &str, number: u32) -> StoredMessage {
     let stream = format!("s{number}");
     let letter = env.letter(&stream, 2, place, "early");
     let mail = json!({"kind": "incoming", "letter": letter, "started": 0});
-    RawMessage {
+    StoredMessage {
         place: place.to_owned(),
         ..TestEnv::arrived(&format!("{stream}-2"), mail)
     }
@@ -409,7 +383,7 @@ async fn an_arrived_message_behind_a_thousand_blocked_partitions_is_received() {
     }
     let letter = env.letter("last", 1, "zoe", "last");
     let mail = json!({"kind": "incoming", "letter": letter, "started": 0});
-    let last = RawMessage {
+    let last = StoredMessage {
         place: "zoe".to_owned(),
         mail_in: Some(env.house.now()),
         ..TestEnv::arrived("last-1", mail)

@@ -1,0 +1,133 @@
+//! A physical partition that answers nothing delays only its own messages. Time is simulated.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cdb_client::RangeId;
+use cdb_coordination::{Messaging, MessagingConfig, OutboxBatch, Received};
+use cdb_model::PartitionKey;
+
+use crate::house::{House, Note, TestEnv, note_down, send};
+use crate::silence::{Silence, Silent};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A search and a delivery wait a second for a partition that stops answering. A check takes the
+/// permits of its messages away after half a second more.
+const RECEIVED: Duration = Duration::from_secs(4);
+
+struct Fixture {
+    env: TestEnv,
+    network: Silent,
+    range: RangeId,
+    sick: Vec<String>,
+    sound: Vec<String>,
+}
+
+impl Fixture {
+    /// `None` on an account.
+    async fn start() -> Option<Self> {
+        let env = TestEnv::start(4).await;
+        let network = Silent::new(env.backend.time.clone()?);
+        let mut ranges: BTreeMap<RangeId, Vec<String>> = BTreeMap::new();
+        for number in 0..48 {
+            let place = format!("place-{number}");
+            let range = env.house.range_of(&PartitionKey::from(&*place)).await;
+            let range = range.expect("the ranges are listed").expect("a text");
+            ranges.entry(range).or_default().push(place);
+        }
+        let sender = env.house.range_of(&PartitionKey::from("ann")).await;
+        let sender = sender.expect("the ranges are listed").expect("a text");
+        let range = ranges.keys().find(|range| **range != sender);
+        let range = range.expect("there are several").clone();
+        let sick = ranges.remove(&range).expect("it has places");
+        let sound = ranges.into_values().flatten().collect();
+        Some(Self {
+            env,
+            network,
+            range,
+            sick,
+            sound,
+        })
+    }
+
+    /// Messaging over the silent network, with handlers that take `duration`.
+    fn messaging(&self, duration: Duration) -> Messaging<House> {
+        let client = self.env.backend.builder().transport(self.network.clone());
+        let client = client.build().expect("an endpoint");
+        let house = client
+            .database(&self.env.backend.database)
+            .container("house");
+        let handler = move |note: Received<Note>, batch: OutboxBatch<House>| async move {
+            tokio::time::sleep(duration).await;
+            note_down(&note.message, batch)
+        };
+        let config = MessagingConfig::default().with_concurrency(4);
+        Messaging::builder(house).config(config).on(handler).start()
+    }
+
+    fn silence(&self) {
+        self.network
+            .set(Silence::of(&self.range.to_string(), &self.sick));
+    }
+
+    /// Waits until the note with this number has arrived at these places. Returns the time that this
+    /// took.
+    async fn until_noted(&self, places: &[String], number: u32) -> Duration {
+        let all = places.iter().map(|place| (place.clone(), number));
+        let all: BTreeSet<_> = all.collect();
+        self.env.until_noted(|noted| noted.is_superset(&all)).await
+    }
+}
+
+async fn send_all(messaging: &Messaging<House>, places: &[String], number: u32) {
+    for places in places.chunks(10) {
+        send(messaging, places, number..number + 1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_partition_delays_no_message_to_the_others() {
+    let Some(fixture) = Fixture::start().await else {
+        return;
+    };
+    let messaging = fixture.messaging(Duration::ZERO);
+    let all = [&*fixture.sick, &*fixture.sound].concat();
+    send_all(&messaging, &all, 0).await;
+    fixture.until_noted(&all, 0).await;
+    fixture.silence();
+    for number in 1..8 {
+        send_all(&messaging, &all, number).await;
+        let took = fixture.until_noted(&fixture.sound, number).await;
+        assert!(took <= RECEIVED, "note {number} after {took:?}");
+    }
+    fixture.network.set(Silence::default());
+    // The deliveries have failed a few times, and wait for their next attempt.
+    let took = fixture.until_noted(&fixture.sick, 7).await;
+    assert!(took <= SECOND * 60, "its own messages after {took:?}");
+    messaging.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn receipts_in_a_silent_partition_hold_no_permit() {
+    let Some(fixture) = Fixture::start().await else {
+        return;
+    };
+    let messaging = fixture.messaging(SECOND);
+    send_all(&messaging, &fixture.sick, 1).await;
+    // Its handlers run.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    fixture.silence();
+    tokio::time::sleep(SECOND).await;
+    // Another process has delivered them.
+    let other = Messaging::builder(fixture.env.house.clone()).start();
+    send_all(&other, &fixture.sound[..4], 1).await;
+    let took = fixture.until_noted(&fixture.sound[..4], 1).await;
+    assert!(took <= RECEIVED + SECOND, "received after {took:?}");
+    fixture.network.set(Silence::default());
+    let took = fixture.until_noted(&fixture.sick, 1).await;
+    println!("its own messages after {took:?}");
+    assert!(took <= SECOND * 60, "its own messages after {took:?}");
+    messaging.stop().await;
+    other.stop().await;
+}

@@ -1,0 +1,9 @@
+// The imports of the cases.
+
+#[allow(unused_imports)]
+use cdb_model::{
+    Batch, Container, Document, Leasable, Lease, Patch, Projection, Query, Timestamp,
+    UnknownFields, UpcastError,
+};
+#[allow(unused_imports)]
+use serde::{Deserialize, Serialize};
