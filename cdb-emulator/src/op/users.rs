@@ -156,7 +156,7 @@ fn token(service: &Service, request: &Request, permission: &Value) -> Result<Str
         permission,
         service.clock.now() + Duration::from_secs(seconds),
     );
-    grant.token(&service.settings.key)
+    grant.token(&service.account.key)
 }
 
 /// Returns the link of a resource by names. Clients also send links of resource ids (`_self`).
