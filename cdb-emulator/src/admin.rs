@@ -94,8 +94,8 @@ async fn change_settings(
     let changes: Map<String, Value> = serde_json::from_slice(&request.body)?;
     let of = server.clone();
     let work = move || {
-        let changed = of.change(|settings| settings.with(changes));
-        changed.map_err(|error| match error {
+        let result = of.change(|settings| settings.with(changes));
+        result.map_err(|error| match error {
             EmulatorError::Storage { reason } => ServiceError::internal(reason),
             refused => ServiceError::bad_request(refused.to_string()),
         })

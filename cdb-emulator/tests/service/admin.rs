@@ -97,12 +97,10 @@ async fn a_latency_applies_to_its_kind_of_operation() {
     assert!(reads.as_micros() >= 3 * 1500, "{reads:?}");
 }
 
-#[tokio::test]
-async fn an_invalid_body_is_rejected_and_changes_nothing() {
-    let emulator = Emulator::start().await.unwrap();
-    let (_, before) = ask(&emulator, Method::GET, "_admin/settings", "").await;
+/// Returns bodies of `/_admin/settings`, and the reasons why they are rejected.
+fn invalid_bodies() -> Vec<(String, &'static str)> {
     let good = json!({ "effects": ["dropAnswer"] });
-    for (body, reason) in [
+    vec![
         (String::new(), "EOF"),
         ("[]".to_owned(), "expected a map"),
         ("{\"faults\": [".to_owned(), "EOF"),
@@ -154,7 +152,14 @@ async fn an_invalid_body_is_rejected_and_changes_nothing() {
             json!({ "faults": [{ "effects": ["pass"], "probability": 2 }] }).to_string(),
             "between 0 and 1",
         ),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn an_invalid_body_is_rejected_and_changes_nothing() {
+    let emulator = Emulator::start().await.unwrap();
+    let (_, before) = ask(&emulator, Method::GET, "_admin/settings", "").await;
+    for (body, reason) in invalid_bodies() {
         let (status, answer) = ask(&emulator, Method::POST, "_admin/settings", &body).await;
         assert_eq!(
             (status, &answer["code"]),
