@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::{ContainerClient, SimulatedTime, Transport};
-use cdb_emulator::{DataRole, Emulator, EmulatorBuilder};
+use cdb_emulator::{DataRole, Emulator, Settings};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
 use cdb_provider::model::{Extends, Patch, Query};
 use cdb_provider::payload::{Encryption, PayloadCodec};
@@ -265,7 +265,7 @@ async fn emulator() -> Emulator {
     emulator_on(1).start().await.expect("the emulator starts")
 }
 
-fn emulator_on(partitions: u32) -> EmulatorBuilder {
+fn emulator_on(partitions: u32) -> Settings {
     Emulator::builder()
         .identity(IDENTITY, DataRole::DataContributor)
         .physical_partitions(partitions)

@@ -83,7 +83,10 @@ impl<'a> Site<'a> {
     /// Changes the round trip, after a set-up without one.
     pub fn set_latency(&self, latency: Duration) {
         match self {
-            Self::Emulator(_, emulator) => emulator.set_latency(latency),
+            Self::Emulator(_, emulator) => {
+                let changed = emulator.change(|settings| settings.latency(latency));
+                changed.expect("the latency is valid");
+            }
             Self::Postgres(schema) => schema.set_latency(latency),
         }
     }

@@ -97,7 +97,7 @@ impl SimulatedTime {
         done.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Returns a clock that shows this time in all threads, for `EmulatorBuilder::clock`. With it,
+    /// Returns a clock that shows this time in all threads, for `Settings::clock`. With it,
     /// a test may last any simulated time.
     pub fn clock(&self) -> impl Fn() -> SystemTime + Send + Sync + use<> {
         self.followed.store(true, Ordering::Relaxed);

@@ -30,11 +30,9 @@ const BLOCK: usize = 1024;
 /// response.
 const REJECTIONS: usize = 256;
 
-/// The limits of one server.
+/// The times of one server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Concurrent connections.
-    pub(crate) connections: usize,
     /// Time that a connection may be open without a complete request head.
     pub(crate) idle: Duration,
     /// Time for a body to arrive, and for a client to read a part of its response.
@@ -44,7 +42,6 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 10_000,
             idle: Duration::from_secs(300),
             stall: Duration::from_secs(60),
         }
@@ -62,14 +59,14 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(connections: usize, limits: Limits) -> Self {
         let semaphore = |permits: usize| {
             let permits = permits.min(Semaphore::MAX_PERMITS);
             Arc::new(Semaphore::new(permits))
         };
         Self {
             limits,
-            connections: semaphore(limits.connections),
+            connections: semaphore(connections),
             rejections: semaphore(REJECTIONS),
             incoming: semaphore(BODIES / BLOCK),
             outgoing: semaphore(BODIES / BLOCK),

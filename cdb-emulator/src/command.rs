@@ -3,11 +3,14 @@
 use std::error::Error;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use serde_json::{Map, Value};
+
 use crate::clock::stopwatch;
-use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
+use crate::settings::Settings;
+use crate::{Emulator, WELL_KNOWN_KEY};
 
 /// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. The
 /// data is in memory and lost at the end, unless --data is given.
@@ -33,23 +36,26 @@ use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 /// assert!(Program::try_parse_from(["program", "emulator", "--certificate", "ca.pem"]).is_err()); // without --tls
 /// # Ok::<(), clap::Error>(())
 /// ```
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 // The help shows the first paragraph only; the example is for the documentation.
 #[command(long_about = None)]
 pub struct EmulatorCommand {
+    /// Settings as JSON, in the form of POST /_admin/settings; the options take precedence
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
     /// Address to listen on, such as 0.0.0.0 in a container: whoever reaches it and knows the key
-    /// reads and writes all data
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    host: IpAddr,
-    /// Port to listen on; 0 for any free port
-    #[arg(long, value_name = "PORT", default_value_t = 8081)]
-    port: u16,
+    /// reads and writes all data; 127.0.0.1 by default
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<IpAddr>,
+    /// Port to listen on; 0 for any free port; 8081 by default
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
     /// Directory that stores the data
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Physical partitions of a new container
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    partitions: u32,
+    /// Physical partitions of a new container; 1 by default
+    #[arg(long, value_name = "COUNT")]
+    partitions: Option<u32>,
     /// Request units per second of a container that was created without an offer; unlimited by
     /// default
     #[arg(long, value_name = "RU/S")]
@@ -57,13 +63,10 @@ pub struct EmulatorCommand {
     /// Account key in base64 instead of the well-known key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Latency and faults as JSON, in the form of POST /_admin/faults
-    #[arg(long, value_name = "FILE")]
-    faults: Option<PathBuf>,
     /// Regions of the account, separated by commas; the first one accepts writes. They listen on the
     /// following ports
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    regions: Vec<String>,
+    regions: Option<Vec<String>>,
     /// Use HTTPS, with a certificate that is generated at the start
     #[arg(long)]
     tls: bool,
@@ -87,13 +90,13 @@ impl EmulatorCommand {
         let started = stopwatch();
         // Before the first line, because its reader may send a signal immediately.
         let mut end = Signals::listen()?;
-        let emulator = self.builder()?.start().await?;
+        let emulator = self.settings()?.start().await?;
         if let (Some(file), Some(pem)) = (&self.certificate, emulator.certificate_pem()) {
             let name = file.display();
             std::fs::write(file, pem).map_err(|error| format!("cannot write {name}: {error}"))?;
         }
-        print(out, &self.ready(&emulator, started))?;
-        print(out, &self.how_to_connect(&emulator))?;
+        print(out, &ready(&emulator, started))?;
+        print(out, &how_to_connect(&emulator))?;
         end.wait().await;
         // A task, because the emulator blocks this one while its writer works.
         let at_once = tokio::spawn(async move {
@@ -108,78 +111,68 @@ impl EmulatorCommand {
         Ok(print(out, &end)?)
     }
 
-    /// Returns the line that reports the endpoint and the settings.
-    fn ready(&self, emulator: &Emulator, started: Instant) -> String {
-        let endpoint = emulator.endpoint();
-        let key = if emulator.key() == WELL_KNOWN_KEY {
-            "the well-known key"
-        } else {
-            "the given key"
-        };
-        let data = emulator.data_dir().map_or_else(
-            || "data in memory".to_owned(),
-            |directory| format!("data in {}", directory.display()),
-        );
-        let limit = self.throughput.map_or_else(
-            || "no limit".to_owned(),
-            |throughput| format!("{throughput} RU/s"),
-        );
-        let partitions = match self.partitions {
-            1 => "1 physical partition".to_owned(),
-            count => format!("{count} physical partitions"),
-        };
-        format!(
-            "ready after {} ms at {endpoint} with {key}; {data}; {partitions} and {limit} per container; \
-             Explorer at {endpoint}_explorer/; press ctrl-c to stop",
-            started.elapsed().as_millis(),
-        )
+    /// Returns the settings of the file, replaced by those of the options.
+    fn settings(&self) -> Result<Settings, String> {
+        let given = self.clone();
+        let file = self.settings.as_deref().map_or(Ok(Map::new()), read)?;
+        let defaults = Settings::default().port(8081);
+        let settings = defaults.with(file).map_err(|error| error.to_string())?;
+        Ok(Settings {
+            host: given.host.unwrap_or(settings.host),
+            port: given.port.unwrap_or(settings.port),
+            data_dir: given.data.or(settings.data_dir),
+            physical_partitions: given.partitions.unwrap_or(settings.physical_partitions),
+            throughput: given.throughput.or(settings.throughput),
+            key: given.key.unwrap_or(settings.key),
+            regions: given.regions.unwrap_or(settings.regions),
+            tls: given.tls || settings.tls,
+            ..settings
+        })
     }
+}
 
-    /// Returns the shell command that sets the variables for clients. It does not contain a custom
-    /// key.
-    fn how_to_connect(&self, emulator: &Emulator) -> String {
-        let key = match &self.key {
-            Some(_) => "…",
-            None => WELL_KNOWN_KEY,
-        };
-        format!(
-            "export COSMOS_ENDPOINT={} COSMOS_KEY={key}",
-            emulator.endpoint()
-        )
-    }
+/// Reads a file of settings.
+fn read(file: &Path) -> Result<Map<String, Value>, String> {
+    let name = file.display();
+    let text = std::fs::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{name} is not a JSON object: {error}"))
+}
 
-    /// Returns the builder with these options.
-    fn builder(&self) -> Result<EmulatorBuilder, String> {
-        let mut builder = Emulator::builder()
-            .host(self.host)
-            .port(self.port)
-            .physical_partitions(self.partitions)
-            .regions(&self.regions)
-            .faults(self.plan()?);
-        if let Some(directory) = &self.data {
-            builder = builder.data_dir(directory);
-        }
-        if let Some(throughput) = self.throughput {
-            builder = builder.throughput(throughput);
-        }
-        if let Some(key) = &self.key {
-            builder = builder.key(key);
-        }
-        if self.tls {
-            builder = builder.tls();
-        }
-        Ok(builder)
-    }
+/// Returns the line that reports the endpoint and the settings.
+fn ready(emulator: &Emulator, started: Instant) -> String {
+    let (endpoint, settings) = (emulator.endpoint(), &emulator.state.service.settings);
+    let key = if settings.key == WELL_KNOWN_KEY {
+        "the well-known key"
+    } else {
+        "the given key"
+    };
+    let data = settings.data_dir.as_ref().map_or_else(
+        || "data in memory".to_owned(),
+        |directory| format!("data in {}", directory.display()),
+    );
+    let limit = settings.throughput.map_or_else(
+        || "no limit".to_owned(),
+        |throughput| format!("{throughput} RU/s"),
+    );
+    let partitions = match settings.physical_partitions {
+        1 => "1 physical partition".to_owned(),
+        count => format!("{count} physical partitions"),
+    };
+    format!(
+        "ready after {} ms at {endpoint} with {key}; {data}; {partitions} and {limit} per container; \
+         Explorer at {endpoint}_explorer/; press ctrl-c to stop",
+        started.elapsed().as_millis(),
+    )
+}
 
-    fn plan(&self) -> Result<FaultPlan, String> {
-        let Some(file) = &self.faults else {
-            return Ok(FaultPlan::default());
-        };
-        let name = file.display();
-        let text = std::fs::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
-        serde_json::from_slice(&text)
-            .map_err(|error| format!("{name} is not a valid fault plan: {error}"))
-    }
+/// Returns the shell command that sets the variables for clients. It does not contain a custom key.
+fn how_to_connect(emulator: &Emulator) -> String {
+    let key = match emulator.key() {
+        WELL_KNOWN_KEY => WELL_KNOWN_KEY,
+        _ => "…",
+    };
+    let endpoint = emulator.endpoint();
+    format!("export COSMOS_ENDPOINT={endpoint} COSMOS_KEY={key}")
 }
 
 /// Writes a line. A closed pipe is ignored, because a script may read only the first line.

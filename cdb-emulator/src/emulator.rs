@@ -1,6 +1,5 @@
 //! A running emulator.
 
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,13 +8,12 @@ use tokio::task::JoinHandle;
 
 use crate::clock::stopwatch;
 use crate::emulator_error::EmulatorError;
-use crate::fault::{Fault, Latency};
-use crate::index_build::IndexBuild;
+use crate::fault::Fault;
 use crate::observe::RequestLog;
 use crate::regions::{Failover, Regions};
-use crate::replicas::ReplicaLag;
 use crate::route::ContainerName;
 use crate::server_state::ServerState;
+use crate::settings::Settings;
 use crate::store::CLOSE_TIMEOUT;
 use crate::tls::Security;
 use crate::{entra, op};
@@ -38,9 +36,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Debug)]
 pub struct Emulator {
-    pub(crate) endpoint: String,
-    pub(crate) key: String,
-    pub(crate) directory: Option<PathBuf>,
     pub(crate) state: Arc<ServerState>,
     pub(crate) stopping: watch::Sender<bool>,
     /// The end of the time for the work in progress, once the emulator stops.
@@ -52,29 +47,32 @@ pub struct Emulator {
 impl Emulator {
     /// Returns the endpoint, `http://127.0.0.1:<port>/`, or `https://…` with TLS.
     pub fn endpoint(&self) -> String {
-        self.endpoint.clone()
+        self.state.service.account.endpoint.clone()
     }
 
     /// Returns the account key that the emulator accepts.
     pub fn key(&self) -> &str {
-        &self.key
+        &self.state.service.settings.key
     }
 
     /// Returns the connection string, `AccountEndpoint=…;AccountKey=…;`.
     pub fn connection_string(&self) -> String {
-        format!("AccountEndpoint={};AccountKey={};", self.endpoint, self.key)
+        format!(
+            "AccountEndpoint={};AccountKey={};",
+            self.endpoint(),
+            self.key()
+        )
     }
 
     /// Issues a Microsoft Entra ID token of this identity that is valid from now for `lifetime`.
-    /// The identity's role was set by
-    /// [`EmulatorBuilder::identity`](crate::EmulatorBuilder::identity).
+    /// [`Settings::identity`] sets the role of the identity.
     pub fn entra_token(&self, object_id: &str, lifetime: Duration) -> String {
         entra::issue(object_id, lifetime, self.state.service.clock.now())
     }
 
     /// Returns the data directory; `None` for an emulator in memory.
     pub fn data_dir(&self) -> Option<&std::path::Path> {
-        self.directory.as_deref()
+        self.state.service.settings.data_dir.as_deref()
     }
 
     /// Returns the authority of the certificate as PEM, for clients to trust; `None` without TLS.
@@ -137,9 +135,24 @@ impl Emulator {
         Ok(children)
     }
 
-    /// Sets how long the index transformations of the next changes of indexing policies take.
-    pub fn set_index_build(&self, build: IndexBuild) {
-        self.state.service.index_builds.set_pace(build);
+    /// Changes the settings that are not fixed at the start; see [`Settings`]. The faults of the
+    /// changed settings are added to the active ones.
+    ///
+    /// ```
+    /// use cdb_emulator::{Emulator, ReplicaLag};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
+    /// let emulator = Emulator::start().await?;
+    /// emulator.change(|settings| settings.replica_lag(ReplicaLag::writes(1)))?;
+    /// let refused = emulator.change(|settings| settings.port(8081)).unwrap_err().to_string();
+    /// assert!(refused.starts_with("invalid setting `port`: it is fixed at the start"));
+    /// # emulator.stop().await; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails when a setting is invalid or fixed at the start, or the data cannot be written.
+    pub fn change(&self, change: impl FnOnce(Settings) -> Settings) -> Result<(), EmulatorError> {
+        self.state.change(|running| Ok(change(running)))
     }
 
     /// Sets the progress of the index transformation of a container to at least `percent`. At 100
@@ -162,35 +175,8 @@ impl Emulator {
         })
     }
 
-    /// Sets how far a replica of every partition lags; `None` for replicas that are up to date. Writes
-    /// before the call have reached all replicas.
-    ///
-    /// # Errors
-    /// Fails when the lag is invalid or the data cannot be written.
-    pub fn set_replica_lag(&self, lag: Option<ReplicaLag>) -> Result<(), EmulatorError> {
-        if let Some(lag) = &lag
-            && let Err(reason) = lag.check()
-        {
-            return Err(EmulatorError::Setting {
-                setting: "replica_lag",
-                value: format!("{lag:?}"),
-                reason,
-            });
-        }
-        let set = self.state.service.set_replica_lag(lag);
-        set.map_err(EmulatorError::storage)
-    }
-
-    /// Ignores or honours the header `x-ms-cosmos-read-consistency-strategy`; see
-    /// [`EmulatorBuilder::ignore_latest_committed`](crate::EmulatorBuilder::ignore_latest_committed).
-    pub fn set_ignore_latest_committed(&self, ignored: bool) {
-        self.state.service.replicas.ignore_strategy(ignored);
-    }
-
-    /// Returns the endpoint of a region of [`EmulatorBuilder::regions`]; `None` if the account has no
+    /// Returns the endpoint of a region of [`Settings::regions`]; `None` if the account has no
     /// region of this name.
-    ///
-    /// [`EmulatorBuilder::regions`]: crate::EmulatorBuilder::regions
     pub fn region_endpoint(&self, name: &str) -> Option<String> {
         self.regions().endpoint(name)
     }
@@ -241,11 +227,6 @@ impl Emulator {
             .map_err(regions_error)
     }
 
-    /// Lets all regions or only the write region accept writes.
-    pub fn set_multiple_write_locations(&self, enabled: bool) {
-        self.regions().set_multiple_write_locations(enabled);
-    }
-
     fn regions(&self) -> &Regions {
         &self.state.service.regions
     }
@@ -258,18 +239,6 @@ impl Emulator {
     /// Removes all faults.
     pub fn clear_faults(&self) {
         self.state.faults.clear();
-    }
-
-    /// Restarts the random numbers of all faults from a seed, to repeat a run. The seed is 0 at the
-    /// start.
-    pub fn seed_faults(&self, seed: u64) {
-        self.state.faults.seed(seed);
-    }
-
-    /// Delays every response from now on; see
-    /// [`EmulatorBuilder::latency`](crate::EmulatorBuilder::latency).
-    pub fn set_latency(&self, latency: impl Into<Latency>) {
-        self.state.faults.set_latency(latency.into());
     }
 
     /// Stops the emulator: it accepts no more connections and completes the requests in progress,

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-/// An error when the emulator starts, or when it splits a physical partition
-/// or changes regions.
+/// An error when the emulator starts, changes its settings or regions, or splits a physical
+/// partition.
 ///
 /// ```
 /// use cdb_emulator::{Emulator, EmulatorError};
@@ -38,23 +38,12 @@ pub enum EmulatorError {
         #[source]
         source: std::io::Error,
     },
-    /// The account key is not base64, or is empty.
-    #[error("the account key is not base64 or is empty; pass a key in base64")]
-    Key,
-    /// A setting has an invalid value.
-    #[error("{setting} cannot be {value}: {reason}")]
+    /// A setting has an invalid value, or is fixed at the start.
+    #[error("invalid setting `{setting}`: {reason}")]
     Setting {
-        /// The setting's name.
-        setting: &'static str,
-        /// The value.
-        value: String,
-        /// The valid values.
-        reason: String,
-    },
-    /// A latency or a fault is invalid.
-    #[error("the faults cannot be injected: {reason}")]
-    Faults {
-        /// The invalid fault and its valid values.
+        /// The name of the setting in JSON, for example `physicalPartitions`.
+        setting: String,
+        /// The given value and the valid values.
         reason: String,
     },
     /// Another emulator, in this process or another one, uses the directory.
@@ -118,6 +107,13 @@ pub enum EmulatorError {
 }
 
 impl EmulatorError {
+    pub(crate) fn setting(setting: impl Into<String>, reason: impl std::fmt::Display) -> Self {
+        Self::Setting {
+            setting: setting.into(),
+            reason: reason.to_string(),
+        }
+    }
+
     pub(crate) fn storage(reason: impl std::fmt::Display) -> Self {
         Self::Storage {
             reason: reason.to_string(),

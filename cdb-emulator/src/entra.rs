@@ -41,7 +41,8 @@ const ISSUERS: [&str; 2] = [
 /// let token = emulator.entra_token(principal, Duration::from_secs(3600)); // can read, but not write
 /// # drop(token); emulator.stop().await; Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum DataRole {
     /// Reads items and metadata, runs queries, reads change feeds.
@@ -51,7 +52,7 @@ pub enum DataRole {
 }
 
 /// The identities of the account: their roles by object id.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Identities(BTreeMap<String, DataRole>);
 
 /// The claims of a token that are checked.

@@ -95,14 +95,12 @@ impl Service {
     }
 
     fn authorize(&self, request: &Request) -> Result<(), ServiceError> {
-        let (settings, now) = (&self.settings, self.clock.now());
-        let token = auth::token(&request.headers).filter(|_| !settings.identities.is_empty());
+        let (account, now) = (&self.account, self.clock.now());
+        let identities = &self.settings.identities;
+        let token = auth::token(&request.headers).filter(|_| !identities.is_empty());
         match token {
-            Some(token) => {
-                let identities = &settings.identities;
-                identities.verify(&token, request, &settings.endpoint, now)
-            }
-            None => auth::verify(&settings.key, request, now),
+            Some(token) => identities.verify(&token, request, &account.endpoint, now),
+            None => auth::verify(&account.key, request, now),
         }
     }
 

@@ -39,7 +39,7 @@ impl From<Response> for Handled {
 /// Executes a request, or what an injected fault does instead. `on_loopback` says that it came from
 /// this machine.
 pub(crate) async fn handle(
-    server: &ServerState,
+    server: &Arc<ServerState>,
     request: Request,
     on_loopback: bool,
     stop: watch::Receiver<bool>,
@@ -53,7 +53,7 @@ pub(crate) async fn handle(
 }
 
 async fn execute_with_faults(
-    server: &ServerState,
+    server: &Arc<ServerState>,
     request: Request,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Handled, Broken> {

@@ -73,7 +73,7 @@ impl Emulator {
     /// Returns the number of the region whose endpoint this is; `None` for the global endpoint.
     fn region_of(&self, uri: &http::Uri) -> Option<usize> {
         let authority = uri.authority()?.as_str();
-        let regions = &self.state.service.settings.regions;
+        let regions = &self.state.service.account.regions;
         regions.iter().position(|(_, endpoint)| {
             let address = endpoint.split_once("://").map(|(_, address)| address);
             address.map(|address| address.trim_end_matches('/')) == Some(authority)

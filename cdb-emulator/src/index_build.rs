@@ -26,7 +26,7 @@ use crate::millis;
 ///     .start()
 ///     .await?;
 /// // … a change of the indexing policy: a new composite serves no `ORDER BY` for 5 seconds
-/// emulator.set_index_build(IndexBuild::Held); // the next one waits for `set_index_progress`
+/// emulator.change(|settings| settings.index_build(IndexBuild::Held))?; // the next one waits for `set_index_progress`
 /// # emulator.stop().await; Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@
 //! - `bin` (default): the command `cdb-emulator`, and `EmulatorCommand` for the commands of other
 //!   programs. A program that embeds the emulator disables it with `default-features = false`,
 //!   which also removes clap.
-//! - `tls` (enabled by `bin`): `EmulatorBuilder::tls`, HTTPS with a certificate that is generated
+//! - `tls` (enabled by `bin`): [`Settings::tls`], HTTPS with a certificate that is generated
 //!   at the start.
 //! - `fuzzing`: entry points of the fuzz targets, not for programs.
 
@@ -27,7 +27,6 @@ mod admin;
 mod admission;
 mod auth;
 mod binary_json;
-mod builder;
 mod charge;
 mod clock;
 #[cfg(feature = "bin")]
@@ -63,7 +62,9 @@ mod rules;
 mod server_state;
 mod service;
 mod session;
+mod settings;
 mod sql;
+mod start;
 mod store;
 mod throughput;
 mod tls;
@@ -72,18 +73,18 @@ mod tls;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use builder::EmulatorBuilder;
 #[cfg(feature = "bin")]
 pub use command::EmulatorCommand;
 pub use emulator::Emulator;
 pub use emulator_error::EmulatorError;
 pub use entra::DataRole;
-pub use fault::{Effect, Fault, FaultPlan, Latency};
+pub use fault::{Effect, Fault, Latency};
 pub use in_process::ConnectionBroken;
 pub use index_build::IndexBuild;
 pub use observe::{OperationKind, RequestLog};
 pub use regions::Failover;
 pub use replicas::ReplicaLag;
+pub use settings::Settings;
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -4,15 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tokio::net::{TcpListener, TcpSocket};
 
-use crate::builder::EmulatorBuilder;
 use crate::emulator_error::EmulatorError;
 use crate::http_server::Endpoint;
+use crate::settings::Settings;
 
 /// Connections that the operating system queues until the server accepts them; its own limit may be
 /// lower. A client that finds the queue full retries after a second.
 const BACKLOG: u32 = 4096;
 
-impl EmulatorBuilder {
+impl Settings {
     /// Listens on the global endpoint and on those of the regions. Returns the listeners and their
     /// addresses.
     pub(crate) fn listen_all(&self) -> Result<(Vec<Endpoint>, Vec<String>), EmulatorError> {

@@ -6,6 +6,7 @@
 //! apply to them, and the log does not count them.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::error::ServiceError;
 use crate::request::Request;
@@ -25,7 +26,7 @@ pub(crate) fn is_local(path: &str) -> bool {
 /// Responds to a request for a page; `on_loopback` says that both ends of the connection are on
 /// this machine.
 pub(crate) async fn serve_page(
-    server: &ServerState,
+    server: &Arc<ServerState>,
     request: &Request,
     on_loopback: bool,
 ) -> Response {
@@ -37,7 +38,7 @@ pub(crate) async fn serve_page(
 }
 
 async fn guarded_page(
-    server: &ServerState,
+    server: &Arc<ServerState>,
     request: &Request,
     on_loopback: bool,
 ) -> Result<Response, ServiceError> {

@@ -115,7 +115,6 @@ pub(crate) struct RegionsState {
     write_region: String,
     document_write_region: String,
     global_endpoint_region: String,
-    multiple_write_locations: bool,
 }
 
 impl Delayed {
@@ -238,6 +237,10 @@ impl Regions {
         self.state().multiple_write_locations = enabled;
     }
 
+    pub(crate) fn has_multiple_write_locations(&self) -> bool {
+        self.state().multiple_write_locations
+    }
+
     /// Returns the locations of the account document. An account without named regions is at the
     /// host by which the client has reached it, which can be the name of a container.
     pub(crate) fn locations(&self, host: Option<&str>) -> Value {
@@ -272,7 +275,6 @@ impl Regions {
             document_write_region: name(document),
             global_endpoint_region: name(global),
             regions: state.regions.clone(),
-            multiple_write_locations: state.multiple_write_locations,
         }
     }
 }
@@ -293,7 +295,7 @@ impl State {
         let count = self.regions.len();
         let others = (1..count).map(|step| (self.write + step) % count);
         let mut others = others.filter(|region| !self.regions[*region].removed);
-        let reason = "the account has no other region; set some with `EmulatorBuilder::regions`";
+        let reason = "the account has no other region; set some with `Settings::regions`";
         others.next().ok_or_else(|| reason.to_owned())
     }
 }

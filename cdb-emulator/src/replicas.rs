@@ -39,8 +39,8 @@ const STREAM: u64 = u64::MAX - 1;
 /// // Every fourth read misses the writes of the last 200 ms, but at most three of a partition.
 /// let lag = ReplicaLag::time(Duration::from_millis(200)).at_most(3).with_probability(0.25);
 /// let emulator = Emulator::builder().replica_lag(lag).start().await?;
-/// emulator.set_replica_lag(Some(ReplicaLag::writes(1)))?; // every read misses the last write
-/// emulator.set_replica_lag(None)?;
+/// emulator.change(|settings| settings.replica_lag(ReplicaLag::writes(1)))?; // every read misses the last write
+/// emulator.change(|settings| settings.replica_lag(None))?;
 /// # emulator.stop().await; Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

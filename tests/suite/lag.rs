@@ -23,7 +23,8 @@ const LONG: Duration = Duration::from_secs(24 * 3600);
 async fn lagging(lag: Duration) -> Option<(Backend, CosmosDBProvider, CosmosDBProvider)> {
     let (backend, first) = Backend::failing(|_| {}).await?;
     let second = backend.provider().await;
-    let set = emulator(&backend).set_replica_lag(Some(ReplicaLag::time(lag)));
+    let lag = ReplicaLag::time(lag);
+    let set = emulator(&backend).change(|settings| settings.replica_lag(lag));
     set.expect("replicas may lag");
     Some((backend, first, second))
 }

@@ -120,7 +120,7 @@ async fn a_commit_waits_for_its_rights_while_it_holds_its_lock() {
 #[tokio::test]
 async fn every_opening_refuses_an_account_with_several_write_regions() {
     let emulator = Emulator::builder().regions(REGIONS);
-    let emulator = emulator.multiple_write_locations().start().await;
+    let emulator = emulator.multiple_write_locations(true).start().await;
     let emulator = emulator.expect("the emulator starts");
     let client = CosmosClient::builder(emulator.endpoint())
         .credential(MasterKey::new(emulator.key()).expect("a key"))

@@ -3,7 +3,7 @@
 //!
 //! Uses HTTP directly, so that no document type changes what is written.
 
-use cdb_emulator::{DataRole, Emulator, EmulatorBuilder};
+use cdb_emulator::{DataRole, Emulator, Settings};
 use cdb_provider::model::PartitionKey;
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) struct RawContainer {
 }
 
 /// An emulator that accepts [`RawContainer`]'s credential.
-pub(crate) fn emulator() -> EmulatorBuilder {
+pub(crate) fn emulator() -> Settings {
     Emulator::builder().identity(IDENTITY, DataRole::DataContributor)
 }
 

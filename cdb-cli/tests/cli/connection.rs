@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cdb_cli::{Cli, Exit};
-use cdb_emulator::{DataRole, Emulator};
+use cdb_emulator::{DataRole, Effect, Emulator, Fault, OperationKind};
 use cdb_provider::documents::Durable;
 
 use crate::harness::{Account, cdb, run};
@@ -70,9 +70,10 @@ async fn a_closed_standard_output_is_not_an_error() {
 
 #[tokio::test]
 async fn an_unavailable_service_is_not_reported_as_unreachable() {
-    let unavailable = r#"{ "faults": [{ "kinds": ["metadata", "read"], "effects": [{ "status": { "status": 503 } }] }] }"#;
-    let plan = serde_json::from_str(unavailable).expect("a plan");
-    let emulator = Emulator::builder().faults(plan).start().await;
+    let unavailable = Fault::always(Effect::error(503, 0))
+        .on(OperationKind::Metadata)
+        .on(OperationKind::Read);
+    let emulator = Emulator::builder().fault(unavailable).start().await;
     let emulator = emulator.expect("the emulator starts");
     let account = Account { emulator };
     let run = account.cdb(&["queues", "--timeout", "1"]).await;

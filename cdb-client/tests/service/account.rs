@@ -29,7 +29,7 @@ impl Account {
         } else {
             let emulator = Emulator::builder()
                 .physical_partitions(4)
-                .keep_versions(60)
+                .version_minutes(60)
                 .start()
                 .await
                 .unwrap();

@@ -71,7 +71,11 @@ async fn reads_move_from_a_preferred_region_that_fails_or_leaves() {
 #[tokio::test]
 async fn several_write_regions_are_refused_at_opening() {
     let emulator = Emulator::builder().regions(REGIONS);
-    let emulator = emulator.multiple_write_locations().start().await.unwrap();
+    let emulator = emulator
+        .multiple_write_locations(true)
+        .start()
+        .await
+        .unwrap();
     let error = open(builder(&emulator)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(

@@ -8,7 +8,7 @@ use crate::shop::{Shop, profile};
 
 #[tokio::test]
 async fn https_works_with_an_accepted_self_signed_certificate() {
-    let emulator = Emulator::builder().tls().start().await.unwrap();
+    let emulator = Emulator::builder().tls(true).start().await.unwrap();
     assert!(emulator.endpoint().starts_with("https://127.0.0.1:"));
     let client = CosmosClient::builder(emulator.endpoint())
         .credential(MasterKey::new(emulator.key()).unwrap())

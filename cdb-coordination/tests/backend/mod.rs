@@ -33,7 +33,7 @@ impl Backend {
             return account;
         }
         let emulator = Emulator::builder().physical_partitions(physical);
-        let emulator = emulator.keep_versions(60);
+        let emulator = emulator.version_minutes(60);
         let emulator = match &time {
             Some(time) => {
                 let emulator = emulator.clock(time.clock()).start();

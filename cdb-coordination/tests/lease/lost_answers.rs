@@ -30,7 +30,7 @@ async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
         eprintln!("skipped: an account does not lose answers on demand");
         return None;
     };
-    emulator.seed_faults(7);
+    emulator.change(|settings| settings.seed(7)).unwrap();
     for fault in faults() {
         emulator.inject(fault);
     }

@@ -52,7 +52,7 @@ pub(super) async fn read(service: &Arc<Service>) -> Result<Tree, ServiceError> {
         Ok(databases)
     };
     Ok(Tree {
-        endpoint: service.settings.endpoint.clone(),
+        endpoint: service.account.endpoint.clone(),
         version: env!("CARGO_PKG_VERSION"),
         databases: service.store.run(Lane::Scan, work).await?,
     })

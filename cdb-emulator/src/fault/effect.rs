@@ -16,7 +16,7 @@ use super::latency::Latency;
 /// let script = Fault::script([throttled.clone(), throttled, Effect::Pass, Effect::DropAnswer]);
 /// # assert_eq!(script.times, Some(4));
 ///
-/// // The same effects as the admin route and `--faults` read them.
+/// // The same effects as JSON settings name them.
 /// let json = r#"{ "status": { "status": 429, "substatus": 3200, "retryAfterMs": 20 } }"#;
 /// assert_eq!(serde_json::from_str::<Effect>(json)?, script.effects[0]);
 /// assert_eq!(serde_json::to_string(&Effect::DropAnswer)?, r#""dropAnswer""#);

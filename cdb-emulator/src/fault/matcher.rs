@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::definition::Fault;
 use super::effect::Effect;
 use super::latency::Latency;
-use super::plan::FaultPlan;
 use super::random::Random;
 use super::target::Target;
 use crate::clock::Clock;
+use crate::settings::Settings;
 
 /// All faults of a server.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct ActiveFault {
     random: Random,
 }
 
-/// A fault and its progress, as `/_admin/faults` shows them.
+/// A fault and its progress, as `/_admin/settings` shows them.
 #[derive(Clone, Debug, Serialize)]
 struct FaultState {
     #[serde(flatten)]
@@ -80,8 +80,8 @@ pub(crate) struct Injection {
 }
 
 impl Faults {
-    pub(crate) fn new(plan: FaultPlan, clock: Clock) -> Self {
-        let faults = Self {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
             state: Mutex::new(State {
                 clock,
                 seed: 0,
@@ -90,9 +90,7 @@ impl Faults {
                 active: Vec::new(),
                 added: 0,
             }),
-        };
-        faults.apply(plan);
-        faults
+        }
     }
 
     pub(crate) fn add(&self, fault: Fault) {
@@ -103,23 +101,19 @@ impl Faults {
         self.state().active.clear();
     }
 
-    /// Restarts the random numbers of all faults, present and future, from a seed.
-    pub(crate) fn seed(&self, seed: u64) {
-        self.state().seed(seed);
+    pub(crate) fn latency(&self) -> Latency {
+        self.state().latency
     }
 
-    pub(crate) fn set_latency(&self, latency: Latency) {
-        self.state().latency = latency;
-    }
-
-    /// Applies all changes of a plan atomically.
-    pub(crate) fn apply(&self, plan: FaultPlan) {
+    /// Sets the latency, restarts the random numbers if there is a seed, and adds the faults,
+    /// atomically.
+    pub(crate) fn apply(&self, settings: Settings) {
         let mut state = self.state();
-        state.latency = plan.latency.unwrap_or(state.latency);
-        if let Some(seed) = plan.seed {
+        state.latency = settings.latency;
+        if let Some(seed) = settings.seed {
             state.seed(seed);
         }
-        for fault in plan.faults {
+        for fault in settings.faults {
             state.add(fault);
         }
     }
@@ -204,6 +198,7 @@ impl State {
         self.active.retain(|active| !active.is_spent(now));
     }
 
+    /// Restarts the random numbers of all faults, present and future.
     fn seed(&mut self, seed: u64) {
         self.seed = seed;
         self.random = Random::new(seed, u64::MAX);
@@ -250,11 +245,9 @@ mod tests {
     use crate::route::ContainerName;
 
     fn faults(list: impl IntoIterator<Item = Fault>) -> Faults {
-        let plan = FaultPlan {
-            faults: list.into_iter().collect(),
-            ..FaultPlan::default()
-        };
-        Faults::new(plan, Clock::machine())
+        let faults = Faults::new(Clock::machine());
+        faults.apply(Settings::default().faults(list));
+        faults
     }
 
     fn next(faults: &Faults, kind: OperationKind) -> Injection {
@@ -275,9 +268,9 @@ mod tests {
         let struck = run.matches('x').count();
         assert!((40..80).contains(&struck), "{struck} of 200: {run}");
         assert_eq!(pattern(&faults([often()])), run);
-        first.seed(1);
+        first.apply(Settings::default().seed(1));
         assert_ne!(pattern(&first), run);
-        first.seed(0);
+        first.apply(Settings::default().seed(0));
         assert_eq!(pattern(&first), run);
     }
 

@@ -218,7 +218,8 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::op::dispatch;
-    use crate::service::Settings;
+    use crate::service::Account;
+    use crate::settings::Settings;
     use crate::store::Store;
 
     fn send(service: &Service, method: Method, body: &Value, headers: &[(&str, &str)]) -> Response {
@@ -242,7 +243,12 @@ mod tests {
     /// A container with ten writes to partition key `q`, then one to `p`.
     fn filled() -> Service {
         let store = Store::open(None).unwrap();
-        let service = Service::new(store, Clock::machine(), Settings::default());
+        let service = Service::new(
+            store,
+            Clock::machine(),
+            Account::default(),
+            Settings::default(),
+        );
         send(&service, Method::POST, &json!({ "id": "d" }), &[]);
         let container = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
         send(&service, Method::POST, &container, &[]);

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use cdb_emulator::{Emulator, EmulatorBuilder};
+use cdb_emulator::{Emulator, Settings};
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -133,7 +133,7 @@ impl Account {
     }
 
     /// Starts an emulator without sockets. It and its clients follow Tokio's clock.
-    pub(crate) async fn simulated(builder: EmulatorBuilder, definition: Value) -> Self {
+    pub(crate) async fn simulated(builder: Settings, definition: Value) -> Self {
         let emulator = builder.start_in_process().expect("it starts");
         Self::with(emulator, definition).await
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, ask, http_client};
 
-async fn post_faults(emulator: &Emulator, body: &Value) -> (u16, Value) {
-    ask(emulator, Method::POST, "_admin/faults", &body.to_string()).await
+async fn change(emulator: &Emulator, body: &Value) -> (u16, Value) {
+    ask(emulator, Method::POST, "_admin/settings", &body.to_string()).await
 }
 
 /// Returns the statuses of `count` reads of a missing document.
@@ -26,14 +26,14 @@ async fn a_script_applies_once() {
     let status = |status| json!({ "status": { "status": status, "retryAfterMs": 7 } });
     let script = json!({ "faults": [{ "kinds": ["read"], "times": 3,
         "effects": [status(429), "pass", status(503)] }] });
-    let (answered, active) = post_faults(&account.emulator, &script).await;
+    let (answered, active) = change(&account.emulator, &script).await;
     assert_eq!(answered, 200, "{active}");
     assert_eq!(active["faults"][0]["struck"], 0, "{active}");
     assert_eq!(statuses_of_reads(&account, 2).await, [429, 404]);
-    let (_, active) = ask(&account.emulator, Method::GET, "_admin/faults", "").await;
+    let (_, active) = ask(&account.emulator, Method::GET, "_admin/settings", "").await;
     assert_eq!(active["faults"][0]["struck"], 2, "{active}");
     assert_eq!(statuses_of_reads(&account, 2).await, [503, 404]);
-    let (_, active) = ask(&account.emulator, Method::GET, "_admin/faults", "").await;
+    let (_, active) = ask(&account.emulator, Method::GET, "_admin/settings", "").await;
     assert_eq!(active["faults"], json!([]));
 }
 
@@ -42,7 +42,7 @@ async fn rust_and_http_share_the_faults() {
     let account = Account::start().await;
     let lost = Fault::with_probability(Effect::DropAnswer, 0.25).on(OperationKind::Batch);
     account.emulator.inject(lost.clone());
-    let (_, active) = ask(&account.emulator, Method::GET, "_admin/faults", "").await;
+    let (_, active) = ask(&account.emulator, Method::GET, "_admin/settings", "").await;
     let mut read = active["faults"][0].clone();
     read.as_object_mut().expect("an object").remove("struck");
     assert_eq!(serde_json::from_value::<Fault>(read).unwrap(), lost);
@@ -59,7 +59,7 @@ async fn a_seed_repeats_a_run() {
             { "effects": [{ "status": { "status": 503 } }], "probability": 0.4 },
             { "effects": [{ "status": { "status": 429 } }], "probability": 0.4 },
         ] });
-        assert_eq!(post_faults(&account.emulator, &rate).await.0, 200);
+        assert_eq!(change(&account.emulator, &rate).await.0, 200);
         runs.push(statuses_of_reads(&account, 40).await);
     }
     assert_eq!(runs[0], runs[1]);
@@ -74,7 +74,7 @@ async fn a_latency_applies_to_its_kind_of_operation() {
     let account = Account::start().await;
     let slow = json!({ "latency": { "fixedMs": 1.5 }, "faults": [{ "kinds": ["create"],
         "effects": [{ "delay": { "uniform": { "minMs": 120, "maxMs": 150 } } }] }] });
-    let (status, active) = post_faults(&account.emulator, &slow).await;
+    let (status, active) = change(&account.emulator, &slow).await;
     assert_eq!(status, 200, "{active}");
     assert_eq!(active["latency"], json!({ "fixedMs": 1.5 }));
     let started = std::time::Instant::now();
@@ -87,16 +87,25 @@ async fn a_latency_applies_to_its_kind_of_operation() {
     assert!(reads.as_micros() >= 3 * 1500, "{reads:?}");
 }
 
-#[tokio::test]
-async fn an_invalid_body_is_rejected_and_changes_nothing() {
-    let emulator = Emulator::start().await.unwrap();
+/// Returns bodies of `/_admin/settings`, and the reasons why they are rejected.
+fn invalid_bodies() -> Vec<(String, &'static str)> {
     let good = json!({ "effects": ["dropAnswer"] });
-    for (body, reason) in [
+    vec![
         (String::new(), "EOF"),
-        ("[]".to_owned(), "expected struct"),
+        ("[]".to_owned(), "expected a map"),
         ("{\"faults\": [".to_owned(), "EOF"),
-        (json!({ "fault": [] }).to_string(), "unknown field `fault`"),
-        (json!({ "seed": -1 }).to_string(), "invalid value"),
+        (
+            json!({ "fault": [] }).to_string(),
+            "unknown field `fault`, expected one of `host`, `port`, ",
+        ),
+        (
+            json!({ "seed": -1 }).to_string(),
+            "invalid setting `seed`: invalid value",
+        ),
+        (
+            json!({ "seed": 1, "port": 8081 }).to_string(),
+            "invalid setting `port`: it is fixed at the start; a running emulator can change seed, ",
+        ),
         (
             json!({ "latency": { "fixedMs": -1 } }).to_string(),
             "not a valid duration",
@@ -115,7 +124,7 @@ async fn an_invalid_body_is_rejected_and_changes_nothing() {
         ),
         (
             json!({ "faults": [good, { "effects": [] }] }).to_string(),
-            "faults[1]: a fault needs at least one effect",
+            "invalid setting `faults[1]`: a fault needs at least one effect",
         ),
         (
             json!({ "faults": [{ "effects": ["dropEverything"] }] }).to_string(),
@@ -133,8 +142,15 @@ async fn an_invalid_body_is_rejected_and_changes_nothing() {
             json!({ "faults": [{ "effects": ["pass"], "probability": 2 }] }).to_string(),
             "between 0 and 1",
         ),
-    ] {
-        let (status, answer) = ask(&emulator, Method::POST, "_admin/faults", &body).await;
+    ]
+}
+
+#[tokio::test]
+async fn an_invalid_body_is_rejected_and_changes_nothing() {
+    let emulator = Emulator::start().await.unwrap();
+    let (_, before) = ask(&emulator, Method::GET, "_admin/settings", "").await;
+    for (body, reason) in invalid_bodies() {
+        let (status, answer) = ask(&emulator, Method::POST, "_admin/settings", &body).await;
         assert_eq!(
             (status, &answer["code"]),
             (400, &json!("BadRequest")),
@@ -143,9 +159,15 @@ async fn an_invalid_body_is_rejected_and_changes_nothing() {
         let message = answer["message"].as_str().unwrap_or_default();
         assert!(message.contains(reason), "{body}: {message}");
     }
-    let (_, active) = ask(&emulator, Method::GET, "_admin/faults", "").await;
-    let untouched = json!({ "seed": 0, "latency": { "fixedMs": 0.0 }, "faults": [] });
-    assert_eq!(active, untouched);
+    let (_, after) = ask(&emulator, Method::GET, "_admin/settings", "").await;
+    assert_eq!(after, before);
+    let faults = json!([
+        after["seed"],
+        after["latency"],
+        after["faults"],
+        after["key"]
+    ]);
+    assert_eq!(faults, json!([0, { "fixedMs": 0.0 }, [], null]));
 }
 
 #[tokio::test]
@@ -182,7 +204,8 @@ async fn unknown_routes_and_methods_are_rejected() {
     for (method, path, status, says) in [
         (Method::GET, "_admin", 404, "/_admin/faults"),
         (Method::GET, "_admin/fault", 404, "/_admin/faults"),
-        (Method::PATCH, "_admin/faults", 405, "GET, POST and DELETE"),
+        (Method::GET, "_admin/faults", 405, "DELETE"),
+        (Method::PATCH, "_admin/settings", 405, "GET and POST"),
         (Method::POST, "_admin/requests", 405, "GET and DELETE"),
         (Method::GET, "_admin/split", 405, "POST"),
     ] {
@@ -198,7 +221,7 @@ async fn unknown_routes_and_methods_are_rejected() {
 #[tokio::test]
 async fn pages_of_other_origins_are_rejected() {
     let emulator = Emulator::start().await.unwrap();
-    let url = format!("{}_admin/faults", emulator.endpoint());
+    let url = format!("{}_admin/settings", emulator.endpoint());
     let own = emulator.endpoint().trim_end_matches('/').to_owned();
     for (name, value, status) in [
         // A foreign name that resolves to this machine.

@@ -87,7 +87,7 @@ fn the_help_lists_every_option() {
 
 #[test]
 fn invalid_options_are_reported() {
-    let missing = "/nowhere/faults.json";
+    let missing = "/nowhere/settings.json";
     let malformed = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&malformed, r#"{ "faults": [{ "effects": ["drop"] }] }"#).unwrap();
     let malformed = malformed.path().display().to_string();
@@ -105,12 +105,12 @@ fn invalid_options_are_reported() {
         (&["--port", "0", "--throughput", "0"], 1, "no limit"),
         (&["--port", "0", "--key", "no base64!"], 1, "base64"),
         (
-            &["--faults", missing],
+            &["--settings", missing],
             1,
-            "cannot read /nowhere/faults.json",
+            "cannot read /nowhere/settings.json",
         ),
         (
-            &["--port", "0", "--faults", &malformed],
+            &["--port", "0", "--settings", &malformed],
             1,
             "unknown variant `drop`",
         ),
@@ -205,22 +205,31 @@ fn a_second_signal_ends_the_command_at_once() {
 }
 
 #[tokio::test]
-async fn faults_are_read_from_and_certificates_written_to_files() {
+async fn settings_are_read_from_and_certificates_written_to_files() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name).display().to_string();
-    let (faults, certificate) = (file("faults.json"), file("ca.pem"));
+    let (faults, certificate) = (file("settings.json"), file("ca.pem"));
     let status = r#"{ "kinds": ["metadata"], "effects": [{ "status": { "status": 503 } }] }"#;
-    std::fs::write(&faults, format!(r#"{{ "faults": [{status}] }}"#)).unwrap();
+    std::fs::write(
+        &faults,
+        format!(r#"{{ "faults": [{status}], "physicalPartitions": 3, "throughput": 400 }}"#),
+    )
+    .unwrap();
     let arguments = [
         "--port",
         "0",
-        "--faults",
+        "--settings",
         &faults,
         "--tls",
         "--certificate",
         &certificate,
+        "--partitions",
+        "2",
     ];
     let running = Running::start(&arguments);
+    let line = &running.first_line;
+    let overridden = "2 physical partitions and 400 RU/s";
+    assert!(line.contains(overridden), "{line}");
     let pem = std::fs::read(&certificate).unwrap();
     let trusted = vec![reqwest::Certificate::from_pem(&pem).unwrap()];
     // Installs the cryptography provider of the process.

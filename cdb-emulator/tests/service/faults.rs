@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cdb_emulator::{Effect, Emulator, Fault, FaultPlan, OperationKind};
+use cdb_emulator::{Effect, Emulator, Fault, OperationKind, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ async fn rights_are_missing_for_a_simulated_while_and_then_return() {
 
 /// Returns how many requests a fault has affected.
 async fn struck(account: &Account, fault: usize) -> u64 {
-    let url = format!("{}_admin/faults", account.emulator.endpoint());
+    let url = format!("{}_admin/settings", account.emulator.endpoint());
     let answer = http_client().get(url).send().await.expect("an answer");
     let body = answer.bytes().await.expect("a body");
     let state: Value = serde_json::from_slice(&body).expect("JSON");
@@ -99,10 +99,10 @@ async fn latencies_differ_by_kind_and_have_a_tail() {
         { "kinds": ["upsert"], "effects": [{ "delay": { "fixedMs": 20 } }] },
         { "effects": [{ "delay": { "uniform": { "minMs": 150, "maxMs": 200 } } }], "probability": 0.1 },
     ] });
-    let plan: FaultPlan = serde_json::from_value(plan).expect("a plan");
+    let plan: Settings = serde_json::from_value(plan).expect("settings");
     let mut runs = Vec::new();
     for _ in 0..2 {
-        let emulator = Emulator::builder().faults(plan.clone()).start().await;
+        let emulator = plan.clone().start().await;
         let account = Account::with(emulator.expect("it starts"), json!({})).await;
         let (mut slow, mut tail) = (0, Vec::new());
         for _ in 0..40 {

@@ -126,17 +126,21 @@ async fn an_index_build_lasts_in_simulated_time() {
 #[tokio::test]
 async fn an_index_build_is_changed_over_http() {
     let account = Account::start().await;
-    let admin = async |body: Value| {
+    let admin = async |route: &str, body: Value| {
         let (emulator, body) = (&account.emulator, body.to_string());
-        ask(emulator, Method::POST, "_admin/indexes", &body).await
+        ask(emulator, Method::POST, &format!("_admin/{route}"), &body).await
     };
-    let lasting = json!({ "build": { "lastingMs": 500.0 } });
-    assert_eq!(admin(lasting.clone()).await, (200, lasting));
-    assert_eq!(admin(json!({ "build": "held" })).await.0, 200);
+    let build = async |build: &Value| {
+        let (status, state) = admin("settings", json!({ "indexBuild": build })).await;
+        (status, state["indexBuild"].clone())
+    };
+    let lasting = json!({ "lastingMs": 500.0 });
+    assert_eq!(build(&lasting).await, (200, lasting));
+    assert_eq!(build(&json!("held")).await.0, 200);
     replace(&account, "/a/?").await;
     assert_eq!(progress(&account).await, 0);
     let done = json!({ "database": "db", "container": "c", "progress": 100 });
-    assert_eq!(admin(done).await.0, 200);
+    assert_eq!(admin("indexes", done).await.0, 200);
     assert_eq!(progress(&account).await, 100);
-    assert_eq!(admin(json!({ "build": "slow" })).await.0, 400);
+    assert_eq!(build(&json!("slow")).await.0, 400);
 }

@@ -153,7 +153,7 @@ async fn a_fault_with_a_duration_ends_by_itself() {
     let (account, keys) = three_partitions().await;
     let fault = json!({ "database": "db", "container": "c", "partitions": ["1"],
         "durationMs": 700, "effects": [{ "status": { "status": 503 } }] });
-    let active = admin(&account, "faults", &json!({ "faults": [fault] })).await;
+    let active = admin(&account, "settings", &json!({ "faults": [fault] })).await;
     assert_eq!(active["faults"][0]["durationMs"], 700.0, "{active}");
     let begun = Instant::now();
     assert_eq!(create(&account, &keys[0]).await.status, 201);
@@ -169,7 +169,7 @@ async fn a_fault_with_a_duration_ends_by_itself() {
         "{:?}",
         begun.elapsed()
     );
-    let active = admin(&account, "faults", &json!({})).await;
+    let active = admin(&account, "settings", &json!({})).await;
     assert_eq!(active["faults"], json!([]));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Emulator, Failover, Fault};
+use cdb_emulator::{Effect, Emulator, Failover, Fault, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -179,7 +179,7 @@ async fn a_removed_region_does_not_know_the_account() {
 async fn every_region_accepts_writes_with_multiple_write_locations() {
     let builder = Emulator::builder()
         .regions([WEST, EAST])
-        .multiple_write_locations();
+        .multiple_write_locations(true);
     let account = Account::with(builder.start().await.unwrap(), json!({})).await;
     assert_eq!(locations(&account).await, [[WEST, EAST], [WEST, EAST]]);
     let east = endpoint(&account, EAST);
@@ -188,7 +188,8 @@ async fn every_region_accepts_writes_with_multiple_write_locations() {
         true
     );
     assert_eq!(write(&account, &east).await.status, 201);
-    account.emulator.set_multiple_write_locations(false);
+    let only_one = |settings: Settings| settings.multiple_write_locations(false);
+    account.emulator.change(only_one).unwrap();
     assert_eq!(code(&write(&account, &east).await), (403, "3"));
 }
 
@@ -215,9 +216,11 @@ async fn regions_are_changed_over_http() {
     let shown = shown.map(|name| state[name].as_str().unwrap_or_default());
     assert_eq!((status, shown), (200, [EAST, WEST, WEST]));
     assert_eq!(state["regions"][1]["endpoint"], endpoint(&account, EAST));
-    let changes = json!({ "multipleWriteLocations": true, "moveGlobalEndpoint": true });
+    let changes = json!({ "moveGlobalEndpoint": true });
     let (_, state) = admin(&account, "regions", &changes).await;
     assert_eq!(state["globalEndpointRegion"], EAST);
+    let everywhere = json!({ "multipleWriteLocations": true });
+    let (_, state) = admin(&account, "settings", &everywhere).await;
     assert_eq!(state["multipleWriteLocations"], true);
     let (_, state) = admin(&account, "regions", &json!({ "remove": WEST })).await;
     assert_eq!(state["regions"][0]["removed"], true);

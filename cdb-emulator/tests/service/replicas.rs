@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_emulator::{Emulator, ReplicaLag};
+use cdb_emulator::{Emulator, ReplicaLag, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -153,7 +153,8 @@ async fn a_query_sees_exactly_the_state_before_the_missing_writes() {
                 .await;
             assert_eq!(count.documents(), [json!(expected.len())]);
         }
-        assert!(account.emulator.set_replica_lag(None).is_ok());
+        let no_lag = |settings: Settings| settings.replica_lag(None);
+        assert!(account.emulator.change(no_lag).is_ok());
         assert_eq!(contents(&account, KEY).await, states[states.len() - 1]);
     }
 }
@@ -264,7 +265,8 @@ async fn the_latest_commit_costs_twice_as_much_unless_the_gateway_ignores_it() {
     let sql = "SELECT VALUE c.n FROM c";
     let current = account.query(&[KEY, latest[0]], sql, json!([])).await;
     assert_eq!(current.documents(), [json!(2)]);
-    account.emulator.set_ignore_latest_committed(true);
+    let older = |settings: Settings| settings.ignore_latest_committed(true);
+    account.emulator.change(older).unwrap();
     let ignored = read(&account, "a", &latest).await;
     assert_eq!(
         (&ignored.body["n"], ignored.charge()),
@@ -299,12 +301,22 @@ async fn the_lag_is_changed_over_http() {
     let account = Account::start().await;
     let admin = async |method: Method, body: Value| {
         let emulator = &account.emulator;
-        ask(emulator, method, "_admin/replicas", &body.to_string()).await
+        ask(emulator, method, "_admin/settings", &body.to_string()).await
     };
-    let set = json!({ "lag": { "writes": 2, "timeMs": 60_000 }, "ignoreLatestCommitted": true });
+    let state = async |method: Method, body: Value| {
+        let (status, state) = admin(method, body).await;
+        let (lag, ignored) = (&state["replicaLag"], &state["ignoreLatestCommitted"]);
+        (
+            status,
+            json!({ "replicaLag": lag, "ignoreLatestCommitted": ignored }),
+        )
+    };
+    let lag = json!({ "writes": 2, "timeMs": 60_000 });
+    let set = json!({ "replicaLag": lag, "ignoreLatestCommitted": true });
     let lag = json!({ "writes": 2, "timeMs": 60_000.0, "probability": 1.0 });
-    let state = json!({ "lag": lag, "ignoreLatestCommitted": true });
-    assert_eq!(admin(Method::POST, set).await, (200, state));
+    let on = json!({ "replicaLag": lag, "ignoreLatestCommitted": true });
+    assert_eq!(state(Method::POST, set).await, (200, on.clone()));
+    assert_eq!(state(Method::GET, json!({})).await, (200, on));
     upsert(&account, "a", 1).await;
     assert_eq!(
         read(&account, "a", &[(STRATEGY, "LatestCommitted")])
@@ -312,15 +324,16 @@ async fn the_lag_is_changed_over_http() {
             .status,
         404
     );
-    let off = json!({ "lag": null, "ignoreLatestCommitted": true });
-    assert_eq!(admin(Method::DELETE, json!({})).await, (200, off));
+    let off = json!({ "replicaLag": null, "ignoreLatestCommitted": true });
+    let no_lag = json!({ "replicaLag": null });
+    assert_eq!(state(Method::POST, no_lag).await, (200, off));
     assert_eq!(read(&account, "a", &[]).await.status, 200);
     for (lag, says) in [
         (json!({}), "`writes`, `timeMs` or both"),
         (json!({ "writes": 1, "probability": 3 }), "between 0 and 1"),
         (json!({ "write": 1 }), "unknown field `write`"),
     ] {
-        let (status, refused) = admin(Method::POST, json!({ "lag": lag })).await;
+        let (status, refused) = admin(Method::POST, json!({ "replicaLag": lag })).await;
         let message = refused["message"].as_str().unwrap_or_default();
         assert!(status == 400 && message.contains(says), "{refused}");
     }

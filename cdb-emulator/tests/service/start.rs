@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Emulator, EmulatorBuilder, Fault, OperationKind, ReplicaLag};
+use cdb_emulator::{Effect, Emulator, Fault, OperationKind, ReplicaLag, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::account::{Account, http_client};
 
 /// Returns the error of the start with these settings.
-async fn refusal(builder: EmulatorBuilder) -> String {
+async fn refusal(builder: Settings) -> String {
     let started = builder.start().await;
     started.expect_err("it is refused").to_string()
 }
@@ -90,7 +90,7 @@ async fn stopping_completes_the_requests_in_progress() {
     let request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
     // The fault is removed when it has matched the request.
-    let faults = format!("{}_admin/faults", emulator.endpoint());
+    let faults = format!("{}_admin/settings", emulator.endpoint());
     while asked_for(&faults).await["faults"] != json!([]) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

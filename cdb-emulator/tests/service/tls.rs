@@ -14,7 +14,7 @@ fn client(trusted: Vec<Certificate>) -> reqwest::Client {
 
 #[tokio::test]
 async fn a_client_that_trusts_the_authority_can_connect() {
-    let emulator = Emulator::builder().tls().start().await.unwrap();
+    let emulator = Emulator::builder().tls(true).start().await.unwrap();
     let pem = emulator.certificate_pem().expect("there is one");
     let trusting = client(vec![Certificate::from_pem(pem.as_bytes()).unwrap()]);
     let by_address = emulator.endpoint();
@@ -23,7 +23,7 @@ async fn a_client_that_trusts_the_authority_can_connect() {
         let answer = trusting.get(endpoint).send().await.expect("an answer");
         assert_eq!(answer.status(), 401, "unsigned, but understood");
     }
-    let other = Emulator::builder().tls().start().await.unwrap();
+    let other = Emulator::builder().tls(true).start().await.unwrap();
     assert!(
         trusting.get(other.endpoint()).send().await.is_err(),
         "each start makes an authority of its own"

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 /// # Errors
 /// When a process cannot be started, or an orchestration does not end.
 pub async fn timers(actors: &Actors) -> Result<(Duration, Duration), String> {
-    let (site, _store, mut workers) = Site::open(actors, &MIXES[0].fault_plan(0), None).await?;
+    let (site, _store, mut workers) = Site::open(actors, &MIXES[0].store_settings(0), None).await?;
     for (worker, ahead) in workers.iter_mut().zip(AHEAD) {
         worker.go_by_clock(ahead).await?;
     }

@@ -39,8 +39,8 @@ pub struct Run {
 /// # Errors
 /// If a process cannot be started or the store cannot be read.
 pub async fn run(run: &Run) -> Result<Row, String> {
-    let faults = run.mix.fault_plan(run.seed);
-    let (site, store, workers) = Site::open(&run.actors, &faults, run.throughput).await?;
+    let settings = run.mix.store_settings(run.seed);
+    let (site, store, workers) = Site::open(&run.actors, &settings, run.throughput).await?;
     store.ask("DELETE", "/_admin/requests", "").await?;
     let monkey = Monkey::new(&run.mix, run.seed, store, workers);
     let (stop, told) = watch::channel(false);

@@ -65,13 +65,10 @@ impl Mix {
 
     /// The faults of the store: refused, throttled, lost before they were carried out, lost after,
     /// timed out after.
-    pub(crate) fn fault_plan(&self, seed: u64) -> cdb_emulator::FaultPlan {
-        use cdb_emulator::{Fault, FaultPlan};
+    pub(crate) fn store_settings(&self, seed: u64) -> cdb_emulator::Settings {
+        use cdb_emulator::{Fault, Settings};
         let faults = Fault::in_five_ways(f64::from(self.faults) / 100.0);
-        FaultPlan {
-            seed: Some(seed),
-            latency: None,
-            faults: faults.into_iter().filter(|_| self.faults > 0).collect(),
-        }
+        let faults = faults.into_iter().filter(|_| self.faults > 0);
+        Settings::default().seed(seed).faults(faults)
     }
 }

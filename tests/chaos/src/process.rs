@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use cdb_emulator::FaultPlan;
+use cdb_emulator::Settings;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -95,19 +95,20 @@ pub(crate) struct Store {
     process: Process,
     directory: TempDir,
     port: u16,
-    faults: String,
+    /// The settings in JSON.
+    settings: String,
     throughput: Option<u32>,
 }
 
 impl Store {
     pub(crate) async fn start(
         program: &Path,
-        faults: &FaultPlan,
+        settings: &Settings,
         throughput: Option<u32>,
     ) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|error| error.to_string())?;
-        let faults = serde_json::to_string(faults).map_err(|error| error.to_string())?;
-        let arguments = arguments(directory.path(), 0, &faults, throughput);
+        let settings = serde_json::to_string(settings).map_err(|error| error.to_string())?;
+        let arguments = arguments(directory.path(), 0, &settings, throughput);
         let (process, line) = Process::start(program, &arguments).await?;
         let port = line.trim_end().trim_end_matches('/').rsplit(':').next();
         let port = port.and_then(|port| port.parse().ok());
@@ -116,7 +117,7 @@ impl Store {
             process,
             directory,
             port: port.ok_or_else(|| format!("the store said `{line}`"))?,
-            faults,
+            settings,
             throughput,
         })
     }
@@ -124,8 +125,8 @@ impl Store {
     /// Kills the store and starts it again on its data.
     pub(crate) async fn restart(&mut self) -> Result<(), String> {
         self.process.kill().await?;
-        let (directory, faults) = (self.directory.path(), &self.faults);
-        let arguments = arguments(directory, self.port, faults, self.throughput);
+        let (directory, settings) = (self.directory.path(), &self.settings);
+        let arguments = arguments(directory, self.port, settings, self.throughput);
         let (process, _) = Process::start(&self.program, &arguments).await?;
         self.process = process;
         Ok(())
@@ -141,7 +142,7 @@ impl Store {
 
     /// Removes all faults and limits, also for later restarts.
     pub(crate) async fn clear_faults(&mut self) -> Result<(), String> {
-        "{}".clone_into(&mut self.faults);
+        "{}".clone_into(&mut self.settings);
         match self.throughput.take() {
             Some(_) => self.restart().await,
             None => self.ask("DELETE", "/_admin/faults", "").await.map(drop),
@@ -149,7 +150,7 @@ impl Store {
     }
 }
 
-fn arguments(directory: &Path, port: u16, faults: &str, throughput: Option<u32>) -> Vec<String> {
+fn arguments(directory: &Path, port: u16, settings: &str, throughput: Option<u32>) -> Vec<String> {
     let directory = directory.to_string_lossy();
     let port = port.to_string();
     let mut arguments = vec![
@@ -158,8 +159,8 @@ fn arguments(directory: &Path, port: u16, faults: &str, throughput: Option<u32>)
         &*directory,
         "--port",
         &port,
-        "--faults",
-        faults,
+        "--settings",
+        settings,
     ];
     let throughput = throughput.map(|throughput| throughput.to_string());
     if let Some(throughput) = &throughput {

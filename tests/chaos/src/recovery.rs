@@ -31,7 +31,7 @@ pub struct Recovery {
 /// # Errors
 /// If a process cannot be started, or work does not continue.
 pub async fn recovery(actors: &Actors) -> Result<Recovery, String> {
-    let (site, _store, mut workers) = Site::open(actors, &MIXES[0].fault_plan(0), None).await?;
+    let (site, _store, mut workers) = Site::open(actors, &MIXES[0].store_settings(0), None).await?;
     let bookings = BOOKINGS.to_string();
     for number in 0..AT_WORK {
         let instance = format!("steady-{number}");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_emulator::{FaultPlan, WELL_KNOWN_KEY};
+use cdb_emulator::{Settings, WELL_KNOWN_KEY};
 use duroxide::Client;
 
 use crate::effects::Documents;
@@ -51,10 +51,10 @@ impl Site {
     /// Starts everything.
     pub(crate) async fn open(
         actors: &Actors,
-        faults: &FaultPlan,
+        settings: &Settings,
         throughput: Option<u32>,
     ) -> Result<(Self, Store, Vec<Worker>), String> {
-        let store = Store::start(&actors.program, faults, throughput).await?;
+        let store = Store::start(&actors.program, settings, throughput).await?;
         let args = RuntimeArgs {
             endpoint: store.endpoint(),
             key: WELL_KNOWN_KEY.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cdb_emulator::{Emulator, FaultPlan};
+use cdb_emulator::Settings;
 use clap::Args;
 
 /// Options of the store.
@@ -14,9 +14,9 @@ pub(crate) struct StoreArgs {
     /// Port to listen on; 0 for any free one
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
-    /// Faults as JSON, in the form of POST /_admin/faults
+    /// Settings as JSON, in the form of POST /_admin/settings
     #[arg(long, default_value = "{}")]
-    pub(crate) faults: String,
+    pub(crate) settings: String,
     /// Request units per second of a container
     #[arg(long)]
     pub(crate) throughput: Option<u32>,
@@ -27,12 +27,9 @@ pub(crate) struct StoreArgs {
 /// # Errors
 /// When the emulator cannot be started.
 pub(crate) async fn keep(args: StoreArgs) -> Result<(), String> {
-    let faults: FaultPlan =
-        serde_json::from_str(&args.faults).map_err(|error| error.to_string())?;
-    let mut builder = Emulator::builder()
-        .data_dir(args.data)
-        .port(args.port)
-        .faults(faults);
+    let settings: Settings =
+        serde_json::from_str(&args.settings).map_err(|error| error.to_string())?;
+    let mut builder = settings.data_dir(args.data).port(args.port);
     if let Some(throughput) = args.throughput {
         builder = builder.throughput(throughput);
     }

@@ -145,10 +145,7 @@ async fn run_script(client: &str, script: &Script) -> Result<Vec<Check>, String>
         command.arg(copy);
         command
     };
-    let mut builder = Emulator::builder().physical_partitions(3);
-    if script.tls {
-        builder = builder.tls();
-    }
+    let builder = Emulator::builder().physical_partitions(3).tls(script.tls);
     let emulator = builder.start().await.map_err(|error| error.to_string())?;
     if let Some(certificate) = emulator.certificate_pem() {
         let file = folder.join("clients.pem");

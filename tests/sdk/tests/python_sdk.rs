@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use cdb_emulator::{Emulator, EmulatorBuilder};
+use cdb_emulator::{Emulator, Settings};
 
 macro_rules! promises {
     ($($name:ident,)*) => {
@@ -68,13 +68,13 @@ async fn hold(name: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_accepts_the_emulator_s_certificate() {
     run(
-        Emulator::builder().tls(),
+        Emulator::builder().tls(true),
         "sorts_of_all_partitions_are_merged",
     )
     .await;
 }
 
-async fn run(emulator: EmulatorBuilder, name: &str) {
+async fn run(emulator: Settings, name: &str) {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let install = || cdb_sdk_tests::python(folder, "azure-cosmos", "python/requirements.txt");

@@ -275,7 +275,10 @@ impl Cluster {
                     .expect("there are two regions");
             }
             FaultKind::Lag { behind, lasting } => {
-                let set = |lag| emulator.set_replica_lag(lag).expect("the lag is valid");
+                let set = |lag| {
+                    let set = emulator.change(|settings| settings.replica_lag(lag));
+                    set.expect("the lag is valid");
+                };
                 set(Some(ReplicaLag::time(behind).at_most(1000)));
                 sleep(lasting).await;
                 set(None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, keep_trying};
 use cdb_client::CosmosClient;
-use cdb_emulator::{Emulator, EmulatorBuilder};
+use cdb_emulator::{Emulator, Settings};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
@@ -52,7 +52,7 @@ impl Scenario {
     ///
     /// # Panics
     /// When the scenario panics.
-    pub fn run(emulator: EmulatorBuilder, scenario: impl AsyncFnOnce(Self) + Send + 'static) {
+    pub fn run(emulator: Settings, scenario: impl AsyncFnOnce(Self) + Send + 'static) {
         // Otherwise the runtime prints the warnings of every fault. Another test may have set it.
         let _set = tracing::subscriber::set_global_default(NoSubscriber::default());
         let running = std::thread::spawn(move || {

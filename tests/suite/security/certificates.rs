@@ -20,7 +20,7 @@ async fn open(emulator: &Emulator, on_trust: bool) -> Result<CosmosDBProvider, S
 
 #[tokio::test]
 async fn a_provider_accepts_an_unchecked_certificate_on_loopback() {
-    let emulator = Emulator::builder().tls().start().await;
+    let emulator = Emulator::builder().tls(true).start().await;
     let emulator = emulator.expect("the emulator starts");
     let provider = open(&emulator, true)
         .await
@@ -30,7 +30,7 @@ async fn a_provider_accepts_an_unchecked_certificate_on_loopback() {
 
 #[tokio::test]
 async fn an_untrusted_certificate_is_refused_at_once_with_a_clear_error() {
-    let emulator = Emulator::builder().tls().start().await;
+    let emulator = Emulator::builder().tls(true).start().await;
     let emulator = emulator.expect("the emulator starts");
     let text = open(&emulator, false)
         .await

@@ -14,7 +14,8 @@ use crate::{LeaseProvider, MemberDocument, MemberRecord, Membership, MembershipC
 #[tokio::test(start_paused = true)]
 async fn one_request_in_twenty_may_fail_and_every_slot_stays_served() {
     let cluster = Cluster::new().await;
-    cluster.emulator.seed_faults(7);
+    let seeded = cluster.emulator.change(|settings| settings.seed(7));
+    seeded.unwrap();
     for fault in Fault::in_five_ways(0.05) {
         cluster.emulator.inject(fault);
     }

@@ -282,7 +282,8 @@ fn a_second_opener_waits_for_an_index_that_is_being_built() {
         plain.await.expect("a container without our indexes");
         let build = Duration::from_secs(300);
         let emulator = scenario.emulator();
-        emulator.set_index_build(IndexBuild::Lasting(build));
+        let set = emulator.change(|settings| settings.index_build(IndexBuild::Lasting(build)));
+        set.expect("it changes while it runs");
         settings.provider.index_timeout = build * 2;
         let begun = Instant::now();
         let opened = async |number| {
@@ -352,7 +353,7 @@ fn documents_of_eternal_orchestrations_do_not_grow_over_weeks() {
 #[test]
 fn an_account_with_several_write_regions_is_refused_with_the_remedy() {
     let emulator = Emulator::builder().regions(["West", "East"]);
-    Scenario::run(emulator.multiple_write_locations(), async |scenario| {
+    Scenario::run(emulator.multiple_write_locations(true), async |scenario| {
         let refused = scenario.open(1, &settings().provider).await;
         let refused = refused.expect_err("two regions could lock one instance");
         for part in ["West, East", "--enable-multiple-write-locations false"] {
@@ -425,7 +426,7 @@ fn lagging_replicas_give_no_wrong_result_and_delay_by_the_lag_at_most() {
         let lag = Duration::from_secs(3);
         let set = scenario
             .emulator()
-            .set_replica_lag(Some(ReplicaLag::time(lag)));
+            .change(|settings| settings.replica_lag(ReplicaLag::time(lag)));
         set.expect("the lag is valid");
         let client = nodes[0].client();
         for number in 0..20 {
