@@ -100,10 +100,7 @@ impl Difference {
 
     /// Whether the container cannot store the model's documents.
     pub fn is_fatal(&self) -> bool {
-        match self {
-            Self::PartitionKey { .. } => true,
-            _ => false,
-        }
+        matches!(self, Self::PartitionKey { .. })
     }
 
     /// Whether queries of the model fail, scan or have wrong results because of the difference.
