@@ -182,6 +182,26 @@ async fn a_container_has_no_scripts_and_no_conflicts() {
 }
 
 #[tokio::test]
+async fn a_global_secondary_index_is_refused() {
+    let account = filled(0).await;
+    // Both names of the definition, as the Java SDK sends them.
+    for name in [
+        "globalSecondaryIndexDefinition",
+        "materializedViewDefinition",
+    ] {
+        let definition = json!({ "sourceCollectionId": "c", "definition": "SELECT * FROM c" });
+        let container = json!({
+            "id": "index", "partitionKey": { "paths": ["/state"], "kind": "Hash" }, name: definition,
+        });
+        let create = Request::new(Method::POST, ("colls", "dbs/db"), "dbs/db/colls");
+        let refused = account.send(&create.body(&container)).await;
+        assert_eq!(refused.status, 400, "{name}");
+        let text = refused.body["message"].as_str().unwrap_or_default();
+        assert!(text.contains("no global secondary indexes"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn scripts_are_refused() {
     let account = filled(0).await;
     let body =
