@@ -19,8 +19,7 @@ pub(crate) struct Service {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) account: Account,
-    /// The settings of the start. [`ServerState::settings`](crate::server_state::ServerState) has
-    /// those in force.
+    /// The settings of the start. `ServerState::settings` has those in force.
     pub(crate) settings: Settings,
     pub(crate) log: Mutex<RequestLog>,
     pub(crate) throughput: Throughput,

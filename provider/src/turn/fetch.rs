@@ -17,7 +17,7 @@ use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::stored::Store;
 use crate::stored::documents::{Instance, InstanceKey};
-use crate::timing::UNANSWERED_BACKOFF;
+use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
 
 /// The request of one dispatcher.
 type Request = FetchRequest<Option<DispatcherCapabilityFilter>>;
@@ -27,8 +27,8 @@ enum Attempted {
     Locked(Box<Turn>),
     /// The instance has no due messages.
     Nothing,
-    /// Another runtime holds the instance, if known until a time. With `recheck`, the dispatcher
-    /// tries again after a backoff.
+    /// Another runtime holds the instance, until this time if it is known. With `recheck`, the
+    /// dispatcher tries again after a backoff.
     HeldElsewhere {
         recheck: bool,
         until: Option<Timestamp>,
@@ -143,8 +143,8 @@ async fn conclude(
         Attempted::Nothing => guard.release(|slot| slot.attempt_ended(known)),
         Attempted::HeldElsewhere { recheck, until } => {
             let pause = known.presence.next_pause();
-            let left = until.map_or(pause, |until| until.since(services.store.now()));
-            guard.back_off(pause.min(left), |slot| {
+            let left = until.map(|until| until.since(services.store.now()));
+            guard.back_off(pause_until(left, pause), |slot| {
                 slot.attempt_ended(known);
                 slot.cached = None;
                 slot.presence = Presence::Held { pause };
@@ -164,6 +164,14 @@ async fn conclude(
         }
     }
     Ok(None)
+}
+
+/// Returns the pause, or a shorter one that ends just after the lock. It lasts a whole number of
+/// first backoffs, so that runtimes that wait for the same lock do not all load the instance at once.
+fn pause_until(lock_end: Option<Duration>, pause: Duration) -> Duration {
+    let steps = lock_end.map(|left| left.as_millis().div_ceil(HELD_BACKOFF.as_millis()));
+    let steps = steps.and_then(|steps| u32::try_from(steps).ok());
+    steps.map_or(pause, |steps| pause.min(HELD_BACKOFF.saturating_mul(steps)))
 }
 
 /// Locks a claimed instance: by its cached state if that is sufficient, otherwise after a load of
