@@ -243,16 +243,18 @@ impl Handling {
 }
 
 impl State {
-    /// Returns the next messages of all streams that are not being handled.
+    /// Returns the next messages of all streams with no message that is being handled: an earlier
+    /// one is handled again if its end could not be stored.
     fn waiting(&self) -> Vec<Waiting> {
         let waiting = self.streams.iter().filter_map(|(name, stream)| {
             let (number, stored) = stream.stored.first_key_value()?;
-            let message = Handled::in_stream(name, *number, stream.place.clone());
-            let is_running = self.running.contains_key(&message.name);
+            let any = format!("{name} message ");
+            let mut running = self.running.range(any.clone()..);
+            let is_running = running.next().is_some_and(|(of, _)| of.starts_with(&any));
             (!is_running && !stream.is_reported).then(|| Waiting {
                 stream: name.clone(),
                 number: *number,
-                place: message.place,
+                place: stream.place.clone(),
                 since: stream.free_since.max(*stored),
                 is_suspect: stream.is_suspect,
             })
