@@ -292,3 +292,25 @@ async fn check_runnable(
     let pinned = None;
     Ok(Some(Attempted::Unfit { newest, pinned }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runtimes_that_wait_for_the_same_lock_end_their_pauses_at_different_times() {
+        let lock = Duration::from_secs(5);
+        let mut ends: Vec<Duration> = (0..20)
+            .map(|at| Duration::from_millis(at * 237))
+            .map(|at| at + pause_until(Some(lock - at), Duration::from_secs(60)))
+            .collect();
+        assert!(
+            ends.iter()
+                .all(|end| (lock..lock + HELD_BACKOFF).contains(end)),
+            "{ends:?}"
+        );
+        ends.sort_unstable();
+        ends.dedup();
+        assert_eq!(ends.len(), 20);
+    }
+}
