@@ -11,8 +11,9 @@ use super::LOST;
 use super::renew::may_wait;
 use crate::delivery;
 use crate::error::{Error, Result};
-use crate::queue::activities::{EffectsState, NextActivity, SharedLock, WorkLock};
+use crate::queue::activities::{Activities, EffectsState, NextActivity, WorkLock};
 use crate::queue::instances::{NewMessage, Prelock};
+use crate::queue::local_queue::Shared;
 use crate::queue::{Services, ledger};
 use crate::stored::documents::{
     Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text,
@@ -56,7 +57,7 @@ pub(crate) enum Ended {
 /// runtime still acknowledges the activity, which then writes nothing.
 pub(crate) async fn end(
     services: &Services,
-    shared: &SharedLock,
+    shared: &Shared<Activities>,
     mut completion: Option<WorkItem>,
     effects: Option<&Batch<Durable>>,
 ) -> Result<Ended> {
@@ -127,7 +128,7 @@ impl Content {
     /// Writes the chunks of a large result. The lock can be renewed during the writes.
     async fn write(
         services: &Services,
-        shared: &SharedLock,
+        shared: &Shared<Activities>,
         completion: Option<WorkItem>,
         effects: Option<&Batch<Durable>>,
     ) -> Result<Self> {

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::lock::{lock_patch, locked, unlock_until};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
-use crate::queue::local_queue::{Caller, FetchRequest, Guard, HandOut, Taken};
+use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
 use crate::stored::Store;
@@ -164,10 +164,10 @@ async fn begin(
     // The request for the lock was slow. The runtime expects its full time.
     let is_old = item.document.locked_until <= Some(fresh_until(services, request));
     let lock = WorkLock::new(item, request.caller.is_runtime().then(|| request.clone()));
-    if let HandOut::Expired(lock) = services.activities().hand_out(guard, lock) {
-        let (item, now) = (lock.lock().await.item.clone(), services.store.now());
+    if let Some(expired) = services.activities().hand_out(guard, lock) {
+        let now = services.store.now();
         // Otherwise another worker has taken it, or counts one attempt more.
-        if let Err(error) = unlock_until(&services.store, item, now, false).await {
+        if let Err(error) = unlock_until(&services.store, expired.item, now, false).await {
             tracing::debug!(%error, "an expired lock was not released");
         }
         return Ok(None);

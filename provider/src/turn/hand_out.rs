@@ -11,7 +11,7 @@ use super::renew;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::instances::{Content, Instances, Message, Turn, release};
-use crate::queue::local_queue::{Guard, HandOut};
+use crate::queue::local_queue::Guard;
 use crate::stored::Store;
 use crate::stored::documents::Instance;
 use crate::stored::spill::{self, ReadStep, ReadUnderLock};
@@ -64,9 +64,9 @@ pub(super) async fn begin(
     }
     let fetched = (item, turn.token.clone(), turn.attempt_count());
     match services.instances().hand_out(guard, turn) {
-        HandOut::Done => Ok(Some(fetched)),
-        HandOut::Expired(turn) => {
-            release::unlock(&services.store, &*turn.lock().await).await;
+        None => Ok(Some(fetched)),
+        Some(expired) => {
+            release::unlock(&services.store, &expired).await;
             Ok(None)
         }
     }

@@ -17,7 +17,8 @@ use super::outbox::{Outgoing, SealedEffects, as_part};
 use super::staged::{Effects, Operations};
 use crate::activity::{self, Ended};
 use crate::error::Error;
-use crate::queue::activities::{ActivityKey, EffectsState, SharedLock};
+use crate::queue::activities::{Activities, ActivityKey, EffectsState};
+use crate::queue::local_queue::Shared;
 use crate::queue::{Services, Telemetry};
 use crate::stored::documents::Durable;
 use crate::timing::{MAX_EFFECTS_PAUSE, MIN_EFFECTS_PAUSE};
@@ -50,7 +51,7 @@ enum Commit {
 
 /// An activity that this process has locked.
 struct Activity {
-    shared: SharedLock,
+    shared: Shared<Activities>,
     token: String,
     instance_id: String,
     execution_id: u64,

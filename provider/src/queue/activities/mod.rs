@@ -16,5 +16,5 @@ pub(crate) use known::{Activities, KnownActivity};
 pub(crate) use prelock::{FreeWorkers, NextActivity, extend_prelocks, outcome_unknown};
 pub(crate) use queue::ActivityQueue;
 pub(crate) use release::take_over;
-pub(crate) use running::{EffectsState, SharedLock, WorkLock};
+pub(crate) use running::{EffectsState, WorkLock};
 pub(crate) use scope::Scope;

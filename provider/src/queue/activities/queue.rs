@@ -1,17 +1,15 @@
 //! The activities that this process knows: free, prelocked, or running.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{Document, Stored};
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::reads::WorkerReads;
-use super::running::{SharedLock, WorkLock};
+use super::running::WorkLock;
 use crate::config::CosmosDBProviderConfig;
-use crate::queue::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
+use crate::queue::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Shared, Won};
 use crate::queue::poll::Polls;
 use crate::stored::Store;
 use crate::stored::documents::WorkerItem;
@@ -116,12 +114,13 @@ impl ActivityQueue {
         self.queue.with(|queue, _| queue.last_request().cloned())
     }
 
-    /// Hands an activity to a worker.
+    /// Hands an activity to a worker. Returns the activity if its lock has expired.
+    #[must_use = "an expired lock is released"]
     pub(crate) fn hand_out(
         &self,
         guard: Guard<'_, Activities>,
         lock: WorkLock,
-    ) -> HandOut<AsyncMutex<WorkLock>> {
+    ) -> Option<WorkLock> {
         let caller = lock.caller();
         if caller.is_runtime() {
             self.reads.note_fetch(&lock.item.document.instance_id);
@@ -130,7 +129,7 @@ impl ActivityQueue {
         let won = Won {
             token: lock.token.clone(),
             until: self.store.local_time(until),
-            lock: Arc::new(AsyncMutex::new(lock)),
+            lock,
         };
         guard.hand_out(won, caller, KnownActivity::forget)
     }
@@ -146,7 +145,7 @@ impl ActivityQueue {
     }
 
     /// Returns the lock of an activity that this process runs.
-    pub(crate) fn lock_of(&self, key: &ActivityKey) -> Option<SharedLock> {
+    pub(crate) fn lock_of(&self, key: &ActivityKey) -> Option<Shared<Activities>> {
         self.queue.with(|queue, _| queue.running_at(key))
     }
 

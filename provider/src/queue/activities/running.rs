@@ -1,9 +1,6 @@
 //! A running activity of this process.
 
-use std::sync::Arc;
-
 use cdb_model::{Stored, Timestamp};
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::WorkerCapability;
 use crate::queue::local_queue::{Caller, FetchRequest};
@@ -68,7 +65,3 @@ impl WorkLock {
         !has_ended && until.is_some_and(|until| until > now)
     }
 }
-
-/// A lock in the table. Renewal and acknowledgement both change its ETag, so they exclude each
-/// other.
-pub(crate) type SharedLock = Arc<AsyncMutex<WorkLock>>;

@@ -9,7 +9,7 @@ use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::cache::CachedInstance;
 use super::message::{Message, in_order};
-use super::turn::{SharedTurn, Turn};
+use super::turn::Turn;
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
 use crate::timing::{HELD_BACKOFF, MAX_HELD_BACKOFF, MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
@@ -258,7 +258,7 @@ impl Work for Instances {
     type Known = KnownInstance;
     type Attempt = Attempt;
     type Lock = Turn;
-    type Running = SharedTurn;
+    type Running = Turn;
     type Capability = Option<DispatcherCapabilityFilter>;
 
     fn due(known: &KnownInstance) -> Option<Instant> {

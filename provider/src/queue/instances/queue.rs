@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::cache::CachedInstance;
 use super::known::{Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
-use super::turn::{SharedTurn, Turn};
+use super::turn::Turn;
 use crate::config::CosmosDBProviderConfig;
-use crate::queue::local_queue::{Guard, HandOut, LocalQueue, PollNumber, Won};
+use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won};
 use crate::queue::poll::Polls;
 use crate::stored::Store;
 use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
@@ -201,14 +201,14 @@ impl InstanceQueue {
         }
     }
 
-    /// Hands a turn to the runtime.
-    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) -> HandOut<SharedTurn> {
+    /// Hands a turn to the runtime. Returns the turn if its lock has expired.
+    #[must_use = "an expired lock is released"]
+    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) -> Option<Turn> {
         let caller = turn.caller;
         let execution = turn.instance.document.current_execution_id;
         let history = turn.events();
         let messages = turn.messages.clone();
-        let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
-        guard.hand_out(won, caller, |known| {
+        guard.hand_out(self.won(turn), caller, |known| {
             known.cached = None;
             known.forget_holder();
             known.remove_messages(&messages);

@@ -36,7 +36,7 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use claim::{Caller, HandOut, Won};
+pub(crate) use claim::{Caller, Shared, Won};
 pub(crate) use dispatcher::FetchRequest;
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};

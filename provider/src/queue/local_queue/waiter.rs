@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::claim::{Caller, Claim, HandOut, UnusedPrelock, Won};
+use super::claim::{Caller, Claim, Shared, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
 use super::pace::Pace;
 use super::queue::{Limits, Queue};
@@ -92,7 +92,7 @@ impl<W: Work> LocalQueue<W> {
     ///
     /// # Errors
     /// Fails when this process holds no such lock.
-    pub(crate) fn running(&self, token: &str) -> Result<Arc<W::Running>> {
+    pub(crate) fn running(&self, token: &str) -> Result<Shared<W>> {
         let running = self.with(|queue, _| queue.running(token));
         running.ok_or(Error::LockLost("this process holds no such lock"))
     }
@@ -292,13 +292,14 @@ impl<W: Work> Guard<'_, W> {
         self.end(|queue, claim, now| queue.prelocked(claim, won, now, learn));
     }
 
-    /// Hands the locked item to the runtime.
+    /// Hands the locked item to the runtime. Returns the item if its lock has expired.
+    #[must_use = "an expired lock is released"]
     pub(crate) fn hand_out(
         self,
-        won: Won<Arc<W::Running>>,
+        won: Won<W::Running>,
         caller: Caller,
         learn: impl FnOnce(&mut W::Known),
-    ) -> HandOut<W::Running> {
+    ) -> Option<W::Running> {
         self.end(|queue, claim, now| queue.hand_out(claim, won, caller, now, learn))
     }
 
