@@ -106,9 +106,7 @@ pub(crate) async fn end(
     let first = plan.first_effect;
     let intent = plan.finish(services, outcome.as_ref());
     delivery::deliver_all(services, Vec::from_iter(intent), lock.caller()).await;
-    let item = &lock.item.document;
-    let sessions = &services.queues.sessions;
-    sessions.touch(services.container(), item).await;
+    services.queues.sessions.touch(&lock.item.document).await;
     Ok(Ended::Committed(CommittedEffects { outcome, first }))
 }
 

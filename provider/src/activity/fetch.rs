@@ -42,7 +42,6 @@ pub(crate) async fn fetch(
             tags: tags.clone(),
             session: session.cloned(),
             sessions: services.queues.sessions.clone(),
-            container: services.container().clone(),
         },
         lock_timeout,
         caller: Caller::of(poll_timeout),
@@ -250,9 +249,7 @@ async fn attempt(
     let claim = match config {
         None => None,
         Some(config) => {
-            let container = services.container();
-            let sessions = &services.queues.sessions;
-            let claim = sessions.claim(container, &seen.document, config, container.now());
+            let claim = services.queues.sessions.claim(&seen.document, config);
             match claim.await? {
                 Some(claim) => Some(claim),
                 None => return Ok(Attempted::SessionHeld),

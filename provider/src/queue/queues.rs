@@ -40,7 +40,7 @@ impl Queues {
         Self {
             instances: InstanceQueue::new(store.clone(), config),
             activities: ActivityQueue::new(store.clone(), config),
-            sessions: Arc::new(Sessions::new(store.corrupt_documents.clone())),
+            sessions: Arc::new(Sessions::new(store.clone())),
             shares: Shares::new(leases),
             probe: LastProbe::default(),
             scatter: RandomState::new(),

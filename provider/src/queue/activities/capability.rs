@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use cdb_client::ContainerClient;
 use duroxide::providers::{SessionFetchConfig, TagFilter};
 
 use crate::queue::session::Sessions;
-use crate::stored::documents::{Durable, WorkerItem, WorkerItemKey};
+use crate::stored::documents::{WorkerItem, WorkerItemKey};
 
 /// Identifies an activity.
 pub(crate) type ActivityKey = WorkerItemKey;
@@ -18,15 +17,12 @@ pub(crate) struct WorkerCapability {
     /// `None`: the worker runs no activities of sessions.
     pub(crate) session: Option<SessionFetchConfig>,
     pub(crate) sessions: Arc<Sessions>,
-    /// Used for its clock.
-    pub(crate) container: ContainerClient<Durable>,
 }
 
 impl WorkerCapability {
     pub(crate) fn takes(&self, item: &WorkerItem) -> bool {
-        let now = self.container.now();
         self.tags.matches(item.tag.as_deref())
-            && self.sessions.may_fetch(item, self.session.as_ref(), now)
+            && self.sessions.may_fetch(item, self.session.as_ref())
     }
 
     /// Returns whether an activity can be locked for this worker without a session.
