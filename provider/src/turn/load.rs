@@ -19,7 +19,7 @@ use crate::stored::documents::{
     OrchestratorItem, Partial,
 };
 use crate::stored::history::{self, Segments};
-use crate::stored::kv::{KvRows, KvState};
+use crate::stored::kv::KvState;
 use crate::timing::{RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
 
 /// The number of reads of a partition in several pages while its instance changes. Afterwards the
@@ -38,9 +38,8 @@ pub(crate) struct Loaded {
     pub(crate) instance: Option<Stored<Instance>>,
     /// Due messages, oldest first.
     pub(crate) messages: Vec<Message>,
+    /// The key-value documents found; once the load is complete, the effective state.
     pub(crate) kv: KvState,
-    /// The key-value documents found, until the load is complete.
-    kv_rows: KvRows,
     history: LoadedHistory,
     /// The reason why a document of the instance, other than its history, cannot be decoded.
     damage: Option<String>,
@@ -94,7 +93,6 @@ impl Loaded {
             instance: None,
             messages,
             kv: KvState::default(),
-            kv_rows: KvRows::default(),
             history: LoadedHistory::Cached(History::default()),
             damage: None,
         }
@@ -362,7 +360,7 @@ fn loaded_from(store: &Store, instance_id: &str, execution_id: u64, read: Read) 
     in_order(&mut loaded.messages);
     loaded.history = LoadedHistory::Read {
         execution_id,
-        segments: Segments::new(segments.documents, segments.damage),
+        segments: segments.sorted(),
         at: read.sent_at,
     };
     loaded
@@ -401,9 +399,8 @@ pub(crate) async fn complete(store: &Store, mut loaded: Loaded) -> Result<Option
 
 /// Reads texts in chunks. If the lock is won afterwards, they were current.
 async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
-    loaded.kv = std::mem::take(&mut loaded.kv_rows)
-        .state(&store.container)
-        .await?;
+    let kv = std::mem::take(&mut loaded.kv);
+    loaded.kv = kv.unpacked(&store.container).await?;
     if let LoadedHistory::Read { segments, .. } = &mut loaded.history {
         for segment in &mut segments.documents {
             history::complete(&store.container, segment).await?;
@@ -424,9 +421,9 @@ impl Loaded {
                 self.messages
                     .push(Message::read(row.map(|()| item), sent_at));
             }
-            Durable::KeyValue(value) => self.kv_rows.singles.store.push(row.map(|()| value)),
-            Durable::KeyValueDelta(delta) => self.kv_rows.singles.delta.push(row.map(|()| delta)),
-            Durable::KeyValuePack(pack) => self.kv_rows.pack = Some(pack),
+            Durable::KeyValue(_) | Durable::KeyValueDelta(_) | Durable::KeyValuePack(_) => {
+                self.kv.add(row.map(|()| document));
+            }
             Durable::History(segment) => segments.documents.push(segment),
             Durable::Execution(_)
             | Durable::WorkerItem(_)

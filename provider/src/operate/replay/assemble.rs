@@ -15,7 +15,7 @@ use crate::stored::payload::Payloads;
 pub(super) struct Documents {
     instance: Instance,
     /// The history of the current execution.
-    history: Vec<HistorySegment>,
+    history: Segments,
     values: PackedKeyValues,
     pack: Option<KeyValuePack>,
     /// The chunks, by their parts.
@@ -26,7 +26,7 @@ impl Documents {
     pub(super) fn of(instance: Instance) -> Self {
         Self {
             instance,
-            history: Vec::new(),
+            history: Segments::default(),
             values: PackedKeyValues::default(),
             pack: None,
             chunks: HashMap::new(),
@@ -39,7 +39,7 @@ impl Documents {
             Durable::History(segment)
                 if segment.execution_id == self.instance.current_execution_id =>
             {
-                self.history.push(segment);
+                self.history.documents.push(segment);
             }
             Durable::KeyValue(value) => self.values.store.push(value),
             Durable::KeyValuePack(pack) => self.pack = Some(pack),
@@ -55,7 +55,8 @@ impl Documents {
     /// # Errors
     /// When a document is missing, or its text cannot be decoded.
     pub(super) fn recording(mut self, payloads: &Payloads) -> Result<Option<Recording>> {
-        let segments = Segments::new(std::mem::take(&mut self.history), None).documents;
+        let history = std::mem::take(&mut self.history);
+        let segments = history.sorted().documents;
         let (found, stored) = (segments.len() as u64, self.instance.history_documents);
         if let Some(stored) = stored.filter(|stored| *stored > found) {
             return Err(Error::Damaged(format!(
@@ -90,7 +91,6 @@ impl Documents {
             Some(pack) => serde_json::from_str(&self.text(&pack.value)?)?,
         };
         KvState::of(contents)
-            .ok_or_else(|| Error::Damaged("a key of the key-value store has no id".to_owned()))
     }
 
     fn text(&self, text: &Text) -> Result<String> {

@@ -11,5 +11,5 @@ mod write;
 
 pub(crate) use changes::value_after;
 pub(crate) use read::{read_all, read_snapshot, read_value};
-pub(crate) use state::{KvRows, KvState};
+pub(crate) use state::KvState;
 pub(crate) use write::KvUpdate;

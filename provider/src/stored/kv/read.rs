@@ -1,4 +1,4 @@
-//! Reads the key-value store for clients, and assembles the documents of a load.
+//! Reads the key-value store for clients.
 
 use std::collections::HashMap;
 
@@ -6,27 +6,11 @@ use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query};
 use duroxide::providers::KvEntry;
 
-use super::state::{KvRows, KvState};
-use crate::error::{Error, Result};
+use super::state::KvState;
+use crate::error::Result;
 use crate::stored::documents::{
     Durable, KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
 };
-use crate::stored::spill;
-
-impl KvRows {
-    /// Returns the effective key-value store of the documents found. A pack replaces all single
-    /// documents.
-    pub(crate) async fn state(self, container: &ContainerClient<Durable>) -> Result<KvState> {
-        let Some(pack) = self.pack else {
-            return Ok(self.singles);
-        };
-        let text = spill::read(container, pack.value.clone()).await?;
-        let contents = serde_json::from_str(&text)
-            .map_err(|error| Error::Damaged(format!("the key-value store: {error}")))?;
-        KvState::unpacked(pack, contents)
-            .ok_or_else(|| Error::Damaged("a key of the key-value store has no id".to_owned()))
-    }
-}
 
 /// Implements `Provider::get_kv_value`.
 pub(crate) async fn read_value(
@@ -72,17 +56,9 @@ async fn load(container: &ContainerClient<Durable>, instance_id: &str) -> Result
         .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
         .all()
         .await?;
-    let mut found = KvRows::default();
-    let state = &mut found.singles;
+    let mut found = KvState::default();
     for row in rows {
-        let mut document = None;
-        let row = row.map(|found| document = Some(found));
-        match document {
-            Some(Durable::KeyValue(value)) => state.store.push(row.map(|()| value)),
-            Some(Durable::KeyValueDelta(delta)) => state.delta.push(row.map(|()| delta)),
-            Some(Durable::KeyValuePack(pack)) => found.pack = Some(pack),
-            _ => {}
-        }
+        found.add(row);
     }
-    found.state(container).await
+    found.unpacked(container).await
 }
