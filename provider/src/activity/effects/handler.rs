@@ -53,9 +53,7 @@ enum Commit {
 struct Activity {
     shared: Shared<Activities>,
     token: String,
-    instance_id: String,
-    execution_id: u64,
-    number: u64,
+    key: ActivityKey,
 }
 
 impl Activity {
@@ -66,9 +64,9 @@ impl Activity {
 
     fn completed(&self, result: &str) -> WorkItem {
         WorkItem::ActivityCompleted {
-            instance: self.instance_id.clone(),
-            execution_id: self.execution_id,
-            id: self.number,
+            instance: self.key.instance_id.clone(),
+            execution_id: self.key.execution_id,
+            id: self.key.activity_id,
             result: result.to_owned(),
         }
     }
@@ -146,16 +144,8 @@ impl<C: Extends<Durable>> Handler<C> {
                 provider whose `transactional` made the activity"
             )
         })?;
-        let lock = shared.lock().await;
-        let (token, number) = (lock.token.clone(), lock.item.document.activity_id);
-        drop(lock);
-        Ok(Activity {
-            shared,
-            token,
-            instance_id: ctx.instance_id().to_owned(),
-            execution_id: ctx.execution_id(),
-            number,
-        })
+        let token = shared.lock().await.token.clone();
+        Ok(Activity { shared, token, key })
     }
 
     /// Returns empty effects. A body that runs again reads the latest commit.
@@ -211,7 +201,7 @@ impl<C: Extends<Durable>> Handler<C> {
         result: &str,
     ) -> Result<Commit, Error> {
         for _ in 0..MAX_SEALS {
-            let id = &activity.instance_id;
+            let id = &activity.key.instance_id;
             let (part, sealed) = match staged {
                 Operations::Changes(changes) => (as_part(id, changes)?, None),
                 Operations::WithMessages(staged, outbox) => {
