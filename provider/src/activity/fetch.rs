@@ -112,13 +112,7 @@ async fn try_lock(
     }
     let instance_id = &item.document.instance_id;
     let attempt = attempt(services, &guard, &item, request);
-    let attempt = services.ledger.charge(instance_id, attempt);
-    let partition = instance_id.as_str().into();
-    let attempted = match services
-        .container()
-        .while_answering(&partition, attempt)
-        .await
-    {
+    let attempted = match services.attempt(instance_id, attempt).await {
         Ok(attempted) => attempted,
         Err(backoff) => {
             guard.unanswered(backoff, |_| {});

@@ -31,8 +31,7 @@ pub(super) async fn deliver(
             };
             count += 1;
         }
-        let sent = async { Ok(services.container().execute(&batch).await?) };
-        match in_time(sent).await {
+        match in_time(services.container().execute(&batch)).await {
             // The batches are the same at every attempt, so an existing record, the first operation,
             // proves that the whole batch arrived.
             Err(Error::Request(error))

@@ -74,7 +74,7 @@ pub(super) async fn confirm_missing(
             remove_large(services, &key).await?;
         }
     }
-    let sent = async { Ok(services.container().execute_bulk(&bulk).await) };
+    let sent = async { Ok::<_, Error>(services.container().execute_bulk(&bulk).await) };
     for result in bulk_in_time(bulk.len(), sent).await? {
         match result {
             Err(error) if !error.is_not_found() => return Err(error.into()),
@@ -116,7 +116,7 @@ async fn are_undelivered(
 
 /// Deletes an activity together with the chunks of its input. Returns whether the activity existed.
 async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> {
-    let found = in_time(async { Ok(services.container().read(key).await?) }).await?;
+    let found = in_time(services.container().read(key)).await?;
     let Some(item) = found.map(|stored| stored.document) else {
         return Ok(false);
     };
@@ -126,8 +126,7 @@ async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> 
     // Unconditional, because the worker may have renewed its lock.
     batch.delete(key)?;
     consumed_chunks.add_to(&mut batch)?;
-    let sent = async { Ok(services.container().execute(&batch).await?) };
-    match in_time(sent).await {
+    match in_time(services.container().execute(&batch)).await {
         Err(Error::Request(error)) if error.is_not_found() => {}
         sent => drop(sent?),
     }

@@ -14,16 +14,13 @@ use super::documents::Documents;
 use super::messages::DeliveryBatch;
 use super::{activities, cancelled};
 use crate::error::{Error, Result};
-use crate::queue::Services;
 use crate::queue::intents::Intent;
 use crate::queue::local_queue::Caller;
+use crate::queue::{CONCURRENT_REQUESTS, Services};
 use crate::stored::documents::{
     Durable, NEVER, OrchestratorItem, OutboxIntent, WorkerItemKey, target_instance,
 };
 use crate::stored::spill::ConsumedChunks;
-
-/// The number of intents that are prepared or deleted at a time.
-const CONCURRENCY: usize = 16;
 
 /// The operations that take as long as the read of a chunk.
 const OPERATIONS_PER_CHUNK: usize = 100;
@@ -116,7 +113,10 @@ pub(super) async fn deliver(
         .iter()
         .map(|intent| prepare(services, intent))
         .collect();
-    let prepared: Vec<_> = stream::iter(prepare).buffered(CONCURRENCY).collect().await;
+    let prepared: Vec<_> = stream::iter(prepare)
+        .buffered(CONCURRENT_REQUESTS)
+        .collect()
+        .await;
     let mut results = Vec::with_capacity(intents.len());
     for (number, (prepared, intent)) in prepared.into_iter().zip(intents).enumerate() {
         results.push(match prepared {
@@ -153,7 +153,7 @@ async fn remove_delivered(
             intent => separate.push(remove(services, intent)),
         }
     }
-    let removals = stream::iter(separate).buffer_unordered(CONCURRENCY);
+    let removals = stream::iter(separate).buffer_unordered(CONCURRENT_REQUESTS);
     removals.for_each(|()| future::ready(())).await;
 }
 
@@ -170,8 +170,7 @@ async fn remove(services: &Services, intent: &Intent) {
         tracing::warn!(%error, "cannot delete a delivered intent");
         return;
     }
-    let sent = async { Ok(services.container().execute(&batch).await?) };
-    match in_time(sent).await {
+    match in_time(services.container().execute(&batch)).await {
         Ok(_) => consumed_chunks.remove(&services.store),
         Err(Error::Request(error)) if error.is_not_found() || error.is_precondition_failed() => {}
         Err(error) => {

@@ -10,14 +10,11 @@ use futures::StreamExt as _;
 use futures::stream;
 
 use crate::error::Result;
-use crate::queue::Services;
 use crate::queue::intents::Intent;
 use crate::queue::poll::{Due, DueSearch, Part, PolledQueue, Share, probe};
+use crate::queue::{CONCURRENT_REQUESTS, Services};
 use crate::stored::documents::{NEVER, OutboxIntent, Partial, dispatch_slot};
 use crate::timing::OVERDUE_AFTER;
-
-/// The number of physical partitions that are searched at a time.
-const CONCURRENCY: usize = 16;
 
 /// Returns up to `most` due intents, or a few more. Leaves out partitions that do not answer.
 ///
@@ -43,7 +40,7 @@ pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<
         most,
     };
     let searches: Vec<_> = ranges.iter().map(|range| search.range(range)).collect();
-    let mut answers = stream::iter(searches).buffer_unordered(CONCURRENCY);
+    let mut answers = stream::iter(searches).buffer_unordered(CONCURRENT_REQUESTS);
     let mut found = Vec::new();
     while found.len() < most
         && let Some(answer) = answers.next().await

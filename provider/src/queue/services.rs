@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{LeaseProvider, Membership};
@@ -15,6 +16,10 @@ use crate::queue::instances::InstanceQueue;
 use crate::queue::intents::Delivery;
 use crate::stored::Store;
 use crate::stored::documents::Durable;
+
+/// The requests that a background task sends at a time: to several physical partitions, or for
+/// several items.
+pub(crate) const CONCURRENT_REQUESTS: usize = 16;
 
 /// The services of a provider. Clones share their state.
 #[derive(Clone)]
@@ -57,6 +62,20 @@ impl Services {
     pub(crate) fn is_unreachable(&self, instance_id: &str) -> bool {
         self.delivery.backoff.is_waiting(instance_id)
             || self.container().backoff_of(&instance_id.into()).is_some()
+    }
+
+    /// Runs an attempt at an item of this instance, charged to it.
+    ///
+    /// # Errors
+    /// Fails with its backoff if the physical partition does not answer.
+    pub(crate) async fn attempt<T>(
+        &self,
+        instance_id: &str,
+        attempt: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        let attempt = self.ledger.charge(instance_id, attempt);
+        let partition = instance_id.into();
+        self.container().while_answering(&partition, attempt).await
     }
 
     /// Runs a task in the background until the provider stops.

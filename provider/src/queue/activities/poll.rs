@@ -10,7 +10,7 @@ use super::known::{Activities, KnownActivity};
 use super::scope::Scope;
 use crate::queue::Services;
 use crate::queue::local_queue::LocalQueue;
-use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Polls, Row};
+use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Row};
 use crate::stored::documents::{Partial, WorkerItem};
 
 impl Polled for Activities {
@@ -23,10 +23,6 @@ impl Polled for Activities {
 
     fn queue(services: &Services) -> &LocalQueue<Self> {
         services.activities().local()
-    }
-
-    fn polls(services: &Services) -> &Polls {
-        services.activities().polls()
     }
 
     fn wanted(queue: &LocalQueue<Self>) -> Option<Scope> {

@@ -10,7 +10,6 @@ use super::reads::WorkerReads;
 use super::running::WorkLock;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Shared, Won};
-use crate::queue::poll::Polls;
 use crate::stored::Store;
 use crate::stored::documents::WorkerItem;
 use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
@@ -22,7 +21,6 @@ const MAX_PRELOCKS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct ActivityQueue {
     queue: LocalQueue<Activities>,
-    polls: Polls,
     reads: WorkerReads,
     store: Store,
 }
@@ -30,8 +28,7 @@ pub(crate) struct ActivityQueue {
 impl ActivityQueue {
     pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
         Self {
-            polls: Polls::new(config.worker_concurrency),
-            queue: LocalQueue::new(config, 0),
+            queue: LocalQueue::new(config, config.worker_concurrency, 0),
             reads: WorkerReads::default(),
             store,
         }
@@ -40,10 +37,6 @@ impl ActivityQueue {
     /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Activities> {
         &self.queue
-    }
-
-    pub(crate) fn polls(&self) -> &Polls {
-        &self.polls
     }
 
     /// Notes an activity that is free after a delay.

@@ -11,7 +11,7 @@ use super::known::{Instances, Readiness};
 use super::message::Message;
 use crate::queue::Services;
 use crate::queue::local_queue::{LocalQueue, Work};
-use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Polls, Row};
+use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Row};
 use crate::stored::documents::{OrchestratorItem, Partial, dispatch_slot};
 
 /// The messages of all instances, which a poll finds: dispatchers choose by the pinned version, which
@@ -30,10 +30,6 @@ impl Polled for Instances {
 
     fn queue(services: &Services) -> &LocalQueue<Self> {
         services.instances().local()
-    }
-
-    fn polls(services: &Services) -> &Polls {
-        services.instances().polls()
     }
 
     fn wanted(_: &LocalQueue<Self>) -> Option<AllMessages> {

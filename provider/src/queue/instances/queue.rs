@@ -16,7 +16,6 @@ use super::message::{MAX_MESSAGES, Message};
 use super::turn::Turn;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won};
-use crate::queue::poll::Polls;
 use crate::stored::Store;
 use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
 
@@ -34,7 +33,6 @@ const MAX_READY: usize = 64;
 #[derive(Debug)]
 pub(crate) struct InstanceQueue {
     queue: LocalQueue<Instances>,
-    polls: Polls,
     consumed: Mutex<Consumed>,
     store: Store,
 }
@@ -50,8 +48,7 @@ impl InstanceQueue {
     pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
         let cached = usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX);
         Self {
-            polls: Polls::new(config.orch_concurrency),
-            queue: LocalQueue::new(config, cached),
+            queue: LocalQueue::new(config, config.orch_concurrency, cached),
             consumed: Mutex::default(),
             store,
         }
@@ -60,10 +57,6 @@ impl InstanceQueue {
     /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Instances> {
         &self.queue
-    }
-
-    pub(crate) fn polls(&self) -> &Polls {
-        &self.polls
     }
 
     /// Notes a pending message that this process has queued or released.

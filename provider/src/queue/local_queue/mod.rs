@@ -28,6 +28,7 @@ mod handing_out;
 mod memory;
 mod pace;
 mod polling;
+mod polls;
 mod queue;
 mod slot;
 mod transitions;

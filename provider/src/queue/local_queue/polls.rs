@@ -13,13 +13,13 @@ const MIN_PREFETCH: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct Polls {
     /// The items that are enough for one poll of all physical partitions, if they can run.
-    pub(super) enough: u32,
-    pub(super) windows: Windows<RangeId>,
+    pub(crate) enough: u32,
+    pub(crate) windows: Windows<RangeId>,
 }
 
 impl Polls {
     /// Returns the polls of a queue with this number of dispatchers.
-    pub(crate) fn new(dispatchers: u32) -> Self {
+    pub(super) fn new(dispatchers: u32) -> Self {
         let prefetch = dispatchers.saturating_mul(PREFETCH_PER_DISPATCHER);
         Self {
             enough: prefetch.max(MIN_PREFETCH),

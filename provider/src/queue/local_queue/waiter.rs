@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::claim::{Caller, Claim, Shared, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
 use super::pace::Pace;
+use super::polls::Polls;
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, PollNumber, Work};
 use crate::config::CosmosDBProviderConfig;
@@ -27,6 +28,7 @@ const MAX_SLOTS: usize = 65_536;
 /// A queue that the tasks of this process share.
 pub(crate) struct LocalQueue<W: Work> {
     queue: Mutex<Queue<W>>,
+    pub(crate) polls: Polls,
 }
 
 impl<W: Work> fmt::Debug for LocalQueue<W> {
@@ -36,9 +38,9 @@ impl<W: Work> fmt::Debug for LocalQueue<W> {
 }
 
 impl<W: Work> LocalQueue<W> {
-    /// Creates a queue with the poll intervals of the configuration, and at most `cached` bytes of
-    /// cached state.
-    pub(crate) fn new(config: &CosmosDBProviderConfig, cached: usize) -> Self {
+    /// Creates a queue with the poll intervals of the configuration, this number of dispatchers, and
+    /// at most `cached` bytes of cached state.
+    pub(crate) fn new(config: &CosmosDBProviderConfig, dispatchers: u32, cached: usize) -> Self {
         let now = Instant::now().into_std();
         let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
         let limits = Limits {
@@ -50,6 +52,7 @@ impl<W: Work> LocalQueue<W> {
         };
         Self {
             queue: Mutex::new(Queue::new(pace, limits)),
+            polls: Polls::new(dispatchers),
         }
     }
 

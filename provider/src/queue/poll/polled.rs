@@ -7,7 +7,6 @@ use cdb_model::{
 };
 use tokio::time::Instant;
 
-use super::polls::Polls;
 use super::share::{Part, PolledQueue, Share};
 use crate::queue::Services;
 use crate::queue::local_queue::{LocalQueue, PollNumber, Work};
@@ -42,8 +41,6 @@ pub(crate) trait Polled: Work {
     }
 
     fn queue(services: &Services) -> &LocalQueue<Self>;
-
-    fn polls(services: &Services) -> &Polls;
 
     /// Returns the items that the waiting dispatchers can process; `None` without any.
     fn wanted(queue: &LocalQueue<Self>) -> Option<Self::Wanted>;

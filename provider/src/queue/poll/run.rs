@@ -5,14 +5,13 @@ use cdb_model::Timestamp;
 use futures::StreamExt as _;
 use futures::stream;
 
-use super::answers::{CONCURRENCY, answered};
 use super::due::Due;
 use super::polled::{Poll, Polled};
 use super::probe;
-use super::search::DueSearch;
+use super::search::{DueSearch, answered};
 use crate::error::{Error, Result};
-use crate::queue::Services;
 use crate::queue::local_queue::PollNumber;
+use crate::queue::{CONCURRENT_REQUESTS, Services};
 use crate::stored::documents::FIRST_DUE;
 
 /// The items per physical partition beyond its part of a poll, because items are not distributed
@@ -34,13 +33,15 @@ pub(crate) fn start<Q: Polled>(services: &Services, number: PollNumber) {
         let polled = async {
             let due = probe::before_poll(&services, Q::QUEUE, interval).await?;
             match Q::wanted(queue) {
-                Some(wanted) => poll::<Q>(&services, number, &wanted, &due).await,
-                None => Ok(Found::default()),
+                // Items that cannot run do not speed up the polls.
+                Some(wanted) => poll::<Q>(&services, number, &wanted, &due)
+                    .await
+                    .map(|found| found.can_run > 0),
+                None => Ok(false),
             }
         };
         match polled.await {
-            // Items that cannot run do not speed up the polls.
-            Ok(found) => polling.finish(found.can_run > 0),
+            Ok(found) => polling.finish(found),
             Err(error) => tracing::warn!(%error, queue = ?Q::QUEUE, "cannot poll"),
         }
     });
@@ -52,15 +53,6 @@ pub(crate) struct Found<K> {
     pub(crate) keys: Vec<K>,
     /// The number of rows with items that can run.
     can_run: usize,
-}
-
-impl<K> Default for Found<K> {
-    fn default() -> Self {
-        Self {
-            keys: Vec::new(),
-            can_run: 0,
-        }
-    }
 }
 
 /// Queries the physical partitions for their first due items. Returns the found items.
@@ -84,12 +76,15 @@ pub(crate) async fn poll<Q: Polled>(
             services,
             number,
             wanted,
-            enough: enough_of_each(Q::polls(services).enough, ranges.len()),
+            enough: enough_of_each(Q::queue(services).polls.enough, ranges.len()),
             share,
         };
         let is_complete = due.is_complete() && ranges.len() == count;
         let answers = stream::iter(ranges).map(|range| poll.range(range));
-        let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).collect().await;
+        let answers: Vec<_> = answers
+            .buffer_unordered(CONCURRENT_REQUESTS)
+            .collect()
+            .await;
         let has_split = |answer: &Result<_>| matches!(answer, Err(Error::Request(error)) if error.is_partition_split());
         if answers.iter().any(has_split) && restarts < MAX_RESTARTS {
             restarts += 1;
@@ -115,26 +110,26 @@ impl<Q: Polled> Poll<'_, Q> {
         let search = DueSearch {
             container: self.services.container(),
             range: &range,
-            windows: &Q::polls(self.services).windows,
+            windows: &Q::queue(self.services).polls.windows,
             enough: self.enough,
         };
         let query = |from: Option<Timestamp>| {
             let (from, now) = (from.unwrap_or(FIRST_DUE), self.services.store.now());
             Q::query(self.wanted, Q::due_in(&self.share.part(&range), from, now))
         };
-        let mut found = Found::default();
+        let mut keys = Vec::new();
         let note = |row, sent_at| {
             let due = Q::due_of(&row);
             let noted = Q::note(self, row, sent_at);
-            found.keys.extend(noted.key);
+            keys.extend(noted.key);
             (due, noted.runs)
         };
-        found.can_run = search.run(query, note).await?;
-        Q::sort(self, &range, &mut found.keys);
-        found.keys.dedup();
+        let can_run = search.run(query, note).await?;
+        Q::sort(self, &range, &mut keys);
+        keys.dedup();
         let queue = Q::queue(self.services);
-        queue.with(|queue, now| queue.finish_poll(self.number, &found.keys, |_| false, now));
-        Ok(found)
+        queue.with(|queue, now| queue.finish_poll(self.number, &keys, |_| false, now));
+        Ok(Found { keys, can_run })
     }
 
     /// Returns the found items. A complete poll forgets items that it has not found.

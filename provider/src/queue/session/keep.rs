@@ -12,11 +12,9 @@ use futures::stream;
 
 use super::table::Sessions;
 use crate::error::Result;
+use crate::queue::CONCURRENT_REQUESTS;
 use crate::queue::poll::answered;
 use crate::stored::documents::{Session, SessionKey, WorkerItem};
-
-/// The number of sessions that are renewed at a time.
-const CONCURRENCY: usize = 16;
 
 impl Sessions {
     /// Notes progress of an activity of the session, while the session is held. The time is that of
@@ -66,7 +64,10 @@ impl Sessions {
             }
             Ok(is_renewed)
         });
-        let renewals = renewals.buffer_unordered(CONCURRENCY).collect().await;
+        let renewals = renewals
+            .buffer_unordered(CONCURRENT_REQUESTS)
+            .collect()
+            .await;
         let (renewals, _) = answered(renewals)?;
         Ok(renewals
             .into_iter()
