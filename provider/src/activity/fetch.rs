@@ -6,10 +6,10 @@ use std::time::Duration;
 use cdb_client::Error as ClientError;
 use cdb_coordination::{Lockable, confirm_lock, lock};
 use cdb_model::{Batch, ETag, OperationIndex, Stored, Timestamp};
+use duroxide::ErrorDetails;
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 
-use super::abandon::abandon;
-use super::poison::retry_or_fail;
+use super::ack::{abandon, ack};
 use super::renew::renew;
 use crate::error::{Error, Result};
 use crate::queue::Services;
@@ -21,7 +21,7 @@ use crate::queue::session::Claim as SessionClaim;
 use crate::stored::Store;
 use crate::stored::documents::{Durable, Text, WorkerItem};
 use crate::stored::spill::{self, ReadStep, ReadUnderLock};
-use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNFIT};
+use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNDECODABLE, ACTIVITY_UNFIT};
 
 /// The result of a fetch: the activity, its lock token, the attempt.
 type Fetched = (WorkItem, String, u32);
@@ -308,4 +308,35 @@ fn is_about_another(error: &ClientError, operation: OperationIndex) -> bool {
     let failed = error.operation_index();
     failed.is_some_and(|failed| failed != operation.get())
         && (error.is_conflict() || error.is_precondition_failed())
+}
+
+/// The most attempts. A runtime of a newer version, which may decode the activity, can take it in
+/// between.
+const MAX_ATTEMPTS: u32 = 10;
+
+/// Abandons a locked activity with a delay, or fails it after the last attempt.
+pub(super) async fn retry_or_fail(
+    services: &Services,
+    token: &str,
+    attempts: u32,
+    reason: String,
+) -> Result<()> {
+    tracing::error!(attempts, %reason, "an activity cannot be decoded");
+    if attempts < MAX_ATTEMPTS {
+        return abandon(services, token, Some(ACTIVITY_UNDECODABLE), false).await;
+    }
+    let shared = services.activities().local().running(token)?;
+    let item = shared.lock().await.item.document.clone();
+    // The document identifies the activity even when its text does not.
+    let failed = WorkItem::ActivityFailed {
+        instance: item.instance_id,
+        execution_id: item.execution_id,
+        id: item.activity_id,
+        details: ErrorDetails::Infrastructure {
+            operation: "fetch_work_item".to_owned(),
+            message: reason,
+            retryable: false,
+        },
+    };
+    ack(services, token, Some(failed)).await
 }

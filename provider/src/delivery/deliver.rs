@@ -9,14 +9,14 @@ use duroxide::providers::WorkItem;
 use futures::StreamExt as _;
 use futures::{future, stream};
 
+use super::activities;
 use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;
 use super::messages::DeliveryBatch;
-use super::{activities, cancelled};
 use crate::error::{Error, Result};
 use crate::queue::intents::Intent;
 use crate::queue::local_queue::Caller;
-use crate::queue::{CONCURRENT_REQUESTS, Services};
+use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::{
     Durable, NEVER, OrchestratorItem, OutboxIntent, WorkerItemKey, target_instance,
 };
@@ -85,7 +85,7 @@ async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undel
         activities::deliver(services, document, &documents.activities).await?;
         Ok(Prepared {
             messages: documents.messages,
-            missing: cancelled::delete_large(services, document).await?,
+            missing: activities::delete_large(services, document).await?,
         })
     }
     .await;
@@ -113,10 +113,7 @@ pub(super) async fn deliver(
         .iter()
         .map(|intent| prepare(services, intent))
         .collect();
-    let prepared: Vec<_> = stream::iter(prepare)
-        .buffered(CONCURRENT_REQUESTS)
-        .collect()
-        .await;
+    let prepared: Vec<_> = stream::iter(prepare).buffered(CONCURRENCY).collect().await;
     let mut results = Vec::with_capacity(intents.len());
     for (number, (prepared, intent)) in prepared.into_iter().zip(intents).enumerate() {
         results.push(match prepared {
@@ -130,7 +127,7 @@ pub(super) async fn deliver(
     for (number, missing) in outcome.missing {
         if results[number].is_ok() {
             let intent = intents[number].document();
-            let confirmed = cancelled::confirm_missing(services, intent, &missing).await;
+            let confirmed = activities::confirm_missing(services, intent, &missing).await;
             results[number] = confirmed.map_err(|error| Undelivered::from(&error));
         }
     }
@@ -153,7 +150,7 @@ async fn remove_delivered(
             intent => separate.push(remove(services, intent)),
         }
     }
-    let removals = stream::iter(separate).buffer_unordered(CONCURRENT_REQUESTS);
+    let removals = stream::iter(separate).buffer_unordered(CONCURRENCY);
     removals.for_each(|()| future::ready(())).await;
 }
 
@@ -190,7 +187,7 @@ async fn pack<'a>(
     for (document, item) in prepared.messages {
         batch.add(services, number, document, item).await?;
     }
-    for activity in cancelled::small(intent) {
+    for activity in activities::small(intent) {
         batch.cancel(services, number, activity).await?;
     }
     for activity in prepared.missing {

@@ -12,7 +12,7 @@ use futures::stream;
 use crate::error::Result;
 use crate::queue::intents::Intent;
 use crate::queue::poll::{Due, DueSearch, Part, PolledQueue, Share, probe};
-use crate::queue::{CONCURRENT_REQUESTS, Services};
+use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::{NEVER, OutboxIntent, Partial, dispatch_slot};
 use crate::timing::OVERDUE_AFTER;
 
@@ -40,7 +40,7 @@ pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<
         most,
     };
     let searches: Vec<_> = ranges.iter().map(|range| search.range(range)).collect();
-    let mut answers = stream::iter(searches).buffer_unordered(CONCURRENT_REQUESTS);
+    let mut answers = stream::iter(searches).buffer_unordered(CONCURRENCY);
     let mut found = Vec::new();
     while found.len() < most
         && let Some(answer) = answers.next().await

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::error::Result;
-use crate::queue::{CONCURRENT_REQUESTS, Services};
+use crate::queue::{CONCURRENCY, Services};
 use crate::queue::{activities, instances};
 use crate::stored::documents::{Durable, Instance, WorkerItem};
 use crate::stored::is_token_of;
@@ -78,7 +78,7 @@ async fn release_all(services: &Services, incarnation: &str) -> Result<usize> {
 
 async fn release(services: &Services, locked: Vec<Locked>) {
     stream::iter(locked)
-        .for_each_concurrent(CONCURRENT_REQUESTS, |lock| async move {
+        .for_each_concurrent(CONCURRENCY, |lock| async move {
             match lock {
                 Locked::Instance(instance) => instances::take_over(services, &instance).await,
                 Locked::Activity(item) => activities::take_over(services, item).await,

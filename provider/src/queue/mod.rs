@@ -16,5 +16,5 @@ mod services;
 pub(crate) mod session;
 mod telemetry;
 
-pub(crate) use services::{CONCURRENT_REQUESTS, Services};
+pub(crate) use services::{CONCURRENCY, Services};
 pub(crate) use telemetry::Telemetry;

@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 
 use super::local_queue::Shared;
 use super::poll::Polled;
-use super::services::{CONCURRENT_REQUESTS, Services};
+use super::services::{CONCURRENCY, Services};
 
 /// A queue whose items this process locks. A lock that cannot be released expires.
 pub(crate) trait Locked: Polled {
@@ -44,7 +44,7 @@ pub(crate) async fn release_unused<W: Locked>(services: &Services, age: Duration
     release_prelocks::<W>(services, age).await;
     let dropped = W::queue(services).with(|queue, _| queue.take_releasing());
     stream::iter(dropped)
-        .for_each_concurrent(CONCURRENT_REQUESTS, |(claim, token)| async move {
+        .for_each_concurrent(CONCURRENCY, |(claim, token)| async move {
             let released = W::release_taken(services, &claim.key, &token).await;
             W::queue(services).released(&claim);
             W::note_released(services, released);
@@ -55,7 +55,7 @@ pub(crate) async fn release_unused<W: Locked>(services: &Services, age: Duration
 /// Releases prelocks that are at least `age` old.
 pub(crate) async fn release_prelocks<W: Locked>(services: &Services, age: Duration) {
     stream::iter(W::queue(services).take_unused(age))
-        .for_each_concurrent(CONCURRENT_REQUESTS, |(claim, lock)| async move {
+        .for_each_concurrent(CONCURRENCY, |(claim, lock)| async move {
             let released = W::release_prelock(services, *lock).await;
             W::queue(services).released(&claim);
             W::note_released(services, released);
@@ -67,8 +67,6 @@ pub(crate) async fn release_prelocks<W: Locked>(services: &Services, age: Durati
 pub(crate) async fn release_running<W: Locked>(services: &Services) {
     let running = W::queue(services).with(|queue, _| queue.all_running());
     stream::iter(running)
-        .for_each_concurrent(CONCURRENT_REQUESTS, |running| {
-            W::release_running(services, running)
-        })
+        .for_each_concurrent(CONCURRENCY, |running| W::release_running(services, running))
         .await;
 }

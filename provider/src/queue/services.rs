@@ -19,7 +19,7 @@ use crate::stored::documents::Durable;
 
 /// The requests that a background task sends at a time: to several physical partitions, or for
 /// several items.
-pub(crate) const CONCURRENT_REQUESTS: usize = 16;
+pub(crate) const CONCURRENCY: usize = 16;
 
 /// The services of a provider. Clones share their state.
 #[derive(Clone)]

@@ -5,9 +5,8 @@ use cdb_coordination::Runs;
 use cdb_model::{Filter, Indexed, Patchable, Path, Query, Timestamp};
 use tokio::time::Instant;
 
-use super::capability::ActivityKey;
+use super::capability::{ActivityKey, Scope};
 use super::known::{Activities, KnownActivity};
-use super::scope::Scope;
 use crate::queue::Services;
 use crate::queue::local_queue::LocalQueue;
 use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Row};

@@ -10,7 +10,7 @@ use duroxide::Event;
 
 use super::cache::{CachedInstance, History};
 use super::message::Message;
-use super::rejected_commit::RejectedCommit;
+use super::turn_result::RejectedCommit;
 use crate::queue::local_queue::Caller;
 use crate::stored::documents::Instance;
 use crate::stored::kv::KvState;

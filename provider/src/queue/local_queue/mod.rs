@@ -25,10 +25,8 @@
 mod claim;
 mod dispatcher;
 mod handing_out;
-mod memory;
 mod pace;
 mod polling;
-mod polls;
 mod queue;
 mod slot;
 mod transitions;

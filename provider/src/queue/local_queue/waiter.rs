@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 use super::claim::{Caller, Claim, Shared, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
-use super::pace::Pace;
-use super::polls::Polls;
+use super::pace::{Pace, Polls};
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, PollNumber, Work};
 use crate::config::CosmosDBProviderConfig;

@@ -21,7 +21,7 @@ use super::share::{Part, PolledQueue, Share};
 use crate::error::Result;
 use crate::queue::activities::Activities;
 use crate::queue::instances::Instances;
-use crate::queue::{CONCURRENT_REQUESTS, Services};
+use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::{Durable, FIRST_DUE, OutboxIntent, dispatch_slot};
 use crate::timing::{
     GATEWAY_BACKOFF, GATEWAY_DEADLINE, OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM,
@@ -216,7 +216,7 @@ async fn probe_each(
         let rows = answer.await?.unwrap_or_default();
         Ok((range, rows, pages.has_more()))
     });
-    let answers: Vec<_> = probes.buffer_unordered(CONCURRENT_REQUESTS).collect().await;
+    let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
     for (range, rows, has_more) in answered(answers)?.0 {
         for row in rows {
             due.add(classify(services, row).0.as_ref(), share, range.clone());

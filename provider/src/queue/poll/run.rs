@@ -11,7 +11,7 @@ use super::probe;
 use super::search::{DueSearch, answered};
 use crate::error::{Error, Result};
 use crate::queue::local_queue::PollNumber;
-use crate::queue::{CONCURRENT_REQUESTS, Services};
+use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::FIRST_DUE;
 
 /// The items per physical partition beyond its part of a poll, because items are not distributed
@@ -81,10 +81,7 @@ pub(crate) async fn poll<Q: Polled>(
         };
         let is_complete = due.is_complete() && ranges.len() == count;
         let answers = stream::iter(ranges).map(|range| poll.range(range));
-        let answers: Vec<_> = answers
-            .buffer_unordered(CONCURRENT_REQUESTS)
-            .collect()
-            .await;
+        let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).collect().await;
         let has_split = |answer: &Result<_>| matches!(answer, Err(Error::Request(error)) if error.is_partition_split());
         if answers.iter().any(has_split) && restarts < MAX_RESTARTS {
             restarts += 1;

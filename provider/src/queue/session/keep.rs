@@ -12,7 +12,7 @@ use futures::stream;
 
 use super::table::Sessions;
 use crate::error::Result;
-use crate::queue::CONCURRENT_REQUESTS;
+use crate::queue::CONCURRENCY;
 use crate::queue::poll::answered;
 use crate::stored::documents::{Session, SessionKey, WorkerItem};
 
@@ -64,10 +64,7 @@ impl Sessions {
             }
             Ok(is_renewed)
         });
-        let renewals = renewals
-            .buffer_unordered(CONCURRENT_REQUESTS)
-            .collect()
-            .await;
+        let renewals = renewals.buffer_unordered(CONCURRENCY).collect().await;
         let (renewals, _) = answered(renewals)?;
         Ok(renewals
             .into_iter()
