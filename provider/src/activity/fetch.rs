@@ -20,7 +20,7 @@ use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
 use crate::stored::Store;
 use crate::stored::documents::{Durable, Text, WorkerItem};
-use crate::stored::spill::{self, ReadStep, ReadUnderLock};
+use crate::stored::spill::{self, ReadUnderLock};
 use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNDECODABLE, ACTIVITY_UNFIT};
 
 /// The result of a fetch: the activity, its lock token, the attempt.
@@ -210,14 +210,12 @@ async fn read_text(
     let read = pin!(spill::read(services.container(), text));
     let mut reading = ReadUnderLock::new(lock_timeout, read);
     loop {
-        match reading.next().await {
-            ReadStep::Done(read) => return read,
-            // After another error, the end of the activity detects the state of the lock.
-            ReadStep::Renew => {
-                if let Err(lost @ Error::LockLost(_)) = renew(services, token, lock_timeout).await {
-                    return Err(lost);
-                }
-            }
+        if let Some(read) = reading.next().await {
+            return read;
+        }
+        // After another error, the end of the activity detects the state of the lock.
+        if let Err(lost @ Error::LockLost(_)) = renew(services, token, lock_timeout).await {
+            return Err(lost);
         }
     }
 }
