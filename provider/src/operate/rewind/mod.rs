@@ -21,13 +21,14 @@ use crate::operate::admin::instances;
 use crate::queue::Services;
 use crate::queue::instances::TurnResult;
 use crate::stored::documents::{Instance, OperatorAction, Status};
+use crate::stored::kv::Values;
 use crate::stored::{admission, history};
 use crate::turn::{ExclusiveTurn, commit_course, exclusively};
 pub use restart::Restart;
 pub(crate) use restart::restart;
 
 use course::{Course, Target, before_event, before_failure};
-use values::{Keys, Values};
+use values::Keys;
 
 /// A new course of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ mod read;
 mod state;
 mod write;
 
-pub(crate) use changes::value_after;
+pub(crate) use changes::{EventChanges, Values, value_after};
 pub(crate) use read::{read_all, read_snapshot, read_value};
 pub(crate) use state::KvState;
 pub(crate) use write::KvUpdate;
