@@ -11,6 +11,6 @@ mod search;
 mod share;
 
 pub(crate) use due::{Due, LastProbe};
-pub(crate) use polled::{Noted, Poll, Polled, Row};
+pub(crate) use polled::{Noted, Poll, Polled};
 pub(crate) use search::{DueSearch, answered};
 pub(crate) use share::{Part, PolledQueue, Share, Shares};

@@ -1,18 +1,19 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
 use cdb_client::RangeId;
+use cdb_coordination::Runs;
 use cdb_model::Timestamp;
 use futures::StreamExt as _;
 use futures::stream;
 
 use super::due::Due;
-use super::polled::{Poll, Polled};
+use super::polled::{Poll, Polled, Row};
 use super::probe;
 use super::search::{DueSearch, answered};
 use crate::error::{Error, Result};
 use crate::queue::local_queue::PollNumber;
 use crate::queue::{CONCURRENCY, Services};
-use crate::stored::documents::FIRST_DUE;
+use crate::stored::documents::{FIRST_DUE, Partial as _};
 
 /// The items per physical partition beyond its part of a poll, because items are not distributed
 /// evenly.
@@ -115,9 +116,17 @@ impl<Q: Polled> Poll<'_, Q> {
             Q::query(self.wanted, Q::due_in(&self.share.part(&range), from, now))
         };
         let mut keys = Vec::new();
-        let note = |row, sent_at| {
+        let note = |row: Row<Q>, sent_at| {
             let due = Q::due_of(&row);
-            let noted = Q::note(self, row, sent_at);
+            let readable = row.or_else(|found| {
+                self.services.store.corrupt_documents.report(&found);
+                Q::Item::partial_stored(&found).ok_or(())
+            });
+            // Without an instance id an item stays where it is, and the poll skips it.
+            let Ok(item) = readable else {
+                return (due, Runs::NotNow);
+            };
+            let noted = Q::note(self, item, sent_at);
             keys.extend(noted.key);
             (due, noted.runs)
         };
