@@ -104,7 +104,7 @@ pub(crate) async fn end(
     }
     let first = ack.first_effect;
     let intent = ack.finish(outcome.as_ref());
-    delivery::deliver_all(services, Vec::from_iter(intent), lock.caller()).await;
+    delivery::deliver_all(services, Vec::from_iter(intent), lock.request.caller).await;
     services.queues.sessions.touch(&lock.item.document).await;
     Ok(Ended::Committed(CommittedEffects { outcome, first }))
 }
@@ -178,7 +178,7 @@ impl Content {
         if target == item.instance_id {
             let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
             let mut message = OrchestratorItem::new(&completion, cause, now, now)?;
-            if lock.request.is_some() && services.instances().is_local(target) {
+            if lock.request.caller.is_runtime() && services.instances().is_local(target) {
                 message = message.reserved(now);
             }
             content.message = Some((message, completion));

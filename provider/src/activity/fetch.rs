@@ -156,7 +156,7 @@ async fn begin(
     let id = item.id.clone();
     // The request for the lock was slow. The runtime expects its full time.
     let is_old = item.document.locked_until <= Some(fresh_until(services, request));
-    let lock = WorkLock::new(item, request.caller.is_runtime().then(|| request.clone()));
+    let lock = WorkLock::new(item, request.clone());
     if let Some(expired) = services.activities().hand_out(guard, lock) {
         let now = services.store.now();
         // Otherwise another worker has taken it, or counts one attempt more.

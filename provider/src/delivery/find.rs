@@ -33,7 +33,7 @@ pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<
         .container()
         .health()
         .available(due.all_ranges(&share));
-    delivery.search.rotate(&mut ranges);
+    delivery.rotate(&mut ranges);
     let search = Search {
         services,
         share: &share,
@@ -65,7 +65,7 @@ impl Search<'_> {
         let search = DueSearch {
             container: self.services.container(),
             range,
-            windows: &self.services.delivery.search.windows,
+            windows: &self.services.delivery.windows,
             enough: u32::try_from(self.most / 2).unwrap_or(u32::MAX),
         };
         let (mut found, mut unreadable) = (Vec::new(), Vec::new());

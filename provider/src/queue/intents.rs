@@ -18,7 +18,8 @@ use crate::timing::{MAX_TARGET_BACKOFF, MIN_TARGET_BACKOFF};
 #[derive(Default)]
 pub(crate) struct Delivery {
     pub(crate) outbox: Outbox,
-    pub(crate) search: IntentSearch,
+    pub(crate) windows: Windows<RangeId>,
+    searches: AtomicUsize,
     pub(crate) backoff: Backoff,
     /// The age at which the reconciler delivers an undelivered intent.
     pub(crate) reconciler_age: Duration,
@@ -33,16 +34,7 @@ impl Delivery {
             ..Self::default()
         }
     }
-}
 
-/// The state between two searches.
-#[derive(Debug, Default)]
-pub(crate) struct IntentSearch {
-    pub(crate) windows: Windows<RangeId>,
-    searches: AtomicUsize,
-}
-
-impl IntentSearch {
     /// Lets each search begin with another partition.
     pub(crate) fn rotate(&self, ranges: &mut [RangeId]) {
         let searches = self.searches.fetch_add(1, Ordering::Relaxed);

@@ -18,7 +18,6 @@ use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
 const MAX_PRELOCKS: usize = 4;
 
 /// The local queue of activities.
-#[derive(Debug)]
 pub(crate) struct ActivityQueue {
     queue: LocalQueue<Activities>,
     reads: WorkerReads,
@@ -114,7 +113,7 @@ impl ActivityQueue {
         guard: Guard<'_, Activities>,
         lock: WorkLock,
     ) -> Option<WorkLock> {
-        let caller = lock.caller();
+        let caller = lock.request.caller;
         if caller.is_runtime() {
             self.reads.note_fetch(&lock.item.document.instance_id);
         }

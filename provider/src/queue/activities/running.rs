@@ -3,7 +3,7 @@
 use cdb_model::{Stored, Timestamp};
 
 use super::capability::WorkerCapability;
-use crate::queue::local_queue::{Caller, FetchRequest};
+use crate::queue::local_queue::FetchRequest;
 use crate::stored::documents::WorkerItem;
 
 /// An activity that this process has locked.
@@ -12,8 +12,8 @@ pub(crate) struct WorkLock {
     pub(crate) token: String,
     /// The item as locked. Renewal and acknowledgement are conditional on its ETag.
     pub(crate) item: Stored<WorkerItem>,
-    /// The request of the worker that runs the activity; `None` for a fetch without a long poll.
-    pub(crate) request: Option<FetchRequest<WorkerCapability>>,
+    /// The request of the worker that runs the activity.
+    pub(crate) request: FetchRequest<WorkerCapability>,
     pub(crate) effects: EffectsState,
     /// Whether the last renewal failed, although the lock is not lost.
     pub(crate) unanswered: bool,
@@ -36,10 +36,7 @@ pub(crate) enum EffectsState {
 
 impl WorkLock {
     /// Wraps an activity that was just locked.
-    pub(crate) fn new(
-        item: Stored<WorkerItem>,
-        request: Option<FetchRequest<WorkerCapability>>,
-    ) -> Self {
+    pub(crate) fn new(item: Stored<WorkerItem>, request: FetchRequest<WorkerCapability>) -> Self {
         Self {
             token: item.document.lock_token.clone().unwrap_or_default(),
             item,
@@ -47,14 +44,6 @@ impl WorkLock {
             effects: EffectsState::None,
             unanswered: false,
             ended: false,
-        }
-    }
-
-    /// Returns the caller of the fetch.
-    pub(crate) fn caller(&self) -> Caller {
-        match self.request {
-            Some(_) => Caller::Runtime,
-            None => Caller::Single,
         }
     }
 

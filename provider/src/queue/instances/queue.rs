@@ -30,7 +30,6 @@ const WAIT_FRACTION: u32 = 8;
 const MAX_READY: usize = 64;
 
 /// The instances with messages, for the dispatchers of this process.
-#[derive(Debug)]
 pub(crate) struct InstanceQueue {
     queue: LocalQueue<Instances>,
     consumed: Mutex<Consumed>,

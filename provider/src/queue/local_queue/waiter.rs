@@ -1,6 +1,5 @@
 //! The queue behind its mutex, and the fetches that wait for it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,12 +27,6 @@ const MAX_SLOTS: usize = 65_536;
 pub(crate) struct LocalQueue<W: Work> {
     queue: Mutex<Queue<W>>,
     pub(crate) polls: Polls,
-}
-
-impl<W: Work> fmt::Debug for LocalQueue<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalQueue").finish_non_exhaustive()
-    }
 }
 
 impl<W: Work> LocalQueue<W> {
