@@ -97,7 +97,7 @@ impl InstanceQueue {
     /// Notes a message that a poll has found, and classifies it.
     pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Readiness {
         if self.is_consumed(&message) {
-            return Readiness::Blocked;
+            return Readiness::NotNow;
         }
         let document = &message.stored.document;
         let (visible_at, execution) = (document.visible_at, document.execution_id);
@@ -106,7 +106,7 @@ impl InstanceQueue {
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
             let is_busy = queue.is_busy(&instance_id);
-            let mut readiness = Readiness::Blocked;
+            let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
                 if !is_busy && !known.is_held() {
                     readiness = known.classify(visible_at, is_backed_off);
