@@ -32,7 +32,7 @@ impl CosmosDBProvider {
     /// # Ok(()) }
     /// ```
     pub async fn rewind(&self, instance: &str, by: &str) -> Result<Rewound, ProviderError> {
-        let rewound = rewind::rewind(&self.services, instance, Some(by));
+        let rewound = rewind::rewind(&self.services, instance, None, Some(by));
         rewound.await.in_operation("rewind")
     }
 
@@ -41,7 +41,7 @@ impl CosmosDBProvider {
     /// # Errors
     /// As [`rewind`](Self::rewind).
     pub async fn plan_rewind(&self, instance: &str) -> Result<Rewound, ProviderError> {
-        let planned = rewind::rewind(&self.services, instance, None);
+        let planned = rewind::rewind(&self.services, instance, None, None);
         planned.await.in_operation("plan_rewind")
     }
 
