@@ -20,6 +20,7 @@ use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
 use crate::stored::Store;
 use crate::stored::documents::{Durable, Text, WorkerItem};
+use crate::stored::payload::Payloads;
 use crate::stored::spill::{self, ReadUnderLock};
 use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNDECODABLE, ACTIVITY_UNFIT};
 
@@ -171,33 +172,34 @@ async fn begin(
         tracing::debug!(%lost, %id, "an activity is not handed out");
         return Ok(None);
     }
-    let reason = match read_text(services, &token, request.lock_timeout, text).await {
-        Ok(text) => match serde_json::from_str(&text) {
-            Ok(mut work_item @ WorkItem::ActivityExecute { .. }) => {
-                match services.store.payloads.decode_message(&mut work_item) {
-                    Ok(()) => return Ok(Some((work_item, token, attempts))),
-                    Err(Error::Damaged(reason)) => {
-                        format!("activity `{id}` cannot be decoded: {reason}")
-                    }
-                    Err(error) => {
-                        tracing::warn!(%id, %error, "cannot run an activity yet");
-                        abandon(services, &token, Some(ACTIVITY_UNFIT), true).await?;
-                        return Ok(None);
-                    }
-                }
-            }
-            Ok(_) => format!("item `{id}` of the worker queue is not an activity"),
-            Err(error) => format!("activity `{id}` cannot be decoded: {error}"),
-        },
-        Err(Error::Damaged(reason)) => format!("activity `{id}` cannot be decoded: {reason}"),
-        Err(Error::LockLost(_)) => return Ok(None),
+    let text = read_text(services, &token, request.lock_timeout, text).await;
+    match text.and_then(|text| decoded(&services.store.payloads, &text)) {
+        Ok(work_item) => return Ok(Some((work_item, token, attempts))),
+        Err(Error::Damaged(reason)) => {
+            let reason = format!("activity `{id}` cannot be decoded: {reason}");
+            retry_or_fail(services, &token, attempts, reason).await?;
+        }
+        Err(Error::KeyUnavailable(reason)) => {
+            tracing::warn!(%id, reason, "cannot run an activity yet");
+            abandon(services, &token, Some(ACTIVITY_UNFIT), true).await?;
+        }
+        Err(Error::LockLost(_)) => {}
         Err(error) => {
             abandon(services, &token, None, true).await?;
             return Err(error);
         }
-    };
-    retry_or_fail(services, &token, attempts, reason).await?;
+    }
     Ok(None)
+}
+
+/// Decodes the text of an activity.
+fn decoded(payloads: &Payloads, text: &str) -> Result<WorkItem> {
+    let mut item = serde_json::from_str(text).map_err(|error| Error::Damaged(error.to_string()))?;
+    if !matches!(item, WorkItem::ActivityExecute { .. }) {
+        return Err(Error::Damaged("it is not an activity".to_owned()));
+    }
+    payloads.decode_message(&mut item)?;
+    Ok(item)
 }
 
 /// Reads the text of a locked activity. Renews the lock until it is read.
