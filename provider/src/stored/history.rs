@@ -10,7 +10,7 @@ use super::documents::Durable;
 use super::spill;
 use super::store::Store;
 use crate::error::{Error, Result};
-use crate::stored::documents::{HistorySegment, Instance, InstanceKey, Partial, Status, Text};
+use crate::stored::documents::{HistorySegment, Instance, InstanceKey, Partial, Status};
 
 /// Reads the instance document.
 ///
@@ -99,18 +99,6 @@ pub(crate) async fn read_segments(
         }
     }
     Ok(segments.sorted())
-}
-
-/// Reads the text of a segment that is stored in chunks.
-pub(crate) async fn complete(
-    container: &ContainerClient<Durable>,
-    segment: &mut HistorySegment,
-) -> Result<()> {
-    if segment.event_data.chunked().is_some() {
-        let text = spill::read(container, segment.event_data.clone()).await?;
-        segment.event_data = Text::Inline(text);
-    }
-    Ok(())
 }
 
 /// Reads and decodes the events of ordered segments.

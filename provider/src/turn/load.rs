@@ -20,6 +20,7 @@ use crate::stored::documents::{
 };
 use crate::stored::history::{self, Segments};
 use crate::stored::kv::KvState;
+use crate::stored::spill;
 use crate::timing::{RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
 
 /// The number of reads of a partition in several pages while its instance changes. Afterwards the
@@ -380,7 +381,8 @@ async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
     loaded.kv = kv.unpacked(&store.container).await?;
     if let LoadedHistory::Read { segments, .. } = &mut loaded.history {
         for segment in &mut segments.documents {
-            history::complete(&store.container, segment).await?;
+            let text = std::mem::take(&mut segment.event_data);
+            segment.event_data = spill::read(&store.container, text).await?.into();
         }
     }
     Ok(())
