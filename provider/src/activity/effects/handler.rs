@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::{Jitter, OutboxBatch, OutboxError, RetryPolicy, is_lost_race};
-use cdb_model::{Batch, Container, Extends};
+use cdb_coordination::{Jitter, RetryPolicy, is_lost_race};
+use cdb_model::{Batch, Extends};
 use duroxide::ActivityContext;
 use duroxide::providers::WorkItem;
 use futures::future::BoxFuture;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
 use super::error::ActivityError;
-use super::outbox::{Outgoing, SealedEffects, as_part};
+use super::outbox::{Outgoing, as_part};
 use super::staged::{Effects, Operations};
 use crate::activity::{self, Ended};
 use crate::error::Error;
@@ -205,7 +205,7 @@ impl<C: Extends<Durable>> Handler<C> {
             let (part, sealed) = match staged {
                 Operations::Changes(changes) => (as_part(id, changes)?, None),
                 Operations::WithMessages(staged, outbox) => {
-                    let sealed = seal(&**outbox, staged).await?;
+                    let sealed = outbox.seal(staged).await?;
                     (sealed.operations(id)?, Some(sealed))
                 }
             };
@@ -231,18 +231,6 @@ impl<C: Extends<Durable>> Handler<C> {
         Err(Error::Retryable(
             "other commits used the same message streams at every attempt".to_owned(),
         ))
-    }
-}
-
-/// Numbers the messages of effects.
-async fn seal<C: Container>(
-    outbox: &dyn Outgoing<C>,
-    staged: &OutboxBatch<C>,
-) -> Result<Box<dyn SealedEffects>, Error> {
-    match outbox.seal(staged).await {
-        Ok(sealed) => Ok(sealed),
-        Err(OutboxError::Failed(error)) => Err(error.into()),
-        Err(error) => Err(Error::Refused(error.to_string())),
     }
 }
 
