@@ -137,7 +137,7 @@ async fn are_undelivered(
     let waiting = container.query(waiting).row_by_row().all().await?;
     let waiting = store.corrupt_documents.readable(waiting);
     for other in waiting {
-        let documents = Documents::of(&container, || store.now(), &other.document).await;
+        let documents = Documents::of(&container, &other.document).await;
         let delivered = match documents {
             Ok(documents) => documents.activities,
             Err(error) if error.is_retryable() => return Err(error),

@@ -79,8 +79,7 @@ async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undel
         Intent::Fresh(_) | Intent::Found(_) => {}
     }
     let prepared: Result<Prepared> = async {
-        let now = || services.store.now();
-        let documents = Documents::of(services.container(), now, document);
+        let documents = Documents::of(services.container(), document);
         let documents = bulk_in_time(operations_to_read(document), documents).await?;
         activities::deliver(services, document, &documents.activities).await?;
         Ok(Prepared {
@@ -228,8 +227,7 @@ async fn pack_last<'a>(
         return Err(Error::Refused(TOO_OLD.to_owned()));
     }
     let id = &intent.instance_id;
-    let now = || services.store.now();
-    let documents = Documents::of(services.container(), now, intent);
+    let documents = Documents::of(services.container(), intent);
     let mut messages = bulk_in_time(operations_to_read(intent), documents)
         .await?
         .messages;
