@@ -10,7 +10,6 @@ pub(crate) mod intents;
 pub(crate) mod ledger;
 pub(crate) mod local_queue;
 pub(crate) mod poll;
-mod queues;
 pub(crate) mod release;
 mod services;
 pub(crate) mod session;
