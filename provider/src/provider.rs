@@ -268,20 +268,18 @@ impl CosmosDBProvider {
     /// Starts the retention task, the takeover of failed members' locks, and the reconciler, which
     /// delivers what other runtimes left undelivered.
     fn in_background(self, config: &CosmosDBProviderConfig) -> Self {
-        let tasks = &self.services.store.tasks;
         if let Some(keep) = config.retention {
-            let services = self.services.clone();
-            tasks.spawn(retention::run(services, keep, tasks.closing()));
+            self.services
+                .spawn(|services| retention::run(services, keep));
         }
         if let Some(membership) = &self.services.queues.membership {
             let failed = membership.failed();
-            tasks.spawn(takeover::run(self.services.clone(), failed));
+            self.services
+                .spawn(|services| takeover::run(services, failed));
         }
-        tasks.spawn(housekeeping::run(
-            self.services.clone(),
-            config.delivery_retry,
-            tasks.closing(),
-        ));
+        let policy = config.delivery_retry;
+        self.services
+            .spawn(|services| housekeeping::run(services, policy));
         self
     }
 

@@ -1,12 +1,15 @@
-//! Acknowledges an activity.
+//! Acknowledges an activity, or releases it without a result.
+
+use std::time::Duration;
 
 use duroxide::providers::WorkItem;
 
-use super::abandon::abandon;
+use super::LOST;
 use super::end::end;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::EffectsState;
+use crate::queue::activities::lock::unlock_until;
 use crate::stored::Store;
 
 /// Implements `Provider::ack_work_item`.
@@ -62,5 +65,39 @@ fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
         execution_id: *execution_id,
         id: *id,
         details: details.to_infrastructure_error(),
+    }
+}
+
+/// Implements `Provider::abandon_work_item`.
+pub(crate) async fn abandon(
+    services: &Services,
+    token: &str,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<()> {
+    let shared = services.activities().local().running(token)?;
+    let mut lock = shared.lock().await;
+    if lock.ended {
+        return Err(Error::LockLost("the activity has ended"));
+    }
+    if lock.effects == EffectsState::Committed {
+        services.activities().finish(&mut lock);
+        return Ok(());
+    }
+    let delay = delay.unwrap_or_default();
+    let visible_at = services.store.now() + delay;
+    let item = lock.item.clone();
+    let unlocked = unlock_until(&services.store, item, visible_at, !ignore_attempt).await;
+    services.activities().finish(&mut lock);
+    match unlocked {
+        Ok(free) => {
+            services.activities().note_free(free, delay);
+            Ok(())
+        }
+        Err(error) if error.is_not_found() || error.is_precondition_failed() => {
+            Err(Error::LockLost(LOST))
+        }
+        // Applied or not, the lock expires.
+        Err(error) => Err(error.into()),
     }
 }

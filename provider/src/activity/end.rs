@@ -11,8 +11,9 @@ use super::LOST;
 use super::renew::may_wait;
 use crate::delivery;
 use crate::error::{Error, Result};
-use crate::queue::activities::{EffectsState, NextActivity, SharedLock, WorkLock};
+use crate::queue::activities::{Activities, EffectsState, NextActivity, WorkLock};
 use crate::queue::instances::{NewMessage, Prelock};
+use crate::queue::local_queue::Shared;
 use crate::queue::{Services, ledger};
 use crate::stored::documents::{
     Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text,
@@ -56,7 +57,7 @@ pub(crate) enum Ended {
 /// runtime still acknowledges the activity, which then writes nothing.
 pub(crate) async fn end(
     services: &Services,
-    shared: &SharedLock,
+    shared: &Shared<Activities>,
     mut completion: Option<WorkItem>,
     effects: Option<&Batch<Durable>>,
 ) -> Result<Ended> {
@@ -67,29 +68,28 @@ pub(crate) async fn end(
     let content = Content::write(services, shared, completion, effects).await?;
     let mut lock = shared.lock().await;
     held(services, &mut lock)?;
-    let mut plan = AckPlan::new(services, &lock, content, effects);
     let instance_id = lock.item.document.instance_id.clone();
-    let charge = plan.charge;
-    let send = send(services, &mut lock, &mut plan);
-    let answer = services.ledger.charge(&instance_id, send).await;
+    let mut ack = Ack::new(services, &mut lock, content, effects);
+    let charge = ack.charge;
+    let answer = services.ledger.charge(&instance_id, send(&mut ack)).await;
     if !matches!(answer, Ok(Sent::Committed(_))) {
         services.ledger.note(&instance_id, charge);
     }
     let outcome = match answer {
         Ok(Sent::Committed(outcome)) => outcome,
         Ok(Sent::EffectsRefused { operation, error }) => {
-            plan.release(services);
+            ack.release();
             return Ok(Ended::Refused { operation, error });
         }
         Ok(Sent::Unknown(error)) => {
-            plan.outcome_unknown(services);
+            ack.outcome_unknown();
             if effects.is_none() && !error.is_retryable() {
                 services.activities().finish(&mut lock);
             }
             return Err(error);
         }
         Err(error) => {
-            plan.release(services);
+            ack.release();
             let is_final = effects.is_none() && !error.is_retryable();
             if is_final || matches!(error, Error::LockLost(_)) {
                 services.activities().finish(&mut lock);
@@ -98,16 +98,14 @@ pub(crate) async fn end(
         }
     };
     if effects.is_some() {
-        lock.effects = EffectsState::Committed;
+        ack.lock.effects = EffectsState::Committed;
     } else {
-        services.activities().finish(&mut lock);
+        services.activities().finish(ack.lock);
     }
-    let first = plan.first_effect;
-    let intent = plan.finish(services, outcome.as_ref());
-    delivery::deliver_all(services, Vec::from_iter(intent), lock.caller()).await;
-    let item = &lock.item.document;
-    let sessions = &services.queues.sessions;
-    sessions.touch(services.container(), item).await;
+    let first = ack.first_effect;
+    let intent = ack.finish(outcome.as_ref());
+    delivery::deliver_all(services, Vec::from_iter(intent), lock.request.caller).await;
+    services.queues.sessions.touch(&lock.item.document).await;
     Ok(Ended::Committed(CommittedEffects { outcome, first }))
 }
 
@@ -127,7 +125,7 @@ impl Content {
     /// Writes the chunks of a large result. The lock can be renewed during the writes.
     async fn write(
         services: &Services,
-        shared: &SharedLock,
+        shared: &Shared<Activities>,
         completion: Option<WorkItem>,
         effects: Option<&Batch<Durable>>,
     ) -> Result<Self> {
@@ -180,7 +178,7 @@ impl Content {
         if target == item.instance_id {
             let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
             let mut message = OrchestratorItem::new(&completion, cause, now, now)?;
-            if lock.request.is_some() && services.instances().is_local(target) {
+            if lock.request.caller.is_runtime() && services.instances().is_local(target) {
                 message = message.reserved(now);
             }
             content.message = Some((message, completion));
@@ -210,8 +208,10 @@ fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
     Err(Error::LockLost("it has expired"))
 }
 
-/// The batch that ends an activity, with the prelocks that it takes.
-struct AckPlan<'a> {
+/// The fenced write that ends an activity: its batch, with the prelocks that it takes.
+struct Ack<'a> {
+    services: &'a Services,
+    lock: &'a mut WorkLock,
     content: Content,
     effects: Option<&'a Batch<Durable>>,
     /// The index of the first operation of the effects.
@@ -222,12 +222,14 @@ struct AckPlan<'a> {
     next: Option<NextActivity<'a>>,
     /// The request units that the completion carries.
     charge: f64,
+    batch: Batch<Durable>,
+    is_sent: bool,
 }
 
-impl<'a> AckPlan<'a> {
+impl<'a> Ack<'a> {
     fn new(
         services: &'a Services,
-        lock: &WorkLock,
+        lock: &'a mut WorkLock,
         mut content: Content,
         effects: Option<&'a Batch<Durable>>,
     ) -> Self {
@@ -245,13 +247,17 @@ impl<'a> AckPlan<'a> {
             message,
             next: NextActivity::of(services, lock, services.store.now()),
             charge,
+            batch: Batch::new(""),
+            is_sent: false,
+            services,
+            lock,
         }
     }
 
-    fn batch(&mut self, lock: &WorkLock) -> Result<Batch<Durable>, BatchError> {
-        let mut batch = Batch::new(&*lock.item.document.instance_id);
+    fn batch(&mut self) -> Result<Batch<Durable>, BatchError> {
+        let mut batch = Batch::new(&*self.lock.item.document.instance_id);
         // First, so that a lost lock fails this operation with 404 or 412.
-        batch.delete_stored(&lock.item)?;
+        batch.delete_stored(&self.lock.item)?;
         self.content.spilling.confirm(&mut batch)?;
         self.content.consumed_chunks.add_to(&mut batch)?;
         if let Some(message) = &mut self.message {
@@ -289,8 +295,8 @@ impl<'a> AckPlan<'a> {
     }
 
     /// Releases chunks and claims after a failed batch.
-    fn release(self, services: &Services) {
-        self.content.spilling.release(&services.store);
+    fn release(self) {
+        self.content.spilling.release(&self.services.store);
         if let Some(message) = self.message {
             message.release();
         }
@@ -300,8 +306,8 @@ impl<'a> AckPlan<'a> {
     }
 
     /// Releases chunks and prelocks after a batch that may have taken place.
-    fn outcome_unknown(self, services: &Services) {
-        self.content.spilling.release(&services.store);
+    fn outcome_unknown(self) {
+        self.content.spilling.release(&self.services.store);
         if let Some(message) = self.message {
             message.outcome_unknown();
         }
@@ -312,12 +318,8 @@ impl<'a> AckPlan<'a> {
 
     /// Hands on the prelocks after a committed batch, and returns the intent to deliver, if any.
     /// `outcome` is `None` when the answer was lost.
-    fn finish(
-        self,
-        services: &Services,
-        outcome: Option<&BatchOutcome<Durable>>,
-    ) -> Option<OutboxIntent> {
-        self.content.consumed_chunks.remove(&services.store);
+    fn finish(self, outcome: Option<&BatchOutcome<Durable>>) -> Option<OutboxIntent> {
+        self.content.consumed_chunks.remove(&self.services.store);
         if let Some(next) = self.next {
             next.committed(outcome);
         }
@@ -341,20 +343,9 @@ enum Sent {
 }
 
 /// Sends the batch until it is known to be committed, or until the lock is lost.
-async fn send<'a>(
-    services: &'a Services,
-    lock: &mut WorkLock,
-    plan: &mut AckPlan<'a>,
-) -> Result<Sent> {
-    let mut ack = Ack {
-        services,
-        lock,
-        plan,
-        batch: Batch::new(""),
-        is_sent: false,
-    };
+async fn send(ack: &mut Ack<'_>) -> Result<Sent> {
     loop {
-        let fenced = match execute_fenced(&mut ack).await {
+        let fenced = match execute_fenced(ack).await {
             Err(error) if ack.is_sent => return Ok(Sent::Unknown(error)),
             fenced => fenced?,
         };
@@ -365,11 +356,11 @@ async fn send<'a>(
                 let reason = "the service did not answer".to_owned();
                 return Ok(Sent::Unknown(Error::Retryable(reason)));
             }
-            Fenced::Refused(error) if ack.plan.drops_failed_lock(&error) => {}
+            Fenced::Refused(error) if ack.drops_failed_lock(&error) => {}
             Fenced::Refused(error)
-                if may_wait(&services.store, ack.lock, error.is_transient()).await => {}
-            Fenced::Refused(error) if ack.plan.failed_effect(&error).is_some() => {
-                let operation = ack.plan.failed_effect(&error).unwrap_or_default();
+                if may_wait(&ack.services.store, ack.lock, error.is_transient()).await => {}
+            Fenced::Refused(error) if ack.failed_effect(&error).is_some() => {
+                let operation = ack.failed_effect(&error).unwrap_or_default();
                 return Ok(Sent::EffectsRefused { operation, error });
             }
             Fenced::Refused(error) if error.is_not_found() || error.is_precondition_failed() => {
@@ -380,16 +371,7 @@ async fn send<'a>(
     }
 }
 
-/// The fenced write that ends an activity.
-struct Ack<'p, 'a> {
-    services: &'a Services,
-    lock: &'p mut WorkLock,
-    plan: &'p mut AckPlan<'a>,
-    batch: Batch<Durable>,
-    is_sent: bool,
-}
-
-impl FencedWrite for Ack<'_, '_> {
+impl FencedWrite for Ack<'_> {
     type Container = Durable;
     type Answer = BatchOutcome<Durable>;
     type Error = Error;
@@ -399,7 +381,7 @@ impl FencedWrite for Ack<'_, '_> {
     }
 
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
-        self.batch = self.plan.batch(self.lock)?;
+        self.batch = self.batch()?;
         self.is_sent = sends < MAX_SENDS;
         // The client bounds the request. A send that arrives after the lock has expired is refused,
         // which is an answer.

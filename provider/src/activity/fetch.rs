@@ -6,22 +6,23 @@ use std::time::Duration;
 use cdb_client::Error as ClientError;
 use cdb_coordination::{Lockable, confirm_lock, lock};
 use cdb_model::{Batch, ETag, OperationIndex, Stored, Timestamp};
+use duroxide::ErrorDetails;
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 
-use super::abandon::abandon;
-use super::poison::retry_or_fail;
+use super::ack::{abandon, ack};
 use super::renew::renew;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::lock::{lock_patch, locked, unlock_until};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
-use crate::queue::local_queue::{Caller, FetchRequest, Guard, HandOut, Taken};
+use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
 use crate::stored::Store;
 use crate::stored::documents::{Durable, Text, WorkerItem};
-use crate::stored::spill::{self, ReadStep, ReadUnderLock};
-use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNFIT};
+use crate::stored::payload::Payloads;
+use crate::stored::spill::{self, ReadUnderLock};
+use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNDECODABLE, ACTIVITY_UNFIT};
 
 /// The result of a fetch: the activity, its lock token, the attempt.
 type Fetched = (WorkItem, String, u32);
@@ -42,7 +43,6 @@ pub(crate) async fn fetch(
             tags: tags.clone(),
             session: session.cloned(),
             sessions: services.queues.sessions.clone(),
-            container: services.container().clone(),
         },
         lock_timeout,
         caller: Caller::of(poll_timeout),
@@ -113,13 +113,7 @@ async fn try_lock(
     }
     let instance_id = &item.document.instance_id;
     let attempt = attempt(services, &guard, &item, request);
-    let attempt = services.ledger.charge(instance_id, attempt);
-    let partition = instance_id.as_str().into();
-    let attempted = match services
-        .container()
-        .while_answering(&partition, attempt)
-        .await
-    {
+    let attempted = match services.attempt(instance_id, attempt).await {
         Ok(attempted) => attempted,
         Err(backoff) => {
             guard.unanswered(backoff, |_| {});
@@ -163,11 +157,11 @@ async fn begin(
     let id = item.id.clone();
     // The request for the lock was slow. The runtime expects its full time.
     let is_old = item.document.locked_until <= Some(fresh_until(services, request));
-    let lock = WorkLock::new(item, request.caller.is_runtime().then(|| request.clone()));
-    if let HandOut::Expired(lock) = services.activities().hand_out(guard, lock) {
-        let (item, now) = (lock.lock().await.item.clone(), services.store.now());
+    let lock = WorkLock::new(item, request.clone());
+    if let Some(expired) = services.activities().hand_out(guard, lock) {
+        let now = services.store.now();
         // Otherwise another worker has taken it, or counts one attempt more.
-        if let Err(error) = unlock_until(&services.store, item, now, false).await {
+        if let Err(error) = unlock_until(&services.store, expired.item, now, false).await {
             tracing::debug!(%error, "an expired lock was not released");
         }
         return Ok(None);
@@ -178,33 +172,34 @@ async fn begin(
         tracing::debug!(%lost, %id, "an activity is not handed out");
         return Ok(None);
     }
-    let reason = match read_text(services, &token, request.lock_timeout, text).await {
-        Ok(text) => match serde_json::from_str(&text) {
-            Ok(mut work_item @ WorkItem::ActivityExecute { .. }) => {
-                match services.store.payloads.decode_message(&mut work_item) {
-                    Ok(()) => return Ok(Some((work_item, token, attempts))),
-                    Err(Error::Damaged(reason)) => {
-                        format!("activity `{id}` cannot be decoded: {reason}")
-                    }
-                    Err(error) => {
-                        tracing::warn!(%id, %error, "cannot run an activity yet");
-                        abandon(services, &token, Some(ACTIVITY_UNFIT), true).await?;
-                        return Ok(None);
-                    }
-                }
-            }
-            Ok(_) => format!("item `{id}` of the worker queue is not an activity"),
-            Err(error) => format!("activity `{id}` cannot be decoded: {error}"),
-        },
-        Err(Error::Damaged(reason)) => format!("activity `{id}` cannot be decoded: {reason}"),
-        Err(Error::LockLost(_)) => return Ok(None),
+    let text = read_text(services, &token, request.lock_timeout, text).await;
+    match text.and_then(|text| decoded(&services.store.payloads, &text)) {
+        Ok(work_item) => return Ok(Some((work_item, token, attempts))),
+        Err(Error::Damaged(reason)) => {
+            let reason = format!("activity `{id}` cannot be decoded: {reason}");
+            retry_or_fail(services, &token, attempts, reason).await?;
+        }
+        Err(Error::KeyUnavailable(reason)) => {
+            tracing::warn!(%id, reason, "cannot run an activity yet");
+            abandon(services, &token, Some(ACTIVITY_UNFIT), true).await?;
+        }
+        Err(Error::LockLost(_)) => {}
         Err(error) => {
             abandon(services, &token, None, true).await?;
             return Err(error);
         }
-    };
-    retry_or_fail(services, &token, attempts, reason).await?;
+    }
     Ok(None)
+}
+
+/// Decodes the text of an activity.
+fn decoded(payloads: &Payloads, text: &str) -> Result<WorkItem> {
+    let mut item = serde_json::from_str(text).map_err(|error| Error::Damaged(error.to_string()))?;
+    if !matches!(item, WorkItem::ActivityExecute { .. }) {
+        return Err(Error::Damaged("it is not an activity".to_owned()));
+    }
+    payloads.decode_message(&mut item)?;
+    Ok(item)
 }
 
 /// Reads the text of a locked activity. Renews the lock until it is read.
@@ -217,14 +212,12 @@ async fn read_text(
     let read = pin!(spill::read(services.container(), text));
     let mut reading = ReadUnderLock::new(lock_timeout, read);
     loop {
-        match reading.next().await {
-            ReadStep::Done(read) => return read,
-            // After another error, the end of the activity detects the state of the lock.
-            ReadStep::Renew => {
-                if let Err(lost @ Error::LockLost(_)) = renew(services, token, lock_timeout).await {
-                    return Err(lost);
-                }
-            }
+        if let Some(read) = reading.next().await {
+            return read;
+        }
+        // After another error, the end of the activity detects the state of the lock.
+        if let Err(lost @ Error::LockLost(_)) = renew(services, token, lock_timeout).await {
+            return Err(lost);
         }
     }
 }
@@ -250,9 +243,7 @@ async fn attempt(
     let claim = match config {
         None => None,
         Some(config) => {
-            let container = services.container();
-            let sessions = &services.queues.sessions;
-            let claim = sessions.claim(container, &seen.document, config, container.now());
+            let claim = services.queues.sessions.claim(&seen.document, config);
             match claim.await? {
                 Some(claim) => Some(claim),
                 None => return Ok(Attempted::SessionHeld),
@@ -317,4 +308,35 @@ fn is_about_another(error: &ClientError, operation: OperationIndex) -> bool {
     let failed = error.operation_index();
     failed.is_some_and(|failed| failed != operation.get())
         && (error.is_conflict() || error.is_precondition_failed())
+}
+
+/// The most attempts. A runtime of a newer version, which may decode the activity, can take it in
+/// between.
+const MAX_ATTEMPTS: u32 = 10;
+
+/// Abandons a locked activity with a delay, or fails it after the last attempt.
+pub(super) async fn retry_or_fail(
+    services: &Services,
+    token: &str,
+    attempts: u32,
+    reason: String,
+) -> Result<()> {
+    tracing::error!(attempts, %reason, "an activity cannot be decoded");
+    if attempts < MAX_ATTEMPTS {
+        return abandon(services, token, Some(ACTIVITY_UNDECODABLE), false).await;
+    }
+    let shared = services.activities().local().running(token)?;
+    let item = shared.lock().await.item.document.clone();
+    // The document identifies the activity even when its text does not.
+    let failed = WorkItem::ActivityFailed {
+        instance: item.instance_id,
+        execution_id: item.execution_id,
+        id: item.activity_id,
+        details: ErrorDetails::Infrastructure {
+            operation: "fetch_work_item".to_owned(),
+            message: reason,
+            retryable: false,
+        },
+    };
+    ack(services, token, Some(failed)).await
 }

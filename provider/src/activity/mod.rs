@@ -1,19 +1,16 @@
 //! Activities: fetch, renew, acknowledge, release. One document per activity; its lock is a
 //! conditional patch of that document.
 
-mod abandon;
 mod ack;
 pub(crate) mod effects;
 mod end;
 mod fetch;
-mod poison;
 mod renew;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use abandon::abandon;
-pub(crate) use ack::ack;
+pub(crate) use ack::{abandon, ack};
 pub(crate) use end::{CommittedEffects, Ended, end};
 pub(crate) use fetch::fetch;
 pub(crate) use renew::renew;

@@ -32,8 +32,7 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     lock.unanswered = kept.is_err();
     match kept? {
         Kept::Written(_) => {
-            let (sessions, item) = (&services.queues.sessions, &lock.item.document);
-            sessions.touch(services.container(), item).await;
+            services.queues.sessions.touch(&lock.item.document).await;
             Ok(())
         }
         // Renewed or not: the caller renews again well before the lock expires.

@@ -8,7 +8,8 @@ use duroxide::providers::{Provider as _, TagFilter, WorkItem};
 
 use super::{Ended, abandon, ack, end, renew};
 use crate::provider::CosmosDBProvider;
-use crate::queue::activities::{ActivityKey, EffectsState, SharedLock};
+use crate::queue::activities::{Activities, ActivityKey, EffectsState};
+use crate::queue::local_queue::Shared;
 use crate::stored::documents::{KeyValue, OrchestratorItem, WorkerItem};
 
 const LOCK: Duration = Duration::from_secs(60);
@@ -18,7 +19,7 @@ struct Locked {
     emulator: Emulator,
     provider: CosmosDBProvider,
     token: String,
-    shared: SharedLock,
+    shared: Shared<Activities>,
 }
 
 impl Locked {

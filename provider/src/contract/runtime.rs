@@ -188,13 +188,12 @@ impl Provider for CosmosDBProvider {
         idle_timeout: Duration,
     ) -> Result<usize> {
         let sessions = &self.services.queues.sessions;
-        let answer = sessions.renew(self.container(), owner_ids, extend_for, idle_timeout);
+        let answer = sessions.renew(owner_ids, extend_for, idle_timeout);
         answer.await.in_operation("renew_session_lock")
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize> {
-        let sessions = &self.services.queues.sessions;
-        let answer = sessions.cleanup(self.container());
+        let answer = self.services.queues.sessions.cleanup();
         answer.await.in_operation("cleanup_orphaned_sessions")
     }
 

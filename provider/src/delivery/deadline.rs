@@ -10,7 +10,9 @@ use crate::timing::{DELIVERY_DEADLINE, DELIVERY_PER_OPERATION};
 ///
 /// # Errors
 /// Fails when the request fails, or the deadline has passed.
-pub(super) async fn in_time<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn in_time<T, E: Into<Error>>(
+    request: impl Future<Output = Result<T, E>>,
+) -> Result<T> {
     bulk_in_time(0, request).await
 }
 
@@ -18,13 +20,15 @@ pub(super) async fn in_time<T>(request: impl Future<Output = Result<T>>) -> Resu
 ///
 /// # Errors
 /// Fails when the request fails, or the deadline has passed.
-pub(super) async fn bulk_in_time<T>(
+pub(super) async fn bulk_in_time<T, E: Into<Error>>(
     operations: usize,
-    request: impl Future<Output = Result<T>>,
+    request: impl Future<Output = Result<T, E>>,
 ) -> Result<T> {
     let more = DELIVERY_PER_OPERATION.saturating_mul(u32::try_from(operations).unwrap_or(u32::MAX));
-    let answered = tokio::time::timeout(DELIVERY_DEADLINE + more, request).await;
-    answered.unwrap_or_else(|_| Err(unanswered()))
+    match tokio::time::timeout(DELIVERY_DEADLINE + more, request).await {
+        Ok(answered) => answered.map_err(Into::into),
+        Err(_) => Err(unanswered()),
+    }
 }
 
 pub(super) fn unanswered() -> Error {

@@ -9,21 +9,18 @@ use duroxide::providers::WorkItem;
 use futures::StreamExt as _;
 use futures::{future, stream};
 
+use super::activities;
 use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;
 use super::messages::DeliveryBatch;
-use super::{activities, cancelled};
 use crate::error::{Error, Result};
-use crate::queue::Services;
 use crate::queue::intents::Intent;
 use crate::queue::local_queue::Caller;
+use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::{
     Durable, NEVER, OrchestratorItem, OutboxIntent, WorkerItemKey, target_instance,
 };
 use crate::stored::spill::ConsumedChunks;
-
-/// The number of intents that are prepared or deleted at a time.
-const CONCURRENCY: usize = 16;
 
 /// The operations that take as long as the read of a chunk.
 const OPERATIONS_PER_CHUNK: usize = 100;
@@ -82,13 +79,12 @@ async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undel
         Intent::Fresh(_) | Intent::Found(_) => {}
     }
     let prepared: Result<Prepared> = async {
-        let now = || services.store.now();
-        let documents = Documents::of(services.container(), now, document);
+        let documents = Documents::of(services.container(), document);
         let documents = bulk_in_time(operations_to_read(document), documents).await?;
         activities::deliver(services, document, &documents.activities).await?;
         Ok(Prepared {
             messages: documents.messages,
-            missing: cancelled::delete_large(services, document).await?,
+            missing: activities::delete_large(services, document).await?,
         })
     }
     .await;
@@ -130,7 +126,7 @@ pub(super) async fn deliver(
     for (number, missing) in outcome.missing {
         if results[number].is_ok() {
             let intent = intents[number].document();
-            let confirmed = cancelled::confirm_missing(services, intent, &missing).await;
+            let confirmed = activities::confirm_missing(services, intent, &missing).await;
             results[number] = confirmed.map_err(|error| Undelivered::from(&error));
         }
     }
@@ -170,8 +166,7 @@ async fn remove(services: &Services, intent: &Intent) {
         tracing::warn!(%error, "cannot delete a delivered intent");
         return;
     }
-    let sent = async { Ok(services.container().execute(&batch).await?) };
-    match in_time(sent).await {
+    match in_time(services.container().execute(&batch)).await {
         Ok(_) => consumed_chunks.remove(&services.store),
         Err(Error::Request(error)) if error.is_not_found() || error.is_precondition_failed() => {}
         Err(error) => {
@@ -191,7 +186,7 @@ async fn pack<'a>(
     for (document, item) in prepared.messages {
         batch.add(services, number, document, item).await?;
     }
-    for activity in cancelled::small(intent) {
+    for activity in activities::small(intent) {
         batch.cancel(services, number, activity).await?;
     }
     for activity in prepared.missing {
@@ -232,8 +227,7 @@ async fn pack_last<'a>(
         return Err(Error::Refused(TOO_OLD.to_owned()));
     }
     let id = &intent.instance_id;
-    let now = || services.store.now();
-    let documents = Documents::of(services.container(), now, intent);
+    let documents = Documents::of(services.container(), intent);
     let mut messages = bulk_in_time(operations_to_read(intent), documents)
         .await?
         .messages;

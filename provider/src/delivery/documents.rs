@@ -18,22 +18,20 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    /// Creates the documents of an intent of this crate or of `duroxide-cdb`. `now` returns the
-    /// time of each document.
+    /// Creates the documents of an intent of this crate or of `duroxide-cdb`.
     pub(crate) async fn of(
         container: &ContainerClient<Durable>,
-        now: impl Fn() -> Timestamp,
         intent: &OutboxIntent,
     ) -> Result<Self> {
         let mut documents = Self::default();
         let more = more_items(container, intent).await?;
         for (number, item) in intent.items.iter().chain(&more).enumerate() {
             let cause = format!("{}-{number}", intent.idempotency_key);
-            documents.add(now(), item, cause)?;
+            documents.add(container.now(), item, cause)?;
         }
         if let Some(payload) = &intent.payload {
             let item = legacy_item(payload)?;
-            documents.add(now(), &item, intent.idempotency_key.clone())?;
+            documents.add(container.now(), &item, intent.idempotency_key.clone())?;
         }
         Ok(documents)
     }

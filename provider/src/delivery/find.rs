@@ -10,14 +10,11 @@ use futures::StreamExt as _;
 use futures::stream;
 
 use crate::error::Result;
-use crate::queue::Services;
 use crate::queue::intents::Intent;
 use crate::queue::poll::{Due, DueSearch, Part, PolledQueue, Share, probe};
+use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::{NEVER, OutboxIntent, Partial, dispatch_slot};
 use crate::timing::OVERDUE_AFTER;
-
-/// The number of physical partitions that are searched at a time.
-const CONCURRENCY: usize = 16;
 
 /// Returns up to `most` due intents, or a few more. Leaves out partitions that do not answer.
 ///
@@ -36,7 +33,7 @@ pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<
         .container()
         .health()
         .available(due.all_ranges(&share));
-    delivery.search.rotate(&mut ranges);
+    delivery.rotate(&mut ranges);
     let search = Search {
         services,
         share: &share,
@@ -68,7 +65,7 @@ impl Search<'_> {
         let search = DueSearch {
             container: self.services.container(),
             range,
-            windows: &self.services.delivery.search.windows,
+            windows: &self.services.delivery.windows,
             enough: u32::try_from(self.most / 2).unwrap_or(u32::MAX),
         };
         let (mut found, mut unreadable) = (Vec::new(), Vec::new());

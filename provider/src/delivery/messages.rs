@@ -124,7 +124,7 @@ impl<'a> DeliveryBatch<'a> {
     pub(super) async fn send(self, services: &Services) -> Outcome {
         let mut outcome = self.outcome;
         let sent = self.bulks.into_iter().map(|(range, bulk)| async move {
-            let sent = async { Ok(services.container().execute_bulk(&bulk).await) };
+            let sent = async { Ok::<_, Error>(services.container().execute_bulk(&bulk).await) };
             let results = bulk_in_time(bulk.len(), sent).await.unwrap_or_default();
             (range, results.into_iter().map(Some).collect())
         });

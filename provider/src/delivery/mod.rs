@@ -5,7 +5,6 @@
 //! conflicts with the documents or traces of the first, and changes nothing.
 
 mod activities;
-mod cancelled;
 mod deadline;
 mod deliver;
 mod documents;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use cdb_coordination::{Jitter, RetryPolicy, reconcile};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::queue::Services;
 use crate::queue::activities::Activities;
@@ -15,7 +14,8 @@ use crate::stored::spill;
 use crate::timing::{HOUSEKEEPING, UNUSED_PRELOCK};
 
 /// Runs until the provider stops.
-pub(crate) async fn run(services: Services, policy: RetryPolicy, stop: CancellationToken) {
+pub(crate) async fn run(services: Services, policy: RetryPolicy) {
+    let stop = services.store.tasks.closing();
     let interval = services.delivery.reconciler_interval;
     let jitter = Jitter::random();
     let mut next_round = Instant::now() + interval;

@@ -9,7 +9,6 @@ use std::hash::BuildHasher as _;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::operate::admin::Purge;
 use crate::operate::admin::prune::prune_slice;
@@ -17,7 +16,8 @@ use crate::queue::Services;
 use crate::timing::{MAX_RETENTION_INTERVAL, MIN_RETENTION_INTERVAL};
 
 /// Runs until the provider stops.
-pub(crate) async fn run(services: Services, keep: Duration, stop: CancellationToken) {
+pub(crate) async fn run(services: Services, keep: Duration) {
+    let stop = services.store.tasks.closing();
     let interval = (keep / 10).clamp(MIN_RETENTION_INTERVAL, MAX_RETENTION_INTERVAL);
     // Runtimes that start together search at different times.
     let early = services.queues.scatter.hash_one("retention") % 1000;

@@ -39,7 +39,7 @@ async fn release_locks(services: &Services) {
     // The last commits may have taken locks for what comes next.
     release_unused(services).await;
     // Released last, because another runtime cannot use a session while its activities are locked.
-    services.queues.sessions.release(services.container()).await;
+    services.queues.sessions.release().await;
 }
 
 async fn release_unused(services: &Services) {

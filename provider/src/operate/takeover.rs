@@ -13,14 +13,11 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::error::Result;
-use crate::queue::Services;
+use crate::queue::{CONCURRENCY, Services};
 use crate::queue::{activities, instances};
 use crate::stored::documents::{Durable, Instance, WorkerItem};
 use crate::stored::is_token_of;
 use crate::timing::{TAKEOVER_DEADLINE, TAKEOVER_PAUSE, TAKEOVER_SEARCHES};
-
-/// The number of concurrent releases.
-const CONCURRENCY: usize = 16;
 
 /// Takes over the locks of each failed member that this process removes. Ends with the provider.
 pub(crate) async fn run(services: Services, mut failed: broadcast::Receiver<FailedMember>) {
@@ -79,50 +76,42 @@ async fn release_all(services: &Services, incarnation: &str) -> Result<usize> {
     }
 }
 
-async fn release(services: &Services, locked: Vec<Locked>) {
+async fn release(services: &Services, locked: Vec<Stored<Durable>>) {
     stream::iter(locked)
-        .for_each_concurrent(CONCURRENCY, |lock| async move {
-            match lock {
-                Locked::Instance(instance) => instances::take_over(services, &instance).await,
-                Locked::Activity(item) => activities::take_over(services, item).await,
+        .for_each_concurrent(CONCURRENCY, |row| async move {
+            match row.document.clone() {
+                Durable::Instance(instance) => {
+                    instances::take_over(services, &row.map(|_| instance)).await;
+                }
+                Durable::WorkerItem(item) => {
+                    activities::take_over(services, row.map(|_| item)).await;
+                }
+                _ => {}
             }
         })
         .await;
 }
 
-/// A document that a failed member has locked.
-#[expect(clippy::large_enum_variant, reason = "few exist at a time")]
-enum Locked {
-    Instance(Stored<Instance>),
-    Activity(Stored<WorkerItem>),
-}
-
 /// Finds the documents that this incarnation has locked. `lockedUntil` is indexed and lock tokens
 /// are not, so the query returns all documents that are locked now: at most a few per dispatcher of
 /// all members. Returns whether all partitions answered, too.
-async fn find(services: &Services, incarnation: &str) -> Result<(Vec<Locked>, bool)> {
+async fn find(services: &Services, incarnation: &str) -> Result<(Vec<Stored<Durable>>, bool)> {
     let now = Some(services.store.now());
     let instances = Instance::LOCKED_UNTIL.gt(now).within();
     let locked = instances | WorkerItem::LOCKED_UNTIL.gt(now).within();
     let query = Query::<Durable>::across_partitions().filter(locked);
     let run = services.container().query(query).by_gateway();
     let found = run.row_by_row().all_available().await?;
-    let rows = services.store.corrupt_documents.readable(found.rows);
-    let is_theirs = |token: &Option<String>| {
+    let mut rows = services.store.corrupt_documents.readable(found.rows);
+    rows.retain(|row| {
+        let token = match &row.document {
+            Durable::Instance(instance) => &instance.lock_token,
+            Durable::WorkerItem(item) => &item.lock_token,
+            _ => &None,
+        };
         token
             .as_deref()
             .is_some_and(|token| is_token_of(token, incarnation))
-    };
-    let locked = rows.into_iter().filter_map(|row| match &row.document {
-        Durable::Instance(instance) if is_theirs(&instance.lock_token) => {
-            let instance = instance.clone();
-            Some(Locked::Instance(row.map(|_| instance)))
-        }
-        Durable::WorkerItem(item) if is_theirs(&item.lock_token) => {
-            let item = item.clone();
-            Some(Locked::Activity(row.map(|_| item)))
-        }
-        _ => None,
     });
-    Ok((locked.collect(), found.is_complete))
+    Ok((rows, found.is_complete))
 }

@@ -10,11 +10,10 @@ pub(crate) mod intents;
 pub(crate) mod ledger;
 pub(crate) mod local_queue;
 pub(crate) mod poll;
-mod queues;
 pub(crate) mod release;
 mod services;
 pub(crate) mod session;
 mod telemetry;
 
-pub(crate) use services::Services;
+pub(crate) use services::{CONCURRENCY, Services};
 pub(crate) use telemetry::Telemetry;

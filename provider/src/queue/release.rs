@@ -2,17 +2,13 @@
 //! prelocks, locks that dropped fetches may have taken, or all at shutdown.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
-use super::local_queue::Work;
+use super::local_queue::Shared;
 use super::poll::Polled;
-use super::services::Services;
-
-/// The number of concurrent releases.
-const CONCURRENCY: usize = 16;
+use super::services::{CONCURRENCY, Services};
 
 /// A queue whose items this process locks. A lock that cannot be released expires.
 pub(crate) trait Locked: Polled {
@@ -36,7 +32,7 @@ pub(crate) trait Locked: Polled {
     /// Releases an item that the runtime has broken off. Waits for an item that is being ended.
     fn release_running(
         services: &Services,
-        running: Arc<Self::Running>,
+        running: Shared<Self>,
     ) -> impl Future<Output = ()> + Send;
 
     /// Notes a released item, once the local queue has it back.
@@ -69,8 +65,7 @@ pub(crate) async fn release_prelocks<W: Locked>(services: &Services, age: Durati
 
 /// Releases the items of this process that the runtime has broken off.
 pub(crate) async fn release_running<W: Locked>(services: &Services) {
-    let running: Vec<Arc<<W as Work>::Running>> =
-        W::queue(services).with(|queue, _| queue.all_running());
+    let running = W::queue(services).with(|queue, _| queue.all_running());
     stream::iter(running)
         .for_each_concurrent(CONCURRENCY, |running| W::release_running(services, running))
         .await;

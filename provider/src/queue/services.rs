@@ -1,20 +1,29 @@
-//! The state that all operations of a provider share.
+//! The state that all operations of a provider share: the store, the local queues, the delivery.
 
 use std::fmt;
 use std::future::Future;
+use std::hash::RandomState;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{LeaseProvider, Membership};
+use cdb_model::Timestamp;
+use duroxide::providers::WorkItem;
 
 use super::ledger::Ledger;
-use super::queues::Queues;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::activities::ActivityQueue;
 use crate::queue::instances::InstanceQueue;
 use crate::queue::intents::Delivery;
+use crate::queue::poll::{LastProbe, PolledQueue, Shares};
+use crate::queue::session::Sessions;
 use crate::stored::Store;
-use crate::stored::documents::Durable;
+use crate::stored::documents::{Durable, OrchestratorItem};
+
+/// The requests that a background task sends at a time: to several physical partitions, or for
+/// several items.
+pub(crate) const CONCURRENCY: usize = 16;
 
 /// The services of a provider. Clones share their state.
 #[derive(Clone)]
@@ -59,6 +68,20 @@ impl Services {
             || self.container().backoff_of(&instance_id.into()).is_some()
     }
 
+    /// Runs an attempt at an item of this instance, charged to it.
+    ///
+    /// # Errors
+    /// Fails with its backoff if the physical partition does not answer.
+    pub(crate) async fn attempt<T>(
+        &self,
+        instance_id: &str,
+        attempt: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        let attempt = self.ledger.charge(instance_id, attempt);
+        let partition = instance_id.into();
+        self.container().while_answering(&partition, attempt).await
+    }
+
     /// Runs a task in the background until the provider stops.
     pub(crate) fn spawn<F, W>(&self, work: W)
     where
@@ -72,5 +95,97 @@ impl Services {
 impl fmt::Debug for Services {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Services").finish_non_exhaustive()
+    }
+}
+
+/// The local queues of a provider.
+pub(crate) struct Queues {
+    pub(crate) instances: InstanceQueue,
+    pub(crate) activities: ActivityQueue,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) shares: Shares,
+    pub(crate) probe: LastProbe,
+    /// Orders candidates differently in each process.
+    pub(crate) scatter: RandomState,
+    long_polling: bool,
+    /// The members that share the container, if there are any.
+    pub(crate) membership: Option<Arc<Membership>>,
+}
+
+impl Queues {
+    pub(crate) fn new(
+        store: &Store,
+        config: &CosmosDBProviderConfig,
+        leases: Arc<dyn LeaseProvider>,
+        membership: Option<Arc<Membership>>,
+    ) -> Self {
+        Self {
+            instances: InstanceQueue::new(store.clone(), config),
+            activities: ActivityQueue::new(store.clone(), config),
+            sessions: Arc::new(Sessions::new(store.clone())),
+            shares: Shares::new(leases),
+            probe: LastProbe::default(),
+            scatter: RandomState::new(),
+            long_polling: config.long_polling,
+            membership,
+        }
+    }
+
+    /// Returns whether the takers of a queue will soon have no ready item.
+    pub(crate) fn is_running_low(&self, queue: PolledQueue) -> bool {
+        let (instances, activities) = (self.instances.local(), self.activities.local());
+        match queue {
+            PolledQueue::Orchestrations => instances.with(|queue, _| queue.is_running_low()),
+            PolledQueue::Activities => activities.with(|queue, _| queue.is_running_low()),
+            PolledQueue::Intents => true,
+        }
+    }
+
+    /// Polls a queue soon, because only a poll can find the work that may have arrived. The
+    /// reconciler takes intents at its own interval.
+    pub(crate) fn poll_soon(&self, queue: PolledQueue) {
+        match queue {
+            PolledQueue::Orchestrations => self.instances.local().poll_soon(),
+            PolledQueue::Activities => self.activities.local().poll_soon(),
+            PolledQueue::Intents => {}
+        }
+    }
+
+    /// Returns the longest wait of a fetch: zero unless long polling is on.
+    pub(crate) fn poll_timeout(&self, requested: Duration) -> Duration {
+        if self.long_polling {
+            requested
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Returns the message to write: reserved if a dispatcher of this process will handle it.
+    pub(crate) fn reserve_if_local(
+        &self,
+        message: OrchestratorItem,
+        item: &WorkItem,
+        now: Timestamp,
+    ) -> OrchestratorItem {
+        let starts = matches!(item, WorkItem::StartOrchestration { .. });
+        let is_local = starts || self.instances.is_local(&message.instance_id);
+        if is_local && self.instances.has_dispatchers() {
+            message.reserved(now)
+        } else {
+            message
+        }
+    }
+
+    /// Leaves the membership, if there is one.
+    pub(crate) async fn leave(&self) {
+        if let Some(membership) = &self.membership {
+            membership.leave().await;
+        }
+    }
+
+    /// Stops polls and prelocks from now on.
+    pub(crate) fn close(&self) {
+        self.instances.local().with(|queue, _| queue.close());
+        self.activities.local().with(|queue, _| queue.close());
     }
 }

@@ -10,7 +10,7 @@ use super::documents::Durable;
 use super::spill;
 use super::store::Store;
 use crate::error::{Error, Result};
-use crate::stored::documents::{HistorySegment, Instance, InstanceKey, Partial, Status, Text};
+use crate::stored::documents::{HistorySegment, Instance, InstanceKey, Partial, Status};
 
 /// Reads the instance document.
 ///
@@ -30,7 +30,7 @@ pub(crate) async fn read_instance(
     Ok(container.query(query).first().await?)
 }
 
-/// The history documents of an execution, in order.
+/// The history documents of an execution.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     pub(crate) documents: Vec<HistorySegment>,
@@ -40,10 +40,10 @@ pub(crate) struct Segments {
 
 impl Segments {
     /// Sorts the documents of an execution.
-    pub(crate) fn new(mut documents: Vec<HistorySegment>, damage: Option<String>) -> Self {
+    pub(crate) fn sorted(mut self) -> Self {
         // Sorting one execution in memory is cheaper than an index that every write pays for.
-        documents.sort_by_key(|segment| segment.event_id);
-        Self { documents, damage }
+        self.documents.sort_by_key(|segment| segment.event_id);
+        self
     }
 
     /// Returns all documents.
@@ -91,26 +91,14 @@ pub(crate) async fn read_segments(
     let query = Query::<HistorySegment>::in_partition(instance_id)
         .filter(HistorySegment::EXECUTION_ID.eq(execution_id));
     let rows = container.query(query).row_by_row().all().await?;
-    let (mut documents, mut damage) = (Vec::with_capacity(rows.len()), None);
+    let mut segments = Segments::default();
     for row in rows {
         match row {
-            Ok(stored) => documents.push(stored.document),
-            Err(found) => damage = Some(found.to_string()),
+            Ok(stored) => segments.documents.push(stored.document),
+            Err(found) => segments.damage = Some(found.to_string()),
         }
     }
-    Ok(Segments::new(documents, damage))
-}
-
-/// Reads the text of a segment that is stored in chunks.
-pub(crate) async fn complete(
-    container: &ContainerClient<Durable>,
-    segment: &mut HistorySegment,
-) -> Result<()> {
-    if segment.event_data.chunked().is_some() {
-        let text = spill::read(container, segment.event_data.clone()).await?;
-        segment.event_data = Text::Inline(text);
-    }
-    Ok(())
+    Ok(segments.sorted())
 }
 
 /// Reads and decodes the events of ordered segments.
@@ -151,23 +139,23 @@ pub(crate) async fn read_latest(
     let rows = container.query(query).row_by_row().all().await?;
     let mut newest = guess;
     let mut failed = false;
-    let (mut documents, mut damage) = (Vec::new(), None);
+    let mut segments = Segments::default();
     for row in rows {
         match row.map(|stored| stored.document) {
             Ok(Durable::Instance(instance)) => {
                 newest = instance.current_execution_id;
                 failed = instance.status == Status::Failed;
             }
-            Ok(Durable::History(segment)) => documents.push(segment),
+            Ok(Durable::History(segment)) => segments.documents.push(segment),
             Ok(_) => {}
             Err(found) => match Instance::partial(&found) {
                 Some(instance) => newest = instance.current_execution_id,
-                None => damage = Some(found.to_string()),
+                None => segments.damage = Some(found.to_string()),
             },
         }
     }
     let segments = if newest == guess {
-        Segments::new(documents, damage)
+        segments.sorted()
     } else {
         read_segments(container, instance_id, newest).await?
     };

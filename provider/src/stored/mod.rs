@@ -15,5 +15,5 @@ pub(crate) mod spill;
 mod store;
 mod tasks;
 
-pub(crate) use corrupt_documents::{CorruptDocuments, is_ours};
+pub(crate) use corrupt_documents::is_ours;
 pub(crate) use store::{Store, StoreSettings, is_token_of};

@@ -97,13 +97,7 @@ async fn attempt(
     request: &Request,
 ) -> Result<Option<Fetched>> {
     let attempt = lock_or_decline(services, &guard, &known, request);
-    let attempt = services.ledger.charge(&guard.claim.key, attempt);
-    let partition = guard.claim.key.as_str().into();
-    let answered = match services
-        .container()
-        .while_answering(&partition, attempt)
-        .await
-    {
+    let answered = match services.attempt(&guard.claim.key, attempt).await {
         Ok(answered) => answered,
         Err(backoff) => {
             guard.unanswered(backoff, |known| known.search(std::time::Instant::now()));

@@ -11,10 +11,10 @@ use super::renew;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::instances::{Content, Instances, Message, Turn, release};
-use crate::queue::local_queue::{Guard, HandOut};
+use crate::queue::local_queue::Guard;
 use crate::stored::Store;
 use crate::stored::documents::Instance;
-use crate::stored::spill::{self, ReadStep, ReadUnderLock};
+use crate::stored::spill::{self, ReadUnderLock};
 use crate::timing::{HELD_BACKOFF, UNREADABLE_BACKOFF};
 
 /// The result of a fetch: the item, its lock token, the attempt.
@@ -64,9 +64,9 @@ pub(super) async fn begin(
     }
     let fetched = (item, turn.token.clone(), turn.attempt_count());
     match services.instances().hand_out(guard, turn) {
-        HandOut::Done => Ok(Some(fetched)),
-        HandOut::Expired(turn) => {
-            release::unlock(&services.store, &*turn.lock().await).await;
+        None => Ok(Some(fetched)),
+        Some(expired) => {
+            release::unlock(&services.store, &expired).await;
             Ok(None)
         }
     }
@@ -86,10 +86,10 @@ async fn readable(
         let read = pin!(read_messages(store, &mut messages));
         let mut reading = ReadUnderLock::new(turn.lock_time, read);
         loop {
-            match reading.next().await {
-                ReadStep::Done(read) => break read,
-                ReadStep::Renew => renew_lock(services, guard, turn).await?,
+            if let Some(read) = reading.next().await {
+                break read;
             }
+            renew_lock(services, guard, turn).await?;
         }
     };
     turn.messages = messages;

@@ -19,7 +19,8 @@ use crate::stored::documents::{
     OrchestratorItem, Partial,
 };
 use crate::stored::history::{self, Segments};
-use crate::stored::kv::{KvRows, KvState};
+use crate::stored::kv::KvState;
+use crate::stored::spill;
 use crate::timing::{RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
 
 /// The number of reads of a partition in several pages while its instance changes. Afterwards the
@@ -38,9 +39,8 @@ pub(crate) struct Loaded {
     pub(crate) instance: Option<Stored<Instance>>,
     /// Due messages, oldest first.
     pub(crate) messages: Vec<Message>,
+    /// The key-value documents found; once the load is complete, the effective state.
     pub(crate) kv: KvState,
-    /// The key-value documents found, until the load is complete.
-    kv_rows: KvRows,
     history: LoadedHistory,
     /// The reason why a document of the instance, other than its history, cannot be decoded.
     damage: Option<String>,
@@ -94,7 +94,6 @@ impl Loaded {
             instance: None,
             messages,
             kv: KvState::default(),
-            kv_rows: KvRows::default(),
             history: LoadedHistory::Cached(History::default()),
             damage: None,
         }
@@ -256,9 +255,22 @@ fn starts(messages: &[Message]) -> bool {
 /// Fails when the instance changes during every read.
 pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) -> Result<Loaded> {
     for _ in 0..CHANGING_READS {
-        let read = read(store, instance_id, execution_id).await?;
-        let in_one_page = read.in_one_page;
-        let loaded = loaded_from(store, instance_id, execution_id, read);
+        let (due_at, sent_at) = (store.now(), Instant::now());
+        let (rows, in_one_page) = read(store, instance_id, execution_id, due_at).await?;
+        let mut loaded = Loaded::new_instance(instance_id, Vec::new());
+        let mut segments = Segments::default();
+        for row in rows {
+            loaded.add(store, row, &mut segments, sent_at);
+        }
+        // A message that is reserved is due too, because the runtime that reserved it is slower.
+        let is_due = |message: &Message| message.stored.document.due_at() <= due_at;
+        loaded.messages.retain(is_due);
+        in_order(&mut loaded.messages);
+        loaded.history = LoadedHistory::Read {
+            execution_id,
+            segments: segments.sorted(),
+            at: sent_at,
+        };
         if in_one_page || loaded.is_held(store.now()) || is_unchanged(store, &loaded).await? {
             return Ok(loaded);
         }
@@ -278,28 +290,17 @@ async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
     Ok(now.as_ref() == loaded.instance.as_ref().map(|stored| &stored.etag))
 }
 
-/// The result of reading a partition.
-struct Read {
-    rows: Vec<Row>,
-    in_one_page: bool,
-    /// The time when the query was sent.
-    sent_at: Instant,
-    /// Messages up to this time are due.
-    due_at: Timestamp,
-}
-
-/// Reads the documents of a partition. If one page does not hold them, a separate query reads a
+/// Reads the documents of a partition, with the messages that are due at a time. Returns whether one
+/// page holds them. If one page does not hold them, a separate query reads a
 /// limited number of messages, so that a turn does not read thousands of pending ones. Before the
 /// first turn it reads all of them, because any number may have overtaken the start.
-async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Read> {
+async fn read(
+    store: &Store,
+    instance_id: &str,
+    execution_id: u64,
+    due_at: Timestamp,
+) -> Result<(Vec<Row>, bool)> {
     let container = &store.container;
-    let (due_at, sent_at) = (container.now(), Instant::now());
-    let read = |rows, in_one_page| Read {
-        rows,
-        in_one_page,
-        sent_at,
-        due_at,
-    };
     let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
@@ -311,7 +312,7 @@ async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Rea
     let mut pages = container.query(everything).row_by_row().pages();
     let first = pages.next_page().await?;
     if !pages.has_more() {
-        return Ok(read(first.unwrap_or_default(), true));
+        return Ok((first.unwrap_or_default(), true));
     }
     let state = in_partition().filter(state);
     let mut rows = container.query(state).row_by_row().all().await?;
@@ -327,7 +328,7 @@ async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Rea
             Err(found) => Err(found),
         });
     }
-    Ok(read(rows, false))
+    Ok((rows, false))
 }
 
 /// A document of the partition, decoded or not.
@@ -341,31 +342,6 @@ fn is_begun(row: &Row) -> bool {
         Ok(_) => false,
         Err(found) => found.is_a::<Instance>() || found.is_a::<HistorySegment>(),
     }
-}
-
-/// Sorts the documents of the partition. Reserved messages are due too, because the runtime that
-/// reserved them is slower.
-fn loaded_from(store: &Store, instance_id: &str, execution_id: u64, read: Read) -> Loaded {
-    let mut loaded = Loaded::new_instance(instance_id, Vec::new());
-    let mut segments = Segments::default();
-    for row in read.rows {
-        match row {
-            Ok(stored) => loaded.add(stored, &mut segments, read.sent_at),
-            Err(found) => {
-                store.corrupt_documents.report(&found);
-                loaded.add_corrupt(&found, &mut segments, read.sent_at);
-            }
-        }
-    }
-    let is_due = |message: &Message| message.stored.document.due_at() <= read.due_at;
-    loaded.messages.retain(is_due);
-    in_order(&mut loaded.messages);
-    loaded.history = LoadedHistory::Read {
-        execution_id,
-        segments: Segments::new(segments.documents, segments.damage),
-        at: read.sent_at,
-    };
-    loaded
 }
 
 /// Completes the history of the current execution. Returns `None` when the instance has changed.
@@ -401,19 +377,27 @@ pub(crate) async fn complete(store: &Store, mut loaded: Loaded) -> Result<Option
 
 /// Reads texts in chunks. If the lock is won afterwards, they were current.
 async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
-    loaded.kv = std::mem::take(&mut loaded.kv_rows)
-        .state(&store.container)
-        .await?;
+    let kv = std::mem::take(&mut loaded.kv);
+    loaded.kv = kv.unpacked(&store.container).await?;
     if let LoadedHistory::Read { segments, .. } = &mut loaded.history {
         for segment in &mut segments.documents {
-            history::complete(&store.container, segment).await?;
+            let text = std::mem::take(&mut segment.event_data);
+            segment.event_data = spill::read(&store.container, text).await?.into();
         }
     }
     Ok(())
 }
 
 impl Loaded {
-    fn add(&mut self, row: Stored<Durable>, segments: &mut Segments, sent_at: Instant) {
+    /// Adds a document that a query sent at `sent_at` has found.
+    fn add(&mut self, store: &Store, row: Row, segments: &mut Segments, sent_at: Instant) {
+        let row = match row {
+            Ok(row) => row,
+            Err(found) => {
+                store.corrupt_documents.report(&found);
+                return self.add_corrupt(&found, segments, sent_at);
+            }
+        };
         let mut document = None;
         // A document of a variant keeps id, ETag and timestamp of its row.
         let row = row.map(|found| document = Some(found));
@@ -424,9 +408,9 @@ impl Loaded {
                 self.messages
                     .push(Message::read(row.map(|()| item), sent_at));
             }
-            Durable::KeyValue(value) => self.kv_rows.singles.store.push(row.map(|()| value)),
-            Durable::KeyValueDelta(delta) => self.kv_rows.singles.delta.push(row.map(|()| delta)),
-            Durable::KeyValuePack(pack) => self.kv_rows.pack = Some(pack),
+            Durable::KeyValue(_) | Durable::KeyValueDelta(_) | Durable::KeyValuePack(_) => {
+                self.kv.add(row.map(|()| document));
+            }
             Durable::History(segment) => segments.documents.push(segment),
             Durable::Execution(_)
             | Durable::WorkerItem(_)

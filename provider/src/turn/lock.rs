@@ -6,7 +6,7 @@ use cdb_model::{Batch, DocumentKey, ETag, Stored};
 
 use super::load::Loaded;
 use crate::error::{Error, Result};
-use crate::queue::instances::lock::{NewLock, lock_patch};
+use crate::queue::instances::lock::{lock_patch, locked};
 use crate::queue::instances::{RejectedCommit, Turn};
 use crate::queue::local_queue::Caller;
 use crate::stored::Store;
@@ -30,7 +30,7 @@ pub(crate) async fn lock(
     };
     let messages = loaded.messages.iter();
     let messages = messages.map(|message| (message.id(), &message.stored.document));
-    let instance = NewLock::new(&token, now, timeout).of(instance, messages);
+    let instance = locked(instance, messages, &token, now, timeout);
     let key = InstanceKey::new(&*loaded.instance_id);
     let id = key.to_id()?;
     let container = &store.container;

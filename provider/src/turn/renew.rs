@@ -19,10 +19,9 @@ const LOST: &str = "another runtime took it, or it was deleted";
 /// Implements `Provider::renew_orchestration_item_lock`. A running commit renews the lock itself.
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
     let shared = services.instances().local().running(token)?;
-    if shared.is_committing() {
+    let Ok(mut turn) = shared.try_lock() else {
         return Ok(());
-    }
-    let mut turn = shared.lock().await;
+    };
     if !turn.holds(services.store.now()) {
         return Err(Error::LockLost("it has expired"));
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::{Jitter, OutboxBatch, OutboxError, RetryPolicy, is_lost_race};
-use cdb_model::{Batch, Container, Extends};
+use cdb_coordination::{Jitter, RetryPolicy, is_lost_race};
+use cdb_model::{Batch, Extends};
 use duroxide::ActivityContext;
 use duroxide::providers::WorkItem;
 use futures::future::BoxFuture;
@@ -13,11 +13,12 @@ use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
 use super::error::ActivityError;
-use super::outbox::{Outgoing, SealedEffects, as_part};
+use super::outbox::{Outgoing, as_part};
 use super::staged::{Effects, Operations};
 use crate::activity::{self, Ended};
 use crate::error::Error;
-use crate::queue::activities::{ActivityKey, EffectsState, SharedLock};
+use crate::queue::activities::{Activities, ActivityKey, EffectsState};
+use crate::queue::local_queue::Shared;
 use crate::queue::{Services, Telemetry};
 use crate::stored::documents::Durable;
 use crate::timing::{MAX_EFFECTS_PAUSE, MIN_EFFECTS_PAUSE};
@@ -50,11 +51,9 @@ enum Commit {
 
 /// An activity that this process has locked.
 struct Activity {
-    shared: SharedLock,
+    shared: Shared<Activities>,
     token: String,
-    instance_id: String,
-    execution_id: u64,
-    number: u64,
+    key: ActivityKey,
 }
 
 impl Activity {
@@ -65,9 +64,9 @@ impl Activity {
 
     fn completed(&self, result: &str) -> WorkItem {
         WorkItem::ActivityCompleted {
-            instance: self.instance_id.clone(),
-            execution_id: self.execution_id,
-            id: self.number,
+            instance: self.key.instance_id.clone(),
+            execution_id: self.key.execution_id,
+            id: self.key.activity_id,
             result: result.to_owned(),
         }
     }
@@ -145,16 +144,8 @@ impl<C: Extends<Durable>> Handler<C> {
                 provider whose `transactional` made the activity"
             )
         })?;
-        let lock = shared.lock().await;
-        let (token, number) = (lock.token.clone(), lock.item.document.activity_id);
-        drop(lock);
-        Ok(Activity {
-            shared,
-            token,
-            instance_id: ctx.instance_id().to_owned(),
-            execution_id: ctx.execution_id(),
-            number,
-        })
+        let token = shared.lock().await.token.clone();
+        Ok(Activity { shared, token, key })
     }
 
     /// Returns empty effects. A body that runs again reads the latest commit.
@@ -210,11 +201,11 @@ impl<C: Extends<Durable>> Handler<C> {
         result: &str,
     ) -> Result<Commit, Error> {
         for _ in 0..MAX_SEALS {
-            let id = &activity.instance_id;
+            let id = &activity.key.instance_id;
             let (part, sealed) = match staged {
                 Operations::Changes(changes) => (as_part(id, changes)?, None),
                 Operations::WithMessages(staged, outbox) => {
-                    let sealed = seal(&**outbox, staged).await?;
+                    let sealed = outbox.seal(staged).await?;
                     (sealed.operations(id)?, Some(sealed))
                 }
             };
@@ -240,18 +231,6 @@ impl<C: Extends<Durable>> Handler<C> {
         Err(Error::Retryable(
             "other commits used the same message streams at every attempt".to_owned(),
         ))
-    }
-}
-
-/// Numbers the messages of effects.
-async fn seal<C: Container>(
-    outbox: &dyn Outgoing<C>,
-    staged: &OutboxBatch<C>,
-) -> Result<Box<dyn SealedEffects>, Error> {
-    match outbox.seal(staged).await {
-        Ok(sealed) => Ok(sealed),
-        Err(OutboxError::Failed(error)) => Err(error.into()),
-        Err(error) => Err(Error::Refused(error.to_string())),
     }
 }
 

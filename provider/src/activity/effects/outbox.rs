@@ -5,6 +5,7 @@ use cdb_model::{Batch, Container, Extends, MemberOf};
 use futures::future::BoxFuture;
 
 use crate::activity::CommittedEffects;
+use crate::error::{Error, Result};
 use crate::stored::documents::Durable;
 
 /// Marks effects that may send messages, see
@@ -21,7 +22,7 @@ pub(crate) trait Outgoing<C: Container>: Send + Sync {
     fn seal<'a>(
         &'a self,
         staged: &'a OutboxBatch<C>,
-    ) -> BoxFuture<'a, Result<Box<dyn SealedEffects>, OutboxError>>;
+    ) -> BoxFuture<'a, Result<Box<dyn SealedEffects>>>;
 }
 
 /// Effects with numbered messages.
@@ -49,10 +50,13 @@ where
     fn seal<'a>(
         &'a self,
         staged: &'a OutboxBatch<C>,
-    ) -> BoxFuture<'a, Result<Box<dyn SealedEffects>, OutboxError>> {
+    ) -> BoxFuture<'a, Result<Box<dyn SealedEffects>>> {
         Box::pin(async move {
-            let sealed = Messaging::seal(self, staged).await?;
-            Ok(Box::new(SealedMessages(self.clone(), sealed)) as Box<dyn SealedEffects>)
+            match Messaging::seal(self, staged).await {
+                Ok(sealed) => Ok(Box::new(SealedMessages(self.clone(), sealed)) as _),
+                Err(OutboxError::Failed(error)) => Err(error.into()),
+                Err(error) => Err(Error::Refused(error.to_string())),
+            }
         })
     }
 }

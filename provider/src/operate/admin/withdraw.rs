@@ -49,7 +49,7 @@ fn is_foreign(spill: &Spill, text: &Chunked) -> bool {
 }
 
 async fn messages(container: &ContainerClient<Durable>, intent: &OutboxIntent) -> Result<()> {
-    let documents = match Documents::of(container, || container.now(), intent).await {
+    let documents = match Documents::of(container, intent).await {
         Ok(documents) => documents,
         Err(error) if error.is_retryable() => return Err(error),
         // No runtime can deliver the message either.

@@ -34,17 +34,13 @@ impl Recording {
         text: &str,
     ) -> Difference {
         let is_decision = decision::of(&recorded.kind).is_some();
+        let what = describe(&recorded.kind);
         let text = match decided {
             Some(decided) if is_decision => {
-                format!(
-                    "recorded is {}, the code decides {decided}",
-                    describe(&recorded.kind)
-                )
+                format!("recorded is {what}, the code decides {decided}")
             }
-            None if is_decision => {
-                format!("recorded is {}, the code waits", describe(&recorded.kind))
-            }
-            _ => format!("recorded is {}: {text}", describe(&recorded.kind)),
+            None if is_decision => format!("recorded is {what}, the code waits"),
+            _ => format!("recorded is {what}: {text}"),
         };
         self.difference(DifferenceKind::Decision, Some(recorded), text)
     }
@@ -89,21 +85,16 @@ impl Recording {
         end: Option<&Event>,
         last: &Event,
     ) -> Result<(), Difference> {
+        let what = describe(result);
         let Some(end) = end else {
-            let text = format!(
-                "the recorded execution goes on, the code ends with {}",
-                describe(result)
-            );
+            let text = format!("the recorded execution goes on, the code ends with {what}");
             return Err(self.difference(DifferenceKind::End, Some(last), text));
         };
         if difference::same_end(&end.kind, result) {
             return Ok(());
         }
-        let text = format!(
-            "recorded is {}, the code ends with {}",
-            describe(&end.kind),
-            describe(result)
-        );
+        let recorded = describe(&end.kind);
+        let text = format!("recorded is {recorded}, the code ends with {what}");
         Err(self.difference(DifferenceKind::End, Some(end), text))
     }
 }

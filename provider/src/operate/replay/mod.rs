@@ -39,12 +39,10 @@
 //! );
 //! ```
 
-mod assemble;
 mod compare;
 mod decision;
 mod difference;
 mod export;
-pub(crate) mod read;
 mod recording;
 mod run;
 
@@ -54,6 +52,7 @@ use decision::decisions;
 pub use difference::{Difference, DifferenceKind};
 pub use export::Export;
 pub use recording::Recording;
+pub(crate) use recording::read;
 use run::{Execution, Outcome};
 
 /// Replays recordings through the orchestrations of this build.

@@ -1,4 +1,4 @@
-//! A recorded execution.
+//! A recorded execution, and its reading from the store.
 
 use std::collections::HashMap;
 
@@ -6,6 +6,8 @@ use duroxide::Event;
 use duroxide::providers::KvEntry;
 
 use super::difference::{Difference, DifferenceKind};
+use crate::error::Result;
+use crate::stored::{Store, history, kv};
 
 /// One execution of an instance, as it is stored.
 #[derive(Clone, Debug)]
@@ -59,4 +61,26 @@ impl Recording {
             text,
         }
     }
+}
+
+/// Reads the current execution of an instance.
+pub(crate) async fn read(store: &Store, instance_id: &str) -> Result<Option<Recording>> {
+    let container = &store.container;
+    let Some(stored) = history::read_instance(container, instance_id).await? else {
+        return Ok(None);
+    };
+    let execution = stored.document.current_execution_id;
+    let (events, mut values) = futures::try_join!(
+        history::read_execution(container, instance_id, execution),
+        kv::read_snapshot(container, instance_id),
+    )?;
+    if events.is_empty() {
+        return Ok(None);
+    }
+    // A tool without the key must not compare encoded inputs with those of the code.
+    let payloads = store.payloads.strict();
+    let events = payloads.decode_history(events)?;
+    payloads.decode_entries(&mut values)?;
+    let recording = Recording::new(instance_id, execution, events);
+    Ok(Some(recording.with_key_values(values)))
 }

@@ -21,13 +21,14 @@ use crate::operate::admin::instances;
 use crate::queue::Services;
 use crate::queue::instances::TurnResult;
 use crate::stored::documents::{Instance, OperatorAction, Status};
+use crate::stored::kv::Values;
 use crate::stored::{admission, history};
 use crate::turn::{ExclusiveTurn, commit_course, exclusively};
 pub use restart::Restart;
 pub(crate) use restart::restart;
 
 use course::{Course, Target, before_event, before_failure};
-use values::{Keys, Values};
+use values::Keys;
 
 /// A new course of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,18 +64,9 @@ pub struct Fork<'a> {
     pub new_instance: &'a str,
 }
 
-/// Rewinds a failed instance; only plans without an operator.
-pub(crate) async fn rewind(
-    services: &Services,
-    instance_id: &str,
-    by: Option<&str>,
-) -> Result<Rewound> {
-    rewind_below(services, instance_id, None, by).await
-}
-
-/// Rewinds an instance; only plans without an operator. With `parent`, its end is sent to that
+/// Rewinds a failed instance; only plans without an operator. With `parent`, its end is sent to that
 /// execution of its parent.
-async fn rewind_below(
+pub(crate) async fn rewind(
     services: &Services,
     instance_id: &str,
     parent: Option<u64>,
@@ -107,7 +99,7 @@ async fn rewind_below(
     // After all of them are checked: a refusal must not leave some of them rewound.
     let mut children = Vec::new();
     for child in failed {
-        let child = rewind_below(services, &child.instance, Some(target.execution), by);
+        let child = rewind(services, &child.instance, Some(target.execution), by);
         children.push(Box::pin(child).await?);
     }
     let rewound = Rewound {

@@ -3,17 +3,15 @@
 //! The end of an execution merges its changes into the store, and replay repeats them, so a new
 //! course needs the values from before. The histories of earlier executions have them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use duroxide::{Event, EventKind, INITIAL_EVENT_ID};
+use duroxide::{Event, INITIAL_EVENT_ID};
 
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::stored::documents::{ExecutionKey, KeyValue};
+use crate::stored::documents::ExecutionKey;
 use crate::stored::history;
-
-/// Values by key; `None` for a key that did not exist.
-pub(super) type Values = BTreeMap<String, Option<KeyValue>>;
+use crate::stored::kv::{EventChanges, Values};
 
 /// The keys whose earlier values are wanted.
 #[derive(Debug, Default)]
@@ -34,7 +32,7 @@ impl Keys {
 
     /// Returns the keys that these events change.
     pub(super) fn changed_by(events: &[Event]) -> Self {
-        let changes = Changes::of(events);
+        let changes = EventChanges::of(events);
         Self {
             named: changes.values.into_keys().collect(),
             all: changes.cleared,
@@ -79,7 +77,7 @@ pub(super) async fn before(
         if !is_whole(services, instance_id, earlier).await? {
             return Ok(values);
         }
-        let mut changes = Changes::of(&events);
+        let mut changes = EventChanges::of(&events);
         changes.values.retain(|key, _| keys.contains(key));
         for (key, value) in changes.values {
             values.entry(key).or_insert(value);
@@ -102,46 +100,4 @@ async fn is_whole(services: &Services, instance_id: &str, execution_id: u64) -> 
         .documents
         .first()
         .is_some_and(|first| first.event_id == INITIAL_EVENT_ID))
-}
-
-/// The changes of the store by an execution.
-#[derive(Debug, Default)]
-struct Changes {
-    values: Values,
-    /// Whether the keys that `values` lacks were cleared.
-    cleared: bool,
-}
-
-impl Changes {
-    fn of(events: &[Event]) -> Self {
-        let mut changes = Self::default();
-        for event in events {
-            match &event.kind {
-                EventKind::KeyValueSet {
-                    key,
-                    value,
-                    last_updated_at_ms,
-                } => {
-                    let value = KeyValue {
-                        instance_id: event.instance_id.clone(),
-                        key: key.clone(),
-                        value: value.clone(),
-                        execution_id: event.execution_id,
-                        last_updated_at_ms: cdb_model::Timestamp::from_millis(*last_updated_at_ms),
-                    };
-                    changes.values.insert(key.clone(), Some(value));
-                }
-                EventKind::KeyValueCleared { key } => {
-                    changes.values.insert(key.clone(), None);
-                }
-                EventKind::KeyValuesCleared => {
-                    let values = changes.values.values_mut();
-                    values.for_each(|value| *value = None);
-                    changes.cleared = true;
-                }
-                _ => {}
-            }
-        }
-        changes
-    }
 }

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use cdb_model::Stored;
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::{ActivityKey, WorkerCapability};
 use super::running::WorkLock;
@@ -40,7 +39,7 @@ impl Work for Activities {
     type Known = KnownActivity;
     type Attempt = Option<Stored<WorkerItem>>;
     type Lock = Stored<WorkerItem>;
-    type Running = AsyncMutex<WorkLock>;
+    type Running = WorkLock;
     type Capability = WorkerCapability;
 
     fn due(known: &KnownActivity) -> Option<Instant> {

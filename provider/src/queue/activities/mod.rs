@@ -9,12 +9,10 @@ mod queue;
 mod reads;
 mod release;
 mod running;
-mod scope;
 
-pub(crate) use capability::{ActivityKey, WorkerCapability};
+pub(crate) use capability::{ActivityKey, Scope, WorkerCapability};
 pub(crate) use known::{Activities, KnownActivity};
 pub(crate) use prelock::{FreeWorkers, NextActivity, extend_prelocks, outcome_unknown};
 pub(crate) use queue::ActivityQueue;
 pub(crate) use release::take_over;
-pub(crate) use running::{EffectsState, SharedLock, WorkLock};
-pub(crate) use scope::Scope;
+pub(crate) use running::{EffectsState, WorkLock};

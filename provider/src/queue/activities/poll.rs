@@ -2,16 +2,15 @@
 
 use cdb_client::RangeId;
 use cdb_coordination::Runs;
-use cdb_model::{Filter, Indexed, Patchable, Path, Query, Timestamp};
+use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
 use tokio::time::Instant;
 
-use super::capability::ActivityKey;
+use super::capability::{ActivityKey, Scope};
 use super::known::{Activities, KnownActivity};
-use super::scope::Scope;
 use crate::queue::Services;
 use crate::queue::local_queue::LocalQueue;
-use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Polls, Row};
-use crate::stored::documents::{Partial, WorkerItem};
+use crate::queue::poll::{Noted, Poll, Polled, PolledQueue};
+use crate::stored::documents::WorkerItem;
 
 impl Polled for Activities {
     type Item = WorkerItem;
@@ -23,10 +22,6 @@ impl Polled for Activities {
 
     fn queue(services: &Services) -> &LocalQueue<Self> {
         services.activities().local()
-    }
-
-    fn polls(services: &Services) -> &Polls {
-        services.activities().polls()
     }
 
     fn wanted(queue: &LocalQueue<Self>) -> Option<Scope> {
@@ -44,15 +39,7 @@ impl Polled for Activities {
     }
 
     /// The worker that locks an undecodable activity fails it.
-    fn note(poll: &Poll<'_, Self>, row: Row<Self>, _: Instant) -> Noted<ActivityKey> {
-        let readable = row.or_else(|found| {
-            poll.services.store.corrupt_documents.report(&found);
-            // Without an instance id the item stays where it is, and the poll skips it.
-            WorkerItem::partial_stored(&found).ok_or(())
-        });
-        let Ok(item) = readable else {
-            return Noted::UNUSABLE;
-        };
+    fn note(poll: &Poll<'_, Self>, item: Stored<Self::Item>, _: Instant) -> Noted<ActivityKey> {
         let has_taker = poll.wanted.has_taker(&item.document);
         let key = poll.services.activities().found(poll.number, item);
         Noted {

@@ -92,7 +92,7 @@ impl<'a> NextActivity<'a> {
     /// Claims another ready activity of the same partition that the worker of this lock may run.
     /// Returns `None` if there is none.
     pub(crate) fn of(services: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
-        let request = lock.request.as_ref()?;
+        let request = Some(&lock.request).filter(|request| request.caller.is_runtime())?;
         services.activities().last_request()?;
         let instance_id = &lock.item.document.instance_id;
         let wanted = |item: &WorkerItem| {

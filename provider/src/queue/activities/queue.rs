@@ -1,18 +1,15 @@
 //! The activities that this process knows: free, prelocked, or running.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{Document, Stored};
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::reads::WorkerReads;
-use super::running::{SharedLock, WorkLock};
+use super::running::WorkLock;
 use crate::config::CosmosDBProviderConfig;
-use crate::queue::local_queue::{FetchRequest, Guard, HandOut, LocalQueue, PollNumber, Won};
-use crate::queue::poll::Polls;
+use crate::queue::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Shared, Won};
 use crate::stored::Store;
 use crate::stored::documents::WorkerItem;
 use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
@@ -21,10 +18,8 @@ use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
 const MAX_PRELOCKS: usize = 4;
 
 /// The local queue of activities.
-#[derive(Debug)]
 pub(crate) struct ActivityQueue {
     queue: LocalQueue<Activities>,
-    polls: Polls,
     reads: WorkerReads,
     store: Store,
 }
@@ -32,8 +27,7 @@ pub(crate) struct ActivityQueue {
 impl ActivityQueue {
     pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
         Self {
-            polls: Polls::new(config.worker_concurrency),
-            queue: LocalQueue::new(config, 0),
+            queue: LocalQueue::new(config, config.worker_concurrency, 0),
             reads: WorkerReads::default(),
             store,
         }
@@ -42,10 +36,6 @@ impl ActivityQueue {
     /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Activities> {
         &self.queue
-    }
-
-    pub(crate) fn polls(&self) -> &Polls {
-        &self.polls
     }
 
     /// Notes an activity that is free after a delay.
@@ -116,13 +106,14 @@ impl ActivityQueue {
         self.queue.with(|queue, _| queue.last_request().cloned())
     }
 
-    /// Hands an activity to a worker.
+    /// Hands an activity to a worker. Returns the activity if its lock has expired.
+    #[must_use = "an expired lock is released"]
     pub(crate) fn hand_out(
         &self,
         guard: Guard<'_, Activities>,
         lock: WorkLock,
-    ) -> HandOut<AsyncMutex<WorkLock>> {
-        let caller = lock.caller();
+    ) -> Option<WorkLock> {
+        let caller = lock.request.caller;
         if caller.is_runtime() {
             self.reads.note_fetch(&lock.item.document.instance_id);
         }
@@ -130,7 +121,7 @@ impl ActivityQueue {
         let won = Won {
             token: lock.token.clone(),
             until: self.store.local_time(until),
-            lock: Arc::new(AsyncMutex::new(lock)),
+            lock,
         };
         guard.hand_out(won, caller, KnownActivity::forget)
     }
@@ -146,7 +137,7 @@ impl ActivityQueue {
     }
 
     /// Returns the lock of an activity that this process runs.
-    pub(crate) fn lock_of(&self, key: &ActivityKey) -> Option<SharedLock> {
+    pub(crate) fn lock_of(&self, key: &ActivityKey) -> Option<Shared<Activities>> {
         self.queue.with(|queue, _| queue.running_at(key))
     }
 

@@ -1,16 +1,14 @@
 //! Releases locks of activities.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{Document, Stored};
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::ActivityKey;
 use super::known::Activities;
 use super::lock::unlock_until;
-use super::running::WorkLock;
 use crate::queue::Services;
+use crate::queue::local_queue::Shared;
 use crate::queue::release::Locked;
 use crate::stored::documents::WorkerItem;
 
@@ -35,7 +33,7 @@ impl Locked for Activities {
         }
     }
 
-    async fn release_running(services: &Services, running: Arc<AsyncMutex<WorkLock>>) {
+    async fn release_running(services: &Services, running: Shared<Self>) {
         let mut lock = running.lock().await;
         if lock.holds(services.store.now()) {
             let key = lock.item.document.key();

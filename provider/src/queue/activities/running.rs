@@ -1,12 +1,9 @@
 //! A running activity of this process.
 
-use std::sync::Arc;
-
 use cdb_model::{Stored, Timestamp};
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::capability::WorkerCapability;
-use crate::queue::local_queue::{Caller, FetchRequest};
+use crate::queue::local_queue::FetchRequest;
 use crate::stored::documents::WorkerItem;
 
 /// An activity that this process has locked.
@@ -15,8 +12,8 @@ pub(crate) struct WorkLock {
     pub(crate) token: String,
     /// The item as locked. Renewal and acknowledgement are conditional on its ETag.
     pub(crate) item: Stored<WorkerItem>,
-    /// The request of the worker that runs the activity; `None` for a fetch without a long poll.
-    pub(crate) request: Option<FetchRequest<WorkerCapability>>,
+    /// The request of the worker that runs the activity.
+    pub(crate) request: FetchRequest<WorkerCapability>,
     pub(crate) effects: EffectsState,
     /// Whether the last renewal failed, although the lock is not lost.
     pub(crate) unanswered: bool,
@@ -39,10 +36,7 @@ pub(crate) enum EffectsState {
 
 impl WorkLock {
     /// Wraps an activity that was just locked.
-    pub(crate) fn new(
-        item: Stored<WorkerItem>,
-        request: Option<FetchRequest<WorkerCapability>>,
-    ) -> Self {
+    pub(crate) fn new(item: Stored<WorkerItem>, request: FetchRequest<WorkerCapability>) -> Self {
         Self {
             token: item.document.lock_token.clone().unwrap_or_default(),
             item,
@@ -53,14 +47,6 @@ impl WorkLock {
         }
     }
 
-    /// Returns the caller of the fetch.
-    pub(crate) fn caller(&self) -> Caller {
-        match self.request {
-            Some(_) => Caller::Runtime,
-            None => Caller::Single,
-        }
-    }
-
     /// Returns whether the lock holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         let until = self.item.document.locked_until;
@@ -68,7 +54,3 @@ impl WorkLock {
         !has_ended && until.is_some_and(|until| until > now)
     }
 }
-
-/// A lock in the table. Renewal and acknowledgement both change its ETag, so they exclude each
-/// other.
-pub(crate) type SharedLock = Arc<AsyncMutex<WorkLock>>;

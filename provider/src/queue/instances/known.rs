@@ -9,7 +9,7 @@ use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::cache::CachedInstance;
 use super::message::{Message, in_order};
-use super::turn::{SharedTurn, Turn};
+use super::turn::Turn;
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
 use crate::timing::{HELD_BACKOFF, MAX_HELD_BACKOFF, MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
@@ -85,10 +85,9 @@ struct Unfit {
 pub(crate) enum Readiness {
     /// The instance can be processed.
     Ready,
-    /// A dispatcher that supports the instance's version can process it.
-    ReadyForSome,
-    /// This process or another runtime is processing the instance, which gets the message later.
-    Blocked,
+    /// The instance gets the message later: this process or another runtime is processing it, or only
+    /// dispatchers that support its version can.
+    NotNow,
     /// The instance is in backoff.
     Backoff,
 }
@@ -241,7 +240,7 @@ impl KnownInstance {
             return Readiness::Ready;
         }
         match unfit.pinned {
-            Some(_) => Readiness::ReadyForSome,
+            Some(_) => Readiness::NotNow,
             None => Readiness::Backoff,
         }
     }
@@ -258,7 +257,7 @@ impl Work for Instances {
     type Known = KnownInstance;
     type Attempt = Attempt;
     type Lock = Turn;
-    type Running = SharedTurn;
+    type Running = Turn;
     type Capability = Option<DispatcherCapabilityFilter>;
 
     fn due(known: &KnownInstance) -> Option<Instant> {
@@ -384,7 +383,7 @@ mod tests {
     fn an_instance_that_needs_another_version_is_offered_to_dispatchers_that_support_it() {
         let mut known = KnownInstance::default();
         known.mark_unfit(NOW, Some(1_032));
-        assert_eq!(known.classify(NOW, true), Readiness::ReadyForSome);
+        assert_eq!(known.classify(NOW, true), Readiness::NotNow);
         let supports = |version: &str| {
             let version = semver::Version::parse(version).unwrap();
             let range = duroxide::providers::SemverRange::new(version.clone(), version);

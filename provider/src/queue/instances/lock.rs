@@ -13,39 +13,24 @@ use crate::error::Result;
 use crate::stored::documents::{Durable, Instance, OrchestratorItem};
 use crate::stored::history;
 
-/// The fields of a lock to be taken.
-pub(crate) struct NewLock<'a> {
-    token: &'a str,
+/// Returns the instance with a new lock, with an attempt counted for each message.
+pub(crate) fn locked<'m>(
+    mut instance: Instance,
+    messages: impl IntoIterator<Item = (&'m ItemId, &'m OrchestratorItem)>,
+    token: &str,
     now: Timestamp,
-    until: Timestamp,
-}
-
-impl<'a> NewLock<'a> {
-    pub(crate) fn new(token: &'a str, now: Timestamp, timeout: Duration) -> Self {
-        Self {
-            token,
-            now,
-            until: now + timeout,
-        }
+    timeout: Duration,
+) -> Instance {
+    instance.lock_token = Some(token.to_owned());
+    instance.locked_until = Some(now + timeout);
+    instance.updated_at = now;
+    for (id, message) in messages {
+        *instance
+            .attempts
+            .entry(id.as_str().to_owned())
+            .or_insert(message.attempt_count) += 1;
     }
-
-    /// Returns the instance with this lock, with an attempt counted for each message.
-    pub(crate) fn of<'m>(
-        &self,
-        mut instance: Instance,
-        messages: impl IntoIterator<Item = (&'m ItemId, &'m OrchestratorItem)>,
-    ) -> Instance {
-        instance.lock_token = Some(self.token.to_owned());
-        instance.locked_until = Some(self.until);
-        instance.updated_at = self.now;
-        for (id, message) in messages {
-            *instance
-                .attempts
-                .entry(id.as_str().to_owned())
-                .or_insert(message.attempt_count) += 1;
-        }
-        instance
-    }
+    instance
 }
 
 /// Returns the attempt counts of a turn's instance without the attempt of its lock.

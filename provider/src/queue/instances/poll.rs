@@ -4,15 +4,15 @@ use std::hash::BuildHasher as _;
 
 use cdb_client::RangeId;
 use cdb_coordination::Runs;
-use cdb_model::{Filter, Indexed, Patchable, Path, Query, Timestamp};
+use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::known::{Instances, Readiness};
 use super::message::Message;
 use crate::queue::Services;
 use crate::queue::local_queue::{LocalQueue, Work};
-use crate::queue::poll::{Noted, Poll, Polled, PolledQueue, Polls, Row};
-use crate::stored::documents::{OrchestratorItem, Partial, dispatch_slot};
+use crate::queue::poll::{Noted, Poll, Polled, PolledQueue};
+use crate::stored::documents::{OrchestratorItem, dispatch_slot};
 
 /// The messages of all instances, which a poll finds: dispatchers choose by the pinned version, which
 /// messages do not contain.
@@ -32,10 +32,6 @@ impl Polled for Instances {
         services.instances().local()
     }
 
-    fn polls(services: &Services) -> &Polls {
-        services.instances().polls()
-    }
-
     fn wanted(_: &LocalQueue<Self>) -> Option<AllMessages> {
         Some(AllMessages)
     }
@@ -49,15 +45,7 @@ impl Polled for Instances {
         item.visible_at
     }
 
-    fn note(poll: &Poll<'_, Self>, row: Row<Self>, sent_at: Instant) -> Noted<String> {
-        let readable = row.or_else(|found| {
-            poll.services.store.corrupt_documents.report(&found);
-            // Without an instance id the message stays where it is, and the poll skips it.
-            OrchestratorItem::partial_stored(&found).ok_or(())
-        });
-        let Ok(stored) = readable else {
-            return Noted::UNUSABLE;
-        };
+    fn note(poll: &Poll<'_, Self>, stored: Stored<Self::Item>, sent_at: Instant) -> Noted<String> {
         let instance_id = stored.document.instance_id.clone();
         let message = Message::read(stored, sent_at);
         let readiness = poll.services.instances().found(poll.number, message);

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::cache::{CachedInstance, History};
 use super::known::{Attempt, Instances};
-use super::lock::{NewLock, lock_patch, remove_attempts};
+use super::lock::{lock_patch, locked, remove_attempts};
 use super::message::{MAX_MESSAGES, Message};
 use super::release;
 use super::turn::Turn;
@@ -126,7 +126,7 @@ impl<'a> Prelock<'a> {
             || Instance::pending(&self.guard.claim.key, now),
             |before| before.instance.document.clone(),
         );
-        Ok(NewLock::new(&self.token, now, self.timeout).of(instance, messages))
+        Ok(locked(instance, messages, &self.token, now, self.timeout))
     }
 
     /// Returns the operation of the lock, once it is added.
@@ -258,8 +258,7 @@ impl NextTurn {
         let known = self.known.iter();
         let known = known.map(|message| (message.id(), &message.stored.document));
         let messages = known.chain(due.iter().map(|(id, item)| (id, *item)));
-        let lock = NewLock::new(&self.token, now, self.timeout);
-        Ok(lock.of(instance, messages))
+        Ok(locked(instance, messages, &self.token, now, self.timeout))
     }
 
     /// Ends the committed turn `before`, and notes the prelocked next turn.

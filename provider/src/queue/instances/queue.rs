@@ -13,10 +13,9 @@ use tokio::time::Instant;
 use super::cache::CachedInstance;
 use super::known::{Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message};
-use super::turn::{SharedTurn, Turn};
+use super::turn::Turn;
 use crate::config::CosmosDBProviderConfig;
-use crate::queue::local_queue::{Guard, HandOut, LocalQueue, PollNumber, Won};
-use crate::queue::poll::Polls;
+use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won};
 use crate::stored::Store;
 use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
 
@@ -31,10 +30,8 @@ const WAIT_FRACTION: u32 = 8;
 const MAX_READY: usize = 64;
 
 /// The instances with messages, for the dispatchers of this process.
-#[derive(Debug)]
 pub(crate) struct InstanceQueue {
     queue: LocalQueue<Instances>,
-    polls: Polls,
     consumed: Mutex<Consumed>,
     store: Store,
 }
@@ -50,8 +47,7 @@ impl InstanceQueue {
     pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
         let cached = usize::try_from(config.history_cache_bytes).unwrap_or(usize::MAX);
         Self {
-            polls: Polls::new(config.orch_concurrency),
-            queue: LocalQueue::new(config, cached),
+            queue: LocalQueue::new(config, config.orch_concurrency, cached),
             consumed: Mutex::default(),
             store,
         }
@@ -60,10 +56,6 @@ impl InstanceQueue {
     /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Instances> {
         &self.queue
-    }
-
-    pub(crate) fn polls(&self) -> &Polls {
-        &self.polls
     }
 
     /// Notes a pending message that this process has queued or released.
@@ -105,7 +97,7 @@ impl InstanceQueue {
     /// Notes a message that a poll has found, and classifies it.
     pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Readiness {
         if self.is_consumed(&message) {
-            return Readiness::Blocked;
+            return Readiness::NotNow;
         }
         let document = &message.stored.document;
         let (visible_at, execution) = (document.visible_at, document.execution_id);
@@ -114,7 +106,7 @@ impl InstanceQueue {
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
             let is_busy = queue.is_busy(&instance_id);
-            let mut readiness = Readiness::Blocked;
+            let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
                 if !is_busy && !known.is_held() {
                     readiness = known.classify(visible_at, is_backed_off);
@@ -201,14 +193,14 @@ impl InstanceQueue {
         }
     }
 
-    /// Hands a turn to the runtime.
-    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) -> HandOut<SharedTurn> {
+    /// Hands a turn to the runtime. Returns the turn if its lock has expired.
+    #[must_use = "an expired lock is released"]
+    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) -> Option<Turn> {
         let caller = turn.caller;
         let execution = turn.instance.document.current_execution_id;
         let history = turn.events();
         let messages = turn.messages.clone();
-        let won = self.won(turn).map(|turn| Arc::new(SharedTurn::new(turn)));
-        guard.hand_out(won, caller, |known| {
+        guard.hand_out(self.won(turn), caller, |known| {
             known.cached = None;
             known.forget_holder();
             known.remove_messages(&messages);

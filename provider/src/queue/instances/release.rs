@@ -1,15 +1,15 @@
 //! Releases locks of instances.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::Stored;
 
 use super::known::Instances;
 use super::lock::{attempts_before, unlock_patch};
-use super::turn::{SharedTurn, Turn};
+use super::turn::Turn;
 use crate::queue::Services;
+use crate::queue::local_queue::Shared;
 use crate::queue::release::Locked;
 use crate::stored::documents::Instance;
 use crate::stored::{Store, history};
@@ -26,7 +26,7 @@ impl Locked for Instances {
         release_taken(services, instance_id, token, attempts).await;
     }
 
-    async fn release_running(services: &Services, running: Arc<SharedTurn>) {
+    async fn release_running(services: &Services, running: Shared<Self>) {
         let mut turn = running.lock().await;
         if turn.holds(services.store.now()) {
             let instance_id = turn.instance.document.instance_id.clone();

@@ -7,11 +7,10 @@ use std::time::Duration;
 use cdb_coordination::Lockable;
 use cdb_model::{ETag, Stored, Timestamp};
 use duroxide::Event;
-use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
 use super::cache::{CachedInstance, History};
 use super::message::Message;
-use super::rejected_commit::RejectedCommit;
+use super::turn_result::RejectedCommit;
 use crate::queue::local_queue::Caller;
 use crate::stored::documents::Instance;
 use crate::stored::kv::KvState;
@@ -98,25 +97,5 @@ impl Turn {
     pub(crate) fn advance(&mut self, instance: Instance, etag: ETag) {
         self.instance.document = instance;
         self.instance.etag = etag;
-    }
-}
-
-/// A turn in the table. Renewal and commit both change its ETag, so they exclude each other.
-#[derive(Debug)]
-pub(crate) struct SharedTurn(AsyncMutex<Turn>);
-
-impl SharedTurn {
-    pub(crate) fn new(turn: Turn) -> Self {
-        Self(AsyncMutex::new(turn))
-    }
-
-    /// Waits for exclusive access to the turn.
-    pub(crate) async fn lock(&self) -> MutexGuard<'_, Turn> {
-        self.0.lock().await
-    }
-
-    /// Returns whether a call is using the turn. A commit renews the lock itself.
-    pub(crate) fn is_committing(&self) -> bool {
-        self.0.try_lock().is_err()
     }
 }

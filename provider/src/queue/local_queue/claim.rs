@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Mutex as AsyncMutex;
+
 use super::slot::{Epoch, Work};
 
 /// The caller of a fetch.
@@ -43,20 +45,14 @@ pub(crate) struct Claim<K> {
 #[derive(Debug)]
 pub(super) struct Held<W: Work> {
     pub(super) claim: Claim<W::Key>,
-    pub(super) running: Arc<W::Running>,
+    pub(super) running: Shared<W>,
     pub(super) caller: Caller,
     pub(super) since: Instant,
 }
 
-/// The result of handing an item to the runtime.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum HandOut<R> {
-    /// The runtime processes the item.
-    Done,
-    /// The lock has expired. The caller releases it, so that its attempt does not count.
-    Expired(Arc<R>),
-}
+/// An item that the runtime is processing. Its renewal and its end both change its ETag, so they
+/// exclude each other.
+pub(crate) type Shared<W> = Arc<AsyncMutex<<W as Work>::Running>>;
 
 /// A prelock that no dispatcher has used.
 pub(crate) type UnusedPrelock<W> = (Claim<<W as Work>::Key>, Box<<W as Work>::Lock>);
@@ -67,14 +63,4 @@ pub(crate) struct Won<L> {
     pub(crate) token: String,
     /// The expiry of the lock.
     pub(crate) until: Instant,
-}
-
-impl<L> Won<L> {
-    pub(crate) fn map<M>(self, convert: impl FnOnce(L) -> M) -> Won<M> {
-        Won {
-            lock: convert(self.lock),
-            token: self.token,
-            until: self.until,
-        }
-    }
 }

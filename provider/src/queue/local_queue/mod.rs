@@ -25,7 +25,6 @@
 mod claim;
 mod dispatcher;
 mod handing_out;
-mod memory;
 mod pace;
 mod polling;
 mod queue;
@@ -36,7 +35,7 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use claim::{Caller, HandOut, Won};
+pub(crate) use claim::{Caller, Shared, Won};
 pub(crate) use dispatcher::FetchRequest;
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};

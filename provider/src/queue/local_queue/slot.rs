@@ -15,7 +15,7 @@ pub(crate) trait Work: Sized + 'static {
     /// A prelock of an item.
     type Lock: Debug + Send;
     /// An item that the runtime is processing, by lock token.
-    type Running: Debug + Send + Sync;
+    type Running: Debug + Send;
     /// The items that a dispatcher can process.
     type Capability: Clone + Debug + Send + Sync;
 

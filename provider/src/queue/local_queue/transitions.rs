@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::claim::{Caller, Claim, HandOut, Held, UnusedPrelock, Won};
+use super::claim::{Caller, Claim, Held, Shared, UnusedPrelock, Won};
 use super::queue::Queue;
 use super::slot::{Class, Phase, Slot, Work};
 
@@ -145,19 +145,21 @@ impl<W: Work> Queue<W> {
         self.change(claim, phase, now, learn);
     }
 
-    /// Hands an item to the runtime, unless its lock has expired.
+    /// Hands an item to the runtime. Returns the item if its lock has expired: the caller releases
+    /// it, so that its attempt does not count.
+    #[must_use = "an expired lock is released"]
     pub(crate) fn hand_out(
         &mut self,
         claim: &Claim<W::Key>,
-        won: Won<Arc<W::Running>>,
+        won: Won<W::Running>,
         caller: Caller,
         now: Instant,
         learn: impl FnOnce(&mut W::Known),
-    ) -> HandOut<W::Running> {
+    ) -> Option<W::Running> {
         let (token, until) = (won.token, won.until);
         if until <= now {
             self.release(claim, now, |known| W::expire(known, now));
-            return HandOut::Expired(won.lock);
+            return Some(won.lock);
         }
         let phase = Phase::Running {
             token: token.clone(),
@@ -167,21 +169,21 @@ impl<W: Work> Queue<W> {
         self.dispatchers.working += usize::from(caller.is_runtime());
         let held = Held {
             claim: claim.clone(),
-            running: won.lock,
+            running: Arc::new(won.lock.into()),
             caller,
             since: now,
         };
         self.held.insert(token, held);
-        HandOut::Done
+        None
     }
 
     /// Returns the item that the runtime is processing under this token; `None` without one.
-    pub(crate) fn running(&self, token: &str) -> Option<Arc<W::Running>> {
+    pub(crate) fn running(&self, token: &str) -> Option<Shared<W>> {
         self.held.get(token).map(|held| held.running.clone())
     }
 
     /// Returns an item that the runtime is processing; `None` when it does not process this item.
-    pub(crate) fn running_at(&self, key: &W::Key) -> Option<Arc<W::Running>> {
+    pub(crate) fn running_at(&self, key: &W::Key) -> Option<Shared<W>> {
         match &self.slots.get(key)?.phase {
             Phase::Running { token, .. } => self.running(token),
             _ => None,
@@ -189,7 +191,7 @@ impl<W: Work> Queue<W> {
     }
 
     /// Returns all items that the runtime is processing.
-    pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
+    pub(crate) fn all_running(&self) -> Vec<Shared<W>> {
         let held = self.held.values();
         held.map(|held| held.running.clone()).collect()
     }

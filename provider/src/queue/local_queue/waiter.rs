@@ -1,6 +1,5 @@
 //! The queue behind its mutex, and the fetches that wait for it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +7,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::claim::{Caller, Claim, HandOut, UnusedPrelock, Won};
+use super::claim::{Caller, Claim, Shared, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
-use super::pace::Pace;
+use super::pace::{Pace, Polls};
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, PollNumber, Work};
 use crate::config::CosmosDBProviderConfig;
@@ -27,18 +26,13 @@ const MAX_SLOTS: usize = 65_536;
 /// A queue that the tasks of this process share.
 pub(crate) struct LocalQueue<W: Work> {
     queue: Mutex<Queue<W>>,
-}
-
-impl<W: Work> fmt::Debug for LocalQueue<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalQueue").finish_non_exhaustive()
-    }
+    pub(crate) polls: Polls,
 }
 
 impl<W: Work> LocalQueue<W> {
-    /// Creates a queue with the poll intervals of the configuration, and at most `cached` bytes of
-    /// cached state.
-    pub(crate) fn new(config: &CosmosDBProviderConfig, cached: usize) -> Self {
+    /// Creates a queue with the poll intervals of the configuration, this number of dispatchers, and
+    /// at most `cached` bytes of cached state.
+    pub(crate) fn new(config: &CosmosDBProviderConfig, dispatchers: u32, cached: usize) -> Self {
         let now = Instant::now().into_std();
         let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
         let limits = Limits {
@@ -50,6 +44,7 @@ impl<W: Work> LocalQueue<W> {
         };
         Self {
             queue: Mutex::new(Queue::new(pace, limits)),
+            polls: Polls::new(dispatchers),
         }
     }
 
@@ -92,7 +87,7 @@ impl<W: Work> LocalQueue<W> {
     ///
     /// # Errors
     /// Fails when this process holds no such lock.
-    pub(crate) fn running(&self, token: &str) -> Result<Arc<W::Running>> {
+    pub(crate) fn running(&self, token: &str) -> Result<Shared<W>> {
         let running = self.with(|queue, _| queue.running(token));
         running.ok_or(Error::LockLost("this process holds no such lock"))
     }
@@ -292,13 +287,14 @@ impl<W: Work> Guard<'_, W> {
         self.end(|queue, claim, now| queue.prelocked(claim, won, now, learn));
     }
 
-    /// Hands the locked item to the runtime.
+    /// Hands the locked item to the runtime. Returns the item if its lock has expired.
+    #[must_use = "an expired lock is released"]
     pub(crate) fn hand_out(
         self,
-        won: Won<Arc<W::Running>>,
+        won: Won<W::Running>,
         caller: Caller,
         learn: impl FnOnce(&mut W::Known),
-    ) -> HandOut<W::Running> {
+    ) -> Option<W::Running> {
         self.end(|queue, claim, now| queue.hand_out(claim, won, caller, now, learn))
     }
 

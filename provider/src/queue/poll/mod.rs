@@ -3,18 +3,14 @@
 //! A poll queries each physical partition separately, so that one that does not answer delays only
 //! its own items. With several partitions, a probe first finds those with due items.
 
-mod answers;
 mod due;
 mod polled;
-mod polls;
 pub(crate) mod probe;
 pub(crate) mod run;
 mod search;
 mod share;
 
-pub(crate) use answers::answered;
 pub(crate) use due::{Due, LastProbe};
-pub(crate) use polled::{Noted, Poll, Polled, Row};
-pub(crate) use polls::Polls;
-pub(crate) use search::DueSearch;
+pub(crate) use polled::{Noted, Poll, Polled};
+pub(crate) use search::{DueSearch, answered};
 pub(crate) use share::{Part, PolledQueue, Share, Shares};

@@ -3,21 +3,20 @@
 use cdb_client::RangeId;
 use cdb_coordination::Runs;
 use cdb_model::{
-    Document, Filter, Indexed, Patchable, Path, QueriedIn, Query, Stored, Timestamp, Unreadable,
+    Filter, Indexed, Patchable, Path, QueriedIn, Query, Stored, Timestamp, Unreadable,
 };
 use tokio::time::Instant;
 
-use super::polls::Polls;
 use super::share::{Part, PolledQueue, Share};
 use crate::queue::Services;
 use crate::queue::local_queue::{LocalQueue, PollNumber, Work};
-use crate::stored::documents::Durable;
+use crate::stored::documents::{Durable, Partial};
 use crate::timing::OVERDUE_AFTER;
 
 /// A queue that polls fill.
 pub(crate) trait Polled: Work {
     /// The document of an item.
-    type Item: Document + QueriedIn<Durable>;
+    type Item: Partial + QueriedIn<Durable>;
     /// The items that the waiting dispatchers can process.
     type Wanted: Send + Sync;
 
@@ -43,8 +42,6 @@ pub(crate) trait Polled: Work {
 
     fn queue(services: &Services) -> &LocalQueue<Self>;
 
-    fn polls(services: &Services) -> &Polls;
-
     /// Returns the items that the waiting dispatchers can process; `None` without any.
     fn wanted(queue: &LocalQueue<Self>) -> Option<Self::Wanted>;
 
@@ -62,8 +59,8 @@ pub(crate) trait Polled: Work {
         }
     }
 
-    /// Notes a polled row.
-    fn note(poll: &Poll<'_, Self>, row: Row<Self>, sent_at: Instant) -> Noted<Self::Key>;
+    /// Notes a polled item, decoded in part if its document is corrupt.
+    fn note(poll: &Poll<'_, Self>, item: Stored<Self::Item>, sent_at: Instant) -> Noted<Self::Key>;
 
     /// Returns whether a poll finds the known item if it is due.
     fn covers(wanted: &Self::Wanted, known: &Self::Known) -> bool;
@@ -82,13 +79,6 @@ pub(crate) struct Noted<K> {
     pub(crate) key: Option<K>,
     /// Whether a dispatcher can take the item now.
     pub(crate) runs: Runs,
-}
-
-impl<K> Noted<K> {
-    pub(crate) const UNUSABLE: Self = Self {
-        key: None,
-        runs: Runs::NotNow,
-    };
 }
 
 /// One poll.

@@ -14,14 +14,14 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
 
-use super::answers::{CONCURRENCY, answered};
 use super::due::{Due, DueItems, Found, ProbeState, QUEUES};
 use super::polled::Polled as _;
+use super::search::answered;
 use super::share::{Part, PolledQueue, Share};
 use crate::error::Result;
-use crate::queue::Services;
 use crate::queue::activities::Activities;
 use crate::queue::instances::Instances;
+use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::{Durable, FIRST_DUE, OutboxIntent, dispatch_slot};
 use crate::timing::{
     GATEWAY_BACKOFF, GATEWAY_DEADLINE, OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM,

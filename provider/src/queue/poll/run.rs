@@ -1,19 +1,19 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
 use cdb_client::RangeId;
+use cdb_coordination::Runs;
 use cdb_model::Timestamp;
 use futures::StreamExt as _;
 use futures::stream;
 
-use super::answers::{CONCURRENCY, answered};
 use super::due::Due;
-use super::polled::{Poll, Polled};
+use super::polled::{Poll, Polled, Row};
 use super::probe;
-use super::search::DueSearch;
+use super::search::{DueSearch, answered};
 use crate::error::{Error, Result};
-use crate::queue::Services;
 use crate::queue::local_queue::PollNumber;
-use crate::stored::documents::FIRST_DUE;
+use crate::queue::{CONCURRENCY, Services};
+use crate::stored::documents::{FIRST_DUE, Partial as _};
 
 /// The items per physical partition beyond its part of a poll, because items are not distributed
 /// evenly.
@@ -34,13 +34,15 @@ pub(crate) fn start<Q: Polled>(services: &Services, number: PollNumber) {
         let polled = async {
             let due = probe::before_poll(&services, Q::QUEUE, interval).await?;
             match Q::wanted(queue) {
-                Some(wanted) => poll::<Q>(&services, number, &wanted, &due).await,
-                None => Ok(Found::default()),
+                // Items that cannot run do not speed up the polls.
+                Some(wanted) => poll::<Q>(&services, number, &wanted, &due)
+                    .await
+                    .map(|found| found.can_run > 0),
+                None => Ok(false),
             }
         };
         match polled.await {
-            // Items that cannot run do not speed up the polls.
-            Ok(found) => polling.finish(found.can_run > 0),
+            Ok(found) => polling.finish(found),
             Err(error) => tracing::warn!(%error, queue = ?Q::QUEUE, "cannot poll"),
         }
     });
@@ -52,15 +54,6 @@ pub(crate) struct Found<K> {
     pub(crate) keys: Vec<K>,
     /// The number of rows with items that can run.
     can_run: usize,
-}
-
-impl<K> Default for Found<K> {
-    fn default() -> Self {
-        Self {
-            keys: Vec::new(),
-            can_run: 0,
-        }
-    }
 }
 
 /// Queries the physical partitions for their first due items. Returns the found items.
@@ -84,7 +77,7 @@ pub(crate) async fn poll<Q: Polled>(
             services,
             number,
             wanted,
-            enough: enough_of_each(Q::polls(services).enough, ranges.len()),
+            enough: enough_of_each(Q::queue(services).polls.enough, ranges.len()),
             share,
         };
         let is_complete = due.is_complete() && ranges.len() == count;
@@ -115,26 +108,34 @@ impl<Q: Polled> Poll<'_, Q> {
         let search = DueSearch {
             container: self.services.container(),
             range: &range,
-            windows: &Q::polls(self.services).windows,
+            windows: &Q::queue(self.services).polls.windows,
             enough: self.enough,
         };
         let query = |from: Option<Timestamp>| {
             let (from, now) = (from.unwrap_or(FIRST_DUE), self.services.store.now());
             Q::query(self.wanted, Q::due_in(&self.share.part(&range), from, now))
         };
-        let mut found = Found::default();
-        let note = |row, sent_at| {
+        let mut keys = Vec::new();
+        let note = |row: Row<Q>, sent_at| {
             let due = Q::due_of(&row);
-            let noted = Q::note(self, row, sent_at);
-            found.keys.extend(noted.key);
+            let readable = row.or_else(|found| {
+                self.services.store.corrupt_documents.report(&found);
+                Q::Item::partial_stored(&found).ok_or(())
+            });
+            // Without an instance id an item stays where it is, and the poll skips it.
+            let Ok(item) = readable else {
+                return (due, Runs::NotNow);
+            };
+            let noted = Q::note(self, item, sent_at);
+            keys.extend(noted.key);
             (due, noted.runs)
         };
-        found.can_run = search.run(query, note).await?;
-        Q::sort(self, &range, &mut found.keys);
-        found.keys.dedup();
+        let can_run = search.run(query, note).await?;
+        Q::sort(self, &range, &mut keys);
+        keys.dedup();
         let queue = Q::queue(self.services);
-        queue.with(|queue, now| queue.finish_poll(self.number, &found.keys, |_| false, now));
-        Ok(found)
+        queue.with(|queue, now| queue.finish_poll(self.number, &keys, |_| false, now));
+        Ok(Found { keys, can_run })
     }
 
     /// Returns the found items. A complete poll forgets items that it has not found.

@@ -11,7 +11,6 @@
 //! activity with another tag. So every runtime takes overdue items.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,14 +97,6 @@ impl Shares {
             slots.for_each(|slot| own[range].insert(slot));
         }
         own
-    }
-}
-
-impl fmt::Debug for Shares {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shares")
-            .field("last_overdue", &self.last_overdue)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Claims a session for a worker, in the batch that locks one of its activities, conditionally on
 //! the version that was free.
 
-use cdb_client::{ContainerClient, ErrorKind};
+use cdb_client::ErrorKind;
 use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, Query, Timestamp};
 use duroxide::providers::SessionFetchConfig;
 
@@ -45,18 +45,17 @@ impl Sessions {
     /// Prepares the claim of an activity's session. Returns `None` while another owner holds it.
     pub(crate) async fn claim(
         &self,
-        container: &ContainerClient<Durable>,
         item: &WorkerItem,
         config: &SessionFetchConfig,
-        now: Timestamp,
     ) -> Result<Option<Claim>> {
+        let now = self.store.now();
         let session_id = item.session_id.clone().unwrap_or_default();
         let key = SessionKey::new(&*item.instance_id, &*session_id);
-        let found = match container.read(&key).await {
+        let found = match self.store.container.read(&key).await {
             Ok(found) => found.map(|stored| (stored.document, Some(stored.etag))),
             Err(error) if error.kind() == ErrorKind::Decode => {
                 let new = new_session(item, config, now);
-                match self.corrupt(container, new).await? {
+                match self.corrupt(new).await? {
                     None => return Ok(None),
                     found => found,
                 }
@@ -90,14 +89,10 @@ impl Sessions {
     /// Returns the readable fields of a session whose document cannot be decoded, completed by a
     /// `new` session, and its version. Returns `None` when the session was deleted or is decodable
     /// by now: the next fetch claims it.
-    async fn corrupt(
-        &self,
-        container: &ContainerClient<Durable>,
-        new: Session,
-    ) -> Result<Option<(Session, Option<ETag>)>> {
+    async fn corrupt(&self, new: Session) -> Result<Option<(Session, Option<ETag>)>> {
         let id = new.key().to_id()?;
         let all = Query::<Session>::in_partition(&*new.instance_id);
-        let rows = container.query(all).row_by_row().all().await?;
+        let rows = self.store.container.query(all).row_by_row().all().await?;
         let found = rows
             .into_iter()
             .filter_map(Result::err)
@@ -105,7 +100,7 @@ impl Sessions {
         let Some(found) = found else {
             return Ok(None);
         };
-        self.corrupt_documents.report(&found);
+        self.store.corrupt_documents.report(&found);
         let held = Session {
             locked_until: found
                 .field(Session::LOCKED_UNTIL)

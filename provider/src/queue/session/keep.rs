@@ -6,18 +6,15 @@
 
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
 use cdb_model::{Document, Patch, Query, Timestamp};
 use futures::StreamExt as _;
 use futures::stream;
 
 use super::table::Sessions;
 use crate::error::Result;
+use crate::queue::CONCURRENCY;
 use crate::queue::poll::answered;
-use crate::stored::documents::{Durable, Session, SessionKey, WorkerItem};
-
-/// The number of sessions that are renewed at a time.
-const CONCURRENCY: usize = 16;
+use crate::stored::documents::{Session, SessionKey, WorkerItem};
 
 impl Sessions {
     /// Notes progress of an activity of the session, while the session is held. The time is that of
@@ -25,16 +22,16 @@ impl Sessions {
     ///
     /// The patch is not part of the activity's own batch, because a deleted session must not undo
     /// the end of an activity.
-    pub(crate) async fn touch(&self, container: &ContainerClient<Durable>, item: &WorkerItem) {
+    pub(crate) async fn touch(&self, item: &WorkerItem) {
         let Some(session_id) = &item.session_id else {
             return;
         };
-        let now = container.now();
+        let now = self.store.now();
         let key = SessionKey::new(&*item.instance_id, &**session_id);
         let patch = Patch::<Session>::new()
             .set(Session::LAST_ACTIVITY, now)
             .when(Session::LOCKED_UNTIL.gt(now));
-        if let Err(error) = patch_held(container, &key, &patch).await {
+        if let Err(error) = self.patch_held(&key, &patch).await {
             tracing::debug!(%error, "cannot note the activity of a session");
         }
     }
@@ -42,23 +39,22 @@ impl Sessions {
     /// Implements `Provider::renew_session_lock`. Returns the number of renewed sessions.
     pub(crate) async fn renew(
         &self,
-        container: &ContainerClient<Durable>,
         owner_ids: &[&str],
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize> {
-        let owners = self.busy(owner_ids, container.now());
-        let held = self.held_by(container, owners).await?;
+        let owners = self.busy(owner_ids, self.store.now());
+        let held = self.held_by(owners).await?;
         let renewals = stream::iter(held).map(async |session| {
             // Read per session, because renewing many takes time.
-            let now = container.now();
+            let now = self.store.now();
             if session.last_activity + idle_timeout <= now {
                 return Ok(false);
             }
             let (key, until) = (session.key(), now + extend_for);
-            let renewal = hold(container, &key, &session.owner_id, now, until);
+            let renewal = self.hold(&key, &session.owner_id, now, until);
             let partition = (&*session.instance_id).into();
-            let is_renewed = container.in_time(&partition, renewal).await?;
+            let is_renewed = self.store.container.in_time(&partition, renewal).await?;
             if is_renewed {
                 let session = Session {
                     locked_until: until,
@@ -77,21 +73,21 @@ impl Sessions {
     }
 
     /// Returns the sessions that these owners hold. Remembers owners without sessions.
-    async fn held_by(
-        &self,
-        container: &ContainerClient<Durable>,
-        owners: Vec<&str>,
-    ) -> Result<Vec<Session>> {
+    async fn held_by(&self, owners: Vec<&str>) -> Result<Vec<Session>> {
         if owners.is_empty() {
             return Ok(Vec::new());
         }
-        let now = container.now();
+        let now = self.store.now();
         let theirs = Session::OWNER_ID.is_in(owners.iter().copied());
         let query = Query::across_partitions().filter(theirs & Session::LOCKED_UNTIL.gt(now));
-        let run = container.query(query).by_gateway().row_by_row();
+        let run = self.store.container.query(query).by_gateway().row_by_row();
         let found = run.all_available().await?;
         // An undecodable session expires, and its next claim replaces it.
-        let held = self.corrupt_documents.readable(found.rows).into_iter();
+        let held = self
+            .store
+            .corrupt_documents
+            .readable(found.rows)
+            .into_iter();
         let held: Vec<Session> = held.map(|stored| stored.document).collect();
         if found.is_complete {
             let idle = |owner: &&str| held.iter().all(|session| session.owner_id != *owner);
@@ -102,10 +98,10 @@ impl Sessions {
 
     /// Releases the sessions that were claimed here, so that other workers need not wait until they
     /// expire.
-    pub(crate) async fn release(&self, container: &ContainerClient<Durable>) {
-        for (key, owner) in self.held_here(container.now()) {
-            let now = container.now();
-            if let Err(error) = hold(container, &key, &owner, now, now).await {
+    pub(crate) async fn release(&self) {
+        for (key, owner) in self.held_here(self.store.now()) {
+            let now = self.store.now();
+            if let Err(error) = self.hold(&key, &owner, now, now).await {
                 tracing::debug!(%error, "a session was not released; it will expire");
             }
             self.forget(&key);
@@ -113,14 +109,15 @@ impl Sessions {
     }
 
     /// Implements `Provider::cleanup_orphaned_sessions`. Returns the number of deleted sessions.
-    pub(crate) async fn cleanup(&self, container: &ContainerClient<Durable>) -> Result<usize> {
+    pub(crate) async fn cleanup(&self) -> Result<usize> {
+        let container = &self.store.container;
         let expired = Session::LOCKED_UNTIL.lt(container.now());
         let expired = Query::<Session>::across_partitions().filter(expired);
         let expired = container.query(expired).by_gateway().row_by_row();
         let expired = expired.all_available().await?;
         let mut removed = 0;
-        for stored in self.corrupt_documents.readable(expired.rows) {
-            if is_needed(container, &stored.document).await? {
+        for stored in self.store.corrupt_documents.readable(expired.rows) {
+            if self.is_needed(&stored.document).await? {
                 continue;
             }
             match container.delete_stored(&stored).await {
@@ -132,39 +129,35 @@ impl Sessions {
         }
         Ok(removed)
     }
-}
 
-async fn is_needed(container: &ContainerClient<Durable>, session: &Session) -> Result<bool> {
-    let activities = Query::<WorkerItem>::in_partition(&*session.instance_id)
-        .filter(WorkerItem::SESSION_ID.eq(&*session.session_id))
-        .count();
-    let counts = container.query(activities).all().await?;
-    Ok(counts.into_iter().any(|count| count > 0))
-}
+    async fn is_needed(&self, session: &Session) -> Result<bool> {
+        let activities = Query::<WorkerItem>::in_partition(&*session.instance_id)
+            .filter(WorkerItem::SESSION_ID.eq(&*session.session_id))
+            .count();
+        let counts = self.store.container.query(activities).all().await?;
+        Ok(counts.into_iter().any(|count| count > 0))
+    }
 
-/// Sets the expiry of a session that this owner holds `now`. Returns whether the owner held it.
-async fn hold(
-    container: &ContainerClient<Durable>,
-    key: &SessionKey,
-    owner: &str,
-    now: Timestamp,
-    until: Timestamp,
-) -> Result<bool> {
-    let patch = Patch::<Session>::new()
-        .set(Session::LOCKED_UNTIL, until)
-        .when(Session::OWNER_ID.eq(owner) & Session::LOCKED_UNTIL.gt(now));
-    patch_held(container, key, &patch).await
-}
+    /// Sets the expiry of a session that this owner holds `now`. Returns whether the owner held it.
+    async fn hold(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool> {
+        let patch = Patch::<Session>::new()
+            .set(Session::LOCKED_UNTIL, until)
+            .when(Session::OWNER_ID.eq(owner) & Session::LOCKED_UNTIL.gt(now));
+        self.patch_held(key, &patch).await
+    }
 
-/// Patches a session. Returns whether the session exists and meets the patch's condition.
-async fn patch_held(
-    container: &ContainerClient<Durable>,
-    key: &SessionKey,
-    patch: &Patch<Session>,
-) -> Result<bool> {
-    match container.patch(key, patch).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(false),
-        Err(error) => Err(error.into()),
+    /// Patches a session. Returns whether the session exists and meets the patch's condition.
+    async fn patch_held(&self, key: &SessionKey, patch: &Patch<Session>) -> Result<bool> {
+        match self.store.container.patch(key, patch).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }

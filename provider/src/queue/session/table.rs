@@ -4,13 +4,12 @@
 //! All of it are hints; a wrong or missing entry costs a request.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use cdb_model::{Document, Timestamp};
 use duroxide::providers::SessionFetchConfig;
 use parking_lot::Mutex;
 
-use crate::stored::CorruptDocuments;
+use crate::stored::Store;
 use crate::stored::documents::{Session, SessionKey, WorkerItem};
 use crate::timing::OWNER_WITHOUT_SESSIONS;
 
@@ -21,7 +20,7 @@ const SWEEP_THRESHOLD: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Sessions {
     state: Mutex<State>,
-    pub(super) corrupt_documents: Arc<CorruptDocuments>,
+    pub(super) store: Store,
 }
 
 #[derive(Debug, Default)]
@@ -49,26 +48,22 @@ impl State {
 }
 
 impl Sessions {
-    pub(crate) fn new(corrupt_documents: Arc<CorruptDocuments>) -> Self {
+    pub(crate) fn new(store: Store) -> Self {
         Self {
             state: Mutex::default(),
-            corrupt_documents,
+            store,
         }
     }
 
     /// Returns whether to try an activity. An activity without a session is always tried. One with
     /// a session is tried if this worker takes sessions and no other owner is known to hold it.
-    pub(crate) fn may_fetch(
-        &self,
-        item: &WorkerItem,
-        config: Option<&SessionFetchConfig>,
-        now: Timestamp,
-    ) -> bool {
+    pub(crate) fn may_fetch(&self, item: &WorkerItem, config: Option<&SessionFetchConfig>) -> bool {
         let Some(session_id) = &item.session_id else {
             return true;
         };
         let Some(config) = config else { return false };
         let key = SessionKey::new(&*item.instance_id, &**session_id);
+        let now = self.store.now();
         let state = self.state.lock();
         let holder = state.holders.get(&key);
         holder.is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
@@ -120,9 +115,23 @@ impl Sessions {
 mod tests {
     use std::time::Duration;
 
+    use cdb_client::{CosmosClient, MasterKey, Script};
+
     use super::*;
+    use crate::config::CosmosDBProviderConfig;
 
     const NOW: Timestamp = Timestamp::from_secs(1_000);
+
+    fn sessions() -> Sessions {
+        let client = CosmosClient::builder("http://localhost:8081")
+            .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY).expect("a key"))
+            .transport(Script::new([]))
+            .build()
+            .expect("a client");
+        let container = client.database("duroxide").container("duroxide");
+        let settings = CosmosDBProviderConfig::default().store();
+        Sessions::new(Store::new(container, settings, None))
+    }
 
     fn session(number: usize, owner: &str, locked_until: Timestamp) -> Session {
         Session {
@@ -137,7 +146,7 @@ mod tests {
 
     #[test]
     fn only_expired_sessions_are_forgotten() {
-        let sessions = Sessions::new(Arc::default());
+        let sessions = sessions();
         let later = NOW + Duration::from_secs(60);
         for number in 0..4 * SWEEP_THRESHOLD {
             // One in 64 sessions is still held.
@@ -150,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_owner_without_sessions_is_searched_again_after_its_time_or_its_claim() {
-        let sessions = Sessions::new(Arc::default());
+        let sessions = sessions();
         sessions.note_idle(["w", "x"].into_iter(), NOW);
         assert!(sessions.busy(&["w", "x"], NOW).is_empty());
         sessions.note_own(&session(1, "w", NOW), NOW);

@@ -3,8 +3,7 @@
 use cdb_model::Timestamp;
 use duroxide::OrchestrationContext;
 
-use super::limits::AttributesError;
-use super::stored::{Attributes, KEY, Values, from_text, to_text};
+use super::stored::{Attributes, AttributesError, KEY, Values, from_text, to_text};
 use crate::stored::documents::{AttributeValue, Instance};
 
 /// The search attributes of an orchestration, as a struct with one field per attribute. Derive it:

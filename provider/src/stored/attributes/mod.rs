@@ -5,10 +5,8 @@
 //! request is added, and a commit by an older version is repaired by the next one.
 
 mod derived;
-mod limits;
 mod stored;
 
 pub use derived::{Attribute, Codec, SearchAttributes, codec, read};
-pub use limits::AttributesError;
-pub use stored::{Attributes, Values};
+pub use stored::{Attributes, AttributesError, Values};
 pub(crate) use stored::{KEY, valid};

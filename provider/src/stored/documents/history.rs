@@ -5,8 +5,7 @@ use duroxide::Event;
 use serde::{Deserialize, Serialize};
 
 use super::chunk::Text;
-use super::instance::{Instance, Status};
-use super::operator_action::OperatorAction;
+use super::instance::{Instance, OperatorAction, Status};
 
 /// The events that one turn appended to one execution. A document of `duroxide-cdb` holds a single
 /// event.

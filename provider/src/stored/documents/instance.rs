@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::attribute::AttributeValue;
 use super::chunk::Text;
-use super::operator_action::OperatorAction;
 
 /// An orchestration instance, in one document. Every change of its lock and every commit is
 /// conditional on its ETag.
@@ -226,4 +225,16 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// A change of an instance by an operator.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatorAction {
+    /// The time of the change.
+    pub at: Timestamp,
+    /// The operator, as the tool names it.
+    pub by: String,
+    /// What was changed, in words.
+    pub what: String,
 }

@@ -12,7 +12,6 @@ mod inbox;
 mod instance;
 mod kv;
 mod member;
-mod operator_action;
 mod outbox_intent;
 mod partial;
 mod queue_item;
@@ -27,13 +26,12 @@ pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
 pub(crate) use document_header::DocumentHeader;
 pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
 pub use inbox::{InboxRecord, InboxRecordKey};
-pub use instance::{Instance, InstanceKey, Status};
+pub use instance::{Instance, InstanceKey, OperatorAction, Status};
 pub use kv::{
     KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
     PackedKeyValues,
 };
 pub use member::{Member, MemberKey};
-pub use operator_action::OperatorAction;
 pub use outbox_intent::{
     CancelledActivities, IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey,
 };

@@ -10,7 +10,7 @@ use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 
 use super::chunk::Text;
-use super::operator_action::OperatorAction;
+use super::instance::OperatorAction;
 use super::trace::{NEVER, REMEMBERED_SECONDS};
 use crate::timing::RESERVED;
 

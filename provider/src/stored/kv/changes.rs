@@ -8,8 +8,8 @@ use duroxide::{Event, EventKind};
 use super::state::KvState;
 use crate::stored::documents::{KeyValue, KeyValueDelta};
 
-/// The values that a new course of an instance begins with; `None` for a key that did not exist.
-type Restored = BTreeMap<String, Option<KeyValue>>;
+/// Values by key; `None` for a key that does not exist.
+pub(crate) type Values = BTreeMap<String, Option<KeyValue>>;
 
 /// The last delta per key.
 type Touched = BTreeMap<String, KeyValueDelta>;
@@ -33,7 +33,7 @@ impl KvChanges {
     }
 
     /// Adds the values that the store had before a rewound execution.
-    fn restore(&mut self, state: &KvState, restored: &Restored) {
+    fn restore(&mut self, state: &KvState, restored: &Values) {
         for (key, value) in restored {
             if let Some(value) = value {
                 self.values.push(value.clone());
@@ -43,6 +43,48 @@ impl KvChanges {
             let stored = stored.filter(|stored| stored.document.key == *key);
             self.gone_values.extend(stored.cloned());
         }
+    }
+}
+
+/// The changes of the store by the events of a turn or of an execution.
+#[derive(Debug, Default)]
+pub(crate) struct EventChanges {
+    pub(crate) values: Values,
+    /// Whether the keys that `values` lacks were cleared.
+    pub(crate) cleared: bool,
+}
+
+impl EventChanges {
+    pub(crate) fn of(events: &[Event]) -> Self {
+        let mut changes = Self::default();
+        for event in events {
+            match &event.kind {
+                EventKind::KeyValueSet {
+                    key,
+                    value,
+                    last_updated_at_ms,
+                } => {
+                    let value = KeyValue {
+                        instance_id: event.instance_id.clone(),
+                        key: key.clone(),
+                        value: value.clone(),
+                        execution_id: event.execution_id,
+                        last_updated_at_ms: Timestamp::from_millis(*last_updated_at_ms),
+                    };
+                    changes.values.insert(key.clone(), Some(value));
+                }
+                EventKind::KeyValueCleared { key } => {
+                    changes.values.insert(key.clone(), None);
+                }
+                EventKind::KeyValuesCleared => {
+                    let values = changes.values.values_mut();
+                    values.for_each(|value| *value = None);
+                    changes.cleared = true;
+                }
+                _ => {}
+            }
+        }
+        changes
     }
 }
 
@@ -66,12 +108,7 @@ pub(crate) fn value_after<'a>(
 impl KvState {
     /// Returns the changes for a turn that has [`touched`](Self::touched) these keys, with the values
     /// that a new course begins with. The end of an execution moves all its deltas into the store.
-    pub(crate) fn changes(
-        &self,
-        touched: Touched,
-        restored: &Restored,
-        terminal: bool,
-    ) -> KvChanges {
+    pub(crate) fn changes(&self, touched: Touched, restored: &Values, terminal: bool) -> KvChanges {
         let mut changes = if terminal {
             self.merged(touched)
         } else {
@@ -117,42 +154,25 @@ impl KvState {
         &self,
         instance_id: &str,
         execution_id: u64,
-        restored: &Restored,
+        restored: &Values,
         events: &[Event],
         now: Timestamp,
     ) -> Touched {
-        let mut touched: BTreeMap<&str, (Option<&String>, Timestamp)> = BTreeMap::new();
-        for event in events {
-            match &event.kind {
-                EventKind::KeyValueSet {
-                    key,
-                    value,
-                    last_updated_at_ms,
-                } => {
-                    let at = Timestamp::from_millis(*last_updated_at_ms);
-                    touched.insert(key, (Some(value), at));
-                }
-                EventKind::KeyValueCleared { key } => {
-                    touched.insert(key, (None, now));
-                }
-                EventKind::KeyValuesCleared => {
-                    let stored = self.store.iter().map(|stored| &*stored.document.key);
-                    let stored = stored.chain(restored.keys().map(String::as_str));
-                    let changed = self.delta.iter().map(|stored| &*stored.document.key);
-                    let earlier: Vec<&str> = touched.keys().copied().collect();
-                    let keys = stored.chain(changed).chain(earlier);
-                    touched.extend(keys.map(|key| (key, (None, now))));
-                }
-                _ => {}
+        let mut changes = EventChanges::of(events);
+        if changes.cleared {
+            let stored = self.store.iter().map(|stored| &stored.document.key);
+            let in_delta = self.delta.iter().map(|stored| &stored.document.key);
+            for key in stored.chain(restored.keys()).chain(in_delta) {
+                changes.values.entry(key.clone()).or_default();
             }
         }
-        let touched = touched.into_iter();
-        let deltas = touched.map(|(key, (value, at))| KeyValueDelta {
+        let changes = changes.values.into_iter();
+        let deltas = changes.map(|(key, value)| KeyValueDelta {
             instance_id: instance_id.to_owned(),
-            key: key.to_owned(),
-            value: value.cloned(),
+            key,
+            last_updated_at_ms: value.as_ref().map_or(now, |set| set.last_updated_at_ms),
+            value: value.map(|set| set.value),
             execution_id,
-            last_updated_at_ms: at,
         });
         deltas.map(|delta| (delta.key.clone(), delta)).collect()
     }

@@ -5,11 +5,9 @@
 //! Clients see both.
 
 mod changes;
-mod read;
 mod state;
 mod write;
 
-pub(crate) use changes::value_after;
-pub(crate) use read::{read_all, read_snapshot, read_value};
-pub(crate) use state::{KvRows, KvState};
+pub(crate) use changes::{EventChanges, Values, value_after};
+pub(crate) use state::{KvState, read_all, read_snapshot, read_value};
 pub(crate) use write::KvUpdate;

@@ -1,11 +1,17 @@
-//! The state of an instance's key-value store.
+//! The state of an instance's key-value store, and its reads for clients.
 
 use std::collections::HashMap;
 
-use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
+use cdb_client::ContainerClient;
+use cdb_model::{Document, DocumentKey, ETag, Filter, IdError, ItemId, Query, Stored, Timestamp};
 use duroxide::providers::KvEntry;
 
-use crate::stored::documents::{KeyValue, KeyValueDelta, KeyValuePack, PackedKeyValues};
+use crate::error::{Error, Result};
+use crate::stored::documents::{
+    Durable, KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
+    PackedKeyValues,
+};
+use crate::stored::spill;
 
 /// The key-value pairs that are stored for an instance.
 #[derive(Clone, Debug, Default)]
@@ -16,27 +22,48 @@ pub(crate) struct KvState {
     pub(crate) pack: Option<KeyValuePack>,
 }
 
-/// The key-value documents of a load. A pack replaces the single documents.
-#[derive(Debug, Default)]
-pub(crate) struct KvRows {
-    pub(crate) singles: KvState,
-    pub(crate) pack: Option<KeyValuePack>,
-}
-
 impl KvState {
-    /// Unpacks a pack. Returns `None` when a key has no valid id.
-    pub(crate) fn unpacked(pack: KeyValuePack, contents: PackedKeyValues) -> Option<Self> {
-        let pack = Some(pack);
-        Self::of(contents).map(|state| Self { pack, ..state })
+    /// Adds a document that a query has found. Ignores documents of other types.
+    pub(crate) fn add(&mut self, row: Stored<Durable>) {
+        let mut document = None;
+        // A document of a variant keeps id, ETag and timestamp of its row.
+        let row = row.map(|found| document = Some(found));
+        match document {
+            Some(Durable::KeyValue(value)) => self.store.push(row.map(|()| value)),
+            Some(Durable::KeyValueDelta(delta)) => self.delta.push(row.map(|()| delta)),
+            Some(Durable::KeyValuePack(pack)) => self.pack = Some(pack),
+            _ => {}
+        }
     }
 
-    /// Returns the state of documents without ETags. Returns `None` when a key has no valid id.
-    pub(crate) fn of(contents: PackedKeyValues) -> Option<Self> {
+    /// Returns the effective state of the added documents. A pack replaces all single documents.
+    ///
+    /// # Errors
+    /// Fails when the pack cannot be read or decoded.
+    pub(crate) async fn unpacked(self, container: &ContainerClient<Durable>) -> Result<Self> {
+        let Some(pack) = self.pack else {
+            return Ok(self);
+        };
+        let text = spill::read(container, pack.value.clone()).await?;
+        let contents = serde_json::from_str(&text)
+            .map_err(|error| Error::Damaged(format!("the key-value store: {error}")))?;
+        Ok(Self {
+            pack: Some(pack),
+            ..Self::of(contents)?
+        })
+    }
+
+    /// Returns the state of documents without ETags.
+    ///
+    /// # Errors
+    /// Fails when a key has no valid id.
+    pub(crate) fn of(contents: PackedKeyValues) -> Result<Self> {
         let store = contents.store.into_iter().map(unversioned);
         let delta = contents.delta.into_iter().map(unversioned);
-        Some(Self {
-            store: store.collect::<Option<_>>()?,
-            delta: delta.collect::<Option<_>>()?,
+        let no_id = |_| Error::Damaged("a key of the key-value store has no id".to_owned());
+        Ok(Self {
+            store: store.collect::<Result<_, _>>().map_err(no_id)?,
+            delta: delta.collect::<Result<_, _>>().map_err(no_id)?,
             pack: None,
         })
     }
@@ -92,9 +119,9 @@ impl KvState {
 }
 
 /// Wraps a document of a pack, which has no ETag of its own.
-fn unversioned<D: Document>(document: D) -> Option<Stored<D>> {
-    Some(Stored {
-        id: document.key().to_id().ok()?,
+fn unversioned<D: Document>(document: D) -> Result<Stored<D>, IdError> {
+    Ok(Stored {
+        id: document.key().to_id()?,
         document,
         etag: ETag::new(String::new()),
         timestamp: Timestamp::default(),
@@ -110,4 +137,55 @@ pub(super) fn replace<D>(documents: &mut Vec<Stored<D>>, id: ItemId, document: D
         etag,
         timestamp: Timestamp::default(),
     });
+}
+
+/// Implements `Provider::get_kv_value`.
+pub(crate) async fn read_value(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    key: &str,
+) -> Result<Option<String>> {
+    let pack = KeyValuePackKey::new(instance_id);
+    let delta = KeyValueDeltaKey::new(instance_id, key);
+    let (pack, delta) = futures::try_join!(container.read(&pack), container.read(&delta))?;
+    if pack.is_some() {
+        return Ok(read_all(container, instance_id).await?.remove(key));
+    }
+    if let Some(delta) = delta {
+        return Ok(delta.document.value);
+    }
+    let stored = container.read(&KeyValueKey::new(instance_id, key)).await?;
+    Ok(stored.map(|stored| stored.document.value))
+}
+
+/// Implements `Provider::get_kv_all_values`.
+pub(crate) async fn read_all(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<HashMap<String, String>> {
+    Ok(load(container, instance_id).await?.visible())
+}
+
+/// Reads the values that a turn of the instance starts with.
+pub(crate) async fn read_snapshot(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<HashMap<String, KvEntry>> {
+    Ok(load(container, instance_id).await?.snapshot())
+}
+
+/// Reads all key-value documents of an instance.
+async fn load(container: &ContainerClient<Durable>, instance_id: &str) -> Result<KvState> {
+    let wanted = Filter::<Durable>::of_type::<KeyValue>()
+        | Filter::of_type::<KeyValueDelta>()
+        | Filter::of_type::<KeyValuePack>();
+    let rows = container
+        .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
+        .all()
+        .await?;
+    let mut found = KvState::default();
+    for row in rows {
+        found.add(row);
+    }
+    found.unpacked(container).await
 }

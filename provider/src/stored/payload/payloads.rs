@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use duroxide::providers::{ExecutionMetadata, KvEntry, OrchestrationItem, WorkItem};
+use duroxide::providers::{KvEntry, OrchestrationItem, WorkItem};
 use duroxide::{ErrorDetails, Event, EventKind};
 
 use super::codec::{Encoded, PayloadCodec, PayloadError, check_key_id};
@@ -135,7 +135,11 @@ impl Payloads {
         }
     }
 
-    fn encode_all<'a>(&self, payloads: impl IntoIterator<Item = &'a mut String>) -> Result<()> {
+    /// Encodes payloads in place.
+    pub(crate) fn encode_all<'a>(
+        &self,
+        payloads: impl IntoIterator<Item = &'a mut String>,
+    ) -> Result<()> {
         let mut payloads = payloads.into_iter();
         payloads.try_for_each(|payload| self.encode(payload))
     }
@@ -220,11 +224,6 @@ impl Payloads {
     /// Decodes a key-value store.
     pub(crate) fn decode_entries(&self, entries: &mut HashMap<String, KvEntry>) -> Result<()> {
         self.decode_all(entries.values_mut().map(|entry| &mut entry.value))
-    }
-
-    /// Encodes the output of an execution.
-    pub(crate) fn encode_output(&self, metadata: &mut ExecutionMetadata) -> Result<()> {
-        self.encode_all(&mut metadata.output)
     }
 
     /// Decodes an optional payload.

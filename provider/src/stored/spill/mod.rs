@@ -10,6 +10,6 @@ mod remove;
 mod write;
 
 pub(crate) use limits::Limits;
-pub(crate) use read::{ReadStep, ReadUnderLock, read};
+pub(crate) use read::{ReadUnderLock, read};
 pub(crate) use remove::{ConsumedChunks, delete_chunks, release_now, sweep};
 pub(crate) use write::Spilling;

@@ -23,14 +23,6 @@ pub(crate) struct ReadUnderLock<'a, F: Future> {
     done: Option<F::Output>,
 }
 
-/// What a caller of [`ReadUnderLock::next`] does.
-pub(crate) enum ReadStep<T> {
-    /// Renew the lock, and go on.
-    Renew,
-    /// Use the result.
-    Done(T),
-}
-
 impl<'a, F: Future> ReadUnderLock<'a, F> {
     pub(crate) fn new(lock_time: Duration, read: Pin<&'a mut F>) -> Self {
         Self {
@@ -41,18 +33,19 @@ impl<'a, F: Future> ReadUnderLock<'a, F> {
         }
     }
 
-    /// Reads on. After a long read, the lock is renewed once more before the result is used.
-    pub(crate) async fn next(&mut self) -> ReadStep<F::Output> {
-        if let Some(done) = self.done.take() {
-            return ReadStep::Done(done);
+    /// Reads on. Returns `None` when the caller has to renew the lock and go on. After a long read,
+    /// the lock is renewed once more before the result is used.
+    pub(crate) async fn next(&mut self) -> Option<F::Output> {
+        if self.done.is_some() {
+            return self.done.take();
         }
         let read = tokio::time::timeout(self.lock_time / READ_RENEWAL, self.read.as_mut()).await;
         let is_short = self.begun.elapsed() < SHORT_READ.min(self.lock_time / 8);
         match read {
-            Ok(done) if is_short => ReadStep::Done(done),
+            Ok(done) if is_short => Some(done),
             read => {
                 self.done = read.ok();
-                ReadStep::Renew
+                None
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use cdb_client::BatchOutcome;
-use cdb_model::{Document, DocumentKey};
 use metrics::histogram;
 use tracing::Span;
 
@@ -77,13 +76,8 @@ fn cached(
         history?
     };
     let history = history.extended(&result.history_delta, plan.history.bytes);
-    let id = turn.instance.id.clone();
-    let instance = plan.stored(
-        outcome,
-        id,
-        plan.instance.clone(),
-        plan.operations.instance?,
-    )?;
+    let operation = plan.operations.instance?;
+    let instance = plan.stored(outcome, plan.instance.clone(), operation)?;
     let kv = std::mem::take(&mut turn.kv);
     let kv = plan.kv.applied(kv, &plan.operations.kv, outcome)?;
     Some(CachedInstance {
@@ -103,8 +97,7 @@ fn queue_activities(
     let workers = std::mem::take(&mut plan.outgoing.workers);
     for (document, &operation) in workers.into_iter().zip(&plan.operations.sent.workers) {
         let locked = document.lock_token.is_some().then(|| document.clone());
-        let id = document.key().to_id().ok();
-        let stored = id.and_then(|id| plan.stored(outcome, id, document, operation));
+        let stored = plan.stored(outcome, document, operation);
         match (stored, locked) {
             (Some(item), Some(_)) => services.activities().note_prelocked(item),
             (Some(item), None) => services.activities().note_free(item, Duration::ZERO),
@@ -126,8 +119,7 @@ fn own_messages(
     for (document, &operation) in own.into_iter().zip(&plan.operations.sent.own) {
         let after = document.due_at().since(plan.instance.updated_at);
         let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
-        let id = document.key().to_id().ok();
-        let stored = id.and_then(|id| plan.stored(outcome, id, document, operation));
+        let stored = plan.stored(outcome, document, operation);
         match stored.map(|stored| Message::read(stored, plan.planned_at)) {
             Some(message) if after.is_zero() && plan.next.is_some() => for_next.push(message),
             Some(message) => services.instances().note_message(message),

@@ -83,7 +83,7 @@ fn encode(payloads: &Payloads, result: &mut TurnResult) -> Result<()> {
     payloads.encode_events(&mut result.history_delta)?;
     payloads.encode_messages(&mut result.worker_items)?;
     payloads.encode_messages(&mut result.orchestrator_items)?;
-    payloads.encode_output(&mut result.metadata)
+    payloads.encode_all(&mut result.metadata.output)
 }
 
 /// Rejects items that could be committed but neither delivered nor stored.

@@ -6,7 +6,9 @@
 //! intents. The rest fits into a batch, whatever the size of the turn.
 
 use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, ETag, EncodeError, ItemId, OperationIndex, Stored, Timestamp};
+use cdb_model::{
+    Batch, BatchError, Document, DocumentKey, ETag, EncodeError, OperationIndex, Stored, Timestamp,
+};
 use tokio::time::Instant;
 
 use super::advance::{advance, ended_execution};
@@ -116,11 +118,8 @@ impl CommitPlan {
         let mut outgoing = Outgoing::of(origin, result)?;
         let cancelled = cancelled::intents(turn, origin, result);
         outgoing.intents.extend(cancelled);
-        let sizes = Sizes {
-            history: history.bytes,
-            outgoing: outgoing.bytes(),
-        };
-        check_size(turn, result, context.limits, &sizes)?;
+        let sent = outgoing.bytes();
+        check_size(turn, result, context.limits, history.bytes, sent)?;
         let mut ended = ended_execution(&turn.instance.document, result, now);
         let mut output = result.metadata.output.clone().map(Text::Inline);
         let mut kv = kv_update(turn, result, origin, form)?;
@@ -239,15 +238,14 @@ impl CommitPlan {
     }
 
     /// Returns a committed document with its new ETag; `None` if the answer of the commit was lost.
-    pub(super) fn stored<D>(
+    pub(super) fn stored<D: Document>(
         &self,
         outcome: Option<&BatchOutcome<Durable>>,
-        id: ItemId,
         document: D,
         operation: OperationIndex,
     ) -> Option<Stored<D>> {
         Some(Stored {
-            id,
+            id: document.key().to_id().ok()?,
             etag: outcome?.etag(operation)?.clone(),
             document,
             timestamp: self.instance.updated_at,
@@ -255,22 +253,23 @@ impl CommitPlan {
     }
 }
 
-/// The bytes that a turn adds to its history, and that it sends.
-struct Sizes {
-    history: usize,
-    outgoing: usize,
-}
-
-/// Checks the limits of a turn and of a history. A turn that fails its orchestration has no limit.
-fn check_size(turn: &Turn, result: &TurnResult, limits: Limits, sizes: &Sizes) -> Result<()> {
+/// Checks the limits of a turn and of a history, by the bytes that the turn adds to its history and
+/// that it sends. A turn that fails its orchestration has no limit.
+fn check_size(
+    turn: &Turn,
+    result: &TurnResult,
+    limits: Limits,
+    added: usize,
+    sent: usize,
+) -> Result<()> {
     let status = result.metadata.status.clone().map(Status::from);
     if status != Some(Status::Failed) {
         let output = result.metadata.output.as_ref().map_or(0, String::len);
-        limits.check_turn(sizes.history + sizes.outgoing + output)?;
+        limits.check_turn(added + sent + output)?;
     }
     if status.is_none() {
         let before = turn.history.as_ref().map_or(0, |history| history.bytes);
-        limits.check_history(before + sizes.history)?;
+        limits.check_history(before + added)?;
     }
     Ok(())
 }

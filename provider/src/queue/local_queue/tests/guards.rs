@@ -1,11 +1,10 @@
 //! Tests of the guards of transitions: each test fails without the guard that it names.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::promises::{learn, sleeper, takes};
 use super::{LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
-use crate::queue::local_queue::claim::{Caller, Claim, HandOut};
+use crate::queue::local_queue::claim::{Caller, Claim};
 use crate::queue::local_queue::dispatcher::{FetchRequest, Next};
 use crate::queue::local_queue::queue::Queue;
 use crate::queue::local_queue::slot::Work as _;
@@ -216,9 +215,9 @@ fn a_fetch_without_long_polling_waits_only_for_attempts_seen_by_its_poll() {
     );
     queue.release(&claim, now, |_| {});
     let (claim, waiter) = seen(&mut queue);
-    let running = won(Arc::new(0), "t", now + LOCK);
+    let running = won(0, "t", now + LOCK);
     let handed_out = queue.hand_out(&claim, running, Caller::Runtime, now, |_| {});
-    assert_eq!(handed_out, HandOut::Done);
+    assert_eq!(handed_out, None);
     assert!(matches!(queue.next(waiter, now), Next::End), "handed out");
 }
 

@@ -1,12 +1,11 @@
 //! Invariants that hold after any sequence of events.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
 use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
-use crate::queue::local_queue::claim::{Caller, Claim, HandOut};
+use crate::queue::local_queue::claim::{Caller, Claim};
 use crate::queue::local_queue::dispatcher::{Next, WaiterId};
 use crate::queue::local_queue::queue::Queue;
 use crate::queue::local_queue::slot::{Memory, Offer, Phase, Slot, Work};
@@ -341,12 +340,12 @@ impl Run {
                 self.claims.push(claim);
             }
             Event::HandOut(_) => {
-                let running = won(Arc::new(0), &token, until);
+                let running = won(0, &token, until);
                 let learn = |known: &mut Known| known.load = None;
                 let handed_out = self
                     .queue
                     .hand_out(&claim, running, Caller::Runtime, now, learn);
-                assert_eq!(handed_out, HandOut::Done);
+                assert_eq!(handed_out, None);
                 self.tokens.push(token);
             }
             Event::Release { clear, .. } => self.queue.release(&claim, now, |known| {

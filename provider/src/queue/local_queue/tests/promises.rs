@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Colours, LIMITS, LOCK, Paint, ms, queue, request, won};
-use crate::queue::local_queue::claim::{Caller, Claim, HandOut};
+use crate::queue::local_queue::claim::{Caller, Claim};
 use crate::queue::local_queue::dispatcher::{FetchRequest, Next, WaiterId};
 use crate::queue::local_queue::queue::Queue;
 
@@ -166,11 +166,11 @@ fn an_attempt_keeps_its_claim_however_long_it_takes() {
         None,
         "its lock was requested"
     );
-    let lock = won(Arc::new(0), "a", end + LOCK);
+    let lock = won(0, "a", end + LOCK);
     let handed_out = queue.hand_out(&claim, lock, Caller::Runtime, end, |known| {
         known.pending.clear();
     });
-    assert_eq!(handed_out, HandOut::Done);
+    assert_eq!(handed_out, None);
 }
 
 #[test]
@@ -181,9 +181,9 @@ fn an_expired_lock_is_not_handed_out() {
     let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
     queue.locking(&claim, "a", now + LOCK, now);
-    let lock = won(Arc::new(0), "a", now + LOCK);
+    let lock = won(0, "a", now + LOCK);
     let handed_out = queue.hand_out(&claim, lock, Caller::Runtime, now + LOCK, |_| {});
-    assert_eq!(handed_out, HandOut::Expired(Arc::new(0)));
+    assert_eq!(handed_out, Some(0));
     assert_eq!(queue.load().working, 0);
     assert!(queue.running("a").is_none());
     assert!(
@@ -199,11 +199,11 @@ fn an_item_with_an_expired_lock_is_read_from_the_store() {
     learn(&mut queue, 1, 0, now);
     let waiter = queue.register(request(0));
     let claim = takes(&mut queue, waiter, now).expect("it is due");
-    let lock = won(Arc::new(0), "a", now + LOCK);
+    let lock = won(0, "a", now + LOCK);
     let handed_out = queue.hand_out(&claim, lock, Caller::Runtime, now, |known| {
         known.pending.clear();
     });
-    assert_eq!(handed_out, HandOut::Done);
+    assert_eq!(handed_out, None);
     assert_eq!(queue.load().working, 1);
     let later = now + LOCK;
     assert!(takes(&mut queue, waiter, later).is_some());

@@ -1,12 +1,78 @@
-//! The backoff of targets whose partition did not answer.
+//! The intents that this process delivers, and the targets that do not answer.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use cdb_client::RangeId;
+use cdb_coordination::{Dispatcher, Windows};
+use cdb_model::{Batch, BatchError, Document, Stored};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::config::CosmosDBProviderConfig;
+use crate::stored::documents::{Durable, OutboxIntent};
 use crate::timing::{MAX_TARGET_BACKOFF, MIN_TARGET_BACKOFF};
+
+/// The delivery of messages that turns commit for other instances.
+#[derive(Default)]
+pub(crate) struct Delivery {
+    pub(crate) outbox: Outbox,
+    pub(crate) windows: Windows<RangeId>,
+    searches: AtomicUsize,
+    pub(crate) backoff: Backoff,
+    /// The age at which the reconciler delivers an undelivered intent.
+    pub(crate) reconciler_age: Duration,
+    pub(crate) reconciler_interval: Duration,
+}
+
+impl Delivery {
+    pub(crate) fn new(config: &CosmosDBProviderConfig) -> Self {
+        Self {
+            reconciler_age: config.reconciler_age_threshold,
+            reconciler_interval: config.reconciler_interval,
+            ..Self::default()
+        }
+    }
+
+    /// Lets each search begin with another partition.
+    pub(crate) fn rotate(&self, ranges: &mut [RangeId]) {
+        let searches = self.searches.fetch_add(1, Ordering::Relaxed);
+        let first = searches % ranges.len().max(1);
+        ranges.rotate_left(first);
+    }
+}
+
+/// The outbox of this process.
+pub(crate) type Outbox = Dispatcher<Intent>;
+
+/// An intent to deliver.
+#[derive(Debug)]
+pub(crate) enum Intent {
+    /// An intent that this process has just committed.
+    Fresh(OutboxIntent),
+    /// An intent that the reconciler has found.
+    Found(Stored<OutboxIntent>),
+}
+
+impl Intent {
+    pub(crate) fn document(&self) -> &OutboxIntent {
+        match self {
+            Self::Fresh(intent) => intent,
+            Self::Found(stored) => &stored.document,
+        }
+    }
+
+    /// Adds the deletion of the intent. A found one is deleted by its stored id, which differs in
+    /// containers of `duroxide-cdb`.
+    pub(crate) fn add_delete(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        match self {
+            Self::Fresh(intent) => batch.delete(&intent.key()),
+            Self::Found(stored) => batch.delete_stored(stored),
+        }
+        .map(drop)
+    }
+}
 
 /// The most targets with a backoff. Beyond them, failing targets are retried in every round.
 const MAX_TARGETS: usize = 10_000;
