@@ -6,9 +6,10 @@ use cdb_model::{
 };
 
 use super::claim::{Claimed, Renewal};
-use super::handler::{Failed, Handled};
 use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
+use super::received::{Arrival, Handled};
+use crate::handlers::Failed;
 use crate::lease::is_lost_race;
 use crate::message::{Dead, Incoming, MessageDocument, Seen, Side};
 use crate::messaging::Inner;
@@ -71,7 +72,7 @@ where
         }
         if envelope.payload.is_none() {
             // The sender dead-lettered the message. Only its number has arrived.
-            let nothing = claimed.batch();
+            let nothing = OutboxBatch::new(envelope.to.clone());
             return match self.commit_receipt(&claimed, nothing).await? {
                 Attempted::Step(step) => Ok(step),
                 Attempted::Stale { .. } | Attempted::Failed(_) => Ok(Step::Waits),
@@ -121,14 +122,14 @@ where
 
     /// Runs the handler and checks its batch. Returns `None` when another process has claimed the message.
     async fn effect_of(&self, claimed: &mut Claimed<'_, C>) -> Option<Handled<C>> {
-        let batch = claimed.batch();
-        let Incoming {
-            envelope, started, ..
-        } = claimed.incoming.clone();
-        let handling = self.handlers.handle(&envelope, started, batch);
+        let arrival = Arrival {
+            envelope: claimed.incoming.envelope.clone(),
+            attempt: claimed.incoming.started,
+        };
+        let handling = self.handlers.handle(arrival);
         let handled = self.renewing(claimed, handling).await?;
         Some(handled.and_then(|batch| {
-            if *batch.home() == envelope.to {
+            if *batch.home() == claimed.incoming.envelope.to {
                 Ok(batch)
             } else {
                 Err(Failed::permanently(

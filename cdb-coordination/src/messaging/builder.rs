@@ -12,7 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use super::config::MessagingConfig;
 use super::inner::Inner;
-use crate::inbox::{Handled, Handlers, Hints, Received};
+use crate::handlers::Handlers;
+use crate::inbox::{Arrival, Handled, Hints, Received};
 use crate::message::{Address, Message, MessageDocument};
 use crate::outbox::{
     DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, Route, SealedBatch, Streams, Terms,
@@ -41,7 +42,7 @@ pub struct MessagingBuilder<C> {
     container: ContainerClient<C>,
     config: MessagingConfig,
     routes: HashMap<String, Box<dyn Route>>,
-    handlers: Handlers<C>,
+    handlers: Handlers<Arrival, OutboxBatch<C>>,
     jitter: Jitter,
 }
 
@@ -88,14 +89,13 @@ where
     /// Register handlers for all types that are sent to the container: a message of an unknown type
     /// becomes a dead letter.
     #[must_use]
-    pub fn on<M, F, Fut>(mut self, handler: F) -> Self
+    pub fn on<M, F, Fut>(self, handler: F) -> Self
     where
         M: Message,
         F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<C>> + Send + 'static,
     {
-        self.handlers.add(String::new(), handler);
-        self
+        self.on_handler(String::new(), handler)
     }
 
     /// Registers a handler by name, for messages of [`OutboxBatch::send_for`]. Several handlers of
@@ -108,7 +108,12 @@ where
         F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<C>> + Send + 'static,
     {
-        self.handlers.add(name.into(), handler);
+        let handler = move |message, arrival: Arrival| {
+            // Within the context of the message, which the batch begins with.
+            let batch = OutboxBatch::new(arrival.envelope.to.clone());
+            handler(arrival.received(message), batch)
+        };
+        self.handlers.on(name.into(), handler);
         self
     }
 

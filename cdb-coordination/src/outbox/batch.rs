@@ -63,11 +63,6 @@ impl<C: Container> OutboxBatch<C> {
         &mut self.context
     }
 
-    pub(crate) fn with_context(mut self, context: MessageContext) -> Self {
-        self.context = context;
-        self
-    }
-
     /// The change. It shares the limits of a batch with the messages: one operation for each
     /// message, and one for each receiving partition.
     pub fn changes(&mut self) -> &mut Batch<C> {
