@@ -157,17 +157,23 @@ pub struct TimingError {
     long_value: Duration,
 }
 
-/// Checks that the first duration of each relation is at most the second one.
-pub(crate) fn check(
-    relations: &[(&'static str, Duration, &'static str, Duration)],
-) -> Result<(), TimingError> {
-    match relations.iter().find(|relation| relation.1 > relation.3) {
-        None => Ok(()),
-        Some(&(short, short_value, long, long_value)) => Err(TimingError {
-            short,
-            short_value,
-            long,
-            long_value,
-        }),
+impl TimingError {
+    /// Checks that the first duration of each relation is at most the second one.
+    ///
+    /// # Errors
+    /// When it is longer.
+    #[doc(hidden)]
+    pub fn check(
+        relations: &[(&'static str, Duration, &'static str, Duration)],
+    ) -> Result<(), Self> {
+        match relations.iter().find(|relation| relation.1 > relation.3) {
+            None => Ok(()),
+            Some(&(short, short_value, long, long_value)) => Err(Self {
+                short,
+                short_value,
+                long,
+                long_value,
+            }),
+        }
     }
 }

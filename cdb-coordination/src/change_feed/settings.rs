@@ -10,7 +10,7 @@ use crate::membership::MembershipConfig;
 use crate::outbox::{Jitter, RetryPolicy};
 use crate::timing::{
     FEED_HEARTBEAT, FEED_POLL_INTERVAL, LONGEST_FEED_RETRY, MISSED_HEARTBEATS, PART_LEASE,
-    TimingError, check,
+    TimingError,
 };
 
 /// The failure of a handler of changes. Any error converts with `?`.
@@ -63,7 +63,7 @@ impl ChangeProcessorConfig {
     pub(super) fn check(&self) -> Result<(), TimingError> {
         let (first, longest) = (self.retry.first_delay, self.retry.longest_delay);
         let detection = self.heartbeat.saturating_mul(MISSED_HEARTBEATS);
-        check(&[
+        TimingError::check(&[
             ("three heartbeats", detection, "lease", self.lease),
             ("retry.first_delay", first, "retry.longest_delay", longest),
         ])

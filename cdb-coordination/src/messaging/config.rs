@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::message::Lifetimes;
 use crate::outbox::RetryPolicy;
 use crate::timing::{
-    CLAIM, LONGEST_RETENTION, POLL_INTERVAL, RESERVED, RETENTION, TimingError, YEAR, check,
+    CLAIM, LONGEST_RETENTION, POLL_INTERVAL, RESERVED, RETENTION, TimingError, YEAR,
 };
 
 /// The configuration of [`Messaging`](crate::Messaging). All processes on a container must use the
@@ -104,7 +104,7 @@ impl MessagingConfig {
         let (first, longest) = (self.retry.first_delay, self.retry.longest_delay);
         let retention = self.retention.min(LONGEST_RETENTION);
         let [delay, poll] = [longest, self.poll_interval].map(|wait| wait.min(YEAR));
-        check(&[
+        TimingError::check(&[
             ("reserved", self.reserved, "claim", self.claim),
             ("retry.first_delay", first, "retry.longest_delay", longest),
             ("claim", self.claim, "retention", retention),

@@ -30,21 +30,25 @@ pub struct RetryPolicy {
     pub first_delay: Duration,
     /// The longest delay, 5 min by default, at most one year.
     pub longest_delay: Duration,
-    /// How many counted attempts a message has before it becomes a dead letter, 10 by default.
+    /// How many counted attempts a message has, 10 by default. After the last one it becomes a dead
+    /// letter; ordered work sets it aside or skips it.
     pub max_attempts: u32,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self {
-            first_delay: FIRST_RETRY,
-            longest_delay: LONGEST_RETRY,
-            max_attempts: 10,
-        }
+        Self::DEFAULT
     }
 }
 
 impl RetryPolicy {
+    /// The default.
+    pub const DEFAULT: Self = Self {
+        first_delay: FIRST_RETRY,
+        longest_delay: LONGEST_RETRY,
+        max_attempts: 10,
+    };
+
     /// Sets the first and the longest delay.
     pub fn with_delays(mut self, first: Duration, longest: Duration) -> Self {
         self.first_delay = first;
