@@ -1,7 +1,7 @@
 //! Every duration of this crate, and how they relate: the defaults of the settings and the constants.
 //!
-//! The compiler checks the relations of the constants. The relations of settings are checked when
-//! messaging or a processor starts. Each relation says what it protects.
+//! The compiler checks the relations of the constants. Messaging and processors check the relations of
+//! their settings when they start. Each relation says what it protects.
 
 use std::time::Duration;
 

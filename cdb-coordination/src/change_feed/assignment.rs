@@ -72,11 +72,6 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
 
     /// Reads the share of this process until `stop` is cancelled.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        if let Err(error) = self.settings.config.check() {
-            let processor = self.settings.name.as_str();
-            tracing::error!(processor, %error, "the processor does not run");
-            return;
-        }
         let member = Member::join(&self.settings, &self.state);
         let (mut views, mut failed) = (member.membership.watch(), member.membership.failed());
         while !stop.is_cancelled() {

@@ -19,6 +19,7 @@ use crate::outbox::{
     DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, Route, SealedBatch, Streams, Terms,
     commit,
 };
+use crate::timing::TimingError;
 
 /// Sets up a [`Messaging`].
 ///
@@ -34,7 +35,7 @@ use crate::outbox::{
 ///         0 => Err(Failed::permanently("orders count from 1")), // a dead letter
 ///         _ => Ok(batch), // committed together with the receipt
 ///     })
-///     .start();
+///     .start()?;
 /// messaging.stop().await;
 /// # Ok(()) }).unwrap();
 /// ```
@@ -125,7 +126,15 @@ where
     }
 
     /// Starts delivering and, with handlers, receiving, in tasks of the current Tokio runtime.
-    pub fn start(self) -> Messaging<C> {
+    ///
+    /// # Errors
+    /// When two durations of the configuration do not fit.
+    pub fn start(self) -> Result<Messaging<C>, TimingError> {
+        self.config.check()?;
+        Ok(self.start_unchecked())
+    }
+
+    pub(super) fn start_unchecked(self) -> Messaging<C> {
         let stop = CancellationToken::new();
         let inner = Arc::new_cyclic(|myself| Inner {
             hints: Hints::new(self.config.concurrency),
@@ -164,7 +173,7 @@ where
 ///         batch.changes().create(&Order { customer: "warehouse".into(), ..copy })?;
 ///         Ok(batch) // committed together with the receipt, so once
 ///     })
-///     .start();
+///     .start()?;
 ///
 /// let mut batch = messaging.batch("ann");
 /// batch.changes().create(&order(7))?;

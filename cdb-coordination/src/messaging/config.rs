@@ -10,8 +10,7 @@ use crate::timing::{
 
 /// The configuration of [`Messaging`](crate::Messaging). All processes on a container must use the
 /// same `retention`. The times for which a message is reserved count as at most one year. Messaging
-/// does not run with durations that do not fit, and its operations fail with
-/// [`OutboxError::Timing`](crate::OutboxError::Timing).
+/// does not start with durations that do not fit.
 ///
 /// ```
 /// use cdb_coordination::{MessagingConfig, RetryPolicy};

@@ -22,7 +22,7 @@ const STREAM_BYTES: usize = 8 * 1024;
 /// # use shop::{OrderKey, Placed, Shop, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// let messaging = Messaging::builder(shop).start();
+/// let messaging = Messaging::builder(shop).start()?;
 /// let mut batch: OutboxBatch<Shop> = messaging.batch("ann");
 /// batch.changes().create(&order(7))?;
 /// batch.send("warehouse", &Placed { number: 7 })?;
