@@ -39,7 +39,7 @@ pub use message::{Address, Message, MessageContext, MessageDocument, MessageId, 
 pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
 pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
-    Relay, RetryPolicy, SealedBatch, Undelivered, reconcile,
+    PreparedBatch, Relay, RetryPolicy, Undelivered, reconcile,
 };
 pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;

@@ -15,7 +15,7 @@ use super::reader::Reader;
 use super::settings::Settings;
 use crate::lease::{LeaseError, Leases};
 use crate::membership::{FailedMember, Membership, MembershipConfig, Standing};
-use crate::timing::{BUSY, CALM};
+use crate::timing::{ASSIGNMENT_INTERVAL, ASSIGNMENT_RETRY};
 
 /// The parts that this process reads.
 pub(super) struct Assignment<C, R> {
@@ -77,12 +77,12 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
         while !stop.is_cancelled() {
             views.mark_unchanged();
             let pause = match self.assign(&member).await {
-                Ok(true) => CALM,
-                Ok(false) => BUSY,
+                Ok(true) => ASSIGNMENT_INTERVAL,
+                Ok(false) => ASSIGNMENT_RETRY,
                 Err(error) => {
                     let processor = self.settings.name.as_str();
                     tracing::warn!(processor, %error, "cannot assign the parts of the feed; it is retried");
-                    BUSY
+                    ASSIGNMENT_RETRY
                 }
             };
             tokio::select! {

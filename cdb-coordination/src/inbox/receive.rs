@@ -157,27 +157,27 @@ where
             reserved: self.config.reserved,
             lifetimes: self.lifetimes(),
         };
-        let mut sealed = match streams.seal(&batch, &terms) {
-            Ok(sealed) => sealed,
+        let mut prepared = match streams.prepare(&batch, &terms) {
+            Ok(prepared) => prepared,
             Err(error) => return unfit(error),
         };
         // By its key: after the end of the claim another process has claimed another version. The
         // first batch takes place, because the record and the deletion refuse the second.
-        let removed = sealed.batch.delete(&claimed.stored.document.key());
-        let record = match removed.and_then(|_| self.record(&mut sealed.batch, claimed)) {
+        let removed = prepared.batch.delete(&claimed.stored.document.key());
+        let record = match removed.and_then(|_| self.record(&mut prepared.batch, claimed)) {
             Ok(record) => record,
             Err(error) => return unfit(error),
         };
-        let error = match self.container.execute(&sealed.batch).await {
+        let error = match self.container.execute(&prepared.batch).await {
             Ok(outcome) => {
                 telemetry::received(now.since(claimed.incoming.envelope.sent_at));
                 let step = received(record, &outcome, now);
-                self.hand_over(sealed.sent(|index| outcome.etag(index).cloned(), now));
+                self.hand_over(prepared.sent(|index| outcome.etag(index).cloned()));
                 return Ok(Attempted::Step(step));
             }
             Err(error) => error,
         };
-        Ok(match Refusal::of(&error, &sealed) {
+        Ok(match Refusal::of(&error, &prepared) {
             Refusal::Lost => Attempted::Step(Step::Lost),
             Refusal::Stale { counts } => Attempted::Stale {
                 reason: error.to_string(),

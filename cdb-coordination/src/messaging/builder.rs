@@ -16,8 +16,8 @@ use crate::handlers::Handlers;
 use crate::inbox::{Arrival, Handled, Hints, Received};
 use crate::message::{Address, Message, MessageDocument};
 use crate::outbox::{
-    DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, Route, SealedBatch, Streams, Terms,
-    commit,
+    DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, PreparedBatch, Route, Streams,
+    Terms, commit,
 };
 use crate::timing::TimingError;
 
@@ -256,7 +256,7 @@ where
     /// # Errors
     /// When the streams cannot be read, the operations do not fit into one batch, or a newer release
     /// has written the container.
-    pub async fn seal(&self, batch: &OutboxBatch<C>) -> Result<SealedBatch<C>, OutboxError> {
+    pub async fn prepare(&self, batch: &OutboxBatch<C>) -> Result<PreparedBatch<C>, OutboxError> {
         let inner = &self.inner;
         inner.check_form().await?;
         let streams = Streams::read(&inner.container.latest_committed(), batch).await?;
@@ -267,14 +267,14 @@ where
             reserved: inner.config.reserved,
             lifetimes: inner.lifetimes(),
         };
-        Ok(SealedBatch::new(streams.seal(batch, &terms)?, terms.now))
+        Ok(streams.prepare(batch, &terms)?)
     }
 
-    /// Delivers the messages of a sealed batch that was committed. `etag` returns the version that
+    /// Delivers the messages of a prepared batch that was committed. `etag` returns the version that
     /// one of its operations left. Without this call, any process delivers them two seconds later.
     pub fn deliver(
         &self,
-        committed: SealedBatch<C>,
+        committed: PreparedBatch<C>,
         etag: impl Fn(OperationIndex) -> Option<ETag>,
     ) {
         self.inner.hand_over(committed.sent(etag));

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::retry::{Jitter, RetryPolicy, Undelivered};
 use crate::search::in_parallel;
-use crate::timing::LINGER;
+use crate::timing::BATCHING_DELAY;
 use crate::window::MAX_ROWS;
 
 /// The most messages of one round.
@@ -222,7 +222,7 @@ impl<P: Send + Sync> Dispatcher<P> {
             self.round(relay, waiting, &delivered).await;
             let idle = self.state().waiting.is_empty();
             if idle {
-                tokio::time::sleep(LINGER).await;
+                tokio::time::sleep(BATCHING_DELAY).await;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The messages of effects.
 
-use cdb_coordination::{MessageDocument, Messaging, OutboxBatch, OutboxError, SealedBatch};
+use cdb_coordination::{MessageDocument, Messaging, OutboxBatch, OutboxError, PreparedBatch};
 use cdb_model::{Batch, Container, Extends, MemberOf};
 use futures::future::BoxFuture;
 
@@ -36,7 +36,7 @@ pub(crate) trait SealedEffects: Send + Sync {
     fn deliver(self: Box<Self>, effects: &CommittedEffects);
 }
 
-struct SealedMessages<C: Container>(Messaging<C>, SealedBatch<C>);
+struct SealedMessages<C: Container>(Messaging<C>, PreparedBatch<C>);
 
 impl<C: Extends<Durable>> Outgoing<C> for Messaging<C>
 where
@@ -51,7 +51,7 @@ where
         staged: &'a OutboxBatch<C>,
     ) -> BoxFuture<'a, Result<Box<dyn SealedEffects>, OutboxError>> {
         Box::pin(async move {
-            let sealed = Messaging::seal(self, staged).await?;
+            let sealed = Messaging::prepare(self, staged).await?;
             Ok(Box::new(SealedMessages(self.clone(), sealed)) as Box<dyn SealedEffects>)
         })
     }
