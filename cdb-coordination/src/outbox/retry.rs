@@ -1,9 +1,9 @@
 //! The retry policy: when failures are retried, and when they are final.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
+#[doc(inline)]
+pub use cdb_client::Jitter;
 use cdb_client::{Error, ErrorKind};
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -72,45 +72,6 @@ impl RetryPolicy {
             .min(self.longest_delay)
             .min(YEAR);
         whole / 2 + (whole / 2).mul_f64(jitter.draw())
-    }
-}
-
-/// A source of numbers from 0 to 1. Tests inject a fixed one.
-///
-/// ```
-/// use std::time::Duration;
-/// use cdb_coordination::{Jitter, RetryPolicy};
-///
-/// let policy = RetryPolicy::default();
-/// let least = Jitter::from_source(|| 0.0); // in tests; otherwise use `Jitter::random()`
-/// assert_eq!(policy.delay(1, &least), policy.first_delay / 2);
-/// assert!(policy.delay(1, &Jitter::random()) <= Duration::from_secs(1));
-/// ```
-#[derive(Clone)]
-pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
-
-impl Jitter {
-    /// Draws from random UUIDs.
-    pub fn random() -> Self {
-        Self(Arc::new(|| {
-            let [.., a, b, c, d] = *uuid::Uuid::new_v4().as_bytes();
-            f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
-        }))
-    }
-
-    /// Draws from `source`.
-    pub fn from_source(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(source))
-    }
-
-    fn draw(&self) -> f64 {
-        (self.0)().clamp(0.0, 1.0)
-    }
-}
-
-impl fmt::Debug for Jitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Jitter")
     }
 }
 
