@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 
+use derive_where::derive_where;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
@@ -85,18 +86,10 @@ type Handler<D, R> = Box<dyn Fn(D) -> BoxFuture<'static, Result<R, Failed>> + Se
 /// Handlers that return `R`, by message type and name. The handler of a type without a name has the
 /// empty one.
 #[doc(hidden)]
+#[derive_where(Default)]
 pub struct Handlers<D, R> {
     by_name: HashMap<(String, String), Handler<D, R>>,
     otherwise: Option<Handler<D, R>>,
-}
-
-impl<D, R> Default for Handlers<D, R> {
-    fn default() -> Self {
-        Self {
-            by_name: HashMap::new(),
-            otherwise: None,
-        }
-    }
 }
 
 impl<D, R> fmt::Debug for Handlers<D, R> {

@@ -9,6 +9,7 @@ use cdb_model::{
     Container, Document, DocumentKey, Leasable, Lease, LocatedKey, MemberOf, PartitionKey, Patch,
     Stored,
 };
+use derive_where::derive_where;
 use tokio::time::Instant;
 
 use super::contention::Contention;
@@ -61,6 +62,7 @@ const ATTEMPTS: u32 = 8;
 /// }
 /// # Ok(()) }
 /// ```
+#[derive_where(Clone)]
 pub struct Leases<C, D> {
     pub(super) container: ContainerClient<C>,
     holder: Arc<str>,
@@ -259,18 +261,6 @@ where
 impl<D: Leasable> LockAttempt<D> {
     pub(super) fn patch(&self) -> Patch<D> {
         D::LEASE_PATHS.set(Patch::new(), &self.lease)
-    }
-}
-
-impl<C, D> Clone for Leases<C, D> {
-    fn clone(&self) -> Self {
-        Self {
-            container: self.container.clone(),
-            holder: self.holder.clone(),
-            duration: self.duration,
-            contention: self.contention.clone(),
-            marker: PhantomData,
-        }
     }
 }
 

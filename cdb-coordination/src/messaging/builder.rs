@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Container, ETag, MemberOf, OperationIndex, PartitionKey};
+use derive_where::derive_where;
 use tokio::sync::OnceCell;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -186,18 +187,10 @@ where
 /// messaging.stop().await;
 /// # Ok(()) }).unwrap();
 /// ```
+#[derive_where(Clone)]
 pub struct Messaging<C> {
     pub(super) inner: Arc<Inner<C>>,
     stop_on_drop: Arc<DropGuard>,
-}
-
-impl<C> Clone for Messaging<C> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            stop_on_drop: self.stop_on_drop.clone(),
-        }
-    }
 }
 
 impl<C> fmt::Debug for Messaging<C> {

@@ -9,6 +9,7 @@ use cdb_model::{
     Container, Document, Filter, Filterable, Leasable, LocatedKey, MemberOf, Operand, PartitionKey,
     Path, QueriedIn, Query, Stored,
 };
+use derive_where::derive_where;
 use futures::future::try_join_all;
 
 use super::criteria::Criteria;
@@ -34,6 +35,7 @@ use crate::lease::Leases;
 /// assert_eq!(orders.count_each(Order::STATE, ["open", "paid"]).await?, [("open", 0), ("paid", 1)]);
 /// # Ok(()) }).unwrap();
 /// ```
+#[derive_where(Clone)]
 pub struct Store<C, D> {
     container: ContainerClient<C>,
     marker: PhantomData<fn() -> D>,
@@ -202,15 +204,6 @@ where
     /// The leases of these documents in the name of `holder`.
     pub fn leases(&self, holder: impl Into<Arc<str>>) -> Leases<C, D> {
         Leases::new(&self.container, holder)
-    }
-}
-
-impl<C, D> Clone for Store<C, D> {
-    fn clone(&self) -> Self {
-        Self {
-            container: self.container.clone(),
-            marker: PhantomData,
-        }
     }
 }
 
