@@ -1,10 +1,10 @@
 //! The processor as a value: its handler, its settings, its start and its end.
 
-use std::fmt;
 use std::sync::Arc;
 
 use cdb_client::{ChangeRow, ContainerClient, FeedRow, FeedStart, VersionRow};
 use cdb_model::Container;
+use derive_where::derive_where;
 use futures::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -15,6 +15,7 @@ use super::settings::{ChangeHandlerError, ChangeProcessorConfig, Settings};
 use crate::timing::TimingError;
 
 /// Builds a [`ChangeProcessor`].
+#[derive_where(Debug)]
 pub struct ChangeProcessorBuilder<C> {
     name: String,
     source: ContainerClient<C>,
@@ -59,6 +60,7 @@ pub struct ChangeProcessorBuilder<C> {
 /// processor.stop().await; // after the changes that are being handled
 /// # Ok(()) }).unwrap();
 /// ```
+#[derive(Debug)]
 pub struct ChangeProcessor {
     stop: CancellationToken,
     work: JoinHandle<()>,
@@ -158,20 +160,5 @@ impl<C: Container> ChangeProcessorBuilder<C> {
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
         })
-    }
-}
-
-impl fmt::Debug for ChangeProcessor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangeProcessor").finish_non_exhaustive()
-    }
-}
-
-impl<C> fmt::Debug for ChangeProcessorBuilder<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangeProcessorBuilder")
-            .field("name", &self.name)
-            .field("config", &self.config)
-            .finish_non_exhaustive()
     }
 }

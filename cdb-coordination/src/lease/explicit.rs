@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{
-    Container, Document, DocumentKey, Leasable, Lease, LocatedKey, MemberOf, PartitionKey, Patch,
-    Stored,
+    Container, DocumentKey, Leasable, Lease, LocatedKey, MemberOf, PartitionKey, Patch, Stored,
 };
 use derive_where::derive_where;
 use tokio::time::Instant;
@@ -62,7 +61,7 @@ const ATTEMPTS: u32 = 8;
 /// }
 /// # Ok(()) }
 /// ```
-#[derive_where(Clone)]
+#[derive_where(Clone, Debug)]
 pub struct Leases<C, D> {
     pub(super) container: ContainerClient<C>,
     holder: Arc<str>,
@@ -261,15 +260,5 @@ where
 impl<D: Leasable> LockAttempt<D> {
     pub(super) fn patch(&self) -> Patch<D> {
         D::LEASE_PATHS.set(Patch::new(), &self.lease)
-    }
-}
-
-impl<C, D: Document> std::fmt::Debug for Leases<C, D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leases")
-            .field("document", &D::SHAPE.discriminator)
-            .field("holder", &self.holder)
-            .field("duration", &self.duration)
-            .finish_non_exhaustive()
     }
 }

@@ -187,16 +187,10 @@ where
 /// messaging.stop().await;
 /// # Ok(()) }).unwrap();
 /// ```
-#[derive_where(Clone)]
+#[derive_where(Clone, Debug)]
 pub struct Messaging<C> {
     pub(super) inner: Arc<Inner<C>>,
     stop_on_drop: Arc<DropGuard>,
-}
-
-impl<C> fmt::Debug for Messaging<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
 }
 
 impl<C: Container> Messaging<C>
