@@ -15,7 +15,7 @@ use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 use super::stream::{
     Change, ClaimState, LeftOut, Next, Out, Progress, Selection, Stream, StreamClaim, StreamKey,
-    Taken, Verdict, is_suspect,
+    Suspect, Taken, Verdict, is_suspect,
 };
 use crate::timing::SUSPECT_ALONE;
 
@@ -45,14 +45,6 @@ pub(crate) struct Streams {
     /// How many streams were forgotten. A message that was read before that does not tell where its
     /// stream starts.
     pub(crate) forgotten: u64,
-}
-
-/// A claimed message that may have ended its last process.
-#[derive(Debug)]
-struct Suspect {
-    key: StreamKey,
-    sequence: u64,
-    claimed_at: Instant,
 }
 
 impl Streams {
