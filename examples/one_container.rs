@@ -79,7 +79,7 @@ async fn main() -> Result<(), Failure> {
     let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
     let (provider, shop) = CosmosDBProvider::open::<Shop>(config).await?;
     let provider = Arc::new(provider);
-    let messaging = Messaging::builder(shop.clone()).on(reserve).start();
+    let messaging = Messaging::builder(shop.clone()).on(reserve).start()?;
     let activities = activities(messaging.clone());
     let runtime = Runtime::start_with_store(provider.clone(), activities, orchestrations()).await;
 

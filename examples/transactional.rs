@@ -86,7 +86,7 @@ async fn main() -> Result<(), Failure> {
     let emulator = Emulator::start().await?;
     let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
     let (provider, shop) = CosmosDBProvider::open::<Shop>(config).await?;
-    let messaging = Messaging::builder(shop.clone()).on(take).start();
+    let messaging = Messaging::builder(shop.clone()).on(take).start()?;
     let activities = ActivityRegistry::builder()
         .register("Place", provider.transactional(&shop, place))
         .register("Charge", provider.transactional_with(&messaging, charge))

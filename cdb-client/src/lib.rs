@@ -128,6 +128,8 @@ pub use operation::OperationKind;
 pub use operation_result::OperationResult;
 pub use range_health::RangeHealth;
 pub use ranges::RangeId;
+#[doc(hidden)]
+pub use retry::Jitter;
 pub use retry::RetryConfig;
 #[cfg(any(test, feature = "test-support"))]
 pub use scripted::{Script, Step};

@@ -3,13 +3,13 @@
 
 mod change_feed;
 mod content;
+mod handlers;
 mod inbox;
 mod lease;
 mod membership;
 mod message;
 mod messaging;
 mod outbox;
-mod panic;
 mod rendezvous;
 mod search;
 mod slots;
@@ -23,7 +23,10 @@ pub use change_feed::{
     ChangeProcessorConfig, FeedMember, PartDocument, PartProgress, ProcessorDocument,
     feed_progress, reset_feed, versions_progress,
 };
-pub use inbox::{Failed, Handled, Received};
+pub use handlers::Failed;
+#[doc(hidden)]
+pub use handlers::{Delivered, Handlers};
+pub use inbox::{Handled, Received};
 pub use lease::{
     Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable,
     confirm_lock, execute_fenced, execute_once, execute_proven, is_lost_race, keep, lock,
@@ -36,10 +39,8 @@ pub use message::{Address, Message, MessageContext, MessageDocument, MessageId, 
 pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
 pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
-    Relay, RetryPolicy, SealedBatch, Undelivered, reconcile,
+    PreparedBatch, Relay, RetryPolicy, Undelivered, reconcile,
 };
-#[doc(hidden)]
-pub use panic::catch_panic;
 pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};

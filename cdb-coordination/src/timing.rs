@@ -1,7 +1,7 @@
 //! Every duration of this crate, and how they relate: the defaults of the settings and the constants.
 //!
-//! The compiler checks the relations of the constants. The relations of settings are checked when
-//! messaging or a processor starts. Each relation says what it protects.
+//! The compiler checks the relations of the constants. Messaging and processors check the relations of
+//! their settings when they start. Each relation says what it protects.
 
 use std::time::Duration;
 
@@ -22,15 +22,16 @@ pub(crate) const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
 /// The shortest pause between two attempts to renew a claim or a lease that is about to end.
 pub(crate) const SHORTEST_RENEWAL_PAUSE: Duration = Duration::from_millis(10);
-/// The shortest delay of an early message. The receipt of the message before it ends the delay.
-pub(crate) const EARLY: Duration = Duration::from_secs(1);
+/// The shortest delay of a message that arrived out of order. The receipt of the message before it
+/// ends the delay.
+pub(crate) const OUT_OF_ORDER_BACKOFF: Duration = Duration::from_secs(1);
 /// The delay before a process looks again for messages that it has claimed and that wait for
 /// earlier ones.
-pub(crate) const SOON: Duration = Duration::from_millis(50);
+pub(crate) const RECHECK_DELAY: Duration = Duration::from_millis(50);
 /// The interval of checking whether a partition in which messages are received still answers.
 pub(crate) const SILENCE_CHECK: Duration = Duration::from_millis(500);
 /// How long delivered messages wait for others before they are deleted in one request.
-pub(crate) const LINGER: Duration = Duration::from_millis(20);
+pub(crate) const BATCHING_DELAY: Duration = Duration::from_millis(20);
 /// The first and the longest delay before a commit that lost a race is tried again.
 pub(crate) const LOST_COMMIT: (Duration, Duration) =
     (Duration::from_millis(20), Duration::from_millis(500));
@@ -69,9 +70,9 @@ pub(crate) const FEED_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest delay before a failed handler of changes runs again.
 pub(crate) const LONGEST_FEED_RETRY: Duration = Duration::from_secs(60);
 /// The pause before the next look at the parts, when this process reads its whole share.
-pub(crate) const CALM: Duration = Duration::from_secs(10);
+pub(crate) const ASSIGNMENT_INTERVAL: Duration = Duration::from_secs(10);
 /// The pause while another process still holds a part of this share, or after an error.
-pub(crate) const BUSY: Duration = Duration::from_secs(1);
+pub(crate) const ASSIGNMENT_RETRY: Duration = Duration::from_secs(1);
 /// The interval at which the lag grows while a handler runs.
 pub(crate) const LAG_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -96,15 +97,15 @@ const _: () = {
     assert!(at_most(times(SHORTEST_RENEWAL_PAUSE, 3), RESERVED));
     assert!(at_most(times(SHORTEST_RENEWAL_PAUSE, 6), PART_LEASE));
     // A process finds the messages that it has claimed before others may.
-    assert!(at_most(SOON, RESERVED));
+    assert!(at_most(RECHECK_DELAY, RESERVED));
     // A partition that does not answer keeps a permit for less than a search for its messages.
     assert!(at_most(SILENCE_CHECK, POLL_INTERVAL));
     // A delivered message is deleted before the reconciler of another process delivers it again.
-    assert!(at_most(LINGER, RESERVED));
+    assert!(at_most(BATCHING_DELAY, RESERVED));
     // A message that another process left is found by the second search after it is due.
     assert!(at_most(POLL_INTERVAL, RESERVED));
-    // An early message is not held back for longer than a failed one.
-    assert!(at_most(EARLY, LONGEST_RETRY));
+    // A message out of order is not held back for longer than a failed one.
+    assert!(at_most(OUT_OF_ORDER_BACKOFF, LONGEST_RETRY));
     // Callers of a commit wait for other commits, and no longer for one than for a search.
     assert!(at_most(LOST_COMMIT.0, LOST_COMMIT.1));
     assert!(at_most(LOST_COMMIT.1, POLL_INTERVAL));
@@ -136,8 +137,8 @@ const _: () = {
         PART_LEASE
     ));
     // A part whose lease has ended is found within another third of a lease.
-    assert!(at_most(BUSY, CALM));
-    assert!(at_most(times(CALM, 3), PART_LEASE));
+    assert!(at_most(ASSIGNMENT_RETRY, ASSIGNMENT_INTERVAL));
+    assert!(at_most(times(ASSIGNMENT_INTERVAL, 3), PART_LEASE));
     assert!(at_most(FIRST_RETRY, LONGEST_FEED_RETRY));
 };
 
@@ -157,17 +158,23 @@ pub struct TimingError {
     long_value: Duration,
 }
 
-/// Checks that the first duration of each relation is at most the second one.
-pub(crate) fn check(
-    relations: &[(&'static str, Duration, &'static str, Duration)],
-) -> Result<(), TimingError> {
-    match relations.iter().find(|relation| relation.1 > relation.3) {
-        None => Ok(()),
-        Some(&(short, short_value, long, long_value)) => Err(TimingError {
-            short,
-            short_value,
-            long,
-            long_value,
-        }),
+impl TimingError {
+    /// Checks that the first duration of each relation is at most the second one.
+    ///
+    /// # Errors
+    /// When it is longer.
+    #[doc(hidden)]
+    pub fn check(
+        relations: &[(&'static str, Duration, &'static str, Duration)],
+    ) -> Result<(), Self> {
+        match relations.iter().find(|relation| relation.1 > relation.3) {
+            None => Ok(()),
+            Some(&(short, short_value, long, long_value)) => Err(Self {
+                short,
+                short_value,
+                long,
+                long_value,
+            }),
+        }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_model::Timestamp;
+use derive_where::derive_where;
 
 /// The most rows that one search reads before it stops.
 pub(crate) const MAX_ROWS: u32 = 2_048;
@@ -34,6 +35,7 @@ impl Runs {
 
 /// Where the searches of each part of a container begin, for example of each physical partition.
 #[derive(Debug)]
+#[derive_where(Default)]
 pub struct Windows<P> {
     parts: Mutex<HashMap<P, Part>>,
 }
@@ -59,14 +61,6 @@ pub struct Search {
     blocked: u32,
     last: Option<Timestamp>,
     is_complete: bool,
-}
-
-impl<P> Default for Windows<P> {
-    fn default() -> Self {
-        Self {
-            parts: Mutex::default(),
-        }
-    }
 }
 
 impl<P: Clone + Eq + Hash> Windows<P> {

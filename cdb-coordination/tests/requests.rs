@@ -62,7 +62,8 @@ async fn a_repeated_request_gets_the_first_answer_and_takes_effect_once() {
             counted.fetch_add(1, Ordering::Relaxed);
             async { Ok(batch) }
         })
-        .start();
+        .start()
+        .expect("the durations fit");
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
     let requests = (1..=5).map(|answer| request(&messaging, "r-1", answer));
     let answers = futures::future::try_join_all(requests).await;
@@ -88,7 +89,9 @@ async fn a_request_without_messages_gets_its_answer_after_a_lost_response() {
     let Some(emulator) = &backend.emulator else {
         return;
     };
-    let messaging = Messaging::builder(shop(&backend).await).start();
+    let messaging = Messaging::builder(shop(&backend).await)
+        .start()
+        .expect("the durations fit");
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
     for (partition, answer, first) in [("desk", 1, 1), ("desk", 2, 1), ("shelf", 3, 3)] {
         let batch = messaging.batch(partition);

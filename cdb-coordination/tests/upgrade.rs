@@ -155,6 +155,7 @@ fn receiving(
             async { Ok(batch) }
         })
         .start()
+        .expect("the durations fit")
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,9 +7,9 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Fields, Type, Visibility};
+use syn::{DeriveInput, Type, Visibility};
 
-use crate::derived::Derived;
+use crate::derived::{Derived, named_fields};
 use crate::diag::{Mistakes, mistake};
 use crate::respan::located_at;
 
@@ -33,20 +33,13 @@ struct AttributeField {
 impl Derived for AttributesModel {
     fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<Self> {
         let name = &input.ident;
-        let Data::Struct(syn::DataStruct {
-            fields: Fields::Named(fields),
-            ..
-        }) = &input.data
-        else {
-            let text = "`SearchAttributes` needs a struct with named fields";
-            errors.push(mistake(name.span(), text));
-            return None;
-        };
+        let text = "`SearchAttributes` needs a struct with named fields";
+        let fields = named_fields(input, text, errors)?;
         if let Some(parameter) = input.generics.params.first() {
             let text = format!("`{name}` is generic; write one struct per orchestration");
             errors.push(mistake(parameter.span(), text));
         }
-        let fields = fields.named.iter().filter_map(|field| {
+        let fields = fields.iter().filter_map(|field| {
             Some(AttributeField {
                 ident: field.ident.clone()?,
                 vis: field.vis.clone(),

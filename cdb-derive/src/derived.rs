@@ -4,11 +4,15 @@ use darling::Error;
 use darling::error::Accumulator;
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::punctuated::Punctuated;
+use syn::{Data, DeriveInput, Field, Fields, Token};
+
+use crate::diag::mistake;
 
 /// The model of an annotated type.
 pub(crate) trait Derived: Sized {
     /// Reads and checks the type. Adds an error whenever it returns `None`.
-    fn read(input: &syn::DeriveInput, errors: &mut Accumulator) -> Option<Self>;
+    fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<Self>;
 
     /// Generates the code of a type without mistakes.
     fn expand(&self) -> TokenStream;
@@ -17,9 +21,27 @@ pub(crate) trait Derived: Sized {
     fn stubs(self) -> TokenStream;
 }
 
+/// A list of fields.
+type NamedFields = Punctuated<Field, Token![,]>;
+
+/// Returns the fields of a struct. Reports `text` if the type is not a struct with named fields.
+pub(crate) fn named_fields<'a>(
+    input: &'a DeriveInput,
+    text: &str,
+    errors: &mut Accumulator,
+) -> Option<&'a NamedFields> {
+    if let Data::Struct(data) = &input.data
+        && let Fields::Named(fields) = &data.fields
+    {
+        return Some(&fields.named);
+    }
+    errors.push(mistake(input.ident.span(), text));
+    None
+}
+
 /// Derives the code of a type, as plain tokens.
 pub(crate) fn derive<M: Derived>(input: TokenStream) -> TokenStream {
-    let input: syn::DeriveInput = match syn::parse2(input) {
+    let input: DeriveInput = match syn::parse2(input) {
         Ok(input) => input,
         Err(error) => return error.into_compile_error(),
     };
@@ -43,7 +65,7 @@ struct Refused<M> {
 }
 
 /// Returns the model, or the mistakes with the readable part of the model.
-fn checked<M: Derived>(input: &syn::DeriveInput) -> Result<M, Refused<M>> {
+fn checked<M: Derived>(input: &DeriveInput) -> Result<M, Refused<M>> {
     let mut errors = Error::accumulator();
     let model = M::read(input, &mut errors);
     match (errors.finish(), model) {
@@ -55,7 +77,7 @@ fn checked<M: Derived>(input: &syn::DeriveInput) -> Result<M, Refused<M>> {
                 .map(Box::new),
         }),
         (Ok(()), None) => Err(Refused {
-            error: crate::diag::mistake(input.ident.span(), "this type cannot be derived"),
+            error: mistake(input.ident.span(), "this type cannot be derived"),
             model: None,
         }),
     }

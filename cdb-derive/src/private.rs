@@ -4,12 +4,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// Returns the import at the start of every generated block.
+/// Returns the import at the start of every generated block, which names the module `__model`.
 pub(crate) fn import(krate: &syn::Path) -> TokenStream {
     quote!(use #krate::__private as __model;)
-}
-
-/// Returns the name of the hidden module inside such a block.
-pub(crate) fn private() -> TokenStream {
-    quote!(__model)
 }

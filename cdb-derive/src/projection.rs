@@ -6,14 +6,14 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Data, Fields, Meta, Path, Type};
+use syn::{Meta, Path, Type};
 
-use crate::derived::Derived;
+use crate::derived::{Derived, named_fields};
 use crate::diag::{Mistakes, mistake};
-use crate::private::{import, private};
+use crate::private::import;
 use crate::respan::located_at;
 use crate::serde_attr::{SerdeField, SerdeStruct};
-use crate::settings::{self, CratePath, Setting, Vocabulary};
+use crate::settings::{self, CratePath, Setting, Take as _, Vocabulary, settings};
 
 /// A projection.
 #[derive(Debug)]
@@ -36,18 +36,20 @@ struct ProjectedField {
     constant: Ident,
 }
 
-#[derive(Clone, Copy)]
-enum OfStruct {
-    Of,
-    Crate,
+settings! {
+    /// `#[projection(…)]` of the struct.
+    struct StructSettings = "projection" {
+        "of" => of: Setting<PathSetting>,
+        "crate" => krate: Setting<CratePath>,
+    }
+    foreign: OF_FIELD, "a field, not of the struct"
 }
 
-const OF_STRUCT: &[(&str, OfStruct)] = &[("of", OfStruct::Of), ("crate", OfStruct::Crate)];
-const OF_FIELD: &[(&str, ())] = &[("path", ())];
+const OF_FIELD: &[&str] = &["path"];
 
 /// `of = Order`, `path = ADDRESS_CITY`.
 #[derive(Debug)]
-struct PathSetting(Path);
+pub(super) struct PathSetting(Path);
 
 impl FromMeta for PathSetting {
     fn from_meta(meta: &Meta) -> darling::Result<Self> {
@@ -58,20 +60,8 @@ impl FromMeta for PathSetting {
 
 impl Derived for ProjectionModel {
     fn read(input: &syn::DeriveInput, errors: &mut Accumulator) -> Option<Self> {
-        let named = match &input.data {
-            Data::Struct(data) => match &data.fields {
-                Fields::Named(fields) => Some(&fields.named),
-                _ => None,
-            },
-            _ => None,
-        };
-        let Some(named) = named else {
-            errors.push(mistake(
-                input.ident.span(),
-                "a projection is a struct with named fields",
-            ));
-            return None;
-        };
+        let text = "a projection is a struct with named fields";
+        let named = named_fields(input, text, errors)?;
         if let Some(generic) = input.generics.params.first() {
             errors.push(mistake(
                 generic.span(),
@@ -79,20 +69,24 @@ impl Derived for ProjectionModel {
             ));
             return None;
         }
-        let (document, krate) = struct_settings(input, errors);
+        let settings = StructSettings::read(&input.attrs, errors);
+        let is_missing = !settings.of.is_given() && !settings.unreadable;
+        errors.unless(!is_missing, input.ident.span(), || {
+            "the document type is missing: add `#[projection(of = …)]`".to_owned()
+        });
         let serde = SerdeStruct::read(&input.attrs, errors);
         let fields = named.iter();
         let fields = fields.filter_map(|field| ProjectedField::read(field, &serde, errors));
         Some(Self {
             ident: input.ident.clone(),
-            krate,
-            document,
+            krate: settings.krate.path(),
+            document: settings.of.get().map(|of| of.0.clone()),
             fields: fields.collect(),
         })
     }
 
     fn expand(&self) -> TokenStream {
-        let (ident, import, private) = (&self.ident, import(&self.krate), private());
+        let (ident, import) = (&self.ident, import(&self.krate));
         let (document, name) = (&self.document, ident.unraw().to_string());
         let fields = self.fields.iter().map(|field| {
             let (ty, name, constant) = (&field.ty, &field.name, &field.constant);
@@ -104,10 +98,10 @@ impl Derived for ProjectionModel {
             const _: () = {
                 #import
                 #[automatically_derived]
-                impl #private::Projection for #ident {
+                impl __model::Projection for #ident {
                     type Document = #document;
-                    const NAME: &'static #private::str = #name;
-                    const FIELDS: &'static [#private::ProjectedField] = &[#(#fields),*];
+                    const NAME: &'static __model::str = #name;
+                    const FIELDS: &'static [__model::ProjectedField] = &[#(#fields),*];
                 }
             };
         }
@@ -121,33 +115,6 @@ impl Derived for ProjectionModel {
             TokenStream::new()
         }
     }
-}
-
-/// Reads `#[projection(…)]` of the struct: the document and the path of `cdb_model`.
-fn struct_settings(input: &syn::DeriveInput, errors: &mut Accumulator) -> (Option<Path>, Path) {
-    let vocabulary = Vocabulary {
-        attribute: "projection",
-        settings: OF_STRUCT,
-        foreign: OF_FIELD,
-        elsewhere: "a field, not of the struct",
-    };
-    let mut of = Setting::<PathSetting>::default();
-    let mut krate = Setting::<CratePath>::default();
-    let readable = vocabulary.read(
-        &input.attrs,
-        errors,
-        |setting, word, errors| match setting {
-            OfStruct::Of => of.take(word, errors),
-            OfStruct::Crate => krate.take(word, errors),
-        },
-    );
-    if readable && !of.is_given() {
-        errors.push(mistake(
-            input.ident.span(),
-            "the document type is missing: add `#[projection(of = …)]`",
-        ));
-    }
-    (of.get().map(|of| of.0.clone()), krate.path())
 }
 
 /// Returns the name of a constant of the document, which `of` names.
@@ -164,12 +131,12 @@ impl ProjectedField {
         let ident = field.ident.clone()?;
         let vocabulary = Vocabulary {
             attribute: "projection",
-            settings: OF_FIELD,
-            foreign: OF_STRUCT,
+            words: OF_FIELD,
+            foreign: StructSettings::WORDS,
             elsewhere: "the struct, not of a field",
         };
         let mut path = Setting::<PathSetting>::default();
-        vocabulary.read(&field.attrs, errors, |(), word, errors| {
+        vocabulary.read(&field.attrs, errors, |word, errors| {
             path.take(word, errors);
         });
         let attributes = SerdeField::read(&field.attrs, errors);

@@ -9,20 +9,67 @@ use darling::ast::NestedMeta;
 use darling::error::Accumulator;
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::Span;
+use syn::parse::Parser;
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Meta};
 
 use crate::diag::{mistake, suggestion};
 
-/// The settings of an attribute at one place, as the enum `S`; `F` are the settings of the other
-/// place.
-pub(crate) struct Vocabulary<S: 'static, F: 'static> {
+/// Declares the settings of an attribute at one place: the word of each, its field, and the type of
+/// its value. `foreign` are the words of the other place, with a name of that place.
+macro_rules! settings {
+    (
+        $(#[$docs:meta])*
+        struct $name:ident = $attribute:literal {
+            $($word:literal => $field:ident: $value:ty,)*
+        }
+        foreign: $foreign:expr, $elsewhere:literal
+    ) => {
+        $(#[$docs])*
+        #[derive(Debug, Default)]
+        pub(super) struct $name {
+            $(pub(super) $field: $value,)*
+            /// Whether an attribute could not be parsed, so that missing settings are not reported.
+            pub(super) unreadable: bool,
+        }
+
+        impl $name {
+            const WORDS: &[&str] = &[$($word),*];
+
+            /// Reads all attributes of this place.
+            pub(super) fn read(
+                attributes: &[syn::Attribute],
+                errors: &mut darling::error::Accumulator,
+            ) -> Self {
+                let vocabulary = $crate::settings::Vocabulary {
+                    attribute: $attribute,
+                    words: Self::WORDS,
+                    foreign: $foreign,
+                    elsewhere: $elsewhere,
+                };
+                let mut found = Self::default();
+                let readable = vocabulary.read(attributes, errors, |word, errors| {
+                    match &*word.name {
+                        $($word => $crate::settings::Take::take(&mut found.$field, word, errors),)*
+                        _ => {}
+                    }
+                });
+                found.unreadable = !readable;
+                found
+            }
+        }
+    };
+}
+pub(crate) use settings;
+
+/// The settings of an attribute at one place.
+pub(crate) struct Vocabulary {
     /// The name of the attribute.
     pub(crate) attribute: &'static str,
     /// The settings at this place.
-    pub(crate) settings: &'static [(&'static str, S)],
+    pub(crate) words: &'static [&'static str],
     /// The settings at the other place.
-    pub(crate) foreign: &'static [(&'static str, F)],
+    pub(crate) foreign: &'static [&'static str],
     /// The other place, for a diagnostic.
     pub(crate) elsewhere: &'static str,
 }
@@ -33,14 +80,14 @@ pub(crate) struct Word<'a> {
     pub(crate) meta: &'a Meta,
 }
 
-impl<S: Copy, F> Vocabulary<S, F> {
+impl Vocabulary {
     /// Calls `read` for each known setting, and reports the others. Returns `false` if an
     /// attribute could not be parsed, so that a missing setting must not be reported.
     pub(crate) fn read(
         &self,
         attributes: &[Attribute],
         errors: &mut Accumulator,
-        mut read: impl FnMut(S, &Word<'_>, &mut Accumulator),
+        mut read: impl FnMut(&Word<'_>, &mut Accumulator),
     ) -> bool {
         let mut readable = true;
         for attribute in attributes
@@ -78,14 +125,14 @@ impl<S: Copy, F> Vocabulary<S, F> {
         &self,
         word: &NestedMeta,
         errors: &mut Accumulator,
-        read: &mut impl FnMut(S, &Word<'_>, &mut Accumulator),
+        read: &mut impl FnMut(&Word<'_>, &mut Accumulator),
     ) -> bool {
         let meta = match word {
             NestedMeta::Meta(meta) => meta,
             NestedMeta::Lit(value) => {
                 let text = format!(
                     "a setting of `{}` starts with its name, such as `{}`",
-                    self.attribute, self.settings[0].0
+                    self.attribute, self.words[0]
                 );
                 errors.push(mistake(value.span(), text));
                 return false;
@@ -96,15 +143,14 @@ impl<S: Copy, F> Vocabulary<S, F> {
             }
         };
         let name = name_of(meta);
-        if let Some((_, setting)) = self.settings.iter().find(|(known, _)| *known == name) {
-            read(*setting, &Word { name, meta }, errors);
+        if self.words.contains(&&*name) {
+            read(&Word { name, meta }, errors);
             return true;
         }
-        let text = if self.foreign.iter().any(|(known, _)| *known == name) {
+        let text = if self.foreign.contains(&&*name) {
             format!("`{name}` is a setting of {}", self.elsewhere)
         } else {
-            let known = self.settings.iter().map(|(known, _)| known);
-            format!("unknown setting `{name}`{}", suggestion(&name, known))
+            format!("unknown setting `{name}`{}", suggestion(&name, self.words))
         };
         errors.push(mistake(meta.path().span(), text));
         true
@@ -136,9 +182,22 @@ impl<T> Default for Setting<T> {
     }
 }
 
-impl<T: FromMeta> Setting<T> {
+/// The values of a setting.
+pub(crate) trait Take {
+    /// Reads a value.
+    fn take(&mut self, word: &Word<'_>, errors: &mut Accumulator);
+}
+
+/// A setting that may be repeated.
+impl<T: FromMeta> Take for Vec<T> {
+    fn take(&mut self, word: &Word<'_>, errors: &mut Accumulator) {
+        self.extend(errors.handle(T::from_meta(word.meta)));
+    }
+}
+
+impl<T: FromMeta> Take for Setting<T> {
     /// Reads the value. Reports a repeated setting.
-    pub(crate) fn take(&mut self, word: &Word<'_>, errors: &mut Accumulator) {
+    fn take(&mut self, word: &Word<'_>, errors: &mut Accumulator) {
         if self.given.is_some() {
             errors.push(mistake(
                 word.meta.path().span(),
@@ -195,6 +254,15 @@ impl FromMeta for Mark {
             }
         }
     }
+}
+
+/// Parses the tokens of `word(…)`. The error for a word without parentheses shows `form`.
+pub(crate) fn list<P: Parser>(meta: &Meta, form: &str, parser: P) -> darling::Result<P::Output> {
+    let Meta::List(list) = meta else {
+        return Err(mistake(meta.path().span(), form));
+    };
+    let parsed = parser.parse2(list.tokens.clone());
+    parsed.map_err(|error| mistake(error.span(), &error))
 }
 
 /// Reads the path of `word = Path`. The error shows `form`.

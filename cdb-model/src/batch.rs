@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
+use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -167,7 +168,7 @@ impl BatchOperation {
 ///     Ok(batch)
 /// }
 /// ```
-#[derive(Debug)]
+#[derive_where(Clone, Debug)]
 pub struct Batch<C> {
     partition_key: PartitionKey,
     operations: Vec<BatchOperation>,
@@ -176,19 +177,6 @@ pub struct Batch<C> {
     times: Vec<(usize, TimeSlots)>,
     bytes: usize,
     marker: PhantomData<fn() -> C>,
-}
-
-impl<C> Clone for Batch<C> {
-    fn clone(&self) -> Self {
-        Self {
-            partition_key: self.partition_key.clone(),
-            operations: self.operations.clone(),
-            ids: self.ids.clone(),
-            times: self.times.clone(),
-            bytes: self.bytes,
-            marker: PhantomData,
-        }
-    }
 }
 
 impl<C: Container> Batch<C> {

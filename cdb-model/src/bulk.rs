@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
+use derive_where::derive_where;
+
 use crate::batch::{BatchError, BatchOperation, OperationIndex};
 use crate::codec::{Encoded, encode};
 use crate::container::{Container, MemberOf};
@@ -27,16 +29,10 @@ pub struct BulkOperation {
 /// Independent operations on any partitions, in any number. Each succeeds or fails alone.
 ///
 /// `ContainerClient::execute_bulk` sends up to 100 of them per request and physical partition.
-#[derive(Clone, Debug)]
+#[derive_where(Clone, Debug, Default)]
 pub struct BulkBatch<C> {
     operations: Vec<BulkOperation>,
     marker: PhantomData<fn() -> C>,
-}
-
-impl<C: Container> Default for BulkBatch<C> {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl<C: Container> BulkBatch<C> {

@@ -8,6 +8,7 @@
 
 use std::marker::PhantomData;
 
+use derive_where::derive_where;
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
@@ -127,6 +128,7 @@ pub trait Leasable: Document {
 }
 
 /// The stored paths of the lease of a `D`, with their filters and changes.
+#[derive_where(Clone, Copy)]
 pub struct LeasePaths<D> {
     lease: &'static str,
     until: &'static str,
@@ -193,14 +195,6 @@ impl<D: Document> LeasePaths<D> {
         patch.set(stored, lease.clone())
     }
 }
-
-impl<D> Clone for LeasePaths<D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D> Copy for LeasePaths<D> {}
 
 impl<D> std::fmt::Debug for LeasePaths<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -31,22 +32,12 @@ use crate::timestamp::Timestamp;
 /// }
 /// assert!(!discount(500).is_repeatable()); // because of `incr`
 /// ```
-#[derive(Debug)]
+#[derive_where(Clone, Debug)]
 pub struct Patch<D> {
     operations: Vec<PatchOperation>,
     condition: Option<Filter<D>>,
     /// The first value that cannot be serialized; `body` reports it.
     invalid: Option<ValueError>,
-}
-
-impl<D> Clone for Patch<D> {
-    fn clone(&self) -> Self {
-        Self {
-            operations: self.operations.clone(),
-            condition: self.condition.clone(),
-            invalid: self.invalid.clone(),
-        }
-    }
 }
 
 /// One change, in the service's form.

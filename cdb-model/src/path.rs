@@ -6,6 +6,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use derive_where::derive_where;
+
 /// Marker: the indexing policy includes this path.
 #[derive(Clone, Copy, Debug)]
 pub enum Indexed {}
@@ -39,6 +41,7 @@ pub enum Computed {}
 ///
 /// `I` is [`Indexed`], [`Unindexed`], [`Embedding`] or [`FullText`]; `M` is [`Patchable`],
 /// [`Fixed`] or [`Computed`].
+#[derive_where(Clone, Copy)]
 pub struct Path<D, V, I, M> {
     pointer: &'static str,
     marker: Marker<D, V, I, M>,
@@ -62,14 +65,6 @@ impl<D, V, I, M> Path<D, V, I, M> {
         self.pointer
     }
 }
-
-impl<D, V, I, M> Clone for Path<D, V, I, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D, V, I, M> Copy for Path<D, V, I, M> {}
 
 impl<D, V, I, M> fmt::Debug for Path<D, V, I, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use cdb_model::Timestamp;
 
-use crate::error::WorkError;
 use crate::streams::documents::WorkMessage;
 use crate::streams::partitions::Partitions;
 use crate::streams::stream::Verdict;
 use crate::timing::{
-    CLAIM_TIMEOUT, DRAIN, FIRST_RETRY, FORGET, LEASE, LONGEST_PAUSE, LONGEST_RETRY, REMEMBER,
-    RENEWED_IN, SWEEP, UPKEEP, YEAR,
+    CLAIM_TIMEOUT, DRAIN, FORGET, LEASE, LONGEST_PAUSE, REMEMBER, RENEWED_IN, SWEEP, UPKEEP, YEAR,
 };
-use cdb_coordination::name_hash;
+use cdb_coordination::{Jitter, RetryPolicy, TimingError, name_hash};
 
 /// The configuration of a [`WorkCoordinator`](crate::WorkCoordinator). Intervals, leases and delays
 /// count as at most one year.
@@ -68,8 +66,11 @@ pub struct WorkConfig {
     /// hour by default; one search per held partition. With [`Duration::MAX`], call
     /// [`forget_streams`](crate::WorkCoordinator::forget_streams) instead.
     pub forget: Duration,
-    /// The retry policy of failed messages.
-    pub retry: WorkRetry,
+    /// The retry policy of failed messages. An attempt counts as failed without a report too: its
+    /// handler panicked, its claim was dropped or timed out, or its process ended.
+    pub retry: RetryPolicy,
+    /// What happens to a message after its last attempt.
+    pub exhausted: Exhausted,
 }
 
 impl Default for WorkConfig {
@@ -87,41 +88,55 @@ impl Default for WorkConfig {
             most_held: 5000,
             remember: REMEMBER,
             forget: FORGET,
-            retry: WorkRetry::default(),
+            retry: RetryPolicy::default(),
+            exhausted: Exhausted::default(),
         }
     }
 }
 
 impl WorkConfig {
     /// Limits the durations that are added to times, and refuses those that break a relation.
-    pub(crate) fn checked(mut self) -> Result<Self, WorkError> {
+    pub(crate) fn checked(mut self) -> Result<Self, TimingError> {
         for duration in [
             &mut self.lease,
             &mut self.upkeep,
             &mut self.longest_pause,
             &mut self.sweep,
-            &mut self.retry.first,
-            &mut self.retry.longest,
         ] {
             *duration = (*duration).min(YEAR);
         }
-        // The last third of a lease has an upkeep, so no lease ends without an attempt to renew it.
-        let third = self.lease / RENEWED_IN;
-        for (setting, value, limit, most) in [
-            ("upkeep", self.upkeep, "a third of `lease`", third),
+        let (first, longest) = (self.retry.first_delay, self.retry.longest_delay);
+        TimingError::check(&[
+            // The last third of a lease has an upkeep, so no lease ends without an attempt to renew
+            // it.
+            ("upkeep", self.upkeep, "lease / 3", self.lease / RENEWED_IN),
             // Sweeps begin with a search.
-            ("longest_pause", self.longest_pause, "`sweep`", self.sweep),
-        ] {
-            if value > most {
-                return Err(WorkError::Timing {
-                    setting,
-                    value,
-                    limit,
-                    most,
-                });
-            }
-        }
+            ("longest_pause", self.longest_pause, "sweep", self.sweep),
+            ("retry.first_delay", first, "retry.longest_delay", longest),
+        ])?;
         Ok(self)
+    }
+
+    /// Decides what happens after the last attempt.
+    pub(crate) fn judge_exhausted(&self, now: Timestamp) -> Verdict {
+        match self.exhausted {
+            Exhausted::HoldStream => Verdict::SetAside { now },
+            Exhausted::SkipMessage => Verdict::Skip,
+        }
+    }
+
+    /// Decides what happens after a failure. The jitter derives from the message id, so messages
+    /// that failed together are not retried together.
+    pub(crate) fn judge(&self, message: &WorkMessage, now: Timestamp) -> Verdict {
+        if message.attempts >= self.retry.max_attempts {
+            return self.judge_exhausted(now);
+        }
+        let hash = name_hash(&message.message_id).wrapping_add(u64::from(message.attempts));
+        let percent = u8::try_from(hash % 100).unwrap_or_default();
+        let jitter = Jitter::from_source(move || f64::from(percent) / 100.0);
+        Verdict::Retry {
+            due_at: now + self.retry.delay(message.attempts, &jitter),
+        }
     }
 
     /// The time to live of completed messages in seconds; at least one.
@@ -132,48 +147,13 @@ impl WorkConfig {
     }
 }
 
-/// The retry policy of failed messages.
+/// What happens to a message after its last attempt.
 ///
 /// ```
 /// use cdb_work::{Exhausted, WorkConfig};
 ///
-/// let mut config = WorkConfig::default();
-/// assert_eq!(config.retry.max_attempts, 10);
-/// config.retry.max_attempts = 3;
-/// config.retry.exhausted = Exhausted::SkipMessage;
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct WorkRetry {
-    /// The first delay, 1 s by default. Doubles with each failure, with jitter of a quarter.
-    pub first: Duration,
-    /// The longest delay, 5 minutes by default.
-    pub longest: Duration,
-    /// How often a message is tried, 10 by default. An attempt counts as failed without a report too:
-    /// its handler panicked, its claim was dropped or timed out, or its process ended.
-    pub max_attempts: u32,
-    /// What happens to the message after the last attempt.
-    pub exhausted: Exhausted,
-}
-
-impl Default for WorkRetry {
-    fn default() -> Self {
-        Self {
-            first: FIRST_RETRY,
-            longest: LONGEST_RETRY,
-            max_attempts: 10,
-            exhausted: Exhausted::HoldStream,
-        }
-    }
-}
-
-/// What happens to a message after its last attempt.
-///
-/// ```
-/// use cdb_work::{Exhausted, WorkRetry};
-///
 /// // Keeps the order, for example of payments. Use `SkipMessage` for notifications.
-/// assert_eq!(WorkRetry::default().exhausted, Exhausted::HoldStream);
+/// assert_eq!(WorkConfig::default().exhausted, Exhausted::HoldStream);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -185,29 +165,4 @@ pub enum Exhausted {
     /// The message is skipped, and its stream goes on. The message keeps its last failure while it
     /// is remembered.
     SkipMessage,
-}
-
-impl WorkRetry {
-    /// Decides what happens after the last attempt.
-    pub(crate) fn exhausted(&self, now: Timestamp) -> Verdict {
-        match self.exhausted {
-            Exhausted::HoldStream => Verdict::SetAside { now },
-            Exhausted::SkipMessage => Verdict::Skip,
-        }
-    }
-
-    /// Decides what happens after a failure. The jitter derives from the message id, so messages
-    /// that failed together are not retried together.
-    pub(crate) fn judge(&self, message: &WorkMessage, now: Timestamp) -> Verdict {
-        if message.attempts >= self.max_attempts {
-            return self.exhausted(now);
-        }
-        let doublings = message.attempts.saturating_sub(1).min(20);
-        let wait = self.first.saturating_mul(1 << doublings).min(self.longest);
-        let spread = name_hash(&message.message_id).wrapping_add(u64::from(message.attempts)) % 50;
-        let percent = u32::try_from(spread).unwrap_or_default() + 75;
-        Verdict::Retry {
-            due_at: now + wait * percent / 100,
-        }
-    }
 }

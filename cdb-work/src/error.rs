@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_coordination::TimingError;
 use cdb_model::BatchError;
 
 /// The reason why work was not stored, reported or claimed.
@@ -125,17 +126,8 @@ pub enum WorkError {
         written_by: String,
     },
     /// A duration of the configuration is too long for another one.
-    #[error("`{setting}` is {value:?}; it must be at most {limit}, which is {most:?}")]
-    Timing {
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        value: Duration,
-        /// The name of its limit.
-        limit: &'static str,
-        /// The value of the limit.
-        most: Duration,
-    },
+    #[error(transparent)]
+    Timing(#[from] TimingError),
     /// The message to redrive or discard is not set aside.
     #[error("message `{message_id}` is not set aside")]
     NotSetAside {

@@ -34,7 +34,7 @@ mod streams;
 mod telemetry;
 mod timing;
 
-pub use config::{Exhausted, WorkConfig, WorkRetry};
+pub use config::{Exhausted, WorkConfig};
 pub use coordinator::handle::{Processed, WorkBatch, WorkCoordinator};
 pub use error::WorkError;
 pub use events::archive::{ContainerArchive, EventArchive};

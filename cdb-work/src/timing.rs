@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use cdb_coordination::RetryPolicy;
+
 /// The default of [`WorkConfig::lease`](crate::WorkConfig::lease).
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
 
@@ -86,12 +88,6 @@ pub(crate) const LOST_RACES_PAUSE: Duration = Duration::from_millis(100);
 /// The wait after the broker failed.
 pub(crate) const BROKER_PAUSE: Duration = Duration::from_secs(1);
 
-/// The default of [`WorkRetry::first`](crate::WorkRetry::first).
-pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(1);
-
-/// The default of [`WorkRetry::longest`](crate::WorkRetry::longest).
-pub(crate) const LONGEST_RETRY: Duration = Duration::from_secs(300);
-
 /// The default of [`WorkConfig::remember`](crate::WorkConfig::remember).
 pub(crate) const REMEMBER: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -143,8 +139,8 @@ const _: () = assert!(fits(RUN_FLUSH, 3, LEASE) && fits(FLUSH, 3, LEASE));
 const _: () = assert!(fits(LAST_FLUSH_PAUSE, 3, LAST_FLUSH));
 // A failed broker is asked again before a claim on a message for it times out.
 const _: () = assert!(fits(BROKER_PAUSE, 1, CLAIM_TIMEOUT));
-const _: () = assert!(fits(FIRST_RETRY, 1, LONGEST_RETRY));
 // Duplicates are detected for longer than a message waits for its next attempt, and idle streams are
 // deleted soon after that.
-const _: () = assert!(fits(LONGEST_RETRY, 1, REMEMBER) && fits(FORGET, 1, REMEMBER));
+const _: () =
+    assert!(fits(RetryPolicy::DEFAULT.longest_delay, 1, REMEMBER) && fits(FORGET, 1, REMEMBER));
 const _: () = assert!(fits(REMEMBER, 1, YEAR));

@@ -188,7 +188,7 @@ async fn a_redriven_message_is_received_and_a_discarded_message_is_deleted() {
             Ok(batch)
         }
     });
-    let messaging = messaging.start();
+    let messaging = messaging.start().expect("the durations fit");
     let note = tokio::time::timeout(Duration::from_secs(1800), notes.recv()).await;
     assert_eq!(note.expect("it is received").as_deref(), Some("1"));
     messaging.stop().await;

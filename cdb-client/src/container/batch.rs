@@ -33,13 +33,8 @@ impl<C: Container> ContainerClient<C> {
             return Err(Error::configuration("batch has no operations"));
         }
         let accepted = self.context.send(&self.batch_request(batch)?).await?;
-        let results: Vec<OperationResult> = accepted.json()?;
-        if results.len() != batch.len() {
-            let message = format!("{} results for {} operations", results.len(), batch.len());
-            return Err(accepted.unusable(Error::protocol(message)));
-        }
         Ok(BatchOutcome {
-            results,
+            results: accepted.results(batch.len())?,
             charge: accepted.call.charge,
             marker: PhantomData,
         })

@@ -171,13 +171,8 @@ impl ContainerContext {
             Err(error) => Err(error),
         };
         let results = accepted.and_then(|accepted| {
-            let results: Vec<OperationResult> = accepted.json()?;
-            if results.len() == indexes.len() {
-                Ok((accepted, results))
-            } else {
-                let message = format!("{} results for {} operations", results.len(), indexes.len());
-                Err(accepted.unusable(Error::protocol(message)))
-            }
+            let results = accepted.results(indexes.len())?;
+            Ok((accepted, results))
         });
         match results {
             Ok((accepted, results)) => indexes

@@ -32,7 +32,7 @@ pub(crate) struct ContainerContext {
 }
 
 /// The interval at which slow work asks whether its partition answers.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often ranges are listed until a listing does not overlap with a split.
 const LISTING_ATTEMPTS: u32 = 5;
@@ -160,7 +160,7 @@ impl ContainerContext {
     /// the rest of its backoff.
     pub(crate) async fn until_silent(&self, key: &PartitionKey) -> Duration {
         loop {
-            sleep(PATIENCE).await;
+            sleep(PROBE_INTERVAL).await;
             let range = self.known_range_of(key);
             let Some(range) = range.filter(|_| !self.health.is_single()) else {
                 continue;

@@ -2,10 +2,10 @@
 //! least once; in the mode of all versions also intermediate versions and deletions. The client reads
 //! by physical partition, because the feed of a partition key costs a scan.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use cdb_model::{Container, Stored};
+use derive_where::derive_where;
 use futures::future::try_join_all;
 use http::Method;
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};
@@ -46,21 +46,12 @@ use crate::session_token::SessionScope;
 ///     }
 /// }
 /// ```
+#[derive_where(Debug)]
 pub struct ChangeFeed<C, R = FeedRow<C>> {
     container: ContainerClient<C>,
     cursor: FeedCursor,
     page_size: Option<u32>,
     rows: PhantomData<fn() -> R>,
-}
-
-impl<C, R> fmt::Debug for ChangeFeed<C, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangeFeed")
-            .field("container", &self.container)
-            .field("cursor", &self.cursor)
-            .field("page_size", &self.page_size)
-            .finish_non_exhaustive()
-    }
 }
 
 /// One page of each physical partition.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{Container, Extends, PartitionKey, Timestamp};
+use derive_where::derive_where;
 
 use crate::container::context::ContainerContext;
 use crate::error::{Error, Result};
@@ -34,6 +35,7 @@ use crate::usage::Usage;
 ///     shop.delete(&key).await
 /// }
 /// ```
+#[derive_where(Clone)]
 pub struct ContainerClient<C> {
     pub(super) context: Arc<ContainerContext>,
     pub(super) latest_committed: bool,
@@ -176,16 +178,6 @@ impl<C: Container> ContainerClient<C> {
         match self.context.known_range_of(key) {
             Some(range) => self.health().in_time(&range, request).await,
             None => request.await,
-        }
-    }
-}
-
-impl<C> Clone for ContainerClient<C> {
-    fn clone(&self) -> Self {
-        Self {
-            context: self.context.clone(),
-            latest_committed: self.latest_committed,
-            marker: PhantomData,
         }
     }
 }

@@ -65,25 +65,9 @@ impl<C: Container> ContainerClient<C> {
         D: MemberOf<C>,
         D::Key: LocatedKey,
     {
-        self.patch_in_if_match(&key.partition_key(), key, patch, etag)
-            .await
-    }
-
-    /// As [`patch_if_match`](Self::patch_if_match), for keys without a partition key.
-    ///
-    /// # Errors
-    /// As [`patch`](Self::patch).
-    pub async fn patch_in_if_match<D: MemberOf<C>>(
-        &self,
-        partition: &PartitionKey,
-        key: &D::Key,
-        patch: &Patch<D>,
-        etag: &ETag,
-    ) -> Result<Written> {
         let id = key.to_id().map_err(Error::encode)?;
-        let body = patch.body(self.now()).map_err(Error::encode)?;
-        let request = self.patch_request(partition, &id, &body)?.if_match(etag)?;
-        self.write(id, &request).await
+        self.patch_version(&key.partition_key(), id, patch, etag)
+            .await
     }
 
     /// Patches exactly this stored version.
@@ -95,12 +79,21 @@ impl<C: Container> ContainerClient<C> {
         stored: &Stored<D>,
         patch: &Patch<D>,
     ) -> Result<Written> {
-        let body = patch.body(self.now()).map_err(Error::encode)?;
         let partition = Document::partition_key(&stored.document);
-        let request = self
-            .patch_request(&partition, &stored.id, &body)?
-            .if_match(&stored.etag)?;
-        self.write(stored.id.clone(), &request).await
+        self.patch_version(&partition, stored.id.clone(), patch, &stored.etag)
+            .await
+    }
+
+    async fn patch_version<D: MemberOf<C>>(
+        &self,
+        partition: &PartitionKey,
+        id: ItemId,
+        patch: &Patch<D>,
+        etag: &ETag,
+    ) -> Result<Written> {
+        let body = patch.body(self.now()).map_err(Error::encode)?;
+        let request = self.patch_request(partition, &id, &body)?.if_match(etag)?;
+        self.write(id, &request).await
     }
 
     fn patch_request(

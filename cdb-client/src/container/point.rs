@@ -170,28 +170,8 @@ impl<C: Container> ContainerClient<C> {
         K: LocatedKey,
         K::Document: MemberOf<C>,
     {
-        self.delete_in_if_match(&key.partition_key(), key, etag)
-            .await
-    }
-
-    /// As [`delete_if_match`](Self::delete_if_match), for keys without a partition key.
-    ///
-    /// # Errors
-    /// As [`delete_if_match`](Self::delete_if_match).
-    pub async fn delete_in_if_match<K>(
-        &self,
-        partition: &PartitionKey,
-        key: &K,
-        etag: &ETag,
-    ) -> Result<()>
-    where
-        K: DocumentKey,
-        K::Document: MemberOf<C>,
-    {
         let id = key.to_id().map_err(Error::encode)?;
-        let request = self.item_request(OperationKind::Delete, Method::DELETE, partition, &id)?;
-        let accepted = self.context.send(&request.if_match(etag)?).await;
-        accepted.map(drop)
+        self.delete_version(&key.partition_key(), &id, etag).await
     }
 
     /// Deletes exactly this stored version.
@@ -200,13 +180,18 @@ impl<C: Container> ContainerClient<C> {
     /// As [`delete_if_match`](Self::delete_if_match).
     pub async fn delete_stored<D: MemberOf<C>>(&self, stored: &Stored<D>) -> Result<()> {
         let partition = stored.document.partition_key();
-        let request = self.item_request(
-            OperationKind::Delete,
-            Method::DELETE,
-            &partition,
-            &stored.id,
-        )?;
-        let accepted = self.context.send(&request.if_match(&stored.etag)?).await;
+        self.delete_version(&partition, &stored.id, &stored.etag)
+            .await
+    }
+
+    async fn delete_version(
+        &self,
+        partition: &PartitionKey,
+        id: &ItemId,
+        etag: &ETag,
+    ) -> Result<()> {
+        let request = self.item_request(OperationKind::Delete, Method::DELETE, partition, id)?;
+        let accepted = self.context.send(&request.if_match(etag)?).await;
         accepted.map(drop)
     }
 

@@ -110,17 +110,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// # Errors
     /// When the service refuses the query or a row does not match its type.
     pub async fn all(self) -> Result<Vec<Q::Row>> {
-        let mut splits = 0;
-        loop {
-            match self.read_all().await {
-                Err(error) if self.starts_over(&error, &mut splits) => {}
-                result => return result,
-            }
-        }
-    }
-
-    async fn read_all(&self) -> Result<Vec<Q::Row>> {
-        Ok(self.read_available().await?.rows)
+        let all = over_splits(self.restarts(), || self.read_available());
+        Ok(all.await?.rows)
     }
 
     async fn read_available(&self) -> Result<AvailableRows<Q::Row>> {
@@ -150,13 +141,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             self.by_gateway = false;
         }
         self.available_only = true;
-        let mut splits = 0;
-        loop {
-            match self.read_available().await {
-                Err(error) if self.starts_over(&error, &mut splits) => {}
-                result => return result,
-            }
-        }
+        over_splits(self.restarts(), || self.read_available()).await
     }
 
     /// Returns all rows, or `None` when the gateway does not answer in time.
@@ -183,13 +168,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// When the service refuses the query or the row does not match its type.
     pub async fn first(mut self) -> Result<Option<Q::Row>> {
         self.default_page_size(1)?;
-        let mut splits = 0;
-        loop {
-            match self.read_first().await {
-                Err(error) if self.starts_over(&error, &mut splits) => {}
-                result => return result,
-            }
-        }
+        over_splits(self.restarts(), || self.read_first()).await
     }
 
     /// Requests this number of rows at once, unless the caller has chosen another. The service
@@ -259,13 +238,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     pub async fn page(mut self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
         let size = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
         self.default_page_size(size)?;
-        let mut splits = 0;
-        loop {
-            match self.read_page(rows, from).await {
-                Err(error) if from.is_none() && self.starts_over(&error, &mut splits) => {}
-                result => return result,
-            }
-        }
+        let restarts = from.map_or(self.restarts(), |_| 0);
+        over_splits(restarts, || self.read_page(rows, from)).await
     }
 
     async fn read_page(&self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
@@ -306,11 +280,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         Ok(Reading { merge, map })
     }
 
-    /// Whether to start over after an error: a range was split, and the caller did not choose that
-    /// range.
-    fn starts_over(&self, error: &Error, splits: &mut u32) -> bool {
-        *splits += 1;
-        error.is_partition_split() && self.range.is_none() && *splits <= MAX_RESTARTS
+    /// How often a read starts over after a split: never in a range that the caller has chosen.
+    fn restarts(&self) -> u32 {
+        self.range.as_ref().map_or(MAX_RESTARTS, |_| 0)
     }
 
     /// Passes a result on. Lists the ranges again when a range no longer exists.
@@ -370,6 +342,20 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             merge: Merge::new(statement, request, targets),
             map,
         })
+    }
+}
+
+/// Starts a read over after splits.
+pub(super) async fn over_splits<T, F>(restarts: u32, read: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let mut splits = 0;
+    loop {
+        match read().await {
+            Err(error) if error.is_partition_split() && splits < restarts => splits += 1,
+            result => return result,
+        }
     }
 }
 

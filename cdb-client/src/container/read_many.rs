@@ -9,7 +9,7 @@ use cdb_model::{
 use futures::future::try_join_all;
 
 use crate::container::handle::ContainerClient;
-use crate::container::query::MAX_RESTARTS;
+use crate::container::query::{MAX_RESTARTS, over_splits};
 use crate::error::{Error, Result};
 use crate::ranges::RangeId;
 
@@ -92,15 +92,7 @@ impl<C: Container> ContainerClient<C> {
             count += 1;
         }
         let mut found: Vec<_> = (0..count).map(|_| None).collect();
-        let mut restarts = 0;
-        let documents = loop {
-            match self.look_up(positions.keys()).await {
-                Err(error) if error.is_partition_split() && restarts < MAX_RESTARTS => {
-                    restarts += 1;
-                }
-                result => break result?,
-            }
-        };
+        let documents = over_splits(MAX_RESTARTS, || self.look_up(positions.keys())).await?;
         for json in documents {
             let read = || decode::<C, K::Document>(&json).map_err(Error::decode);
             let document = read()?;

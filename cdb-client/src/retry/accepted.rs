@@ -4,6 +4,7 @@ use cdb_model::ETag;
 use serde::Deserialize;
 
 use crate::error::{CallDetails, Error, Result};
+use crate::operation_result::OperationResult;
 use crate::response::Response;
 
 /// An accepted answer, and the details of its call.
@@ -33,6 +34,16 @@ impl Accepted {
     }
 
     /// As [`Response::etag`], with the details of the call in the error.
+    /// The results of a batch of `count` operations.
+    pub(crate) fn results(&self, count: usize) -> Result<Vec<OperationResult>> {
+        let results: Vec<OperationResult> = self.json()?;
+        if results.len() == count {
+            return Ok(results);
+        }
+        let message = format!("{} results for {count} operations", results.len());
+        Err(self.unusable(Error::protocol(message)))
+    }
+
     pub(crate) fn etag(&self) -> Result<ETag> {
         self.response.etag().map_err(|error| self.unusable(error))
     }

@@ -11,24 +11,24 @@ use crate::retry::RetryConfig;
 
 /// A source of numbers from 0 to 1. Injected, so that tests control it.
 #[derive(Clone)]
-pub(crate) struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
+pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
 
 impl Jitter {
     /// Draws from random UUIDs, which the operating system generates.
-    pub(crate) fn random() -> Self {
+    pub fn random() -> Self {
         Self(Arc::new(|| {
             let [.., a, b, c, d] = *Uuid::new_v4().as_bytes();
             f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
         }))
     }
 
-    /// Always draws `value`.
-    #[cfg(test)]
-    pub(crate) fn constant(value: f64) -> Self {
-        Self(Arc::new(move || value))
+    /// Draws from `source`.
+    pub fn from_source(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(source))
     }
 
-    fn draw(&self) -> f64 {
+    /// Draws a number.
+    pub fn draw(&self) -> f64 {
         (self.0)().clamp(0.0, 1.0)
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     fn delays(draw: f64) -> Vec<u128> {
         let config = RetryConfig::default()
             .with_delays(Duration::from_millis(10), Duration::from_millis(50));
-        let mut backoff = Backoff::new(&config, Jitter::constant(draw));
+        let mut backoff = Backoff::new(&config, Jitter::from_source(move || draw));
         (0..5).map(|_| backoff.next_delay().as_millis()).collect()
     }
 
@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn slow_delays_last_from_a_fifth_of_a_second_to_a_second() {
         for (draw, expected) in [(0.0, [200, 400, 500, 500]), (1.0, [400, 800, 1000, 1000])] {
-            let mut backoff = Backoff::slow(&RetryConfig::default(), Jitter::constant(draw));
+            let mut backoff =
+                Backoff::slow(&RetryConfig::default(), Jitter::from_source(move || draw));
             let delays = [(); 4].map(|()| backoff.delay(None).as_millis());
             assert_eq!(delays, expected);
         }
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn a_requested_delay_is_used_up_to_the_longest_delay() {
         let config = RetryConfig::default();
-        let backoff = Backoff::new(&config, Jitter::constant(0.0));
+        let backoff = Backoff::new(&config, Jitter::from_source(|| 0.0));
         let delay = |ms| backoff.requested(Duration::from_millis(ms)).as_millis();
         assert_eq!(delay(250), 250);
         assert_eq!(delay(60_000), config.longest_delay.as_millis());
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn the_longest_possible_delays_do_not_overflow() {
         let config = RetryConfig::default().with_delays(Duration::MAX, Duration::MAX);
-        let mut backoff = Backoff::new(&config, Jitter::constant(1.0));
+        let mut backoff = Backoff::new(&config, Jitter::from_source(|| 1.0));
         let years = Duration::from_secs(3_000_000_000);
         assert!(backoff.next_delay() > years && backoff.next_delay() > years);
         assert!(backoff.delay(Some(Duration::MAX)) > years);

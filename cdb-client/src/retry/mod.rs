@@ -14,7 +14,8 @@ mod tests;
 mod verdict;
 
 pub(crate) use accepted::Accepted;
-pub(crate) use backoff::{Backoff, Jitter};
+pub(crate) use backoff::Backoff;
+pub use backoff::Jitter;
 pub use config::RetryConfig;
 pub(crate) use pipeline::{Pipeline, PipelineParts};
 pub(crate) use verdict::{Outcome, Repeat, Tries, Verdict, verdict};

@@ -40,7 +40,7 @@ pub(super) fn parts(script: &Script) -> PipelineParts {
         retry: RetryConfig::default(),
         preferred_regions: Vec::new(),
         connections: 1,
-        jitter: Jitter::constant(1.0),
+        jitter: Jitter::from_source(|| 1.0),
     }
 }
 

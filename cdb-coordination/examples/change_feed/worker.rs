@@ -84,10 +84,11 @@ pub(crate) async fn work(task: &Task) -> Result<(), Box<dyn Error>> {
     let file = Arc::new(Mutex::new(file));
     let meters = database.container::<Meter>(METERS);
     let state = database.container(STATE);
-    let _processor = ChangeProcessor::builder(PROCESSOR, &meters, &state).start(move |changes| {
-        let noted = note(&file, changes);
-        async move { noted }
-    });
+    let _processor =
+        ChangeProcessor::builder(PROCESSOR, &meters, &state).start(move |changes| {
+            let noted = note(&file, changes);
+            async move { noted }
+        })?;
     std::future::pending().await
 }
 

@@ -112,7 +112,7 @@ impl Process {
         Ok(Self {
             runtime,
             limit,
-            messaging,
+            messaging: messaging.expect("the durations fit"),
         })
     }
 

@@ -15,7 +15,7 @@ use super::reader::Reader;
 use super::settings::Settings;
 use crate::lease::{LeaseError, Leases};
 use crate::membership::{FailedMember, Membership, MembershipConfig, Standing};
-use crate::timing::{BUSY, CALM};
+use crate::timing::{ASSIGNMENT_INTERVAL, ASSIGNMENT_RETRY};
 
 /// The parts that this process reads.
 pub(super) struct Assignment<C, R> {
@@ -72,22 +72,17 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
 
     /// Reads the share of this process until `stop` is cancelled.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        if let Err(error) = self.settings.config.check() {
-            let processor = self.settings.name.as_str();
-            tracing::error!(processor, %error, "the processor does not run");
-            return;
-        }
         let member = Member::join(&self.settings, &self.state);
         let (mut views, mut failed) = (member.membership.watch(), member.membership.failed());
         while !stop.is_cancelled() {
             views.mark_unchanged();
             let pause = match self.assign(&member).await {
-                Ok(true) => CALM,
-                Ok(false) => BUSY,
+                Ok(true) => ASSIGNMENT_INTERVAL,
+                Ok(false) => ASSIGNMENT_RETRY,
                 Err(error) => {
                     let processor = self.settings.name.as_str();
                     tracing::warn!(processor, %error, "cannot assign the parts of the feed; it is retried");
-                    BUSY
+                    ASSIGNMENT_RETRY
                 }
             };
             tokio::select! {

@@ -1,10 +1,10 @@
 //! The processor as a value: its handler, its settings, its start and its end.
 
-use std::fmt;
 use std::sync::Arc;
 
 use cdb_client::{ChangeRow, ContainerClient, FeedRow, FeedStart, VersionRow};
 use cdb_model::Container;
+use derive_where::derive_where;
 use futures::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -12,8 +12,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::assignment::Assignment;
 use super::documents::ChangeFeedState;
 use super::settings::{ChangeHandlerError, ChangeProcessorConfig, Settings};
+use crate::timing::TimingError;
 
 /// Builds a [`ChangeProcessor`].
+#[derive_where(Debug)]
 pub struct ChangeProcessorBuilder<C> {
     name: String,
     source: ContainerClient<C>,
@@ -53,11 +55,12 @@ pub struct ChangeProcessorBuilder<C> {
 ///             }
 ///             Ok(())
 ///         }
-///     });
+///     })?;
 /// # all.recv().await;
 /// processor.stop().await; // after the changes that are being handled
 /// # Ok(()) }).unwrap();
 /// ```
+#[derive(Debug)]
 pub struct ChangeProcessor {
     stop: CancellationToken,
     work: JoinHandle<()>,
@@ -102,9 +105,12 @@ impl<C: Container> ChangeProcessorBuilder<C> {
     /// document is an error in its row. Handlers of different parts run concurrently. A handler has no
     /// time limit. It is dropped at an `await` if the lease of its part is lost.
     ///
+    /// # Errors
+    /// When two durations of the settings do not fit.
+    ///
     /// # Panics
     /// Outside of a Tokio runtime.
-    pub fn start<F, Fut>(self, handler: F) -> ChangeProcessor
+    pub fn start<F, Fut>(self, handler: F) -> Result<ChangeProcessor, TimingError>
     where
         F: Fn(Vec<FeedRow<C>>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), ChangeHandlerError>> + Send + 'static,
@@ -120,9 +126,12 @@ impl<C: Container> ChangeProcessorBuilder<C> {
     /// keeps changes as long as these backups, so a processor that rests longer has to be
     /// [reset](super::reset_feed) to [`FeedStart::Now`].
     ///
+    /// # Errors
+    /// When two durations of the settings do not fit.
+    ///
     /// # Panics
     /// Outside of a Tokio runtime.
-    pub fn start_versions<F, Fut>(mut self, handler: F) -> ChangeProcessor
+    pub fn start_versions<F, Fut>(mut self, handler: F) -> Result<ChangeProcessor, TimingError>
     where
         F: Fn(Vec<VersionRow<C>>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), ChangeHandlerError>> + Send + 'static,
@@ -131,12 +140,13 @@ impl<C: Container> ChangeProcessorBuilder<C> {
         self.run(handler)
     }
 
-    fn run<R, F, Fut>(self, handler: F) -> ChangeProcessor
+    fn run<R, F, Fut>(self, handler: F) -> Result<ChangeProcessor, TimingError>
     where
         R: ChangeRow<C>,
         F: Fn(Vec<R>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), ChangeHandlerError>> + Send + 'static,
     {
+        self.config.check()?;
         let settings = Settings {
             name: self.name,
             source: self.source,
@@ -145,25 +155,10 @@ impl<C: Container> ChangeProcessorBuilder<C> {
         };
         let stop = CancellationToken::new();
         let assignment = Assignment::new(Arc::new(settings), self.state);
-        ChangeProcessor {
+        Ok(ChangeProcessor {
             work: tokio::spawn(assignment.run(stop.clone())),
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
-        }
-    }
-}
-
-impl fmt::Debug for ChangeProcessor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangeProcessor").finish_non_exhaustive()
-    }
-}
-
-impl<C> fmt::Debug for ChangeProcessorBuilder<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangeProcessorBuilder")
-            .field("name", &self.name)
-            .field("config", &self.config)
-            .finish_non_exhaustive()
+        })
     }
 }

@@ -10,7 +10,7 @@ use crate::membership::MembershipConfig;
 use crate::outbox::{Jitter, RetryPolicy};
 use crate::timing::{
     FEED_HEARTBEAT, FEED_POLL_INTERVAL, LONGEST_FEED_RETRY, MISSED_HEARTBEATS, PART_LEASE,
-    TimingError, check,
+    TimingError,
 };
 
 /// The failure of a handler of changes. Any error converts with `?`.
@@ -31,7 +31,7 @@ pub struct ChangeProcessorConfig {
     pub poll_interval: Duration,
     /// The duration of the lease of a part, 30 s by default. So long a part rests if its process is
     /// killed and no other process notices. At least three heartbeats: with a shorter lease the
-    /// processor logs an error and does not run.
+    /// processor does not start.
     pub lease: Duration,
     /// The delays between attempts of a failing handler, 1 s to 1 min by default. Attempts are not
     /// limited: no change is skipped.
@@ -63,8 +63,8 @@ impl ChangeProcessorConfig {
     pub(super) fn check(&self) -> Result<(), TimingError> {
         let (first, longest) = (self.retry.first_delay, self.retry.longest_delay);
         let detection = self.heartbeat.saturating_mul(MISSED_HEARTBEATS);
-        check(&[
-            ("three heartbeats", detection, "lease", self.lease),
+        TimingError::check(&[
+            ("heartbeat * 3", detection, "lease", self.lease),
             ("retry.first_delay", first, "retry.longest_delay", longest),
         ])
     }

@@ -12,7 +12,6 @@ use super::partition::incoming;
 use crate::lease::{Kept, Lockable, keep};
 use crate::message::{Content, Incoming, MessageDocument};
 use crate::messaging::Inner;
-use crate::outbox::OutboxBatch;
 use crate::timing::SHORTEST_RENEWAL_PAUSE;
 
 /// A message that this process has claimed.
@@ -47,10 +46,6 @@ impl<C: Container> Lockable for MessageDocument<C> {
 }
 
 impl<C: Container> Claimed<'_, C> {
-    pub(super) fn batch(&self) -> OutboxBatch<C> {
-        OutboxBatch::new(self.incoming.envelope.to.clone())
-    }
-
     /// How long the claim still lasts.
     pub(super) fn remaining(&self, now: Timestamp) -> Duration {
         let due = self.stored.document.receive_due;

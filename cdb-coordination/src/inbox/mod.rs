@@ -6,12 +6,12 @@
 //! message that arrives again.
 
 mod claim;
-mod handler;
 mod hints;
 mod outcome;
 mod partition;
 mod receive;
+mod received;
 
-pub(crate) use handler::Handlers;
-pub use handler::{Failed, Handled, Received};
 pub(crate) use hints::Hints;
+pub(crate) use received::Arrival;
+pub use received::{Handled, Received};

@@ -3,9 +3,9 @@
 use cdb_client::{Error, ErrorKind};
 use cdb_model::Stored;
 
-use super::handler::Failed;
+use crate::handlers::Failed;
 use crate::message::MessageDocument;
-use crate::outbox::Sealed;
+use crate::outbox::PreparedBatch;
 
 /// The state of a stream after an attempt.
 pub(super) enum Step<C> {
@@ -44,13 +44,13 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub(super) fn of<C: cdb_model::Container>(error: &Error, sealed: &Sealed<C>) -> Self {
+    pub(super) fn of<C: cdb_model::Container>(error: &Error, prepared: &PreparedBatch<C>) -> Self {
         if error.is_ambiguous() {
             return Self::Lost;
         }
         match error.kind() {
             ErrorKind::Conflict | ErrorKind::PreconditionFailed | ErrorKind::NotFound
-                if sealed.is_users(error) =>
+                if prepared.is_users(error) =>
             {
                 Self::Stale {
                     counts: !error.is_precondition_failed(),

@@ -14,7 +14,7 @@ use crate::message::{Content, Incoming, MessageDocument, MessageDocumentKey, Sid
 use crate::messaging::Inner;
 use crate::search::{Rows, in_parallel};
 use crate::telemetry;
-use crate::timing::{EARLY, SILENCE_CHECK, SOON};
+use crate::timing::{OUT_OF_ORDER_BACKOFF, RECHECK_DELAY, SILENCE_CHECK};
 
 /// Messages per page of the search.
 const PAGE: u32 = 200;
@@ -75,7 +75,7 @@ where
                     return;
                 }
                 if waits {
-                    tokio::time::sleep(SOON).await;
+                    tokio::time::sleep(RECHECK_DELAY).await;
                 }
             }
         });
@@ -286,7 +286,10 @@ where
                 continue;
             }
             let waited = now.since(incoming.envelope.sent_at);
-            let delay = waited.clamp(EARLY, self.config.retry.longest_delay.max(EARLY));
+            let delay = waited.clamp(
+                OUT_OF_ORDER_BACKOFF,
+                self.config.retry.longest_delay.max(OUT_OF_ORDER_BACKOFF),
+            );
             let later = Patch::new()
                 .set(MessageDocument::<C>::RECEIVE_DUE, now + delay)
                 .set(MessageDocument::<C>::CLAIMED_BY, None)

@@ -6,9 +6,10 @@ use cdb_model::{
 };
 
 use super::claim::{Claimed, Renewal};
-use super::handler::{Failed, Handled};
 use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
+use super::received::{Arrival, Handled};
+use crate::handlers::Failed;
 use crate::lease::is_lost_race;
 use crate::message::{Dead, Incoming, MessageDocument, Seen, Side};
 use crate::messaging::Inner;
@@ -71,7 +72,7 @@ where
         }
         if envelope.payload.is_none() {
             // The sender dead-lettered the message. Only its number has arrived.
-            let nothing = claimed.batch();
+            let nothing = OutboxBatch::new(envelope.to.clone());
             return match self.commit_receipt(&claimed, nothing).await? {
                 Attempted::Step(step) => Ok(step),
                 Attempted::Stale { .. } | Attempted::Failed(_) => Ok(Step::Waits),
@@ -121,14 +122,14 @@ where
 
     /// Runs the handler and checks its batch. Returns `None` when another process has claimed the message.
     async fn effect_of(&self, claimed: &mut Claimed<'_, C>) -> Option<Handled<C>> {
-        let batch = claimed.batch();
-        let Incoming {
-            envelope, started, ..
-        } = claimed.incoming.clone();
-        let handling = self.handlers.handle(&envelope, started, batch);
+        let arrival = Arrival {
+            envelope: claimed.incoming.envelope.clone(),
+            attempt: claimed.incoming.started,
+        };
+        let handling = self.handlers.handle(arrival);
         let handled = self.renewing(claimed, handling).await?;
         Some(handled.and_then(|batch| {
-            if *batch.home() == envelope.to {
+            if *batch.home() == claimed.incoming.envelope.to {
                 Ok(batch)
             } else {
                 Err(Failed::permanently(
@@ -156,27 +157,27 @@ where
             reserved: self.config.reserved,
             lifetimes: self.lifetimes(),
         };
-        let mut sealed = match streams.seal(&batch, &terms) {
-            Ok(sealed) => sealed,
+        let mut prepared = match streams.prepare(&batch, &terms) {
+            Ok(prepared) => prepared,
             Err(error) => return unfit(error),
         };
         // By its key: after the end of the claim another process has claimed another version. The
         // first batch takes place, because the record and the deletion refuse the second.
-        let removed = sealed.batch.delete(&claimed.stored.document.key());
-        let record = match removed.and_then(|_| self.record(&mut sealed.batch, claimed)) {
+        let removed = prepared.batch.delete(&claimed.stored.document.key());
+        let record = match removed.and_then(|_| self.record(&mut prepared.batch, claimed)) {
             Ok(record) => record,
             Err(error) => return unfit(error),
         };
-        let error = match self.container.execute(&sealed.batch).await {
+        let error = match self.container.execute(&prepared.batch).await {
             Ok(outcome) => {
                 telemetry::received(now.since(claimed.incoming.envelope.sent_at));
                 let step = received(record, &outcome, now);
-                self.hand_over(sealed.sent(|index| outcome.etag(index).cloned(), now));
+                self.hand_over(prepared.sent(|index| outcome.etag(index).cloned()));
                 return Ok(Attempted::Step(step));
             }
             Err(error) => error,
         };
-        Ok(match Refusal::of(&error, &sealed) {
+        Ok(match Refusal::of(&error, &prepared) {
             Refusal::Lost => Attempted::Step(Step::Lost),
             Refusal::Stale { counts } => Attempted::Stale {
                 reason: error.to_string(),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{
-    Container, Document, DocumentKey, Leasable, Lease, LocatedKey, MemberOf, PartitionKey, Patch,
-    Stored,
+    Container, DocumentKey, Leasable, Lease, LocatedKey, MemberOf, PartitionKey, Patch, Stored,
 };
+use derive_where::derive_where;
 use tokio::time::Instant;
 
 use super::contention::Contention;
@@ -61,6 +61,7 @@ const ATTEMPTS: u32 = 8;
 /// }
 /// # Ok(()) }
 /// ```
+#[derive_where(Clone, Debug)]
 pub struct Leases<C, D> {
     pub(super) container: ContainerClient<C>,
     holder: Arc<str>,
@@ -259,27 +260,5 @@ where
 impl<D: Leasable> LockAttempt<D> {
     pub(super) fn patch(&self) -> Patch<D> {
         D::LEASE_PATHS.set(Patch::new(), &self.lease)
-    }
-}
-
-impl<C, D> Clone for Leases<C, D> {
-    fn clone(&self) -> Self {
-        Self {
-            container: self.container.clone(),
-            holder: self.holder.clone(),
-            duration: self.duration,
-            contention: self.contention.clone(),
-            marker: PhantomData,
-        }
-    }
-}
-
-impl<C, D: Document> std::fmt::Debug for Leases<C, D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leases")
-            .field("document", &D::SHAPE.discriminator)
-            .field("holder", &self.holder)
-            .field("duration", &self.duration)
-            .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,6 @@
 //! The type is generic over its container. The derive does not support that, so this file contains
 //! what the derive would generate.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use cdb_model::__private::{IdReader, IdWriter};
@@ -13,6 +12,7 @@ use cdb_model::{
     IdSegment, Indexed, ItemId, MemberOf, PartitionKey, Patchable, Path, QueriedIn, Queryable,
     Stored, Timestamp, Unindexed, decode,
 };
+use derive_where::derive_where;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -42,6 +42,7 @@ use super::partition_fields::PartitionFields;
 /// [`Messaging`](crate::Messaging) and [`DeadLetters`](crate::DeadLetters) read and write its
 /// content.
 #[derive(Serialize, Deserialize)]
+#[derive_where(Clone, Debug)]
 #[serde(rename_all = "camelCase", bound = "C: Container")]
 pub struct MessageDocument<C> {
     #[serde(flatten)]
@@ -187,30 +188,8 @@ pub(crate) fn fingerprint(texts: &[&str]) -> String {
         .collect()
 }
 
-impl<C> Clone for MessageDocument<C> {
-    fn clone(&self) -> Self {
-        Self {
-            partition_fields: self.partition_fields.clone(),
-            slot: self.slot.clone(),
-            send_due: self.send_due,
-            receive_due: self.receive_due,
-            dead_lettered_at: self.dead_lettered_at,
-            ttl: self.ttl,
-            content: self.content.clone(),
-        }
-    }
-}
-
-impl<C> fmt::Debug for MessageDocument<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageDocument")
-            .field("partition", &self.partition_fields)
-            .field("content", &self.content)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The key of a [`MessageDocument`] within its partition.
+#[derive_where(Clone, Debug)]
 pub struct MessageDocumentKey<C> {
     kind: String,
     slot: String,
@@ -244,18 +223,6 @@ impl<C> MessageDocumentKey<C> {
 
     pub(crate) fn dead(slot: &str) -> Self {
         Self::new("dead", slot.to_owned())
-    }
-}
-
-impl<C> Clone for MessageDocumentKey<C> {
-    fn clone(&self) -> Self {
-        Self::new(&self.kind, self.slot.clone())
-    }
-}
-
-impl<C> fmt::Debug for MessageDocumentKey<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MessageDocumentKey({}, {})", self.kind, self.slot)
     }
 }
 

@@ -5,12 +5,14 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use cdb_model::{Container, PartitionKey, PartitionKeyValue};
+use derive_where::derive_where;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
 /// The partition key of a document in container `C`. Serialized as the fields of the key, flattened
 /// into the document.
+#[derive_where(Clone, Debug)]
 pub(crate) struct PartitionFields<C> {
     key: PartitionKey,
     marker: PhantomData<fn() -> C>,
@@ -26,18 +28,6 @@ impl<C> PartitionFields<C> {
 
     pub(crate) fn key(&self) -> &PartitionKey {
         &self.key
-    }
-}
-
-impl<C> Clone for PartitionFields<C> {
-    fn clone(&self) -> Self {
-        Self::new(self.key.clone())
-    }
-}
-
-impl<C> fmt::Debug for PartitionFields<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.key, f)
     }
 }
 

@@ -6,18 +6,21 @@ use std::sync::Arc;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Container, ETag, MemberOf, OperationIndex, PartitionKey};
+use derive_where::derive_where;
 use tokio::sync::OnceCell;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::config::MessagingConfig;
 use super::inner::Inner;
-use crate::inbox::{Handled, Handlers, Hints, Received};
+use crate::handlers::Handlers;
+use crate::inbox::{Arrival, Handled, Hints, Received};
 use crate::message::{Address, Message, MessageDocument};
 use crate::outbox::{
-    DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, Route, SealedBatch, Streams, Terms,
-    commit,
+    DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, PreparedBatch, Route, Streams,
+    Terms, commit,
 };
+use crate::timing::TimingError;
 
 /// Sets up a [`Messaging`].
 ///
@@ -33,7 +36,7 @@ use crate::outbox::{
 ///         0 => Err(Failed::permanently("orders count from 1")), // a dead letter
 ///         _ => Ok(batch), // committed together with the receipt
 ///     })
-///     .start();
+///     .start()?;
 /// messaging.stop().await;
 /// # Ok(()) }).unwrap();
 /// ```
@@ -41,7 +44,7 @@ pub struct MessagingBuilder<C> {
     container: ContainerClient<C>,
     config: MessagingConfig,
     routes: HashMap<String, Box<dyn Route>>,
-    handlers: Handlers<C>,
+    handlers: Handlers<Arrival, OutboxBatch<C>>,
     jitter: Jitter,
 }
 
@@ -88,14 +91,13 @@ where
     /// Register handlers for all types that are sent to the container: a message of an unknown type
     /// becomes a dead letter.
     #[must_use]
-    pub fn on<M, F, Fut>(mut self, handler: F) -> Self
+    pub fn on<M, F, Fut>(self, handler: F) -> Self
     where
         M: Message,
         F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<C>> + Send + 'static,
     {
-        self.handlers.add(String::new(), handler);
-        self
+        self.on_handler(String::new(), handler)
     }
 
     /// Registers a handler by name, for messages of [`OutboxBatch::send_for`]. Several handlers of
@@ -108,7 +110,12 @@ where
         F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<C>> + Send + 'static,
     {
-        self.handlers.add(name.into(), handler);
+        let handler = move |message, arrival: Arrival| {
+            // Within the context of the message, which the batch begins with.
+            let batch = OutboxBatch::new(arrival.envelope.to.clone());
+            handler(arrival.received(message), batch)
+        };
+        self.handlers.on(name.into(), handler);
         self
     }
 
@@ -120,7 +127,15 @@ where
     }
 
     /// Starts delivering and, with handlers, receiving, in tasks of the current Tokio runtime.
-    pub fn start(self) -> Messaging<C> {
+    ///
+    /// # Errors
+    /// When two durations of the configuration do not fit.
+    pub fn start(self) -> Result<Messaging<C>, TimingError> {
+        self.config.check()?;
+        Ok(self.start_unchecked())
+    }
+
+    pub(super) fn start_unchecked(self) -> Messaging<C> {
         let stop = CancellationToken::new();
         let inner = Arc::new_cyclic(|myself| Inner {
             hints: Hints::new(self.config.concurrency),
@@ -159,7 +174,7 @@ where
 ///         batch.changes().create(&Order { customer: "warehouse".into(), ..copy })?;
 ///         Ok(batch) // committed together with the receipt, so once
 ///     })
-///     .start();
+///     .start()?;
 ///
 /// let mut batch = messaging.batch("ann");
 /// batch.changes().create(&order(7))?;
@@ -172,24 +187,10 @@ where
 /// messaging.stop().await;
 /// # Ok(()) }).unwrap();
 /// ```
+#[derive_where(Clone, Debug)]
 pub struct Messaging<C> {
     pub(super) inner: Arc<Inner<C>>,
     stop_on_drop: Arc<DropGuard>,
-}
-
-impl<C> Clone for Messaging<C> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            stop_on_drop: self.stop_on_drop.clone(),
-        }
-    }
-}
-
-impl<C> fmt::Debug for Messaging<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
 }
 
 impl<C: Container> Messaging<C>
@@ -242,7 +243,7 @@ where
     /// # Errors
     /// When the streams cannot be read, the operations do not fit into one batch, or a newer release
     /// has written the container.
-    pub async fn seal(&self, batch: &OutboxBatch<C>) -> Result<SealedBatch<C>, OutboxError> {
+    pub async fn prepare(&self, batch: &OutboxBatch<C>) -> Result<PreparedBatch<C>, OutboxError> {
         let inner = &self.inner;
         inner.check_form().await?;
         let streams = Streams::read(&inner.container.latest_committed(), batch).await?;
@@ -253,14 +254,14 @@ where
             reserved: inner.config.reserved,
             lifetimes: inner.lifetimes(),
         };
-        Ok(SealedBatch::new(streams.seal(batch, &terms)?, terms.now))
+        Ok(streams.prepare(batch, &terms)?)
     }
 
-    /// Delivers the messages of a sealed batch that was committed. `etag` returns the version that
+    /// Delivers the messages of a prepared batch that was committed. `etag` returns the version that
     /// one of its operations left. Without this call, any process delivers them two seconds later.
     pub fn deliver(
         &self,
-        committed: SealedBatch<C>,
+        committed: PreparedBatch<C>,
         etag: impl Fn(OperationIndex) -> Option<ETag>,
     ) {
         self.inner.hand_over(committed.sent(etag));

@@ -5,13 +5,12 @@ use std::time::Duration;
 use crate::message::Lifetimes;
 use crate::outbox::RetryPolicy;
 use crate::timing::{
-    CLAIM, LONGEST_RETENTION, POLL_INTERVAL, RESERVED, RETENTION, TimingError, YEAR, check,
+    CLAIM, LONGEST_RETENTION, POLL_INTERVAL, RESERVED, RETENTION, TimingError, YEAR,
 };
 
 /// The configuration of [`Messaging`](crate::Messaging). All processes on a container must use the
 /// same `retention`. The times for which a message is reserved count as at most one year. Messaging
-/// does not run with durations that do not fit, and its operations fail with
-/// [`OutboxError::Timing`](crate::OutboxError::Timing).
+/// does not start with durations that do not fit.
 ///
 /// ```
 /// use cdb_coordination::{MessagingConfig, RetryPolicy};
@@ -104,7 +103,7 @@ impl MessagingConfig {
         let (first, longest) = (self.retry.first_delay, self.retry.longest_delay);
         let retention = self.retention.min(LONGEST_RETENTION);
         let [delay, poll] = [longest, self.poll_interval].map(|wait| wait.min(YEAR));
-        check(&[
+        TimingError::check(&[
             ("reserved", self.reserved, "claim", self.claim),
             ("retry.first_delay", first, "retry.longest_delay", longest),
             ("claim", self.claim, "retention", retention),

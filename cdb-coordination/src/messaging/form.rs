@@ -81,9 +81,8 @@ impl<C: Container> Inner<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// Checks the configuration, and the form of the container, once per process.
+    /// Checks the form of the container, once per process.
     pub(super) async fn check_form(&self) -> Result<(), OutboxError> {
-        self.config.check()?;
         let checked = self.form.get_or_try_init(|| agree_on_form(&self.container));
         checked.await.map(drop)
     }
@@ -94,7 +93,7 @@ where
         loop {
             match self.check_form().await {
                 Ok(()) => return true,
-                Err(error @ (OutboxError::NewerForm { .. } | OutboxError::Timing(_))) => {
+                Err(error @ OutboxError::NewerForm { .. }) => {
                     tracing::error!(%error, "messaging does not run");
                     return false;
                 }

@@ -11,15 +11,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::config::MessagingConfig;
-use crate::inbox::{Handlers, Hints};
+use crate::handlers::Handlers;
+use crate::inbox::{Arrival, Hints};
 use crate::message::{Lifetimes, MessageDocument};
-use crate::outbox::{Dispatcher, Jitter, Route};
+use crate::outbox::{Dispatcher, Jitter, OutboxBatch, Route};
 
 pub(crate) struct Inner<C> {
     pub(crate) container: ContainerClient<C>,
     pub(crate) config: MessagingConfig,
     pub(crate) routes: HashMap<String, Box<dyn Route>>,
-    pub(crate) handlers: Handlers<C>,
+    pub(crate) handlers: Handlers<Arrival, OutboxBatch<C>>,
     pub(crate) dispatcher: Dispatcher<Stored<MessageDocument<C>>>,
     pub(crate) hints: Hints,
     pub(crate) jitter: Jitter,

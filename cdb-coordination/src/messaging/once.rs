@@ -23,7 +23,7 @@ where
     /// # use shop::order;
     /// # shop::with_shop(async |shop| {
     ///
-    /// let messaging = Messaging::builder(shop).start();
+    /// let messaging = Messaging::builder(shop).start()?;
     /// let mut numbers = Vec::new();
     /// for number in [7, 8] {
     ///     // The client has sent its request twice; the second run would create another order.

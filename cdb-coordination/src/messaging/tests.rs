@@ -79,7 +79,7 @@ impl TestEnv {
                     Ok(batch)
                 }
             })
-            .start();
+            .start_unchecked();
         Self {
             _emulator: emulator,
             messaging,

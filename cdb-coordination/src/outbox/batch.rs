@@ -22,7 +22,7 @@ const STREAM_BYTES: usize = 8 * 1024;
 /// # use shop::{OrderKey, Placed, Shop, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// let messaging = Messaging::builder(shop).start();
+/// let messaging = Messaging::builder(shop).start()?;
 /// let mut batch: OutboxBatch<Shop> = messaging.batch("ann");
 /// batch.changes().create(&order(7))?;
 /// batch.send("warehouse", &Placed { number: 7 })?;
@@ -61,11 +61,6 @@ impl<C: Container> OutboxBatch<C> {
     /// the trace context and the scope of the received message.
     pub fn context(&mut self) -> &mut MessageContext {
         &mut self.context
-    }
-
-    pub(crate) fn with_context(mut self, context: MessageContext) -> Self {
-        self.context = context;
-        self
     }
 
     /// The change. It shares the limits of a batch with the messages: one operation for each

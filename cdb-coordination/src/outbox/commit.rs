@@ -63,19 +63,22 @@ where
             reserved,
             lifetimes,
         };
-        let sealed = streams.seal(batch, &terms)?;
-        let error = match container.execute(&sealed.batch).await {
-            Ok(outcome) => return Ok(sealed.sent(|index| outcome.etag(index).cloned(), terms.now)),
+        let prepared = streams.prepare(batch, &terms)?;
+        let error = match container.execute(&prepared.batch).await {
+            Ok(outcome) => return Ok(prepared.sent(|index| outcome.etag(index).cloned())),
             Err(error) => error,
         };
+        let lost_race = error
+            .operation_index()
+            .is_some_and(|index| prepared.lost_race(index, &error));
         let asked = error.is_ambiguous() && !firsts.is_empty();
         // After a lost answer, any error may mean that the first try took place.
-        if !asked && open.is_none() && !sealed.lost_race(&error) {
+        if !asked && open.is_none() && !lost_race {
             return Err(error.into());
         }
         if asked && open.is_none() {
             open = Some(Unanswered { error, firsts });
-        } else if !sealed.lost_race(&error) {
+        } else if !lost_race {
             last = Some(error);
         }
         // Read the writes of other processes before the next try.

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::Error;
+use derive_where::derive_where;
 use tokio::sync::oneshot;
 
 use super::retry::{Jitter, RetryPolicy, Undelivered};
 use crate::search::in_parallel;
-use crate::timing::LINGER;
+use crate::timing::BATCHING_DELAY;
 use crate::window::MAX_ROWS;
 
 /// The most messages of one round.
@@ -125,11 +126,13 @@ pub trait Relay: Send + Sync {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
+#[derive_where(Default)]
 pub struct Dispatcher<P> {
     state: Mutex<State<P>>,
 }
 
 #[derive(Debug)]
+#[derive_where(Default)]
 struct State<P> {
     waiting: Vec<Waiting<P>>,
     /// Delivered, and to be deleted.
@@ -159,18 +162,6 @@ impl Handover {
         for answer in self.answers {
             // A dropped round has delivered nothing. The reconciler finds its messages.
             let _dropped = answer.await;
-        }
-    }
-}
-
-impl<P> Default for Dispatcher<P> {
-    fn default() -> Self {
-        Self {
-            state: Mutex::new(State {
-                waiting: Vec::new(),
-                delivered: Vec::new(),
-                at_work: false,
-            }),
         }
     }
 }
@@ -222,7 +213,7 @@ impl<P: Send + Sync> Dispatcher<P> {
             self.round(relay, waiting, &delivered).await;
             let idle = self.state().waiting.is_empty();
             if idle {
-                tokio::time::sleep(LINGER).await;
+                tokio::time::sleep(BATCHING_DELAY).await;
             }
         }
     }

@@ -3,8 +3,6 @@
 use cdb_client::Error;
 use cdb_model::BatchError;
 
-use crate::timing::TimingError;
-
 /// The reason why a batch was not committed, or a dead letter was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -41,10 +39,6 @@ pub enum OutboxError {
         /// The crate and version that wrote the form.
         written_by: String,
     },
-    /// Two durations of the configuration do not fit. Messaging neither delivers nor receives, and
-    /// nothing was written.
-    #[error("messaging does not run: {0}")]
-    Timing(#[from] TimingError),
     /// The dead letter is a document that still cannot be read. Nothing was changed.
     #[error(
         "the dead letter cannot be read: {reason}; redrive it with a program that can read it, or discard it"

@@ -11,7 +11,6 @@ mod error;
 mod relay;
 mod retry;
 mod route;
-mod sealed;
 mod streams;
 mod unreadable;
 
@@ -25,5 +24,5 @@ pub(crate) use retry::{Tries, shortened};
 pub(crate) use route::Route;
 #[cfg(test)]
 pub(crate) use route::arriving;
-pub use sealed::SealedBatch;
-pub(crate) use streams::{Sealed, Streams, Terms};
+pub use streams::PreparedBatch;
+pub(crate) use streams::{Streams, Terms};

@@ -1,9 +1,9 @@
 //! The retry policy: when failures are retried, and when they are final.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
+#[doc(inline)]
+pub use cdb_client::Jitter;
 use cdb_client::{Error, ErrorKind};
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -30,21 +30,25 @@ pub struct RetryPolicy {
     pub first_delay: Duration,
     /// The longest delay, 5 min by default, at most one year.
     pub longest_delay: Duration,
-    /// How many counted attempts a message has before it becomes a dead letter, 10 by default.
+    /// How many counted attempts a message has, 10 by default. After the last one it becomes a dead
+    /// letter; ordered work sets it aside or skips it.
     pub max_attempts: u32,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self {
-            first_delay: FIRST_RETRY,
-            longest_delay: LONGEST_RETRY,
-            max_attempts: 10,
-        }
+        Self::DEFAULT
     }
 }
 
 impl RetryPolicy {
+    /// The default.
+    pub const DEFAULT: Self = Self {
+        first_delay: FIRST_RETRY,
+        longest_delay: LONGEST_RETRY,
+        max_attempts: 10,
+    };
+
     /// Sets the first and the longest delay.
     pub fn with_delays(mut self, first: Duration, longest: Duration) -> Self {
         self.first_delay = first;
@@ -68,45 +72,6 @@ impl RetryPolicy {
             .min(self.longest_delay)
             .min(YEAR);
         whole / 2 + (whole / 2).mul_f64(jitter.draw())
-    }
-}
-
-/// A source of numbers from 0 to 1. Tests inject a fixed one.
-///
-/// ```
-/// use std::time::Duration;
-/// use cdb_coordination::{Jitter, RetryPolicy};
-///
-/// let policy = RetryPolicy::default();
-/// let least = Jitter::from_source(|| 0.0); // in tests; otherwise use `Jitter::random()`
-/// assert_eq!(policy.delay(1, &least), policy.first_delay / 2);
-/// assert!(policy.delay(1, &Jitter::random()) <= Duration::from_secs(1));
-/// ```
-#[derive(Clone)]
-pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
-
-impl Jitter {
-    /// Draws from random UUIDs.
-    pub fn random() -> Self {
-        Self(Arc::new(|| {
-            let [.., a, b, c, d] = *uuid::Uuid::new_v4().as_bytes();
-            f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
-        }))
-    }
-
-    /// Draws from `source`.
-    pub fn from_source(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(source))
-    }
-
-    fn draw(&self) -> f64 {
-        (self.0)().clamp(0.0, 1.0)
-    }
-}
-
-impl fmt::Debug for Jitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Jitter")
     }
 }
 

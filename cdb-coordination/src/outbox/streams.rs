@@ -35,13 +35,15 @@ pub(crate) struct Terms<'a> {
     pub(crate) lifetimes: Lifetimes,
 }
 
-/// An outbox batch with its streams and messages, as one batch of operations.
+/// The operations of an [`OutboxBatch`] with the numbers of its messages, as one batch. Created by
+/// [`Messaging::prepare`](crate::Messaging::prepare).
 #[derive(Debug)]
-pub(crate) struct Sealed<C> {
+pub struct PreparedBatch<C> {
     pub(crate) batch: Batch<C>,
     /// How many operations belong to the user. They come first.
     own: usize,
     outgoing: Vec<(OperationIndex, MessageDocument<C>)>,
+    prepared_at: Timestamp,
 }
 
 impl<C: Container> Streams<C>
@@ -89,11 +91,11 @@ where
     }
 
     /// Numbers the messages, and adds streams and messages to the operations of the batch.
-    pub(crate) fn seal(
+    pub(crate) fn prepare(
         mut self,
         source: &OutboxBatch<C>,
         terms: &Terms<'_>,
-    ) -> Result<Sealed<C>, BatchError> {
+    ) -> Result<PreparedBatch<C>, BatchError> {
         let mut batch = source.contents().clone();
         let own = batch.len();
         for known in self.0.values_mut() {
@@ -115,10 +117,11 @@ where
                 MessageDocument::outgoing(Outgoing { envelope, tries }, terms.now + terms.reserved);
             outgoing.push((batch.create(&document)?, document));
         }
-        Ok(Sealed {
+        Ok(PreparedBatch {
             batch,
             own,
             outgoing,
+            prepared_at: terms.now,
         })
     }
 
@@ -144,40 +147,34 @@ where
     }
 }
 
-impl<C: Container> Sealed<C> {
+impl<C: Container> PreparedBatch<C> {
+    /// The operations of the change, then those of the messages. All of them belong to one batch.
+    pub fn operations(&self) -> &Batch<C> {
+        &self.batch
+    }
+
+    /// Returns `true` if the batch failed because another commit used the same streams. Then prepare
+    /// the outbox batch again. `operation` is the index of the failed operation among
+    /// [`operations`](Self::operations).
+    pub fn lost_race(&self, operation: usize, error: &Error) -> bool {
+        // A unique key that another document has is refused at every attempt.
+        is_lost_race(error) && operation >= self.own
+    }
+
     /// Returns `true` if an operation of the user failed.
     pub(crate) fn is_users(&self, error: &Error) -> bool {
         error
             .operation_index()
-            .is_some_and(|index| self.is_own(index))
-    }
-
-    /// Returns `true` if the operation belongs to the user.
-    fn is_own(&self, operation: usize) -> bool {
-        operation < self.own
-    }
-
-    /// Returns `true` if this operation belongs to the outbox and failed because another process
-    /// was faster. A unique key that another document has is refused at every attempt.
-    pub(super) fn lost_race_at(&self, operation: usize, error: &Error) -> bool {
-        is_lost_race(error) && !self.is_own(operation)
-    }
-
-    /// Returns `true` if an operation of the outbox failed because another process was faster.
-    pub(crate) fn lost_race(&self, error: &Error) -> bool {
-        error
-            .operation_index()
-            .is_some_and(|index| self.lost_race_at(index, error))
+            .is_some_and(|index| index < self.own)
     }
 
     /// The messages as the batch has stored them. `etag` returns the version that an operation left.
     pub(crate) fn sent(
         self,
         etag: impl Fn(OperationIndex) -> Option<ETag>,
-        now: Timestamp,
     ) -> Vec<Stored<MessageDocument<C>>> {
         let stored = |(index, document): (OperationIndex, MessageDocument<C>)| {
-            document.stored(etag(index)?, now)
+            document.stored(etag(index)?, self.prepared_at)
         };
         self.outgoing.into_iter().filter_map(stored).collect()
     }

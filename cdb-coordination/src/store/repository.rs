@@ -1,14 +1,14 @@
 //! The store.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cdb_client::{ContainerClient, Page};
 use cdb_model::{
-    Container, Document, Filter, Filterable, Leasable, LocatedKey, MemberOf, Operand, PartitionKey,
-    Path, QueriedIn, Query, Stored,
+    Container, Filter, Filterable, Leasable, LocatedKey, MemberOf, Operand, PartitionKey, Path,
+    QueriedIn, Query, Stored,
 };
+use derive_where::derive_where;
 use futures::future::try_join_all;
 
 use super::criteria::Criteria;
@@ -34,6 +34,7 @@ use crate::lease::Leases;
 /// assert_eq!(orders.count_each(Order::STATE, ["open", "paid"]).await?, [("open", 0), ("paid", 1)]);
 /// # Ok(()) }).unwrap();
 /// ```
+#[derive_where(Clone, Debug)]
 pub struct Store<C, D> {
     container: ContainerClient<C>,
     marker: PhantomData<fn() -> D>,
@@ -202,22 +203,5 @@ where
     /// The leases of these documents in the name of `holder`.
     pub fn leases(&self, holder: impl Into<Arc<str>>) -> Leases<C, D> {
         Leases::new(&self.container, holder)
-    }
-}
-
-impl<C, D> Clone for Store<C, D> {
-    fn clone(&self) -> Self {
-        Self {
-            container: self.container.clone(),
-            marker: PhantomData,
-        }
-    }
-}
-
-impl<C, D: Document> fmt::Debug for Store<C, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("document", &D::SHAPE.discriminator)
-            .finish_non_exhaustive()
     }
 }

@@ -34,7 +34,8 @@ impl SlowMember {
                     }
                     note(&record, "a", changes)
                 }
-            });
+            })
+            .expect("the durations fit");
         let member = Self { processor, seconds };
         while member.worked().is_empty() {
             sleep(Duration::from_millis(100)).await;
@@ -194,7 +195,8 @@ async fn a_panicking_handler_receives_the_same_changes_again_after_growing_delay
                 assert!(attempt > 4, "the handler cannot cope");
                 note(&record, "a", changes)
             }
-        });
+        })
+        .expect("the durations fit");
     site.handled(0..3, 1).await;
     let attempts = attempts.lock().unwrap().clone();
     assert_eq!(attempts.len(), 5);
@@ -281,7 +283,8 @@ async fn the_lag_grows_while_a_handler_hangs_and_ends_with_the_reader() {
                 sleep(Duration::from_secs(300)).await;
                 Ok(())
             }
-        });
+        })
+        .expect("the durations fit");
     while running.load(Ordering::SeqCst) == 0 {
         sleep(Duration::from_millis(100)).await;
     }
@@ -290,4 +293,19 @@ async fn the_lag_grows_while_a_handler_hangs_and_ends_with_the_reader() {
     processor.stop().await;
     assert!(lag() == 0.0, "{}", lag());
     assert_eq!(running.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn durations_that_do_not_fit_are_refused_when_a_processor_starts() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let (plant, state) = site.process(&IsDead::default());
+    let mut short = config("a");
+    short.lease = short.heartbeat * 2;
+    let started = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+        .config(short)
+        .start(async |_| Ok(()));
+    let error = started.unwrap_err().to_string();
+    assert!(error.contains("longer than `lease`"), "{error}");
 }

@@ -167,7 +167,8 @@ async fn a_process_without_the_lease_cannot_move_the_position() {
                 may_go.notified().await;
                 note(&record, "a", changes)
             }
-        });
+        })
+        .expect("the durations fit");
     entered.notified().await;
     let part = site.parts().await.remove(0);
     let leases = Leases::<ChangeFeedState, PartDocument>::new(&site.state, "thief");
@@ -240,7 +241,8 @@ async fn a_failing_handler_receives_the_same_changes_again() {
                 _ => note(&record, "a", changes),
             };
             async move { result }
-        });
+        })
+        .expect("the durations fit");
     site.until_read(1).await;
     let parts = feed_progress(PROCESSOR, &site.plant, &site.state)
         .await
@@ -274,7 +276,8 @@ async fn an_unreadable_document_is_an_error_in_its_row() {
             counted.fetch_add(spoiled, Ordering::SeqCst);
             let result = note(&record, "a", changes);
             async move { result }
-        });
+        })
+        .expect("the durations fit");
     site.handled(1..3, 1).await;
     assert_eq!(unreadable.load(Ordering::SeqCst), 1);
     processor.stop().await;
@@ -373,7 +376,8 @@ async fn a_handler_receives_at_most_a_page_of_all_physical_partitions() {
             seen.fetch_max(u64::try_from(changes.len()).unwrap(), Ordering::SeqCst);
             let result = note(&record, "a", changes);
             async move { result }
-        });
+        })
+        .expect("the durations fit");
     site.handled(0..100, 1).await;
     assert_eq!(most.load(Ordering::SeqCst), 10);
     assert_eq!(site.recorded().len(), 100);

@@ -192,6 +192,7 @@ impl Site {
                 let recorded = note(&record, &member, changes);
                 async move { recorded }
             })
+            .expect("the durations fit")
     }
 
     /// Writes `value` to a sensor of each of these sites.

@@ -63,6 +63,7 @@ fn join(site: &Site, member: &str, is_dead: &IsDead, record: &Record) -> ChangeP
                 Ok(())
             }
         })
+        .expect("the durations fit")
 }
 
 async fn until(record: &Record, changes: usize) {

@@ -24,7 +24,8 @@ async fn a_message_is_received_by_the_handler_that_its_sender_has_named() {
         .on(handler("unnamed"))
         .on_handler("ledger", handler("ledger"))
         .on_handler("mailer", handler("mailer"))
-        .start();
+        .start()
+        .expect("the durations fit");
     let mut batch = messaging.batch("ann");
     for name in ["ledger", "mailer", "absent"] {
         let sent = batch.send_for(name, "bob", &Note(1));

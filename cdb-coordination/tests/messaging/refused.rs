@@ -4,9 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use cdb_client::Bootstrap;
-use cdb_coordination::{
-    Jitter, MessageDocument, Messaging, MessagingConfig, OutboxError, RetryPolicy, Side,
-};
+use cdb_coordination::{Jitter, MessageDocument, Messaging, MessagingConfig, RetryPolicy, Side};
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +42,8 @@ async fn a_message_refused_because_of_a_unique_key_becomes_a_dead_letter() {
     let messaging = Messaging::builder(env.house.clone())
         .route(annex.clone())
         .config(MessagingConfig::default().with_retry(retry))
-        .start();
+        .start()
+        .expect("the durations fit");
     let mut batch = messaging.batch("ann");
     for number in [1, 2] {
         let sent = batch.send_to("annex", "bob", &Note(number));
@@ -72,7 +71,10 @@ async fn commits_that_lose_a_race_wait_until_all_have_succeeded() {
         *drawn = (*drawn + 0.618).fract();
         *drawn
     });
-    let messaging = Messaging::builder(env.house.clone()).jitter(jitter).start();
+    let messaging = Messaging::builder(env.house.clone())
+        .jitter(jitter)
+        .start()
+        .expect("the durations fit");
     let commits = (0..24).map(|number| {
         let mut batch = messaging.batch("ann");
         batch.send("zoe", &Note(number)).expect("a note is JSON");
@@ -110,11 +112,8 @@ async fn durations_that_do_not_fit_are_refused_with_both_values() {
             "`poll_interval` is 604801s, longer than `retention`, which is 604800s",
         ),
     ] {
-        let messaging = Messaging::builder(env.house.clone()).config(config).start();
-        let refused = messaging.commit(messaging.batch("ann")).await;
-        let Err(OutboxError::Timing(error)) = refused else {
-            panic!("{refused:?}");
-        };
-        assert!(error.to_string().starts_with(text), "{error}");
+        let refused = Messaging::builder(env.house.clone()).config(config).start();
+        let error = refused.expect_err("the durations do not fit").to_string();
+        assert!(error.starts_with(text), "{error}");
     }
 }

@@ -63,7 +63,11 @@ impl Fixture {
             note_down(&note.message, batch)
         };
         let config = MessagingConfig::default().with_concurrency(4);
-        Messaging::builder(house).config(config).on(handler).start()
+        Messaging::builder(house)
+            .config(config)
+            .on(handler)
+            .start()
+            .expect("the durations fit")
     }
 
     fn silence(&self) {
@@ -120,7 +124,9 @@ async fn receipts_in_a_silent_partition_hold_no_permit() {
     fixture.silence();
     tokio::time::sleep(SECOND).await;
     // Another process has delivered them.
-    let other = Messaging::builder(fixture.env.house.clone()).start();
+    let other = Messaging::builder(fixture.env.house.clone())
+        .start()
+        .expect("the durations fit");
     send_all(&other, &fixture.sound[..4], 1).await;
     let took = fixture.until_noted(&fixture.sound[..4], 1).await;
     assert!(took <= RECEIVED + SECOND, "received after {took:?}");

@@ -63,7 +63,7 @@ fn start_slow(env: &TestEnv, handlers: &Handlers, duration: Duration) -> Messagi
     let handlers = handlers.clone();
     let messaging = env.messaging().config(MessagingConfig::default());
     let slow = move |note, batch| handlers.clone().note_down(duration, note, batch);
-    messaging.on(slow).start()
+    messaging.on(slow).start().expect("the durations fit")
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +119,7 @@ async fn a_backlog_of_one_partition_does_not_delay_the_others() {
     let release = Arc::new(Semaphore::new(0));
     let released = release.clone();
     // A process that only sends, and whose deliveries give no hint to the receiver.
-    let sender = env.messaging().start();
+    let sender = env.messaging().start().expect("the durations fit");
     for part in 0..6 {
         send(&sender, &["hot"], part * 50..part * 50 + 50).await;
     }
@@ -138,7 +138,7 @@ async fn a_backlog_of_one_partition_does_not_delay_the_others() {
                 note_down(&note.message, batch)
             }
         });
-    let receiver = receiver.start();
+    let receiver = receiver.start().expect("the durations fit");
     until_noted(&env, 1).await;
     release.add_permits(1_000);
     until_noted(&env, 301).await;
@@ -160,7 +160,7 @@ async fn a_message_is_received_with_the_longest_durations() {
         }
         note_down(&note.message, batch)
     });
-    let messaging = messaging.start();
+    let messaging = messaging.start().expect("the durations fit");
     send(&messaging, &["bob"], 0..2).await;
     until_noted(&env, 1).await;
     tokio::time::sleep(Duration::from_secs(1)).await;

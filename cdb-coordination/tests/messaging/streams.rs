@@ -212,7 +212,10 @@ async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
     let Some(emulator) = &env.backend.emulator else {
         return;
     };
-    let (first, second) = (env.messaging().start(), env.messaging().start());
+    let (first, second) = (
+        env.messaging().start().expect("the durations fit"),
+        env.messaging().start().expect("the durations fit"),
+    );
     for effect in [Effect::DropAnswer, Effect::DropRequest] {
         emulator.inject(Fault::with_probability(effect, 0.025));
     }
@@ -258,7 +261,7 @@ async fn a_message_inherits_trace_context_and_scope_from_the_message_being_handl
             Ok(batch)
         }
     };
-    let messaging = env.silent().on(handler).start();
+    let messaging = env.silent().on(handler).start().expect("the durations fit");
     let mut batch = messaging.batch("a");
     let headers = &mut batch.context().headers;
     headers.insert("traceparent".to_owned(), "00-1-2-01".to_owned());
@@ -282,7 +285,7 @@ async fn a_message_inherits_trace_context_and_scope_from_the_message_being_handl
 #[tokio::test(start_paused = true)]
 async fn a_partition_can_send_to_itself() {
     let env = TestEnv::new().await;
-    let messaging = env.messaging().start();
+    let messaging = env.messaging().start().expect("the durations fit");
     for number in 1..=3 {
         send(&messaging, "ann", &note("ann", number)).await.unwrap();
     }
@@ -294,7 +297,10 @@ async fn a_partition_can_send_to_itself() {
 #[tokio::test(start_paused = true)]
 async fn messages_arrive_once_and_in_order_between_clocks_ten_seconds_apart() {
     let env = TestEnv::new().await;
-    let (behind, ahead) = (env.skewed(false).start(), env.skewed(true).start());
+    let (behind, ahead) = (
+        env.skewed(false).start().expect("the durations fit"),
+        env.skewed(true).start().expect("the durations fit"),
+    );
     // A message due for the process that is ahead is overdue for the process that is behind, so
     // both handle it.
     for number in 1..=6 {
@@ -312,7 +318,7 @@ async fn messages_arrive_once_and_in_order_between_clocks_ten_seconds_apart() {
 #[tokio::test(start_paused = true)]
 async fn messages_of_one_batch_arrive_in_order_with_its_change_or_not_at_all() {
     let env = TestEnv::new().await;
-    let messaging = env.messaging().start();
+    let messaging = env.messaging().start().expect("the durations fit");
     let diary = Diary {
         place: "ann".to_owned(),
         lines: Vec::new(),
@@ -334,7 +340,7 @@ async fn messages_of_one_batch_arrive_in_order_with_its_change_or_not_at_all() {
 #[tokio::test(start_paused = true)]
 async fn a_message_of_unknown_type_becomes_a_dead_letter_and_later_ones_are_received() {
     let env = TestEnv::new().await;
-    let messaging = env.messaging().start();
+    let messaging = env.messaging().start().expect("the durations fit");
     let mut batch = messaging.batch("ann");
     batch.send("bob", &Unheard).unwrap();
     batch.send("bob", &note("ann", 1)).unwrap();
@@ -354,7 +360,7 @@ async fn a_message_of_unknown_type_becomes_a_dead_letter_and_later_ones_are_rece
         flag.store(true, Ordering::SeqCst);
         async move { Ok(batch) }
     });
-    let newer = newer.start();
+    let newer = newer.start().expect("the durations fit");
     newer.dead_letters().redrive(&dead).await.unwrap();
     eventually(async || heard.load(Ordering::SeqCst).then_some(())).await;
     assert_eq!(newer.dead_letters().count().await.unwrap(), 0);
@@ -380,7 +386,7 @@ async fn a_handler_that_fails_or_panics_is_retried_until_the_limit() {
             Ok(batch)
         }
     });
-    let messaging = messaging.start();
+    let messaging = messaging.start().expect("the durations fit");
     send(&messaging, "bob", &note("ann", 1)).await.unwrap();
     let dead = first_dead_letter(&messaging).await;
     assert_eq!(dead.reason, "attempt 3");
@@ -411,7 +417,7 @@ async fn a_handler_that_fails_or_panics_is_retried_until_the_limit() {
 #[tokio::test(start_paused = true)]
 async fn an_undeliverable_message_becomes_a_dead_letter_and_can_be_redriven() {
     let env = TestEnv::new().await;
-    let lost = env.messaging().start();
+    let lost = env.messaging().start().expect("the durations fit");
     let mut batch = lost.batch("ann");
     batch.send_to("hotel", 7_u32, &note("ann", 1)).unwrap();
     lost.commit(batch).await.unwrap();
@@ -429,8 +435,12 @@ async fn an_undeliverable_message_becomes_a_dead_letter_and_can_be_redriven() {
             Ok(batch)
         },
     );
-    let _reception = reception.start();
-    let found = env.messaging().route(env.hotel.clone()).start();
+    let _reception = reception.start().expect("the durations fit");
+    let found = env
+        .messaging()
+        .route(env.hotel.clone())
+        .start()
+        .expect("the durations fit");
     found.dead_letters().redrive(&dead).await.unwrap();
     let floor = cdb_model::PartitionKey::from(7_u32);
     let room = eventually(async || {
@@ -444,7 +454,7 @@ async fn an_undeliverable_message_becomes_a_dead_letter_and_can_be_redriven() {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_too_large_is_refused_unsent() {
     let env = TestEnv::new().await;
-    let messaging = env.silent().start();
+    let messaging = env.silent().start().expect("the durations fit");
     let mut batch = messaging.batch("ann");
     let large = note(&"\"".repeat(1024 * 1024), 1);
     let error = batch.send("bob", &large).unwrap_err();
@@ -467,7 +477,7 @@ async fn a_message_takes_eight_requests_from_its_commit_to_its_deletion() {
         count.fetch_add(1, Ordering::SeqCst);
         async move { Ok(batch) }
     });
-    let messaging = messaging.start();
+    let messaging = messaging.start().expect("the durations fit");
     let quiet = async |received| {
         eventually(async || (notes.load(Ordering::SeqCst) == received).then_some(())).await;
         eventually(async || {

@@ -80,7 +80,7 @@ impl TestEnv {
                 Ok(batch)
             },
         );
-        messaging.start()
+        messaging.start().expect("the durations fit")
     }
 
     /// Waits until a partition has received all of these notes.

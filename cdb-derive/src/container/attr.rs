@@ -4,10 +4,10 @@ use darling::FromMeta;
 use darling::error::Accumulator;
 use proc_macro2::Ident;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, Type};
+use syn::{Data, DeriveInput, Expr, Fields, Lit, Meta, Type};
 
 use crate::diag::mistake;
-use crate::settings::{CratePath, Mark, Setting, Vocabulary, text, ungrouped};
+use crate::settings::{CratePath, Mark, Setting, settings, text, ungrouped};
 
 /// An enum as written.
 #[derive(Debug)]
@@ -19,58 +19,23 @@ pub(super) struct RawContainer {
     pub(super) has_unreadable_variants: bool,
 }
 
-/// `#[container(…)]` of the enum.
-#[derive(Debug, Default)]
-pub(super) struct ContainerSettings {
-    pub(super) partition_key: Setting<PartitionKeyPaths>,
-    pub(super) discriminator: Setting<Property>,
-    pub(super) default_ttl: Setting<TtlSetting>,
-    pub(super) krate: Setting<CratePath>,
-    /// Whether an attribute could not be parsed, so that missing settings are not reported.
-    pub(super) unreadable: bool,
-}
-
-#[derive(Clone, Copy)]
-enum OfEnum {
-    PartitionKey,
-    Discriminator,
-    DefaultTtl,
-    Crate,
-}
-
-const OF_ENUM: &[(&str, OfEnum)] = &[
-    ("partition_key", OfEnum::PartitionKey),
-    ("discriminator", OfEnum::Discriminator),
-    ("default_ttl", OfEnum::DefaultTtl),
-    ("crate", OfEnum::Crate),
-];
-
-#[derive(Clone, Copy)]
-enum OfVariant {
-    Extends,
-}
-
-const OF_VARIANT: &[(&str, OfVariant)] = &[("extends", OfVariant::Extends)];
-
-impl ContainerSettings {
-    /// Reads all attributes of the enum.
-    pub(super) fn read(attributes: &[Attribute], errors: &mut Accumulator) -> Self {
-        let vocabulary = Vocabulary {
-            attribute: "container",
-            settings: OF_ENUM,
-            foreign: OF_VARIANT,
-            elsewhere: "a variant, not of the enum",
-        };
-        let mut found = Self::default();
-        let readable = vocabulary.read(attributes, errors, |setting, word, errors| match setting {
-            OfEnum::PartitionKey => found.partition_key.take(word, errors),
-            OfEnum::Discriminator => found.discriminator.take(word, errors),
-            OfEnum::DefaultTtl => found.default_ttl.take(word, errors),
-            OfEnum::Crate => found.krate.take(word, errors),
-        });
-        found.unreadable = !readable;
-        found
+settings! {
+    /// `#[container(…)]` of the enum.
+    struct ContainerSettings = "container" {
+        "partition_key" => partition_key: Setting<PartitionKeyPaths>,
+        "discriminator" => discriminator: Setting<Property>,
+        "default_ttl" => default_ttl: Setting<TtlSetting>,
+        "crate" => krate: Setting<CratePath>,
     }
+    foreign: VariantSettings::WORDS, "a variant, not of the enum"
+}
+
+settings! {
+    /// `#[container(…)]` of a variant.
+    struct VariantSettings = "container" {
+        "extends" => extends: Setting<Mark>,
+    }
+    foreign: ContainerSettings::WORDS, "the enum, not of a variant"
 }
 
 /// `partition_key = "/tenantId, /userId"`, split at the commas.
@@ -134,21 +99,7 @@ impl FromMeta for TtlSetting {
 pub(super) struct RawVariant {
     pub(super) ident: Ident,
     pub(super) ty: Type,
-    pub(super) extends: Setting<Mark>,
-}
-
-fn extends(attributes: &[Attribute], errors: &mut Accumulator) -> Setting<Mark> {
-    let vocabulary = Vocabulary {
-        attribute: "container",
-        settings: OF_VARIANT,
-        foreign: OF_ENUM,
-        elsewhere: "the enum, not of a variant",
-    };
-    let mut extends = Setting::default();
-    vocabulary.read(attributes, errors, |setting, word, errors| match setting {
-        OfVariant::Extends => extends.take(word, errors),
-    });
-    extends
+    pub(super) settings: VariantSettings,
 }
 
 /// Reads the input of the derive. Returns `None` if it is not an enum.
@@ -183,12 +134,13 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawC
 
 impl RawVariant {
     fn read(variant: &syn::Variant, errors: &mut Accumulator) -> Option<Self> {
-        let (ident, extends) = (&variant.ident, extends(&variant.attrs, errors));
+        let ident = &variant.ident;
+        let settings = VariantSettings::read(&variant.attrs, errors);
         match &variant.fields {
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Some(Self {
                 ident: ident.clone(),
                 ty: fields.unnamed[0].ty.clone(),
-                extends,
+                settings,
             }),
             _ => {
                 let text =

@@ -18,7 +18,7 @@ pub(super) fn all(raw: &RawContainer, errors: &mut Accumulator) {
     each_type_has_one_variant(raw, errors);
     has_a_document_type(raw, errors);
     let mut variants = raw.variants.iter();
-    if variants.any(|variant| variant.extends.is_given()) {
+    if variants.any(|variant| variant.settings.extends.is_given()) {
         inherited_settings_are_not_repeated(raw, errors);
     } else {
         partition_key_is_given(raw, errors);
@@ -32,7 +32,7 @@ fn at_most_one_base(raw: &RawContainer, errors: &mut Accumulator) {
     for word in raw
         .variants
         .iter()
-        .filter_map(|variant| variant.extends.word())
+        .filter_map(|variant| variant.settings.extends.word())
         .skip(1)
     {
         errors.push(mistake(
@@ -87,7 +87,11 @@ fn inherited_settings_are_not_repeated(raw: &RawContainer, errors: &mut Accumula
 
 fn partition_key_is_given(raw: &RawContainer, errors: &mut Accumulator) {
     let name = &raw.ident;
-    let fine = raw.settings.partition_key.is_given() || raw.settings.unreadable;
+    // An unreadable variant may be the container that this one extends.
+    let mut variants = raw.variants.iter();
+    let fine = raw.settings.partition_key.is_given()
+        || raw.settings.unreadable
+        || variants.any(|variant| variant.settings.unreadable);
     errors.unless(fine, name.span(), || {
         format!("`{name}` has no partition key; add `#[container(partition_key = \"/…\")]` with its path")
     });

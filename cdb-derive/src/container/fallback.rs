@@ -8,7 +8,7 @@ use quote::{ToTokens, quote};
 
 use super::expand::Membership;
 use super::model::ContainerModel;
-use crate::private::{import, private};
+use crate::private::import;
 
 /// Generates impls that compile and never run. The empty partition key disables the checks in a
 /// container that extends this one.
@@ -19,7 +19,7 @@ pub(super) fn stubs(mut model: ContainerModel) -> TokenStream {
         .documents
         .retain(|variant| seen.insert(variant.ty.to_token_stream().to_string()));
     let model = &model;
-    let (import, private) = (import(&model.krate), private());
+    let import = import(&model.krate);
     let name = &model.ident;
     let text = name.to_string();
     let membership = Membership(model);
@@ -27,21 +27,21 @@ pub(super) fn stubs(mut model: ContainerModel) -> TokenStream {
         const _: () = {
             #import
             #[automatically_derived]
-            impl #private::Container for #name {
-                const NAME: &'static #private::str = #text;
-                const DISCRIMINATOR: &'static #private::str = "type";
-                const PARTITION_KEY: &'static [&'static #private::str] = &[];
-                const DOCUMENTS: &'static [&'static #private::DocumentShape] = &[];
-                const DEFAULT_TTL: #private::DefaultTtl = #private::DefaultTtl::Off;
+            impl __model::Container for #name {
+                const NAME: &'static __model::str = #text;
+                const DISCRIMINATOR: &'static __model::str = "type";
+                const PARTITION_KEY: &'static [&'static __model::str] = &[];
+                const DOCUMENTS: &'static [&'static __model::DocumentShape] = &[];
+                const DEFAULT_TTL: __model::DefaultTtl = __model::DefaultTtl::Off;
 
                 fn decode(
-                    _: &#private::str,
-                    _: &#private::str,
-                ) -> #private::Result<Self, #private::DecodeError> {
+                    _: &__model::str,
+                    _: &__model::str,
+                ) -> __model::Result<Self, __model::DecodeError> {
                     ::core::unreachable!()
                 }
 
-                fn shape(&self) -> &'static #private::DocumentShape {
+                fn shape(&self) -> &'static __model::DocumentShape {
                     ::core::unreachable!()
                 }
             }

@@ -38,7 +38,7 @@ impl ContainerModel {
 /// Builds the model.
 pub(super) fn build(raw: RawContainer) -> ContainerModel {
     let settings = raw.settings;
-    let is_base = |variant: &RawVariant| variant.extends.is_given();
+    let is_base = |variant: &RawVariant| variant.settings.extends.is_given();
     let (base, documents): (Vec<_>, Vec<_>) = raw.variants.into_iter().partition(is_base);
     let base = base.into_iter().next().map(Variant::from);
     let discriminator = match &base {

@@ -3,10 +3,10 @@
 use darling::{Error, FromMeta};
 use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
-use syn::parse::{Parse, ParseStream, Parser};
+use syn::parse::{Parse, ParseStream};
 use syn::{LitStr, Meta, Token, Type};
 
-use crate::diag::mistake;
+use crate::settings::list;
 
 /// `computed(name_lower: String = "LOWER({name})", index)`.
 #[derive(Clone, Debug)]
@@ -30,12 +30,7 @@ const FORM: &str = "write `computed(name_lower: String = \"LOWER({name})\")`, wi
 
 impl FromMeta for ComputedSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        let Meta::List(list) = meta else {
-            return Err(mistake(syn::spanned::Spanned::span(meta.path()), FORM));
-        };
-        Self::parse
-            .parse2(list.tokens.clone())
-            .map_err(|error| mistake(error.span(), &error))
+        list(meta, FORM, Self::parse)
     }
 }
 

@@ -6,19 +6,20 @@ use std::collections::HashSet;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-use super::expand::{KeyStruct, PathConstants, Shape, SoftDeleteImpl};
+use super::expand::{KeyStruct, PathConstants, Shape, SoftDeleteImpl, constructor, queryable};
 use super::model::{DocumentModel, Indexing};
-use crate::private::{import, private};
+use crate::private::import;
 
 /// Generates items that compile and never run.
 pub(super) fn stubs(model: DocumentModel) -> TokenStream {
-    let (import, private) = (import(&model.krate), private());
+    let import = import(&model.krate);
     let key_struct = KeyStruct(&model).into_token_stream();
-    let key_impls = key_stubs(&model, &private);
+    let key_impls = key_stubs(&model);
     let model = &permissive(model);
     let constants = PathConstants(model);
-    let document = document_stub(model, &private);
-    let lease = model.lease().map(|_| lease_stub(&model.ident, &private));
+    let document = document_stub(model);
+    let lease = model.marked(|field| field.lease);
+    let lease = lease.map(|_| lease_stub(&model.ident));
     let soft_delete = SoftDeleteImpl(model);
     quote! {
         #key_struct
@@ -33,54 +34,39 @@ pub(super) fn stubs(model: DocumentModel) -> TokenStream {
     }
 }
 
-fn document_stub(model: &DocumentModel, private: &TokenStream) -> TokenStream {
+fn document_stub(model: &DocumentModel) -> TokenStream {
     let (name, shape) = (&model.ident, Shape(model));
+    let queryable = queryable(name);
     let key = format_ident!("{name}Key");
     quote! {
         #[automatically_derived]
-        impl #private::Document for #name {
+        impl __model::Document for #name {
             type Key = #key;
-            const SHAPE: &'static #private::DocumentShape = &#shape;
-            fn field_codec() -> #private::FieldCodec<Self> {
+            const SHAPE: &'static __model::DocumentShape = &#shape;
+            fn field_codec() -> __model::FieldCodec<Self> {
                 ::core::unreachable!()
             }
             fn key(&self) -> Self::Key {
                 ::core::unreachable!()
             }
-            fn partition_key(&self) -> #private::PartitionKey {
+            fn partition_key(&self) -> __model::PartitionKey {
                 ::core::unreachable!()
             }
         }
 
-        #[automatically_derived]
-        impl #private::Queryable for #name {
-            const SHAPES: &'static [&'static #private::DocumentShape] = &[];
-            const IS_PARTIAL: #private::bool = true;
-        }
-
-        #[automatically_derived]
-        impl<__C: #private::Container> #private::QueriedIn<__C> for #name
-        where
-            #name: #private::MemberOf<__C>,
-        {
-            fn read_stored(
-                _: &#private::str,
-            ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
-                ::core::unreachable!()
-            }
-        }
+        #queryable
     }
 }
 
-fn lease_stub(name: &Ident, private: &TokenStream) -> TokenStream {
+fn lease_stub(name: &Ident) -> TokenStream {
     quote! {
         #[automatically_derived]
-        impl #private::Leasable for #name {
-            const LEASE_PATHS: #private::LeasePaths<Self> = #private::LeasePaths::new([""; 4]);
-            fn lease(&self) -> &#private::Lease {
+        impl __model::Leasable for #name {
+            const LEASE_PATHS: __model::LeasePaths<Self> = __model::LeasePaths::new([""; 4]);
+            fn lease(&self) -> &__model::Lease {
                 ::core::unreachable!()
             }
-            fn set_lease(&mut self, _: #private::Lease) {
+            fn set_lease(&mut self, _: __model::Lease) {
                 ::core::unreachable!()
             }
         }
@@ -112,36 +98,27 @@ fn permissive(mut model: DocumentModel) -> DocumentModel {
     model
 }
 
-fn key_stubs(model: &DocumentModel, private: &TokenStream) -> TokenStream {
-    let (vis, name) = (&model.vis, &model.ident);
+fn key_stubs(model: &DocumentModel) -> TokenStream {
+    let name = &model.ident;
     let key = format_ident!("{name}Key");
-    let fields = model.key_fields();
-    let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
-    let types = fields.iter().map(|field| &field.ty);
+    let constructor = constructor(model);
     quote! {
-        #[automatically_derived]
-        #[allow(dead_code, reason = "not every stub is used")]
-        impl #key {
-            #[doc(hidden)]
-            #vis fn new(#(#idents: impl #private::Into<#types>),*) -> Self {
-                Self { #(#idents: #private::Into::into(#idents)),* }
-            }
-        }
+        #constructor
 
         #[automatically_derived]
-        impl #private::DocumentKey for #key {
+        impl __model::DocumentKey for #key {
             type Document = #name;
-            fn to_id(&self) -> #private::Result<#private::ItemId, #private::IdError> {
+            fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
                 ::core::unreachable!()
             }
-            fn parse(_: &#private::str) -> #private::Result<Self, #private::IdError> {
+            fn parse(_: &__model::str) -> __model::Result<Self, __model::IdError> {
                 ::core::unreachable!()
             }
         }
 
         #[automatically_derived]
-        impl #private::LocatedKey for #key {
-            fn partition_key(&self) -> #private::PartitionKey {
+        impl __model::LocatedKey for #key {
+            fn partition_key(&self) -> __model::PartitionKey {
                 ::core::unreachable!()
             }
         }

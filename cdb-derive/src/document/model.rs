@@ -159,24 +159,9 @@ impl DocumentModel {
         fields.into_iter().map(|(_, field)| field).collect()
     }
 
-    /// Returns the field that contains the lease.
-    pub(super) fn lease(&self) -> Option<&FieldModel> {
-        self.fields.iter().find(|field| field.lease.is_some())
-    }
-
-    /// Returns the field with the time of the soft deletion.
-    pub(super) fn soft_delete(&self) -> Option<&FieldModel> {
-        self.fields.iter().find(|field| field.soft_delete.is_some())
-    }
-
-    /// Returns the field with the time of creation.
-    pub(super) fn created_at(&self) -> Option<&FieldModel> {
-        self.fields.iter().find(|field| field.created_at.is_some())
-    }
-
-    /// Returns the field with the time of the last write.
-    pub(super) fn updated_at(&self) -> Option<&FieldModel> {
-        self.fields.iter().find(|field| field.updated_at.is_some())
+    /// Returns the first field with a mark.
+    pub(super) fn marked(&self, mark: fn(&FieldModel) -> Option<Span>) -> Option<&FieldModel> {
+        self.fields.iter().find(|field| mark(field).is_some())
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&FieldModel> {

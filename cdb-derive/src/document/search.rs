@@ -1,12 +1,13 @@
 //! The settings of vector and full-text search: their grammar.
 
 use darling::{Error, FromMeta};
-use proc_macro2::{Ident, Span, TokenStream};
-use syn::parse::{ParseStream, Parser};
+use proc_macro2::{Ident, Span};
+use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{LitInt, LitStr, Meta, Token};
 
 use crate::diag::{mistake, suggestion};
+use crate::settings::list;
 
 /// `vector(dimensions = 1536, distance = cosine, index = disk_ann)`.
 #[derive(Clone, Debug)]
@@ -51,11 +52,8 @@ const VECTOR_FORM: &str = "write `vector(dimensions = 1536)`, and `distance = â€
 
 impl FromMeta for VectorSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        let Meta::List(list) = meta else {
-            return Err(mistake(meta.path().span(), VECTOR_FORM));
-        };
-        let parser = |input: ParseStream<'_>| Self::read(input, list.path.span());
-        parse(parser, &list.tokens)
+        let parser = |input: ParseStream<'_>| Self::read(input, meta.path().span());
+        list(meta, VECTOR_FORM, parser)
     }
 }
 
@@ -134,10 +132,4 @@ impl FromMeta for FullTextSetting {
             Meta::List(list) => Err(mistake(list.path.span(), form)),
         }
     }
-}
-
-fn parse<P: Parser>(parser: P, tokens: &TokenStream) -> Result<P::Output, Error> {
-    parser
-        .parse2(tokens.clone())
-        .map_err(|error| mistake(error.span(), &error))
 }

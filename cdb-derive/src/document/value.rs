@@ -2,14 +2,14 @@
 //! that the names exist.
 
 use darling::{Error, FromMeta};
-use proc_macro2::{Ident, Span, TokenStream};
-use syn::parse::{Parse, ParseStream, Parser};
+use proc_macro2::{Ident, Span};
+use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Expr, Lit, Meta, Path, Token, Type};
 
 use crate::diag::mistake;
-use crate::settings::text;
+use crate::settings::{list, text};
 
 /// `type = "order"`.
 #[derive(Clone, Debug)]
@@ -58,12 +58,9 @@ pub(super) struct UpcastSetting(pub(super) Vec<Path>);
 
 impl FromMeta for UpcastSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        let Meta::List(list) = meta else {
-            let form = "write `upcast(v1_to_v2)` with the names of functions";
-            return Err(mistake(meta.path().span(), form));
-        };
+        let form = "write `upcast(v1_to_v2)` with the names of functions";
         let parser = Punctuated::<Path, Token![,]>::parse_terminated;
-        Ok(Self(parse(parser, &list.tokens)?.into_iter().collect()))
+        Ok(Self(list(meta, form, parser)?.into_iter().collect()))
     }
 }
 
@@ -108,19 +105,15 @@ pub(super) struct IndexSetting {
 
 impl FromMeta for IndexSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let form = "write `index`, or `index(city: String)` for paths inside the field";
         match meta {
             Meta::Path(_) => Ok(Self { nested: Vec::new() }),
-            Meta::List(list) => {
+            Meta::NameValue(setting) => Err(mistake(setting.value.span(), form)),
+            Meta::List(_) => {
                 let parser = Punctuated::<NestedPath, Token![,]>::parse_terminated;
-                let nested = parse(parser, &list.tokens)?;
-                Ok(Self {
-                    nested: nested.into_iter().collect(),
-                })
+                let nested = list(meta, form, parser)?.into_iter().collect();
+                Ok(Self { nested })
             }
-            Meta::NameValue(setting) => Err(mistake(
-                setting.value.span(),
-                "write `index`, or `index(city: String)` for paths inside the field",
-            )),
         }
     }
 }
@@ -134,11 +127,8 @@ pub(super) struct PathsSetting {
 impl FromMeta for PathsSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
         let form = "write `paths(city: String)` for paths inside the field";
-        let Meta::List(list) = meta else {
-            return Err(mistake(meta.path().span(), form));
-        };
         let parser = Punctuated::<NestedPath, Token![,]>::parse_terminated;
-        let nested: Vec<_> = parse(parser, &list.tokens)?.into_iter().collect();
+        let nested: Vec<_> = list(meta, form, parser)?.into_iter().collect();
         let multiple = nested
             .iter()
             .find(|path| path.parts.iter().any(|part| part == "[]" || part == "*"));
@@ -221,9 +211,6 @@ const COMPOSITE_FORM: &str =
 
 impl FromMeta for CompositeSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        let Meta::List(list) = meta else {
-            return Err(mistake(meta.path().span(), COMPOSITE_FORM));
-        };
         let parser = |input: ParseStream<'_>| {
             let name: Ident = input.call(syn::ext::IdentExt::parse_any)?;
             if input.parse::<Option<Token![=]>>()?.is_none() {
@@ -235,7 +222,7 @@ impl FromMeta for CompositeSetting {
                 paths: paths.into_iter().collect(),
             })
         };
-        parse(parser, &list.tokens)
+        list(meta, COMPOSITE_FORM, parser)
     }
 }
 
@@ -267,25 +254,11 @@ pub(super) struct UniqueSetting {
 
 impl FromMeta for UniqueSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        let Meta::List(list) = meta else {
-            return Err(mistake(
-                meta.path().span(),
-                "write `unique(field)` or `unique(field, other)`",
-            ));
-        };
-        let fields = parse(
-            Punctuated::<Ident, Token![,]>::parse_terminated,
-            &list.tokens,
-        )?;
+        let form = "write `unique(field)` or `unique(field, other)`";
+        let parser = Punctuated::<Ident, Token![,]>::parse_terminated;
         Ok(Self {
-            fields: fields.into_iter().collect(),
-            span: list.path.span(),
+            fields: list(meta, form, parser)?.into_iter().collect(),
+            span: meta.path().span(),
         })
     }
-}
-
-fn parse<P: Parser>(parser: P, tokens: &TokenStream) -> Result<P::Output, Error> {
-    parser
-        .parse2(tokens.clone())
-        .map_err(|error| mistake(error.span(), &error))
 }

@@ -1,9 +1,9 @@
 //! Aggregates: count, sum, minimum, maximum and average of documents or of groups of documents,
 //! and distinct values.
 
-use std::fmt;
 use std::marker::PhantomData;
 
+use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
 use super::builder::Query;
@@ -210,32 +210,12 @@ tuples! {
 }
 
 /// A query for aggregates of all its documents. It has one row, of type `R`.
+#[derive_where(Clone, Debug)]
 pub struct AggregateQuery<T, R> {
     query: Query<T>,
     keys: Vec<&'static str>,
     terms: Vec<AggregateTerm>,
     marker: PhantomData<fn() -> R>,
-}
-
-impl<T, R> Clone for AggregateQuery<T, R> {
-    fn clone(&self) -> Self {
-        Self {
-            query: self.query.clone(),
-            keys: self.keys.clone(),
-            terms: self.terms.clone(),
-            marker: PhantomData,
-        }
-    }
-}
-
-impl<T, R> fmt::Debug for AggregateQuery<T, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AggregateQuery")
-            .field("parts", &self.query.parts)
-            .field("keys", &self.keys)
-            .field("terms", &self.terms)
-            .finish()
-    }
 }
 
 /// A query with one row of type `R` per group of documents.

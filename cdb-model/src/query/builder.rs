@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
 use super::filter::{Predicate, live_condition, type_condition};
@@ -44,19 +45,10 @@ use crate::path::Path;
 ///     Query::across_partitions().values(Order::TOTAL_CENTS)
 /// }
 /// ```
-#[derive(Debug)]
+#[derive_where(Clone, Debug)]
 pub struct Query<T> {
     pub(super) parts: Parts,
     marker: PhantomData<fn() -> T>,
-}
-
-impl<T> Clone for Query<T> {
-    fn clone(&self) -> Self {
-        Self {
-            parts: self.parts.clone(),
-            marker: PhantomData,
-        }
-    }
 }
 
 /// An untyped query.

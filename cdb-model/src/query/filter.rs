@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::{BitAnd, BitOr, Not};
 
+use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -16,16 +17,10 @@ use crate::shape::DocumentShape;
 /// A condition on documents of `T`: a document type or a container.
 ///
 /// The methods of an indexed [`Path`] create filters; `&`, `|` and `!` combine them.
-#[derive(Debug)]
+#[derive_where(Clone, Debug)]
 pub struct Filter<T> {
     pub(crate) predicate: Predicate,
     marker: PhantomData<fn() -> T>,
-}
-
-impl<T> Clone for Filter<T> {
-    fn clone(&self) -> Self {
-        Self::from_predicate(self.predicate.clone())
-    }
 }
 
 /// An untyped condition. Paths are stored paths, values are JSON.

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
+use derive_where::derive_where;
+
 use super::filter::Filterable;
 use crate::document::Document;
 use crate::path::Path;
@@ -85,6 +87,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
 
 /// A composite index that document type `D` declares. A sort by several paths requires one: the
 /// service needs an index with exactly these paths.
+#[derive_where(Clone, Copy, Debug)]
 pub struct Composite<D> {
     shape: &'static CompositeShape,
     marker: PhantomData<fn() -> D>,
@@ -119,21 +122,5 @@ impl<D> From<Composite<D>> for Order<D> {
     /// Sorts in the declared directions.
     fn from(composite: Composite<D>) -> Self {
         composite.sorted(|direction| direction)
-    }
-}
-
-impl<D> Clone for Composite<D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D> Copy for Composite<D> {}
-
-impl<D> std::fmt::Debug for Composite<D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Composite")
-            .field("shape", self.shape)
-            .finish()
     }
 }

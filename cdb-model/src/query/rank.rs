@@ -1,8 +1,8 @@
 //! Scores of documents, by which a search sorts: distances of vectors and frequencies of words.
 
-use std::fmt;
 use std::marker::PhantomData;
 
+use derive_where::derive_where;
 use serde_json::Value;
 
 use super::filter::{FullTextMatch, Operand, Predicate};
@@ -42,6 +42,7 @@ use crate::shape::{Direction, VectorDistance};
 ///     Query::across_partitions().search(rank, 10)
 /// }
 /// ```
+#[derive_where(Clone, Debug)]
 pub struct Rank<D> {
     pub(super) terms: Vec<RankTerm>,
     marker: PhantomData<fn() -> D>,
@@ -103,21 +104,6 @@ impl<D> Rank<D> {
             term.weight = Some(weight);
         }
         self
-    }
-}
-
-impl<D> Clone for Rank<D> {
-    fn clone(&self) -> Self {
-        Self {
-            terms: self.terms.clone(),
-            marker: PhantomData,
-        }
-    }
-}
-
-impl<D> fmt::Debug for Rank<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rank").field("terms", &self.terms).finish()
     }
 }
 

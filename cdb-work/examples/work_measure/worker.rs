@@ -137,7 +137,7 @@ async fn coordinator(
     config.upkeep = Duration::from_millis(500);
     config.sweep = Duration::from_secs(3);
     config.retry.max_attempts = MAX_ATTEMPTS;
-    config.retry.longest = Duration::from_secs(4);
+    config.retry.longest_delay = Duration::from_secs(4);
     let slots = Arc::new(membership);
     loop {
         // Every request may fail, also the first ones.

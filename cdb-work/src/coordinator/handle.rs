@@ -1,6 +1,5 @@
 //! The coordinator: the entry point for all writes and claims.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +46,7 @@ use cdb_coordination::LeaseProvider;
 /// work.shutdown().await?;
 /// # Ok(()) }).unwrap();
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct WorkCoordinator {
     pub(crate) inner: Arc<Inner>,
 }
@@ -238,11 +237,5 @@ impl WorkCoordinator {
             Some(error) => Err(error),
             None => Ok(()),
         }
-    }
-}
-
-impl fmt::Debug for WorkCoordinator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
     }
 }

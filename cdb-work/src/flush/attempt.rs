@@ -109,7 +109,7 @@ impl Inner {
     pub(crate) fn fail_attempt(&self, state: &mut State, claim: &Claim, reason: String) {
         let now = self.container.now();
         let noted = state.held_under(claim).and_then(|owned| {
-            let judge = |message: &_| self.config.retry.judge(message, now);
+            let judge = |message: &_| self.config.judge(message, now);
             owned.streams.failed(claim.in_stream(), reason, judge)
         });
         if let Some((change, message)) = noted {
@@ -166,7 +166,7 @@ impl Inner {
         let held = state.partition(claim.partition);
         void.extend(extract(&mut held.queue, is_later));
         let noted = held.owned.as_mut().and_then(|owned| {
-            let judge = |message: &_| self.config.retry.judge(message, now);
+            let judge = |message: &_| self.config.judge(message, now);
             let streams = &mut owned.streams;
             streams.refused(&claim.key, claim.sequence, reason, judge)
         });

@@ -70,11 +70,11 @@ impl Inner {
             match report.reported {
                 Reported::Done => owned.streams.reached(place, None),
                 Reported::Reached(stages) => owned.streams.reached(place, Some(stages)),
-                Reported::Failed(reason) => owned.streams.failed(place, reason, |message| {
-                    self.config.retry.judge(message, now)
-                }),
+                Reported::Failed(reason) => owned
+                    .streams
+                    .failed(place, reason, |message| self.config.judge(message, now)),
                 Reported::Rejected(reason) => {
-                    let exhausted = |_: &_| self.config.retry.exhausted(now);
+                    let exhausted = |_: &_| self.config.judge_exhausted(now);
                     owned.streams.failed(place, reason, exhausted)
                 }
             }

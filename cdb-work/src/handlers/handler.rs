@@ -1,14 +1,11 @@
 //! Handlers of claimed messages, by kind, and hooks for their results.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
-use cdb_coordination::{Failed, Message, catch_panic};
+use cdb_coordination::{Delivered, Failed, Handlers, Message, MessageContext};
 use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, ready};
 
 use crate::error::WorkError;
 use crate::flush::entry::{ClaimedWork, append_effects};
@@ -86,6 +83,20 @@ impl WorkContext {
     }
 }
 
+impl Delivered for WorkContext {
+    fn message_type(&self) -> &str {
+        &self.message.kind
+    }
+
+    fn payload(&self) -> &str {
+        &self.message.body
+    }
+
+    fn context(&self) -> &MessageContext {
+        &self.message.context
+    }
+}
+
 /// The success of a handler, with documents that are written together with it.
 #[derive(Debug, Default)]
 pub struct Completed {
@@ -119,8 +130,6 @@ pub struct WorkFailure {
     pub settled: Result<Settlement, WorkError>,
 }
 
-type Handler =
-    Box<dyn Fn(WorkContext) -> BoxFuture<'static, Result<Completed, Failed>> + Send + Sync>;
 type CompletionHook = Box<dyn Fn(&WorkMessage) + Send + Sync>;
 type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 
@@ -149,9 +158,7 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 /// ```
 #[derive(Default)]
 pub struct WorkHandlers {
-    by_kind: HashMap<&'static str, Handler>,
-    by_name: HashMap<String, Handler>,
-    otherwise: Option<Handler>,
+    pub(crate) table: Handlers<WorkContext, Completed>,
     on_completion: Option<CompletionHook>,
     on_failure: Option<FailureHook>,
 }
@@ -166,42 +173,38 @@ impl WorkHandlers {
     /// [`NewWork::with_message`](crate::NewWork::with_message). A second handler of a type replaces
     /// the first.
     #[must_use]
-    pub fn on<M, F, Fut>(mut self, handler: F) -> Self
+    pub fn on<M, F, Fut>(self, handler: F) -> Self
     where
         M: Message,
         F: Fn(M, WorkContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
     {
-        let typed = move |context: WorkContext| match serde_json::from_str(&context.message.body) {
-            Ok(message) => handler(message, context).boxed(),
-            Err(error) => ready(Err(Failed::unread::<M>(&error))).boxed(),
-        };
-        self.by_kind.insert(M::TYPE, Box::new(typed));
-        self
+        self.on_handler(String::new(), handler)
     }
 
     /// Registers a handler by name, for messages with
-    /// [`NewWork::for_handler`](crate::NewWork::for_handler).
+    /// [`NewWork::for_handler`](crate::NewWork::for_handler). Several handlers of one message type
+    /// can each have a name.
     #[must_use]
-    pub fn on_handler<F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    pub fn on_handler<M, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
-        F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
+        M: Message,
+        F: Fn(M, WorkContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
     {
-        let handler = move |context| handler(context).boxed();
-        self.by_name.insert(name.into(), Box::new(handler));
+        self.table.on(name.into(), handler);
         self
     }
 
-    /// Registers the handler of all other messages. Without it, a message of another kind is set
-    /// aside.
+    /// Registers the handler of all other messages. Without it, a message of another kind or for
+    /// another handler is set aside.
     #[must_use]
     pub fn otherwise<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
     {
-        self.otherwise = Some(Box::new(move |context| handler(context).boxed()));
+        self.table.otherwise(handler);
         self
     }
 
@@ -217,25 +220,6 @@ impl WorkHandlers {
     pub fn on_failure(mut self, hook: impl Fn(&WorkFailure) + Send + Sync + 'static) -> Self {
         self.on_failure = Some(Box::new(hook));
         self
-    }
-
-    /// Runs the handler of a message. A panic counts as a temporary failure.
-    pub(crate) async fn handle(&self, context: WorkContext) -> Result<Completed, Failed> {
-        let message = context.message.clone();
-        let registered = match message.handler() {
-            Some(name) => self.by_name.get(name),
-            None => self.by_kind.get(&*message.kind),
-        };
-        let Some(handler) = registered.or(self.otherwise.as_ref()) else {
-            return Err(Failed::permanently(format!(
-                "there is no handler `{}`; register one and redrive the message",
-                message.handler().unwrap_or(&message.kind)
-            )));
-        };
-        // New messages inherit the trace context and the scope.
-        let running = async { handler(context).await };
-        let result = catch_panic(message.context.run(running)).await;
-        result.unwrap_or_else(|panic| Err(Failed::temporarily(panic)))
     }
 
     /// Calls the hook for a result. A hook that panics is logged.
@@ -254,6 +238,6 @@ impl WorkHandlers {
 
 impl fmt::Debug for WorkHandlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.by_kind.keys()).finish()
+        self.table.fmt(f)
     }
 }

@@ -243,7 +243,7 @@ impl Processor {
 
     /// Runs the handler. Returns `None` when the claim was lost before it ended.
     async fn result_of(&self, claimed: &ClaimedWork) -> Option<Result<Completed, Failed>> {
-        let mut handling = pin!(self.handlers.handle(WorkContext::new(claimed)));
+        let mut handling = pin!(self.handlers.table.handle(WorkContext::new(claimed)));
         loop {
             tokio::select! {
                 biased;

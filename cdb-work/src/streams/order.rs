@@ -15,7 +15,7 @@ use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 use super::stream::{
     Change, ClaimState, LeftOut, Next, Out, Progress, Selection, Stream, StreamClaim, StreamKey,
-    Taken, Verdict, is_suspect,
+    Suspect, Taken, Verdict, is_suspect,
 };
 use crate::timing::SUSPECT_ALONE;
 
@@ -30,8 +30,8 @@ pub(crate) struct Streams {
     available: BTreeMap<Lane, BTreeSet<(Timestamp, StreamKey)>>,
     /// Those among them whose message may have ended its last process.
     suspects: BTreeSet<(Timestamp, StreamKey)>,
-    /// The last handed out of these messages, and when.
-    suspect: Option<(StreamKey, u64, Instant)>,
+    /// The last handed out of these messages.
+    suspect: Option<Suspect>,
     /// How many messages of each lane are in memory.
     held: BTreeMap<Lane, usize>,
     /// The fence of the partition.
@@ -235,7 +235,11 @@ impl Streams {
         *first = during.end.min(*first);
         let (epoch, is_suspect) = (stream.epoch, is_suspect(&message));
         if is_suspect {
-            self.suspect = Some((key.clone(), sequence, during.start));
+            self.suspect = Some(Suspect {
+                key: key.clone(),
+                sequence,
+                claimed_at: during.start,
+            });
         }
         self.refresh(&key);
         Some(Taken {
@@ -266,14 +270,14 @@ impl Streams {
     /// Whether a message that may have ended its last process was claimed a moment ago and still is,
     /// or is reported as completed and not stored.
     pub(crate) fn has_suspect_in_hand(&self, now: Instant) -> bool {
-        let Some((key, sequence, since)) = &self.suspect else {
+        let Some(suspect) = &self.suspect else {
             return false;
         };
-        let is_recent = now.saturating_duration_since(*since) < SUSPECT_ALONE;
-        is_recent
-            && self.known.get(key).is_some_and(|stream| {
-                let is_out = stream.out.is_some_and(|out| out.sequence == *sequence);
-                is_out || (stream.reported >= *sequence && stream.waiting.contains_key(sequence))
+        let sequence = suspect.sequence;
+        now.saturating_duration_since(suspect.claimed_at) < SUSPECT_ALONE
+            && self.known.get(&suspect.key).is_some_and(|stream| {
+                let is_out = stream.out.is_some_and(|out| out.sequence == sequence);
+                is_out || (stream.reported >= sequence && stream.waiting.contains_key(&sequence))
             })
     }
 

@@ -294,6 +294,14 @@ impl Stream {
     }
 }
 
+/// A claimed message that may have ended its last process.
+#[derive(Debug)]
+pub(crate) struct Suspect {
+    pub(crate) key: StreamKey,
+    pub(crate) sequence: u64,
+    pub(crate) claimed_at: Instant,
+}
+
 /// Whether a message may have ended its last process.
 pub(crate) fn is_suspect(message: &WorkMessage) -> bool {
     message.attempts > 0 && message.last_failure.as_deref() == Some(OWNER_LOST)

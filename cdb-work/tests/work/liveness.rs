@@ -196,7 +196,7 @@ async fn messages_behind_a_slow_handler_stop_no_other_stream() {
 async fn messages_that_wait_for_their_next_attempt_stop_no_other_stream() {
     let env = TestEnv::start().await;
     let mut settings = WorkConfig::default();
-    settings.retry.first = MINUTE * 5;
+    settings.retry.first_delay = MINUTE * 5;
     let (work, sender) = (env.open(settings).await, sender(&env).await);
     store_all(&sender, STREAMS, &[1]).await;
     let scope = work.scoped();

@@ -200,7 +200,7 @@ async fn a_message_may_be_skipped_instead() {
     let env = TestEnv::start().await;
     let mut settings = config();
     settings.retry.max_attempts = 1;
-    settings.retry.exhausted = Exhausted::SkipMessage;
+    settings.exhausted = Exhausted::SkipMessage;
     let work = env.open(settings).await;
     let now = work.immediate();
     now.store(message("a", 1)).await.unwrap();

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_coordination::SlotSet;
+use cdb_coordination::{RetryPolicy, SlotSet};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Batch, Patch};
 use cdb_work::{
@@ -44,8 +44,8 @@ async fn a_coordinator_works_with_the_longest_durations() {
         &mut longest.sweep,
         &mut longest.remember,
         &mut longest.forget,
-        &mut longest.retry.first,
-        &mut longest.retry.longest,
+        &mut longest.retry.first_delay,
+        &mut longest.retry.longest_delay,
     ] {
         *duration = Duration::MAX;
     }
@@ -267,16 +267,25 @@ async fn durations_that_contradict_each_other_are_refused() {
         let refused = WorkCoordinator::open(env.container(), slots, settings).await;
         refused.unwrap_err().to_string()
     };
+    let secs = Duration::from_secs;
     let mut rare = WorkConfig::default();
-    rare.upkeep = Duration::from_secs(6);
-    assert_eq!(
-        refusal(rare).await,
-        "`upkeep` is 6s; it must be at most a third of `lease`, which is 5s"
-    );
+    rare.upkeep = secs(6);
     let mut slow = WorkConfig::default();
-    slow.longest_pause = Duration::from_secs(20);
-    assert_eq!(
-        refusal(slow).await,
-        "`longest_pause` is 20s; it must be at most `sweep`, which is 10s"
-    );
+    slow.longest_pause = secs(20);
+    let mut shrinking = WorkConfig::default();
+    shrinking.retry = RetryPolicy::default().with_delays(secs(60), secs(1));
+    for (settings, text) in [
+        (rare, "`upkeep` is 6s, longer than `lease / 3`, which is 5s"),
+        (
+            slow,
+            "`longest_pause` is 20s, longer than `sweep`, which is 10s",
+        ),
+        (
+            shrinking,
+            "`retry.first_delay` is 60s, longer than `retry.longest_delay`, which is 1s",
+        ),
+    ] {
+        let refused = refusal(settings).await;
+        assert!(refused.starts_with(text), "{refused}");
+    }
 }

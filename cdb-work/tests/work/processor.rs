@@ -366,12 +366,15 @@ async fn several_handlers_get_a_message_once_each() {
     let work = env.open(config()).await;
     let (done, mut completed) = mpsc::unbounded_channel();
     let handlers = WorkHandlers::new()
-        .on_handler("projection", async |work: WorkContext| Ok(work.done()))
+        .on_handler("projection", async |_: Paid, work: WorkContext| {
+            Ok(work.done())
+        })
         .otherwise(async |work: WorkContext| Ok(work.done()))
         .on_completion(move |message| done.send(message.clone()).unwrap());
     let mut stored = Vec::new();
     for handler in ["projection", "invoice", "projection"] {
-        let new = message("a", 1).once_per_handler(handler);
+        let new = NewWork::inbox("a", "1").once_per_handler(handler);
+        let new = new.with_message(&Paid { cents: 1 }).unwrap();
         stored.push(work.immediate().store(new).await.unwrap());
     }
     assert_eq!(stored[1], Settlement::Stored { sequence: 2 });

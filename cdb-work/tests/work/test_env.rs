@@ -60,7 +60,7 @@ pub(crate) fn config() -> WorkConfig {
     config.upkeep = Duration::from_millis(100);
     config.longest_pause = Duration::from_millis(50);
     config.sweep = Duration::from_millis(300);
-    config.retry.first = Duration::from_millis(20);
+    config.retry.first_delay = Duration::from_millis(20);
     config
 }
 

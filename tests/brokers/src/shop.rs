@@ -50,7 +50,7 @@ pub async fn coordinator(container: &ContainerClient<Shop>) -> Result<WorkCoordi
     config.lease = Duration::from_secs(2);
     config.upkeep = Duration::from_millis(200);
     config.retry.max_attempts = 100;
-    config.retry.longest = Duration::from_secs(2);
+    config.retry.longest_delay = Duration::from_secs(2);
     let alone = Arc::new(InMemoryLeaseProvider::all());
     Ok(WorkCoordinator::open(container.view(), alone, config).await?)
 }

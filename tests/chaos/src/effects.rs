@@ -104,6 +104,7 @@ pub fn messaging(
         .config(config)
         .on(note)
         .start()
+        .expect("the durations fit")
 }
 
 /// The transactional activities of a provider.

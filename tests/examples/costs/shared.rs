@@ -109,7 +109,8 @@ async fn messages(shop: &ContainerClient<Shop>, table: &mut Table) -> Result<(),
                 Ok(batch)
             }
         })
-        .start();
+        .start()
+        .expect("the durations fit");
     let mut send = async |count: u32| {
         for _ in 0..count {
             let mut batch = messaging.batch("one");
@@ -127,7 +128,9 @@ async fn messages(shop: &ContainerClient<Shop>, table: &mut Table) -> Result<(),
         cost.per(TIMES),
     );
     messaging.stop().await;
-    let idle = Messaging::builder(shop.clone()).start();
+    let idle = Messaging::builder(shop.clone())
+        .start()
+        .expect("the durations fit");
     table.row("idle messaging, a second", watch(shop).await);
     idle.stop().await;
     Ok(())

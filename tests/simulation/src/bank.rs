@@ -199,6 +199,7 @@ fn messaging(
         })
         .on(confirm)
         .start()
+        .expect("the durations fit")
 }
 
 /// Returns how long a transfer takes its receiver.

@@ -348,7 +348,7 @@ fn config() -> WorkConfig {
     config.remember = Duration::from_secs(3600);
     // Kills and refused requests cost attempts, and no message may be set aside.
     config.retry.max_attempts = 10_000;
-    config.retry.longest = Duration::from_secs(60);
+    config.retry.longest_delay = Duration::from_secs(60);
     config
 }
 

@@ -34,7 +34,10 @@ fn messaging(shop: &ContainerClient<Shop>) -> Messaging<Shop> {
             .patch::<Counter>(&CounterKey::new(TARGET), &more)?;
         Ok(batch)
     };
-    Messaging::builder(shop.clone()).on(count).start()
+    Messaging::builder(shop.clone())
+        .on(count)
+        .start()
+        .expect("the durations fit")
 }
 
 /// Runs activities that send messages to one partition. Those of one instance compete for its

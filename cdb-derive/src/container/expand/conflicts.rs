@@ -4,7 +4,6 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 
-use super::private;
 use crate::container::model::ContainerModel;
 use crate::respan::located_at;
 
@@ -29,7 +28,6 @@ pub(super) struct Conflicts<'a>(pub(super) &'a ContainerModel);
 impl ToTokens for Conflicts<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private();
         let name = &model.ident;
         let container = name.to_string();
         // Inherited types are first in `DOCUMENTS`; their own container has compared them with each
@@ -40,8 +38,8 @@ impl ToTokens for Conflicts<'_> {
             for rule in RULES {
                 let rule = format_ident!("{rule}");
                 let check = quote! {
-                    const _: () = #private::#rule(
-                        &#private::Place::new::<#name>(#container, #from_end)
+                    const _: () = __model::#rule(
+                        &__model::Place::new::<#name>(#container, #from_end)
                     );
                 };
                 tokens.extend(located_at(document.ident.span(), check));

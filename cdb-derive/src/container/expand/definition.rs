@@ -4,7 +4,6 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-use super::private;
 use crate::container::attr::TtlSetting;
 use crate::container::model::ContainerModel;
 
@@ -14,7 +13,6 @@ pub(super) struct ContainerImpl<'a>(pub(super) &'a ContainerModel);
 impl ToTokens for ContainerImpl<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private();
         let name = &model.ident;
         let text = name.to_string();
         let discriminator = match &model.discriminator {
@@ -29,12 +27,12 @@ impl ToTokens for ContainerImpl<'_> {
         let (documents, decode, shape) = (Documents(model), Decode(model), ShapeOf(model));
         tokens.extend(quote! {
             #[automatically_derived]
-            impl #private::Container for #name {
-                const NAME: &'static #private::str = #text;
-                const DISCRIMINATOR: &'static #private::str = #discriminator;
-                const PARTITION_KEY: &'static [&'static #private::str] = #partition_key;
-                const DOCUMENTS: &'static [&'static #private::DocumentShape] = #documents;
-                const DEFAULT_TTL: #private::DefaultTtl = #ttl;
+            impl __model::Container for #name {
+                const NAME: &'static __model::str = #text;
+                const DISCRIMINATOR: &'static __model::str = #discriminator;
+                const PARTITION_KEY: &'static [&'static __model::str] = #partition_key;
+                const DOCUMENTS: &'static [&'static __model::DocumentShape] = #documents;
+                const DEFAULT_TTL: __model::DefaultTtl = #ttl;
 
                 #decode
 
@@ -46,9 +44,8 @@ impl ToTokens for ContainerImpl<'_> {
 
 /// Returns an item of the container that this one extends.
 fn inherited(model: &ContainerModel, item: &TokenStream) -> TokenStream {
-    let private = private();
     let base = model.base.as_ref().map(|base| &base.ty);
-    quote!(<#base as #private::Container>::#item)
+    quote!(<#base as __model::Container>::#item)
 }
 
 fn path_list(paths: &[String]) -> TokenStream {
@@ -60,19 +57,18 @@ struct Documents<'a>(&'a ContainerModel);
 
 impl ToTokens for Documents<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        let private = private();
         let types = self.0.documents.iter().map(|variant| &variant.ty);
-        let own = quote!(&[#(<#types as #private::Document>::SHAPE),*]);
+        let own = quote!(&[#(<#types as __model::Document>::SHAPE),*]);
         if self.0.base.is_none() {
             tokens.extend(own);
             return;
         }
         let base = inherited(self.0, &quote!(DOCUMENTS));
         tokens.extend(quote! {{
-            const OWN: &[&#private::DocumentShape] = #own;
-            const INHERITED: &[&#private::DocumentShape] = #base;
-            const ALL: [&#private::DocumentShape; { OWN.len() + INHERITED.len() }] =
-                #private::join_shapes(INHERITED, OWN);
+            const OWN: &[&__model::DocumentShape] = #own;
+            const INHERITED: &[&__model::DocumentShape] = #base;
+            const ALL: [&__model::DocumentShape; { OWN.len() + INHERITED.len() }] =
+                __model::join_shapes(INHERITED, OWN);
             &ALL
         }});
     }
@@ -84,7 +80,6 @@ struct Decode<'a>(&'a ContainerModel);
 impl ToTokens for Decode<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private();
         let types: Vec<_> = model.documents.iter().map(|variant| &variant.ty).collect();
         let variants = model.documents.iter().map(|variant| &variant.ident);
         let rest = if let Some(base) = &model.base {
@@ -92,16 +87,16 @@ impl ToTokens for Decode<'_> {
             quote!(#decode(discriminator, json).map(Self::#variant))
         } else {
             let name = model.ident.to_string();
-            quote!(#private::Result::Err(#private::unknown_type(#name, discriminator)))
+            quote!(__model::Result::Err(__model::unknown_type(#name, discriminator)))
         };
         tokens.extend(quote! {
             fn decode(
-                discriminator: &#private::str,
-                json: &#private::str,
-            ) -> #private::Result<Self, #private::DecodeError> {
+                discriminator: &__model::str,
+                json: &__model::str,
+            ) -> __model::Result<Self, __model::DecodeError> {
                 #(
-                    if discriminator == <#types as #private::Document>::SHAPE.discriminator {
-                        return #private::decode_fields(json).map(Self::#variants);
+                    if discriminator == <#types as __model::Document>::SHAPE.discriminator {
+                        return __model::decode_fields(json).map(Self::#variants);
                     }
                 )*
                 #rest
@@ -116,16 +111,15 @@ struct ShapeOf<'a>(&'a ContainerModel);
 
 impl ToTokens for ShapeOf<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        let private = private();
         let variants = self.0.documents.iter().map(|variant| &variant.ident);
         let base = self.0.base.as_ref().map(|base| {
             let variant = &base.ident;
-            quote!(Self::#variant(document) => #private::Container::shape(document),)
+            quote!(Self::#variant(document) => __model::Container::shape(document),)
         });
         tokens.extend(quote! {
-            fn shape(&self) -> &'static #private::DocumentShape {
+            fn shape(&self) -> &'static __model::DocumentShape {
                 match self {
-                    #(Self::#variants(document) => #private::shape_of(document),)*
+                    #(Self::#variants(document) => __model::shape_of(document),)*
                     #base
                 }
             }
@@ -136,18 +130,17 @@ impl ToTokens for ShapeOf<'_> {
 /// Returns the given default, or else what the documents need: a type with a `ttl` field needs
 /// `PerDocument`.
 fn default_ttl(model: &ContainerModel) -> TokenStream {
-    let private = private();
     match model.default_ttl {
-        Some(TtlSetting::Off) => quote!(#private::DefaultTtl::Off),
-        Some(TtlSetting::PerDocument) => quote!(#private::DefaultTtl::PerDocument),
-        Some(TtlSetting::Seconds(seconds)) => quote!(#private::DefaultTtl::Seconds(#seconds)),
+        Some(TtlSetting::Off) => quote!(__model::DefaultTtl::Off),
+        Some(TtlSetting::PerDocument) => quote!(__model::DefaultTtl::PerDocument),
+        Some(TtlSetting::Seconds(seconds)) => quote!(__model::DefaultTtl::Seconds(#seconds)),
         None => {
             let inherited = if model.base.is_some() {
                 inherited(model, &quote!(DEFAULT_TTL))
             } else {
-                quote!(#private::DefaultTtl::Off)
+                quote!(__model::DefaultTtl::Off)
             };
-            quote!(#private::needed_ttl(#inherited, <Self as #private::Container>::DOCUMENTS))
+            quote!(__model::needed_ttl(#inherited, <Self as __model::Container>::DOCUMENTS))
         }
     }
 }

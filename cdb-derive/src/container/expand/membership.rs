@@ -3,7 +3,6 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-use super::private;
 use crate::container::model::ContainerModel;
 
 /// `MemberOf`, `Extends`, `Queryable`, `From`.
@@ -12,7 +11,6 @@ pub(in crate::container) struct Membership<'a>(pub(in crate::container) &'a Cont
 impl ToTokens for Membership<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private();
         let name = &model.ident;
         let idents = model.variants().map(|variant| &variant.ident);
         let types = model.variants().map(|variant| &variant.ty);
@@ -21,7 +19,7 @@ impl ToTokens for Membership<'_> {
         tokens.extend(quote! {
             #(
                 #[automatically_derived]
-                impl #private::From<#types> for #name {
+                impl __model::From<#types> for #name {
                     fn from(document: #types) -> Self {
                         Self::#idents(document)
                     }
@@ -29,11 +27,11 @@ impl ToTokens for Membership<'_> {
             )*
             #(
                 #[automatically_derived]
-                impl #private::MemberOf<#name> for #documents {}
+                impl __model::MemberOf<#name> for #documents {}
             )*
             #(
                 #[automatically_derived]
-                impl #private::Extends<#base> for #name {}
+                impl __model::Extends<#base> for #name {}
             )*
         });
         tokens.extend(queryable(model));
@@ -41,24 +39,24 @@ impl ToTokens for Membership<'_> {
 }
 
 fn queryable(model: &ContainerModel) -> TokenStream {
-    let (private, name) = (private(), &model.ident);
+    let name = &model.ident;
     quote! {
         #[automatically_derived]
-        impl #private::Extends<#name> for #name {}
+        impl __model::Extends<#name> for #name {}
 
         #[automatically_derived]
-        impl #private::Queryable for #name {
-            const SHAPES: &'static [&'static #private::DocumentShape] =
-                <#name as #private::Container>::DOCUMENTS;
-            const IS_PARTIAL: #private::bool = false;
+        impl __model::Queryable for #name {
+            const SHAPES: &'static [&'static __model::DocumentShape] =
+                <#name as __model::Container>::DOCUMENTS;
+            const IS_PARTIAL: __model::bool = false;
         }
 
         #[automatically_derived]
-        impl #private::QueriedIn<#name> for #name {
+        impl __model::QueriedIn<#name> for #name {
             fn read_stored(
-                json: &#private::str,
-            ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
-                #private::read_any::<#name>(json)
+                json: &__model::str,
+            ) -> __model::Result<__model::Stored<Self>, __model::DecodeError> {
+                __model::read_any::<#name>(json)
             }
         }
     }

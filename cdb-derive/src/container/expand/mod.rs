@@ -10,7 +10,7 @@ use quote::quote;
 pub(super) use membership::Membership;
 
 use super::model::ContainerModel;
-use crate::private::{import, private};
+use crate::private::import;
 
 /// Generates the code of `#[derive(Container)]`.
 pub(super) fn container(model: &ContainerModel) -> TokenStream {

@@ -5,17 +5,6 @@ use darling::error::Accumulator;
 use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel, Given};
 
-pub(super) fn at_most_one(model: &DocumentModel, errors: &mut Accumulator) {
-    let marks = model.fields.iter().filter_map(|field| field.lease);
-    for second in marks.skip(1) {
-        let text = format!(
-            "second lease on `{}`; a document has one lease",
-            model.ident
-        );
-        errors.push(mistake(second, text));
-    }
-}
-
 pub(super) fn has_its_own_field(
     model: &DocumentModel,
     field: &FieldModel,

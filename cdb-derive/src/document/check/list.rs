@@ -2,7 +2,7 @@
 
 use darling::error::Accumulator;
 
-use super::{computed, identity, lease, paths, search, soft_delete, stored, version, write_times};
+use super::{computed, identity, lease, marks, paths, search, stored, version};
 use crate::document::attr::RawDocument;
 use crate::document::model::DocumentModel;
 
@@ -21,11 +21,9 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
     paths::uniques_are_fields(model, errors);
     paths::constants_differ(model, errors);
     stored::names_differ(model, errors);
-    lease::at_most_one(model, errors);
     version::has_all_upcasts(model, errors);
     version::keeps_newer_fields(model, errors);
-    soft_delete::at_most_one(model, errors);
-    write_times::at_most_one_each(model, errors);
+    marks::at_most_one_each(model, errors);
     for (at, property) in model.computed.iter().enumerate() {
         computed::is_unambiguous(model, at, errors);
         computed::has_stored_fields(model, property, errors);
@@ -39,8 +37,8 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
         stored::ttl_has_its_stored_name(field, errors);
         lease::has_its_own_field(model, field, errors);
         version::flattens_unknown_fields_only(field, errors);
-        soft_delete::is_indexed_once(field, errors);
-        write_times::has_its_own_field(field, errors);
+        marks::soft_delete_is_indexed_once(field, errors);
+        marks::time_has_its_own_field(field, errors);
         search::vector_is_within_limits(field, errors);
         search::is_searched_in_one_way(model, field, errors);
     }

@@ -4,11 +4,10 @@ mod computed;
 mod identity;
 mod lease;
 mod list;
+mod marks;
 mod paths;
 mod search;
-mod soft_delete;
 mod stored;
 mod version;
-mod write_times;
 
 pub(super) use list::{all, settings};

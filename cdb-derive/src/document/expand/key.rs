@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 
-use super::{private, stub_docs};
+use super::stub_docs;
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::id_pattern::Segment;
 use crate::respan::located_at;
@@ -48,13 +48,11 @@ pub(super) struct KeyImpls<'a>(pub(super) &'a DocumentModel);
 impl ToTokens for KeyImpls<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private();
-        let (vis, name) = (&model.vis, &model.ident);
+        let (name, constructor) = (&model.ident, constructor(model));
         let key = format_ident!("{name}Key");
         let text = name.to_string();
         let fields = model.key_fields();
         let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
-        let types: Vec<_> = fields.iter().map(|field| &field.ty).collect();
         let writes = model
             .pattern
             .iter()
@@ -63,35 +61,47 @@ impl ToTokens for KeyImpls<'_> {
         let reader = Ident::new("reader", Span::mixed_site());
         let id = Ident::new("id", Span::mixed_site());
         let reads = reads(model, &reader);
-        let located = located(model, &private);
+        let located = located(model);
         tokens.extend(quote! {
-            #[automatically_derived]
-            #[allow(dead_code, reason = "not every key is used")]
-            impl #key {
-                /// Creates the key from its fields.
-                #vis fn new(#(#idents: impl #private::Into<#types>),*) -> Self {
-                    Self { #(#idents: #private::Into::into(#idents)),* }
-                }
-            }
+            #constructor
 
             #[automatically_derived]
-            impl #private::DocumentKey for #key {
+            impl __model::DocumentKey for #key {
                 type Document = #name;
 
-                fn to_id(&self) -> #private::Result<#private::ItemId, #private::IdError> {
-                    #private::IdWriter::new(#text) #(#writes)* .finish()
+                fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
+                    __model::IdWriter::new(#text) #(#writes)* .finish()
                 }
 
-                fn parse(#id: &#private::str) -> #private::Result<Self, #private::IdError> {
-                    let mut #reader = #private::IdReader::new(#text, #id);
+                fn parse(#id: &__model::str) -> __model::Result<Self, __model::IdError> {
+                    let mut #reader = __model::IdReader::new(#text, #id);
                     #reads
                     #reader.finish()?;
-                    #private::Result::Ok(Self { #(#idents),* })
+                    __model::Result::Ok(Self { #(#idents),* })
                 }
             }
 
             #located
         });
+    }
+}
+
+/// The function that makes a key from its fields.
+pub(in crate::document) fn constructor(model: &DocumentModel) -> TokenStream {
+    let vis = &model.vis;
+    let key = format_ident!("{}Key", model.ident);
+    let fields = model.key_fields();
+    let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
+    let types = fields.iter().map(|field| &field.ty);
+    quote! {
+        #[automatically_derived]
+        #[allow(dead_code, reason = "not every key is used")]
+        impl #key {
+            /// Creates the key from its fields.
+            #vis fn new(#(#idents: impl __model::Into<#types>),*) -> Self {
+                Self { #(#idents: __model::Into::into(#idents)),* }
+            }
+        }
     }
 }
 
@@ -138,7 +148,7 @@ fn reads(model: &DocumentModel, reader: &Ident) -> TokenStream {
 
 /// Generates `LocatedKey` if the pattern contains the whole partition key, so that the key alone
 /// locates the document.
-fn located(model: &DocumentModel, private: &TokenStream) -> TokenStream {
+fn located(model: &DocumentModel) -> TokenStream {
     let keys = model.key_fields();
     let partition = model.partition_key();
     if !partition
@@ -151,10 +161,10 @@ fn located(model: &DocumentModel, private: &TokenStream) -> TokenStream {
     let idents = partition.iter().map(|field| &field.ident);
     quote! {
         #[automatically_derived]
-        impl #private::LocatedKey for #key {
-            fn partition_key(&self) -> #private::PartitionKey {
-                #private::PartitionKey::from_values(#private::vec![
-                    #(#private::PartitionKeyPart::to_partition_key_value(&self.#idents)),*
+        impl __model::LocatedKey for #key {
+            fn partition_key(&self) -> __model::PartitionKey {
+                __model::PartitionKey::from_values(__model::vec![
+                    #(__model::PartitionKeyPart::to_partition_key_value(&self.#idents)),*
                 ])
             }
         }

@@ -8,18 +8,18 @@ mod search;
 mod shape;
 mod soft_delete;
 mod stub_docs;
-mod write_times;
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-pub(super) use key::KeyStruct;
+pub(super) use document_impl::queryable;
+pub(super) use key::{KeyStruct, constructor};
 pub(super) use paths::PathConstants;
 pub(super) use shape::Shape;
 pub(super) use soft_delete::SoftDeleteImpl;
 
 use super::model::DocumentModel;
-use crate::private::{import, private};
+use crate::private::import;
 
 /// Generates the code of `#[derive(Document)]`.
 pub(super) fn document(model: &DocumentModel) -> TokenStream {
@@ -29,7 +29,6 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let document = document_impl::DocumentImpl(model);
     let lease = lease::LeaseImpl(model);
     let soft_delete = SoftDeleteImpl(model);
-    let write_times = write_times::WriteTimeChecks(model);
     let import = import(&model.krate);
     quote! {
         #key
@@ -41,7 +40,6 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
             #document
             #lease
             #soft_delete
-            #write_times
         };
     }
 }

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-use super::{private, stub_docs};
+use super::stub_docs;
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 
 /// All constants of a document type.
@@ -19,25 +19,23 @@ impl ToTokens for PathConstants<'_> {
             .filter(|field| field.skip.is_none())
             .map(|field| field_constants(model, field));
         let computed = model.computed.iter().map(|computed| {
-            let private = private();
             let (vis, constant, ty) = (&model.vis, &computed.constant, &computed.ty);
             let pointer = format!("/{}", computed.stored);
-            let indexing = marker(&private, computed.indexed, "Indexed", "Unindexed");
+            let indexing = marker(computed.indexed, "Indexed", "Unindexed");
             let doc = stub_docs::computed(computed);
             quote! {
                 #[doc = #doc]
-                #vis const #constant: #private::Path<#name, #ty, #indexing, #private::Computed> =
-                    #private::Path::new(#pointer);
+                #vis const #constant: __model::Path<#name, #ty, #indexing, __model::Computed> =
+                    __model::Path::new(#pointer);
             }
         });
         let composites = model.composites.iter().enumerate().map(|(at, composite)| {
-            let private = private();
             let (vis, constant) = (&model.vis, &composite.name);
             let doc = stub_docs::composite(composite);
             quote! {
                 #[doc = #doc]
-                #vis const #constant: #private::Composite<#name> = #private::Composite::new(
-                    &<#name as #private::Document>::SHAPE.composites[#at],
+                #vis const #constant: __model::Composite<#name> = __model::Composite::new(
+                    &<#name as __model::Document>::SHAPE.composites[#at],
                 );
             }
         });
@@ -54,20 +52,19 @@ impl ToTokens for PathConstants<'_> {
 }
 
 fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
-    let private = private();
     let name = &model.ident;
     let (vis, constant, ty) = (&field.vis, &field.constant, &field.ty);
     let pointer = format!("/{}", field.stored);
     let indexed = field.indexing == Indexing::Indexed;
     let fixed = model.is_fixed(field);
     let doc = stub_docs::path(model, field);
-    let mut indexing = marker(&private, indexed, "Indexed", "Unindexed");
+    let mut indexing = marker(indexed, "Indexed", "Unindexed");
     if field.vector.is_some() {
-        indexing = quote!(#private::Embedding);
+        indexing = quote!(__model::Embedding);
     } else if field.full_text.is_some() {
-        indexing = quote!(#private::FullText<#indexing>);
+        indexing = quote!(__model::FullText<#indexing>);
     }
-    let change = marker(&private, fixed, "Fixed", "Patchable");
+    let change = marker(fixed, "Fixed", "Patchable");
     let nested = field
         .nested
         .iter()
@@ -75,22 +72,22 @@ fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
         .map(|path| {
             let (constant, ty, pointer) = (&path.constant, &path.ty, &path.path);
             let doc = stub_docs::nested_path(model, field, path);
-            let indexing = marker(&private, path.indexed, "Indexed", "Unindexed");
+            let indexing = marker(path.indexed, "Indexed", "Unindexed");
             quote! {
                 #[doc = #doc]
-                #vis const #constant: #private::Path<#name, #ty, #indexing, #change> =
-                    #private::Path::new(#pointer);
+                #vis const #constant: __model::Path<#name, #ty, #indexing, #change> =
+                    __model::Path::new(#pointer);
             }
         });
     quote! {
         #[doc = #doc]
-        #vis const #constant: #private::Path<#name, #ty, #indexing, #change> =
-            #private::Path::new(#pointer);
+        #vis const #constant: __model::Path<#name, #ty, #indexing, #change> =
+            __model::Path::new(#pointer);
         #(#nested)*
     }
 }
 
-fn marker(private: &TokenStream, condition: bool, yes: &str, no: &str) -> TokenStream {
+fn marker(condition: bool, yes: &str, no: &str) -> TokenStream {
     let ident = quote::format_ident!("{}", if condition { yes } else { no });
-    quote!(#private::#ident)
+    quote!(__model::#ident)
 }

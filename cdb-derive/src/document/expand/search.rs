@@ -3,7 +3,6 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::private;
 use crate::document::computed::Part;
 use crate::document::model::{ComputedModel, DocumentModel, FieldModel};
 use crate::document::search::{Distance, VectorIndex};
@@ -21,23 +20,21 @@ pub(super) fn members(model: &DocumentModel) -> TokenStream {
 }
 
 fn shape(model: &DocumentModel, computed: &ComputedModel) -> TokenStream {
-    let private = private();
     let name = &computed.stored;
     let parts = computed.expression.iter().map(|part| match part {
-        Part::Text(text) => quote!(#private::ExpressionPart::Text(#text)),
+        Part::Text(text) => quote!(__model::ExpressionPart::Text(#text)),
         Part::Field(names) => {
             let field = names.first().and_then(|name| model.field(name));
             let stored = field.map_or("", |field| &field.stored);
             let inside = names.iter().skip(1).map(|name| format!("/{name}"));
             let path = format!("/{stored}{}", inside.collect::<String>());
-            quote!(#private::ExpressionPart::Path(#path))
+            quote!(__model::ExpressionPart::Path(#path))
         }
     });
-    quote!(#private::ComputedShape { name: #name, expression: &[#(#parts),*] })
+    quote!(__model::ComputedShape { name: #name, expression: &[#(#parts),*] })
 }
 
 fn vector(field: &FieldModel) -> Option<TokenStream> {
-    let private = private();
     let vector = field.vector.as_ref()?;
     let (path, ty, dimensions) = (format!("/{}", field.stored), &field.ty, vector.dimensions);
     let distance = match vector.distance {
@@ -45,27 +42,26 @@ fn vector(field: &FieldModel) -> Option<TokenStream> {
         Distance::DotProduct => quote!(DotProduct),
         Distance::Euclidean => quote!(Euclidean),
     };
-    let kind = |kind: TokenStream| quote!(#private::Some(#private::VectorIndexKind::#kind));
+    let kind = |kind: TokenStream| quote!(__model::Some(__model::VectorIndexKind::#kind));
     let index = match vector.index {
-        VectorIndex::None => quote!(#private::None),
+        VectorIndex::None => quote!(__model::None),
         VectorIndex::Flat => kind(quote!(Flat)),
         VectorIndex::QuantizedFlat => kind(quote!(QuantizedFlat)),
         VectorIndex::DiskAnn => kind(quote!(DiskAnn)),
     };
     Some(quote! {
-        #private::VectorShape {
+        __model::VectorShape {
             path: #path,
-            element: <#ty as #private::VectorField>::ELEMENT,
+            element: <#ty as __model::VectorField>::ELEMENT,
             dimensions: #dimensions,
-            distance: #private::VectorDistance::#distance,
+            distance: __model::VectorDistance::#distance,
             index: #index,
         }
     })
 }
 
 fn full_text(field: &FieldModel) -> Option<TokenStream> {
-    let private = private();
     let (setting, _) = field.full_text.as_ref()?;
     let (path, language) = (format!("/{}", field.stored), &setting.language);
-    Some(quote!(#private::FullTextShape { path: #path, language: #language }))
+    Some(quote!(__model::FullTextShape { path: #path, language: #language }))
 }

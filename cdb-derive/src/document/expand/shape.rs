@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 
-use super::{private, search};
+use super::search;
 use crate::document::model::{ComputedModel, DocumentModel, FieldModel, Indexing};
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
@@ -15,12 +15,11 @@ pub(in crate::document) struct Shape<'a>(pub(in crate::document) &'a DocumentMod
 impl ToTokens for Shape<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private();
         let name = model.ident.to_string();
         let discriminator = &model.discriminator;
         let id = model.pattern.iter().map(|segment| match segment {
-            Segment::Literal(text) => quote!(#private::IdSegment::Literal(#text)),
-            Segment::Field(field) => quote!(#private::IdSegment::Field(#field)),
+            Segment::Literal(text) => quote!(__model::IdSegment::Literal(#text)),
+            Segment::Field(field) => quote!(__model::IdSegment::Field(#field)),
         });
         let partition_key = model.partition_key().into_iter().map(stored_path);
         let fields = model.fields.iter().filter(|field| field.skip.is_none());
@@ -37,16 +36,16 @@ impl ToTokens for Shape<'_> {
         let ttl = model.fields.iter().any(|field| field.ttl.is_some());
         let version = model.version.map(|(version, _)| version);
         let version = version.map_or(
-            quote!(#private::None),
-            |version| quote!(#private::Some(#version)),
+            quote!(__model::None),
+            |version| quote!(__model::Some(#version)),
         );
         let upcasts = &model.upcasts;
-        let soft_delete = optional_path(model.soft_delete());
-        let created_at = optional_path(model.created_at());
-        let updated_at = optional_path(model.updated_at());
+        let soft_delete = optional_path(model.marked(|field| field.soft_delete));
+        let created_at = optional_path(model.marked(|field| field.created_at));
+        let updated_at = optional_path(model.marked(|field| field.updated_at));
         let search = search::members(model);
         tokens.extend(quote! {
-            #private::DocumentShape {
+            __model::DocumentShape {
                 name: #name,
                 discriminator: #discriminator,
                 id: &[#(#id),*],
@@ -67,10 +66,9 @@ impl ToTokens for Shape<'_> {
 }
 
 fn optional_path(field: Option<&FieldModel>) -> TokenStream {
-    let private = private();
     field.map(stored_path).map_or_else(
-        || quote!(#private::None),
-        |path| quote!(#private::Some(#path)),
+        || quote!(__model::None),
+        |path| quote!(__model::Some(#path)),
     )
 }
 
@@ -110,24 +108,22 @@ fn indexing(indexed: bool) -> Indexing {
 }
 
 fn field_shape(name: &str, path: &str, indexing: Indexing, optional: bool) -> TokenStream {
-    let private = private();
     let indexing = match indexing {
         Indexing::Indexed => quote!(Indexed),
         Indexing::NotIndexed => quote!(NotIndexed),
         Indexing::Excluded => quote!(Excluded),
     };
     quote! {
-        #private::FieldShape {
+        __model::FieldShape {
             name: #name,
             path: #path,
-            indexing: #private::FieldIndexing::#indexing,
+            indexing: __model::FieldIndexing::#indexing,
             optional: #optional,
         }
     }
 }
 
 fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> TokenStream {
-    let private = private();
     let name = composite.name.to_string();
     let paths = composite.paths.iter().map(|path| {
         let name = path.field.unraw().to_string();
@@ -135,9 +131,9 @@ fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> Token
         let stored = field.or_else(|| model.computed(&name).map(|computed| &computed.stored));
         let target = if let Some(stored) = stored {
             let path = format!("/{stored}");
-            quote!(#private::CompositeTarget::Path(#path))
+            quote!(__model::CompositeTarget::Path(#path))
         } else {
-            quote!(#private::CompositeTarget::Discriminator)
+            quote!(__model::CompositeTarget::Discriminator)
         };
         let direction = if path.descending {
             quote!(Descending)
@@ -145,11 +141,11 @@ fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> Token
             quote!(Ascending)
         };
         quote! {
-            #private::CompositePath {
+            __model::CompositePath {
                 path: #target,
-                direction: #private::Direction::#direction,
+                direction: __model::Direction::#direction,
             }
         }
     });
-    quote!(#private::CompositeShape { name: #name, paths: &[#(#paths),*] })
+    quote!(__model::CompositeShape { name: #name, paths: &[#(#paths),*] })
 }

@@ -4,7 +4,6 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 
-use super::private;
 use crate::document::model::DocumentModel;
 use crate::respan::located_at;
 
@@ -14,18 +13,18 @@ pub(in crate::document) struct SoftDeleteImpl<'a>(pub(in crate::document) &'a Do
 impl ToTokens for SoftDeleteImpl<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let Some(field) = model.soft_delete() else {
+        let Some(field) = model.marked(|field| field.soft_delete) else {
             return;
         };
-        let (private, name, ty) = (private(), &model.ident, &field.ty);
+        let (name, ty) = (&model.ident, &field.ty);
         let path = format!("/{}", field.stored);
-        let check = located_at(ty.span(), quote!(#private::is_time_of_deletion::<#ty>();));
+        let check = located_at(ty.span(), quote!(__model::is_time_of_deletion::<#ty>();));
         tokens.extend(quote! {
             const _: () = { #check };
 
             #[automatically_derived]
-            impl #private::SoftDelete for #name {
-                const TIME_OF_DELETION: #private::DeletionPath<Self> = #private::Path::new(#path);
+            impl __model::SoftDelete for #name {
+                const TIME_OF_DELETION: __model::DeletionPath<Self> = __model::Path::new(#path);
             }
         });
     }

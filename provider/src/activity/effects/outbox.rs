@@ -1,6 +1,6 @@
 //! The messages of effects.
 
-use cdb_coordination::{MessageDocument, Messaging, OutboxBatch, OutboxError, SealedBatch};
+use cdb_coordination::{MessageDocument, Messaging, OutboxBatch, OutboxError, PreparedBatch};
 use cdb_model::{Batch, Container, Extends, MemberOf};
 use futures::future::BoxFuture;
 
@@ -37,7 +37,7 @@ pub(crate) trait SealedEffects: Send + Sync {
     fn deliver(self: Box<Self>, effects: &CommittedEffects);
 }
 
-struct SealedMessages<C: Container>(Messaging<C>, SealedBatch<C>);
+struct SealedMessages<C: Container>(Messaging<C>, PreparedBatch<C>);
 
 impl<C: Extends<Durable>> Outgoing<C> for Messaging<C>
 where
@@ -52,7 +52,7 @@ where
         staged: &'a OutboxBatch<C>,
     ) -> BoxFuture<'a, Result<Box<dyn SealedEffects>>> {
         Box::pin(async move {
-            match Messaging::seal(self, staged).await {
+            match Messaging::prepare(self, staged).await {
                 Ok(sealed) => Ok(Box::new(SealedMessages(self.clone(), sealed)) as _),
                 Err(OutboxError::Failed(error)) => Err(error.into()),
                 Err(error) => Err(Error::Refused(error.to_string())),
