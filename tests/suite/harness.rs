@@ -121,11 +121,6 @@ impl TestEnv {
         self.backend.emulator()
     }
 
-    /// Splits a physical partition of the store.
-    pub(crate) fn split(&self, range: &str) {
-        self.backend.split(range);
-    }
-
     /// Starts another runtime.
     pub(crate) async fn join(
         &mut self,

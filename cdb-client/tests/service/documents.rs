@@ -1,10 +1,9 @@
 //! Point operations.
 
-use cdb_client::{CosmosClient, ErrorKind, MasterKey};
 use cdb_model::{Document, ETag, PartitionKey, Patch};
 
 use crate::account::Account;
-use crate::shop::{Order, Profile, Shop, order, profile};
+use crate::shop::{Order, Profile, order, profile};
 
 #[tokio::test]
 async fn a_document_is_created_read_replaced_and_deleted() {
@@ -123,36 +122,6 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
             .unwrap_err()
             .is_precondition_failed()
     );
-}
-
-#[tokio::test]
-async fn a_missing_container_is_not_a_missing_document() {
-    let account = Account::new().await;
-    account.shop().await;
-    let absent = account.database.container::<Shop>("absent");
-    let error = absent.read(&profile("ann").key()).await.unwrap_err();
-    assert!(
-        error.is_not_found() && error.status().unwrap().sub == 1003,
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn a_wrong_key_is_reported_as_unauthorized() {
-    let account = Account::new().await;
-    account.shop().await;
-    let wrong =
-        "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
-    let client = CosmosClient::builder(&account.endpoint)
-        .credential(MasterKey::new(wrong).unwrap())
-        .build()
-        .unwrap();
-    let shop = client
-        .database(account.database.name())
-        .container::<Shop>("shop");
-    let error = shop.create(&profile("ann")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unauthorized);
-    assert!(!format!("{error:?}").contains(wrong));
 }
 
 #[tokio::test]

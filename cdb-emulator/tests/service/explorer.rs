@@ -99,28 +99,6 @@ async fn the_tree_has_containers_with_their_policy_and_partitions() {
 }
 
 #[tokio::test]
-async fn pages_return_every_document_once() {
-    let account = account(1).await;
-    let mut seen = Vec::new();
-    let mut continuation = Value::Null;
-    loop {
-        let body = json!({ "database": "db", "container": "c", "query": "SELECT VALUE c.n FROM c",
-            "pageSize": 25, "continuation": continuation });
-        let (status, found) = ask(&account, "api/query", Some(&body)).await;
-        assert_eq!(status, 200, "{found}");
-        let rows = found["rows"].as_array().expect("rows");
-        assert!(rows.len() <= 25);
-        seen.extend(rows.iter().filter_map(Value::as_u64));
-        continuation = found["continuation"].clone();
-        if continuation.is_null() {
-            break;
-        }
-    }
-    seen.sort_unstable();
-    assert_eq!(seen, (0..60).collect::<Vec<u64>>());
-}
-
-#[tokio::test]
 async fn a_plan_separates_conditions_that_an_index_answers() {
     let account = account(1).await;
     let sql = "SELECT * FROM c WHERE c.n >= 50 AND c.text != 'x' ORDER BY c.n DESC";

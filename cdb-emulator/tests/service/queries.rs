@@ -19,81 +19,6 @@ async fn filled(count: usize) -> Account {
     account
 }
 
-async fn rows(account: &Account, sql: &str) -> Vec<Value> {
-    let answer = account.query(IN_P, sql, json!([])).await;
-    assert_eq!(answer.status, 200, "{sql}: {}", answer.body);
-    answer.documents()
-}
-
-#[tokio::test]
-async fn common_queries_return_their_results() {
-    let account = filled(6).await;
-    for (sql, expected) in [
-        (
-            "SELECT VALUE c.n FROM c WHERE c.n > 3 ORDER BY c.n DESC",
-            json!([5, 4]),
-        ),
-        ("SELECT VALUE COUNT(1) FROM c WHERE c.even", json!([3])),
-        ("SELECT VALUE SUM(c.n) FROM c", json!([15])),
-        (
-            "SELECT TOP 1 c.n AS number, c[\"even\"] FROM c ORDER BY c.n",
-            json!([{ "number": 0, "even": true }]),
-        ),
-        (
-            "SELECT VALUE c.n FROM c WHERE c.n IN (1, 9) OR c.n BETWEEN 4 AND 4",
-            json!([1, 4]),
-        ),
-        (
-            "SELECT VALUE c.n FROM c WHERE ARRAY_CONTAINS(c.tags, 2)",
-            json!([2]),
-        ),
-        (
-            "SELECT VALUE t FROM c JOIN t IN c.tags WHERE c.n = 3",
-            json!(["t", 3]),
-        ),
-        (
-            "SELECT VALUE c.n FROM c WHERE EXISTS (SELECT VALUE t FROM t IN c.tags WHERE t = 5)",
-            json!([5]),
-        ),
-        (
-            "SELECT DISTINCT VALUE c.even FROM c ORDER BY c.n OFFSET 0 LIMIT 1",
-            json!([true]),
-        ),
-        (
-            "SELECT c.even, COUNT(1) AS many FROM c GROUP BY c.even",
-            json!([
-                { "even": true, "many": 3 }, { "even": false, "many": 3 },
-            ]),
-        ),
-        (
-            "SELECT VALUE c.n ?? 'none' FROM c WHERE c.id LIKE '_' AND c.n = 0",
-            json!([0]),
-        ),
-        // Undefined is neither equal nor unequal to other values.
-        ("SELECT VALUE c.n FROM c WHERE c.missing != 1", json!([])),
-        (
-            "SELECT VALUE c.n FROM c WHERE NOT IS_DEFINED(c.missing) AND c.n = 1",
-            json!([1]),
-        ),
-        // A comparison across types is undefined.
-        ("SELECT VALUE c.n FROM c WHERE c.n < 'a'", json!([])),
-    ] {
-        assert_eq!(Value::from(rows(&account, sql).await), expected, "{sql}");
-    }
-}
-
-#[tokio::test]
-async fn a_query_error_has_its_location() {
-    let account = filled(0).await;
-    let answer = account.query(IN_P, "SELECT * FORM c", json!([])).await;
-    assert_eq!(answer.status, 400);
-    let message = answer.body["message"].as_str().expect("a message");
-    assert!(
-        message.contains("incorrect syntax near 'FORM'") && message.contains(r#""start":9"#),
-        "{message}"
-    );
-}
-
 #[tokio::test]
 async fn the_gateway_rejects_queries_that_need_a_merge() {
     let account = filled(1).await;
@@ -141,41 +66,6 @@ async fn a_sort_requires_its_index() {
             status,
             "{order}"
         );
-    }
-}
-
-#[tokio::test]
-async fn pages_return_every_row_once() {
-    let account = filled(23).await;
-    for sql in [
-        "SELECT VALUE c.n FROM c",
-        "SELECT VALUE c.n FROM c ORDER BY c.n DESC",
-        "SELECT TOP 17 VALUE c.n FROM c",
-    ] {
-        let mut seen = Vec::new();
-        let mut continuation = String::new();
-        loop {
-            let mut headers = IN_P.to_vec();
-            headers.push(("x-ms-max-item-count", "5"));
-            if !continuation.is_empty() {
-                headers.push(("x-ms-continuation", &continuation));
-            }
-            let answer = account.query(&headers, sql, json!([])).await;
-            assert!(answer.documents().len() <= 5);
-            seen.extend(answer.documents().iter().filter_map(Value::as_u64));
-            continuation = answer.header("x-ms-continuation").to_owned();
-            if continuation.is_empty() {
-                break;
-            }
-        }
-        let expected = if sql.contains("TOP") { 17 } else { 23 };
-        assert_eq!(seen.len(), expected, "{sql}");
-        if sql.contains("DESC") {
-            assert!(seen.is_sorted_by(|a, b| a > b));
-        }
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen.len(), expected, "{sql}");
     }
 }
 

@@ -1,7 +1,6 @@
 //! External events: for a waiting instance, or in queues that keep them.
 
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
-use serde::{Deserialize, Serialize};
 
 use crate::harness::{TestEnv, no_activities};
 
@@ -25,34 +24,6 @@ async fn an_event_resumes_the_instance_that_waits_for_it() {
         client.raise_event("order", name, who).await.expect("raise");
     }
     assert_eq!(env.end_of("order").await.as_deref(), Ok("approved by Ada"));
-    env.stop().await;
-}
-
-#[derive(Serialize, Deserialize, PartialEq, Debug)]
-struct Payment {
-    cents: u64,
-}
-
-#[tokio::test]
-async fn an_event_can_be_typed() {
-    let orchestrations = OrchestrationRegistry::builder()
-        .register_typed("Wait", |ctx: OrchestrationContext, (): ()| async move {
-            let payment: Payment = ctx.schedule_wait_typed("Payment").await;
-            Ok(payment.cents)
-        })
-        .build();
-    let env = TestEnv::start(no_activities(), orchestrations).await;
-    let client = &env.client;
-    client
-        .start_orchestration_typed("order", "Wait", ())
-        .await
-        .expect("start");
-    env.until_subscribed("order", "Payment").await;
-    client
-        .raise_event_typed("order", "Payment", &Payment { cents: 4200 })
-        .await
-        .expect("raise");
-    assert_eq!(env.end_of("order").await.as_deref(), Ok("4200"));
     env.stop().await;
 }
 

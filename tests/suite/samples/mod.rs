@@ -13,7 +13,5 @@ mod versioning;
 
 mod cancellation;
 mod errors;
-mod recovery;
 
-mod instance_ids;
 mod state;
