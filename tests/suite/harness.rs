@@ -147,6 +147,25 @@ impl TestEnv {
         self.runtimes.push(runtime);
     }
 
+    /// Starts an instance.
+    pub(crate) async fn begin(
+        &self,
+        instance: impl Into<String>,
+        orchestration: &str,
+        input: impl Into<String>,
+    ) {
+        let started = self
+            .client
+            .start_orchestration(instance, orchestration, input);
+        started.await.expect("the instance starts");
+    }
+
+    /// Raises an event for an instance.
+    pub(crate) async fn raise(&self, instance: &str, event: &str, data: &str) {
+        let raised = self.client.raise_event(instance, event, data);
+        raised.await.expect("the event is taken");
+    }
+
     /// Starts an instance and waits for its end.
     pub(crate) async fn run(
         &self,
@@ -154,10 +173,7 @@ impl TestEnv {
         orchestration: &str,
         input: &str,
     ) -> Result<String, ErrorDetails> {
-        self.client
-            .start_orchestration(instance, orchestration, input)
-            .await
-            .expect("the instance starts");
+        self.begin(instance, orchestration, input).await;
         self.end_of(instance).await
     }
 

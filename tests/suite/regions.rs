@@ -1,4 +1,5 @@
-//! Failovers and rights that flap while a runtime works: no orchestration fails.
+//! Regions and rights: what a provider opens, waits for and reads from. The directed simulations have
+//! failovers and rights that flap while a runtime works.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -99,6 +99,15 @@ pub(crate) fn order(customer: &str, number: u64) -> Order {
     }
 }
 
+/// A container with one order.
+pub(crate) async fn with_order() -> (Account, ContainerClient<Shop>, Order) {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    (account, shop, order)
+}
+
 /// The leases of a process with this name.
 pub(crate) fn leases(shop: &ContainerClient<Shop>, holder: &str) -> Leases<Shop, Order> {
     Leases::new(shop, holder)

@@ -1,4 +1,4 @@
-//! Tests of documents: signatures, ids, ETags, patches, batches.
+//! Tests of documents: ids, partition keys, patches, batches, unique keys, expiry.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -52,32 +52,23 @@ async fn patches_change_paths_under_a_condition() {
     assert_eq!(patched.body["new"], json!({ "x": null }));
     assert_eq!(patched.body.get("gone"), None);
     // The condition is not met any more.
-    assert_eq!(
-        account
-            .item(Method::PATCH, "a", &[], Some(&patch))
-            .await
-            .status,
-        412
-    );
+    account
+        .item(Method::PATCH, "a", &[], Some(&patch))
+        .await
+        .is(412);
     let missing = json!({ "operations": [{ "op": "replace", "path": "/none", "value": 1 }] });
-    assert_eq!(
-        account
-            .item(Method::PATCH, "a", &[], Some(&missing))
-            .await
-            .status,
-        400
-    );
+    account
+        .item(Method::PATCH, "a", &[], Some(&missing))
+        .await
+        .is(400);
     let many: Vec<Value> = (0..11)
         .map(|n| json!({ "op": "set", "path": "/n", "value": n }))
         .collect();
     let many = json!({ "operations": many });
-    assert_eq!(
-        account
-            .item(Method::PATCH, "a", &[], Some(&many))
-            .await
-            .status,
-        400
-    );
+    account
+        .item(Method::PATCH, "a", &[], Some(&many))
+        .await
+        .is(400);
 }
 
 #[tokio::test]
@@ -91,7 +82,7 @@ async fn a_failed_batch_is_rolled_back_and_names_the_operation() {
         .batch(&json!([create("c"), { "operationType": "Delete", "id": "none" }, create("d")]))
         .await;
     assert_eq!((bad.status, bad.statuses()), (207, vec![424, 404, 424]));
-    assert_eq!(account.item(Method::GET, "c", &[], None).await.status, 404);
+    account.item(Method::GET, "c", &[], None).await.is(404);
     // Operations see the effects of earlier ones.
     let chained = account
         .batch(&json!([create("e"), { "operationType": "Patch", "id": "e",
@@ -108,10 +99,10 @@ async fn a_batch_has_the_service_s_limits() {
             "resourceBody": { "id": n.to_string(), "pk": "p", "text": text } })
     };
     let many: Vec<Value> = (0..101).map(|n| operation(n, "")).collect();
-    assert_eq!(account.batch(&many.into()).await.status, 400);
+    account.batch(&many.into()).await.is(400);
     let text = "x".repeat(300_000);
     let large: Vec<Value> = (0..8).map(|n| operation(n, &text)).collect();
-    assert_eq!(account.batch(&large.into()).await.status, 413);
+    account.batch(&large.into()).await.is(413);
 }
 
 #[tokio::test]
@@ -140,11 +131,11 @@ async fn unique_keys_apply_within_a_partition_key() {
     let policy = json!({ "uniqueKeyPolicy": { "uniqueKeys": [{ "paths": ["/mail"] }] } });
     let account = Account::with(emulator, policy).await;
     let document = |id: &str| json!({ "id": id, "pk": "p", "mail": "ada@example.org" });
-    assert_eq!(account.create(&document("a")).await.status, 201);
-    assert_eq!(account.create(&document("b")).await.status, 409);
+    account.create(&document("a")).await.is(201);
+    account.create(&document("b")).await.is(409);
     let elsewhere = json!({ "id": "b", "pk": "q", "mail": "ada@example.org" });
     let headers = [("x-ms-documentdb-partitionkey", r#"["q"]"#)];
-    assert_eq!(account.post(&headers, &elsewhere).await.status, 201);
+    account.post(&headers, &elsewhere).await.is(201);
 }
 
 #[tokio::test]
@@ -183,12 +174,9 @@ async fn a_document_expires_in_simulated_time() {
         let read = account.item(Method::GET, "a", &[], None).await;
         assert_eq!(read.status, status, "{}", read.body);
     }
-    assert_eq!(account.item(Method::GET, "b", &[], None).await.status, 200);
-    assert_eq!(
-        account
-            .create(&json!({ "id": "a", "pk": "p" }))
-            .await
-            .status,
-        201
-    );
+    account.item(Method::GET, "b", &[], None).await.is(200);
+    account
+        .create(&json!({ "id": "a", "pk": "p" }))
+        .await
+        .is(201);
 }

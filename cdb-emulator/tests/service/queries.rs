@@ -1,4 +1,4 @@
-//! Tests of queries (scopes, errors, pages, costs) and of the change feed.
+//! Tests of queries (scopes, indexes, costs) and of the change feed.
 
 use cdb_emulator::Emulator;
 use reqwest::Method;
@@ -14,7 +14,7 @@ async fn filled(count: usize) -> Account {
     for n in 0..count {
         let document =
             json!({ "id": n.to_string(), "pk": "p", "n": n, "even": n % 2 == 0, "tags": ["t", n] });
-        assert_eq!(account.create(&document).await.status, 201);
+        account.create(&document).await.is(201);
     }
     account
 }
@@ -84,7 +84,7 @@ async fn a_poll_of_a_long_queue_loads_only_its_results() {
                 { "id": format!("{round}-{n}"), "pk": "p", "type": "q", "at": n } })
             })
             .collect();
-        assert_eq!(account.batch(&operations.into()).await.status, 200);
+        account.batch(&operations.into()).await.is(200);
         let sql = "SELECT TOP 5 * FROM c WHERE c.type = @t AND c.at <= @n ORDER BY c.type, c.at";
         let parameters = json!([{ "name": "@t", "value": "q" }, { "name": "@n", "value": 1000 }]);
         let answer = account.query(&ranged, sql, parameters).await;

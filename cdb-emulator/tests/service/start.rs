@@ -64,8 +64,8 @@ async fn faults_of_the_builder_apply_from_the_first_request() {
     let emulator = Emulator::builder().fault(refused).start().await.unwrap();
     let account = Account::with(emulator, json!({})).await;
     let document = json!({ "id": "a", "pk": "p" });
-    assert_eq!(account.create(&document).await.status, 503);
-    assert_eq!(account.create(&document).await.status, 409);
+    account.create(&document).await.is(503);
+    account.create(&document).await.is(409);
 }
 
 /// Reads the JSON at a URL.

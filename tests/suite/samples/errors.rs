@@ -1,4 +1,4 @@
-//! Failures: propagated, compensated, retried.
+//! Failures of activities.
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};

@@ -1,4 +1,4 @@
-//! Activities in sequence, by condition, in loops, in parallel.
+//! Activities in sequence and in parallel.
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};

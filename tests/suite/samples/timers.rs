@@ -79,13 +79,9 @@ async fn the_first_of_activity_event_and_timer_wins() {
         })
         .build();
     let env = TestEnv::start(slow_and_fast(), orchestrations).await;
-    env.client
-        .start_orchestration("race", "Race", "")
-        .await
-        .expect("start");
+    env.begin("race", "Race", "").await;
     env.until_subscribed("race", "Ready").await;
-    let raised = env.client.raise_event("race", "Ready", "now").await;
-    raised.expect("the event is taken");
+    env.raise("race", "Ready", "now").await;
     assert_eq!(env.end_of("race").await.as_deref(), Ok("event now"));
     env.stop().await;
 }

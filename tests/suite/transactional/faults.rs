@@ -1,4 +1,5 @@
-//! On a store that refuses, loses and repeats requests.
+//! An outage while the body of an activity reads. The chaos run and the simulation have effects on a
+//! store that fails, and `messages` has lost answers.
 
 use std::sync::Arc;
 
