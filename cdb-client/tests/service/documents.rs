@@ -7,8 +7,7 @@ use crate::shop::{Order, Profile, order, profile};
 
 #[tokio::test]
 async fn a_document_is_created_read_replaced_and_deleted() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let key = profile("ann").key();
     assert!(shop.read(&key).await.unwrap().is_none());
     let created = shop.create(&profile("ann")).await.unwrap();
@@ -33,8 +32,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
 
 #[tokio::test]
 async fn each_refusal_has_its_own_kind() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let key = profile("ann").key();
     assert!(shop.delete(&key).await.unwrap_err().is_not_found());
     assert!(
@@ -65,8 +63,7 @@ async fn each_refusal_has_its_own_kind() {
 
 #[tokio::test]
 async fn a_document_is_found_by_any_id_and_partition_key() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     for customer in [
         "plain",
         "",
@@ -89,8 +86,7 @@ async fn a_document_is_found_by_any_id_and_partition_key() {
 
 #[tokio::test]
 async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let noted = Order {
         note: Some("ring twice".to_owned()),
         ..order("ann", 2)
@@ -126,8 +122,7 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
 
 #[tokio::test]
 async fn the_client_learns_the_services_clock_and_counts_charges() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     shop.create(&profile("ann")).await.unwrap();
     let stored = shop.read(&profile("ann").key()).await.unwrap().unwrap();
     // `_ts` has whole seconds.

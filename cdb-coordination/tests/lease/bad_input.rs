@@ -19,8 +19,7 @@ async fn a_missing_document_cannot_be_leased_or_broken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_document_deleted_during_its_lease_is_gone_for_the_holder() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     for write in 0..4 {
         let order = order("ann", write);
         shop.create(&order).await.unwrap();
@@ -51,8 +50,7 @@ async fn a_recreated_document_is_not_leased_by_the_former_holder() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_another_guard_or_an_earlier_state_is_refused_unsent() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let mut guards = Vec::new();
     for number in 0..2 {
         let order = order("ann", number);
@@ -79,8 +77,7 @@ async fn a_batch_of_another_guard_or_an_earlier_state_is_refused_unsent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_another_operation_of_a_batch_is_returned_as_it_is() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let order = order("ann", 1);
     let label = Label {
         customer: "ann".to_owned(),

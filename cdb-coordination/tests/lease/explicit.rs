@@ -63,8 +63,7 @@ async fn an_expired_lease_is_taken_over_and_every_call_of_the_former_holder_is_r
 
 #[tokio::test(start_paused = true)]
 async fn the_service_refuses_each_write_of_a_holder_that_was_away() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let short = leases(&shop, "slow").with_duration(Duration::from_millis(1));
     let other = leases(&account.shop().await, "next");
     for write in 0..6 {

@@ -21,8 +21,7 @@ fn faults() -> [Fault; 3] {
 }
 
 async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     for number in 0..40 {
         shop.create(&order("ann", number)).await.unwrap();
     }
@@ -142,8 +141,7 @@ fn lose_answer_and_refuse_reads(emulator: &Emulator, kind: OperationKind) {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let Some(emulator) = account.emulator() else {
         return;
     };
