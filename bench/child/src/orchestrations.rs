@@ -18,7 +18,7 @@ pub struct Reached {
 /// The receiver of timed points.
 pub type Reports = mpsc::UnboundedSender<Reached>;
 
-type Outcome = Result<String, String>;
+type Ended = Result<String, String>;
 
 /// The right result of an orchestration.
 pub const DONE: &str = "done";
@@ -74,7 +74,7 @@ pub fn orchestrations(reports: &Reports) -> OrchestrationRegistry {
 }
 
 /// One activity after the other.
-async fn run_chain(ctx: OrchestrationContext, input: String, reports: Reports) -> Outcome {
+async fn run_chain(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     for step in 0..number(&input)? {
         ctx.schedule_activity("Echo", step.to_string()).await?;
     }
@@ -82,7 +82,7 @@ async fn run_chain(ctx: OrchestrationContext, input: String, reports: Reports) -
 }
 
 /// All activities at once.
-async fn run_fan_out(ctx: OrchestrationContext, input: String, reports: Reports) -> Outcome {
+async fn run_fan_out(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     let steps = (0..number(&input)?).map(|step| ctx.schedule_activity("Echo", step.to_string()));
     for result in ctx.join(steps.collect()).await {
         result?;
@@ -91,7 +91,7 @@ async fn run_fan_out(ctx: OrchestrationContext, input: String, reports: Reports)
 }
 
 /// All sub-orchestrations at once, each with one activity.
-async fn run_parent(ctx: OrchestrationContext, input: String, reports: Reports) -> Outcome {
+async fn run_parent(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     let steps =
         (0..number(&input)?).map(|step| ctx.schedule_sub_orchestration("Child", step.to_string()));
     for result in ctx.join(steps.collect()).await {
@@ -101,7 +101,7 @@ async fn run_parent(ctx: OrchestrationContext, input: String, reports: Reports) 
 }
 
 /// Executions that do nothing but hand over to the next one.
-async fn run_again(ctx: OrchestrationContext, input: String, reports: Reports) -> Outcome {
+async fn run_again(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     let left = number(&input)?;
     if left > 0 {
         return ctx.continue_as_new((left - 1).to_string()).await;
@@ -110,21 +110,21 @@ async fn run_again(ctx: OrchestrationContext, input: String, reports: Reports) -
 }
 
 /// Waits for an event.
-async fn run_wait(ctx: OrchestrationContext, _: String, reports: Reports) -> Outcome {
+async fn run_wait(ctx: OrchestrationContext, _: String, reports: Reports) -> Ended {
     pass(&ctx, &reports);
     ctx.schedule_wait(GO).await;
     Ok(finish(&ctx, &reports))
 }
 
 /// Waits for a timer of ten days.
-async fn run_sleep(ctx: OrchestrationContext, _: String, reports: Reports) -> Outcome {
+async fn run_sleep(ctx: OrchestrationContext, _: String, reports: Reports) -> Ended {
     pass(&ctx, &reports);
     ctx.schedule_timer(FAR_AWAY).await;
     Ok(finish(&ctx, &reports))
 }
 
 /// Grows a history by activities, then reports each raised event.
-async fn run_long(ctx: OrchestrationContext, input: String, reports: Reports) -> Outcome {
+async fn run_long(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     for step in 0..number(&input)? {
         ctx.schedule_activity("Echo", step.to_string()).await?;
     }
