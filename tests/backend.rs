@@ -219,17 +219,6 @@ impl Backend {
         self.emulator.as_deref()
     }
 
-    /// Splits a physical partition of the container, as the service does when one has grown too
-    /// large.
-    ///
-    /// # Panics
-    /// When the test runs on an account, or there is no such physical partition.
-    pub fn split(&self, range: &str) {
-        let emulator = self.emulator().expect("an account splits when it likes");
-        let split = emulator.split(&self.config.database, &self.config.container, range);
-        split.expect("it is there");
-    }
-
     async fn open(&self, container: String) -> CosmosDBProvider {
         self.provider_with(|config| config.container = container)
             .await

@@ -1,8 +1,7 @@
 //! `derive(Container)` by behaviour: the types of a container, decoding, extensions.
 
 use cdb_model::{
-    ComputedProperty, Container, ContainerDefinition, DecodeError, Document, Extends, MemberOf,
-    Queryable, decode, decode_any,
+    ComputedProperty, Container, ContainerDefinition, DecodeError, Document, decode, decode_any,
 };
 use serde::{Deserialize, Serialize};
 
@@ -81,17 +80,6 @@ fn an_extension_contains_inherited_and_own_types() {
 }
 
 #[test]
-fn partition_key_and_discriminator_are_inherited_at_any_depth() {
-    assert_eq!(WithLabels::PARTITION_KEY, ["/customer"]);
-    assert_eq!(WithLabels::DISCRIMINATOR, "kind");
-    assert_eq!((Shop::NAME, WithLabels::NAME), ("Shop", "WithLabels"));
-    assert_eq!(
-        Shop::definition().partition_key,
-        WithLabels::definition().partition_key
-    );
-}
-
-#[test]
 fn a_document_is_decoded_into_its_variant_at_any_depth() {
     let json = r#"{"customer":"c","number":7,"kind":"ignored here","_etag":"e"}"#;
     let refund = Shop::Money(Refund::from(7));
@@ -112,36 +100,6 @@ fn decode_errors_name_the_type() {
     assert!(matches!(error, DecodeError::UnknownType { .. }), "{error}");
     let error = WithLabels::decode("order", "{}").unwrap_err();
     assert_eq!(error.to_string(), "item `` does not match `Order`");
-}
-
-#[test]
-fn documents_and_containers_convert_into_their_variants() {
-    assert_eq!(Shop::from(Order::from(1)), Shop::Order(Order::from(1)));
-    let nested: WithLabels = WithReturns::from(Shop::from(Order::from(1))).into();
-    assert_eq!(
-        nested,
-        WithLabels::WithReturns(WithReturns::Shop(Shop::Order(Order::from(1))))
-    );
-}
-
-#[test]
-fn membership_and_extension_are_traits() {
-    fn member<C: Container, D: MemberOf<C>>() -> &'static str {
-        D::SHAPE.name
-    }
-    fn extends<C: Extends<Base>, Base: Container>() -> usize {
-        C::DOCUMENTS.len() - Base::DOCUMENTS.len()
-    }
-    assert_eq!(member::<Shop, Refund>(), "Refund");
-    assert_eq!(extends::<WithReturns, Shop>(), 1);
-    assert_eq!(extends::<WithReturns, WithReturns>(), 0);
-}
-
-#[test]
-fn a_query_of_a_container_has_all_its_types_and_one_of_a_document_its_own() {
-    const { assert!(Order::IS_PARTIAL && !Shop::IS_PARTIAL) };
-    assert_eq!(Order::SHAPES.len(), 1);
-    assert_eq!(WithReturns::SHAPES.len(), 3);
 }
 
 #[test]

@@ -1,11 +1,15 @@
-//! Diagnostics, one case each: the code and the message.
+//! Diagnostics, a file per topic: the mistakes and their messages.
 //!
 //! The messages of `tests/ui/document`, `container` and `projection` are our own text at one token, the
 //! same for all compilers. In `tests/ui/rustc`, the compiler adds text around ours, so these
 //! outputs are compared only with the compiler version that recorded them. `TRYBUILD=overwrite`
 //! records all outputs; read them as prose.
 //!
-//! A case contains the mistake. Imports and correct types come from the files directly in `tests/ui`.
+//! A case contains the mistakes. Imports and correct types come from the files directly in
+//! `tests/ui`.
+//!
+//! A case mixes only mistakes that the compiler finds in the same pass: it stops after a pass with
+//! errors, and would not report those of a later one.
 
 use std::process::Command;
 

@@ -111,14 +111,12 @@ async fn found(provider: &CosmosDBProvider, filter: Filter<Instance>) -> Vec<Str
 }
 
 async fn start(env: &TestEnv, id: &str, orchestration: &str, input: &str, event: &str) {
-    let started = env.client.start_orchestration(id, orchestration, input);
-    started.await.expect("it starts");
+    env.begin(id, orchestration, input).await;
     env.until_subscribed(id, event).await;
 }
 
 async fn raise(env: &TestEnv, id: &str, event: &str) {
-    let raised = env.client.raise_event(id, event, "");
-    raised.await.expect("it is raised");
+    env.raise(id, event, "").await;
 }
 
 #[tokio::test]

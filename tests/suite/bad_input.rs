@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
-use cdb_provider::model::{Container, Document};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, ProviderAdmin, ProviderError, WorkItem};
-use serde::{Deserialize, Serialize};
 
 /// An emulator's key: base64 of the right length.
 const KEY: &str =
@@ -60,74 +57,6 @@ async fn a_wrong_key_is_distinguished_from_a_broken_connection() {
     let other = KEY.replace("C2y6", "D3z7");
     let opened = CosmosDBProvider::new(&emulator.endpoint(), &other, "duroxide").await;
     refused(opened, &["401", "refuses the key"]);
-}
-
-#[derive(Document, Serialize, Deserialize, Clone, Debug)]
-#[serde(rename_all = "camelCase")]
-#[document(type = "customer", id = "{country}")]
-struct Customer {
-    #[document(partition_key)]
-    country: String,
-}
-
-#[derive(Container, Clone, Debug)]
-#[container(partition_key = "/country")]
-enum Customers {
-    Customer(Customer),
-}
-
-#[tokio::test]
-async fn a_container_with_another_partition_key_is_not_opened() {
-    let backend = Backend::start().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: this database is the emulator's");
-        return;
-    };
-    let key = MasterKey::new(emulator.key()).expect("the emulator's key is one");
-    let client = CosmosClient::builder(emulator.endpoint()).credential(key);
-    client
-        .build()
-        .expect("a client")
-        .database("shop")
-        .bootstrap::<Customers>("customers", Bootstrap::CreateIfMissing)
-        .await
-        .expect("the container is created");
-    let (endpoint, key) = (emulator.endpoint(), emulator.key());
-    let opened = CosmosDBProvider::new_with_container(&endpoint, key, "shop", "customers").await;
-    refused(opened, &["customers", "/country", "/instanceId"]);
-}
-
-#[tokio::test]
-async fn a_missing_container_is_named_when_creation_is_forbidden() {
-    let backend = Backend::start().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: this database is the emulator's");
-        return;
-    };
-    let opened = CosmosDBProvider::new_with_config(CosmosDBProviderConfig {
-        endpoint: emulator.endpoint(),
-        key: emulator.key().to_owned(),
-        database: "absent".to_owned(),
-        bootstrap: Bootstrap::VerifyOnly,
-        ..CosmosDBProviderConfig::default()
-    })
-    .await;
-    let error = opened.expect_err("nothing is there and nothing may be created");
-    assert!(error.to_string().contains("absent"), "{error}");
-}
-
-#[tokio::test]
-async fn an_instance_id_too_long_for_the_service_is_refused_at_once() {
-    let backend = Backend::start().await;
-    let provider = backend.provider().await;
-    let endless = "x".repeat(3_000);
-    let enqueued = provider.enqueue_for_orchestrator(message(&endless, String::new()), None);
-    refused(enqueued.await, &["instance_id", "1023"]);
-    let instances = provider.list_instances().await.expect("a list");
-    assert!(instances.is_empty(), "{instances:?}");
-    let depths = provider.get_queue_depths().await.expect("depths");
-    assert_eq!(depths.orchestrator_queue, 0);
-    backend.stop().await;
 }
 
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! Faults that ended in a lost activity or a lost lock.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
@@ -10,12 +8,9 @@ use cdb_provider::documents::{InstanceKey, OrchestratorItem};
 use cdb_provider::model::{Filter, Query};
 use cdb_tests::Backend;
 use duroxide::providers::{OrchestrationItem, Provider, TagFilter};
-use duroxide::runtime::RuntimeOptions;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::ambiguity::each_write::hasty;
-use crate::harness::{TestEnv, eventually, next_activity, next_turn};
+use crate::harness::{eventually, next_activity, next_turn};
 use crate::locks::{activity, completed};
 use crate::network::{BATCH, CREATE, Network};
 use crate::several::{ack, ack_and_send, enqueue, event, start};
@@ -79,50 +74,6 @@ async fn an_activity_whose_renewal_failed_can_still_be_completed() {
         "the activity has ended"
     );
     backend.stop().await;
-}
-
-/// The first attempt of `Work` runs until it is cancelled, every other one returns its number.
-fn cancelled_once(attempts: &Arc<AtomicU32>) -> ActivityRegistry {
-    let attempts = Arc::clone(attempts);
-    let work = move |ctx: ActivityContext, _: String| {
-        let attempt = attempts.fetch_add(1, Ordering::SeqCst) + 1;
-        async move {
-            if attempt == 1 {
-                ctx.cancelled().await;
-            }
-            Ok(attempt.to_string())
-        }
-    };
-    ActivityRegistry::builder().register("Work", work).build()
-}
-
-#[tokio::test]
-async fn an_orchestration_ends_although_a_renewal_of_its_activity_fails() {
-    let mut env = TestEnv::without_runtime().await;
-    if env.emulator().is_none() {
-        println!("skipped: only the emulator fails on demand");
-        return env.stop().await;
-    }
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Flow", |ctx: OrchestrationContext, _: String| async move {
-            ctx.schedule_activity("Work", "").await
-        })
-        .build();
-    // duroxide renews after half the time.
-    let options = RuntimeOptions {
-        worker_lock_timeout: Duration::from_secs(6),
-        ..RuntimeOptions::default()
-    };
-    let attempts = Arc::default();
-    let activities = cancelled_once(&attempts);
-    env.join(activities, orchestrations, options).await;
-    let started = env.client.start_orchestration("i", "Flow", "");
-    started.await.expect("the instance starts");
-    eventually(async || attempts.load(Ordering::SeqCst) == 1).await;
-    let emulator = env.emulator().expect("checked before");
-    emulator.inject(refuse_next_patch());
-    assert_eq!(env.end_of("i").await.as_deref(), Ok("2"));
-    env.stop().await;
 }
 
 /// A lock that is short for a test and long for a request.

@@ -121,11 +121,6 @@ impl TestEnv {
         self.backend.emulator()
     }
 
-    /// Splits a physical partition of the store.
-    pub(crate) fn split(&self, range: &str) {
-        self.backend.split(range);
-    }
-
     /// Starts another runtime.
     pub(crate) async fn join(
         &mut self,
@@ -152,6 +147,25 @@ impl TestEnv {
         self.runtimes.push(runtime);
     }
 
+    /// Starts an instance.
+    pub(crate) async fn begin(
+        &self,
+        instance: impl Into<String>,
+        orchestration: &str,
+        input: impl Into<String>,
+    ) {
+        let started = self
+            .client
+            .start_orchestration(instance, orchestration, input);
+        started.await.expect("the instance starts");
+    }
+
+    /// Raises an event for an instance.
+    pub(crate) async fn raise(&self, instance: &str, event: &str, data: &str) {
+        let raised = self.client.raise_event(instance, event, data);
+        raised.await.expect("the event is taken");
+    }
+
     /// Starts an instance and waits for its end.
     pub(crate) async fn run(
         &self,
@@ -159,10 +173,7 @@ impl TestEnv {
         orchestration: &str,
         input: &str,
     ) -> Result<String, ErrorDetails> {
-        self.client
-            .start_orchestration(instance, orchestration, input)
-            .await
-            .expect("the instance starts");
+        self.begin(instance, orchestration, input).await;
         self.end_of(instance).await
     }
 

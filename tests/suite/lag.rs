@@ -1,20 +1,14 @@
 //! Replicas that lag behind the writes of other processes, and behind writes whose answer was
 //! lost. Locks last longer than any wait, so a lock that is not released is a stall.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Emulator, Fault, Latency, OperationKind, ReplicaLag};
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, TagFilter};
-use duroxide::runtime::Runtime;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{
-    ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
-};
 
-use crate::harness::{end_of, long_locks, next_activity, next_turn};
+use crate::harness::{next_activity, next_turn};
 use crate::several::{ack, enqueue, start};
 
 const LONG: Duration = Duration::from_secs(24 * 3600);
@@ -31,69 +25,6 @@ async fn lagging(lag: Duration) -> Option<(Backend, CosmosDBProvider, CosmosDBPr
 
 fn emulator(backend: &Backend) -> &Emulator {
     backend.emulator().expect("it fails on demand")
-}
-
-/// Starts a runtime whose orchestrations add one in an activity, double in a child, and add one
-/// after a timer.
-async fn runtime(provider: &CosmosDBProvider) -> Arc<Runtime> {
-    let add = |_: ActivityContext, input: String| async move {
-        let number: u64 = input.parse().map_err(|_| "no number")?;
-        Ok((number + 1).to_string())
-    };
-    let double = |ctx: OrchestrationContext, input: String| async move {
-        let more = ctx.schedule_activity("Add", input.clone()).await?;
-        let (input, more): (u64, u64) = match (input.parse(), more.parse()) {
-            (Ok(input), Ok(more)) => (input, more),
-            _ => return Err("no number".to_owned()),
-        };
-        Ok((input + more - 1).to_string())
-    };
-    let sum = |ctx: OrchestrationContext, input: String| async move {
-        let sum = ctx.schedule_activity("Add", input).await?;
-        let sum = ctx.schedule_sub_orchestration("Double", sum).await?;
-        ctx.schedule_timer(Duration::from_millis(50)).await;
-        ctx.schedule_activity("Add", sum).await
-    };
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Double", double)
-        .register("Sum", sum);
-    let activities = ActivityRegistry::builder().register("Add", add);
-    Runtime::start_with_options(
-        Arc::new(provider.clone()),
-        activities.build(),
-        orchestrations.build(),
-        long_locks(),
-    )
-    .await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orchestrations_of_two_runtimes_return_the_right_results_although_replicas_lag() {
-    let Some((backend, first, second)) = lagging(Duration::from_millis(300)).await else {
-        return;
-    };
-    let lost = Fault::with_probability(Effect::DropAnswer, 0.05);
-    emulator(&backend).inject(lost.on(OperationKind::Batch).on(OperationKind::Patch));
-    let runtimes = [runtime(&first).await, runtime(&second).await];
-    let clients = [first, second].map(|provider| Client::new(Arc::new(provider)));
-    for number in 0..16_usize {
-        let client = &clients[number % 2];
-        let id = format!("sum-{number}");
-        let started = client.start_orchestration(&id, "Sum", number.to_string());
-        started.await.expect("it starts");
-    }
-    for number in 0..16_usize {
-        // The other process than the one that started it.
-        let ended = end_of(&clients[(number + 1) % 2], &format!("sum-{number}")).await;
-        let OrchestrationStatus::Completed { output, .. } = ended else {
-            panic!("{number}: {ended:?}");
-        };
-        assert_eq!(output, (2 * (number + 1) + 1).to_string());
-    }
-    for runtime in runtimes {
-        runtime.shutdown(None).await;
-    }
-    backend.stop().await;
 }
 
 /// Drops a fetch after its lock is written and before the answer is known.

@@ -10,7 +10,6 @@ mod book;
 mod circles;
 mod core_faults;
 mod deletions;
-mod faults;
 mod hostile;
 mod lag;
 mod large;

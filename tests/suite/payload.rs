@@ -108,11 +108,9 @@ async fn no_payload_is_stored_as_plaintext() {
     let mut env = encoded_by(encryption()).await;
     env.join(activities(), orchestrations(), long_locks()).await;
     let client = &env.client;
-    let start = client.start_orchestration("all", "All", "first secret");
-    start.await.expect("it starts");
+    env.begin("all", "All", "first secret").await;
     env.until_subscribed("all", "Event").await;
-    let raised = client.raise_event("all", "Event", "event secret").await;
-    raised.expect("it is raised");
+    env.raise("all", "Event", "event secret").await;
     for data in ["queued secret", "carried secret"] {
         let queued = client.enqueue_event("all", "Queue", data).await;
         queued.expect("it is queued");
@@ -125,8 +123,7 @@ async fn no_payload_is_stored_as_plaintext() {
     let failed = env.run("fails", "Fails", "failing secret").await;
     let failed = failed.expect_err("it fails").display_message();
     assert_eq!(failed, "failing secret, error secret");
-    let wait = client.start_orchestration("cancelled", "WaitForTwo", "waiting secret");
-    wait.await.expect("it starts");
+    env.begin("cancelled", "WaitForTwo", "waiting secret").await;
     env.until_subscribed("cancelled", "One").await;
     let cancelled = client.cancel_instance("cancelled", "cancel secret").await;
     cancelled.expect("it is cancelled");
@@ -177,8 +174,7 @@ async fn a_flipped_byte_fails_only_its_instance() {
         return env.stop().await;
     };
     for instance in ["history", "message", "intact"] {
-        let start = env.client.start_orchestration(instance, "Wait", "an input");
-        start.await.expect("it starts");
+        env.begin(instance, "Wait", "an input").await;
     }
     raw.damage("message", "orch_queue", |it| flip(&mut it["workItem"]))
         .await;
@@ -194,10 +190,7 @@ async fn a_flipped_byte_fails_only_its_instance() {
     raw.damage("history", "history", |it| flip(&mut it["eventData"]))
         .await;
     for instance in ["history", "intact"] {
-        env.client
-            .raise_event(instance, "Go", "go")
-            .await
-            .expect("it is raised");
+        env.raise(instance, "Go", "go").await;
     }
     env.join(activities(), orchestrations(), two_attempts).await;
     let intact = ended(&env.client, "intact").await;
@@ -266,18 +259,14 @@ async fn a_key_is_rotated_while_instances_run() {
     let mut env = encoded_by(keys.clone()).await;
     env.join(activities(), orchestrations(), long_locks()).await;
     for number in 0..4 {
-        let start = env
-            .client
-            .start_orchestration(format!("i-{number}"), "Wait", "an input");
-        start.await.expect("it starts");
+        env.begin(format!("i-{number}"), "Wait", "an input").await;
     }
     env.until_subscribed("i-3", "Go").await;
     keys.add_key("k2", &[2; 32]).expect("a new key");
     keys.set_current("k2").expect("it was added");
     for number in 0..4 {
         let instance = format!("i-{number}");
-        let raised = env.client.raise_event(&instance, "Go", "go").await;
-        raised.expect("it is raised");
+        env.raise(&instance, "Go", "go").await;
         let result = ended(&env.client, &instance).await;
         assert_eq!(result.expect("it completes"), "go, activity secret");
     }
@@ -327,10 +316,7 @@ async fn a_container_with_plaintext_is_continued_with_a_codec() {
 #[tokio::test]
 async fn a_container_is_refused_without_its_codec_and_open_to_tools() {
     let env = encoded_by(encryption()).await;
-    env.client
-        .start_orchestration("i", "Wait", "an input")
-        .await
-        .expect("it starts");
+    env.begin("i", "Wait", "an input").await;
     let open = async |codec: Option<Arc<dyn PayloadCodec>>| {
         let config = CosmosDBProviderConfig {
             payload_codec: codec,
@@ -385,8 +371,7 @@ async fn a_container_is_refused_without_its_codec_and_open_to_tools() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_with_keys_does_not_encode_for_a_container_without_a_codec() {
     let mut env = TestEnv::with_config(|config| config.payload_codec = None).await;
-    let start = env.client.start_orchestration("i", "Wait", "an input");
-    start.await.expect("it starts");
+    env.begin("i", "Wait", "an input").await;
     let container = env.provider.container().clone();
     let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await;
     let schema = schema.expect("it is read").map(|stored| stored.document);

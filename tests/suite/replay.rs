@@ -197,13 +197,9 @@ fn activities() -> ActivityRegistry {
 async fn waiting_order() -> (TestEnv, Recording) {
     let env = TestEnv::start(activities(), code(Change::None)).await;
     let client = &env.client;
-    let started = client.start_orchestration("order", "Order", "990").await;
-    started.expect("it starts");
+    env.begin("order", "Order", "990").await;
     env.until_subscribed("order", "Approved").await;
-    client
-        .raise_event("order", "Approved", "")
-        .await
-        .expect("it is raised");
+    env.raise("order", "Approved", "").await;
     client
         .enqueue_event("order", "mail", "")
         .await
@@ -262,10 +258,7 @@ async fn unchanged_code_differs_nowhere() {
     let (env, recording) = waiting_order().await;
     let replay = Replay::new(code(Change::None));
     assert_eq!(replay.check(&recording), Ok(()));
-    env.client
-        .raise_event("order", "Last", "done")
-        .await
-        .expect("it is raised");
+    env.raise("order", "Last", "done").await;
     env.end_of("order").await.expect("it completes");
     let ended = env
         .provider

@@ -18,6 +18,8 @@ pub struct Reached {
 /// The receiver of timed points.
 pub type Reports = mpsc::UnboundedSender<Reached>;
 
+type Ended = Result<String, String>;
+
 /// The right result of an orchestration.
 pub const DONE: &str = "done";
 
@@ -72,11 +74,7 @@ pub fn orchestrations(reports: &Reports) -> OrchestrationRegistry {
 }
 
 /// One activity after the other.
-async fn run_chain(
-    ctx: OrchestrationContext,
-    input: String,
-    reports: Reports,
-) -> Result<String, String> {
+async fn run_chain(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     for step in 0..number(&input)? {
         ctx.schedule_activity("Echo", step.to_string()).await?;
     }
@@ -84,11 +82,7 @@ async fn run_chain(
 }
 
 /// All activities at once.
-async fn run_fan_out(
-    ctx: OrchestrationContext,
-    input: String,
-    reports: Reports,
-) -> Result<String, String> {
+async fn run_fan_out(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     let steps = (0..number(&input)?).map(|step| ctx.schedule_activity("Echo", step.to_string()));
     for result in ctx.join(steps.collect()).await {
         result?;
@@ -97,11 +91,7 @@ async fn run_fan_out(
 }
 
 /// All sub-orchestrations at once, each with one activity.
-async fn run_parent(
-    ctx: OrchestrationContext,
-    input: String,
-    reports: Reports,
-) -> Result<String, String> {
+async fn run_parent(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     let steps =
         (0..number(&input)?).map(|step| ctx.schedule_sub_orchestration("Child", step.to_string()));
     for result in ctx.join(steps.collect()).await {
@@ -111,11 +101,7 @@ async fn run_parent(
 }
 
 /// Executions that do nothing but hand over to the next one.
-async fn run_again(
-    ctx: OrchestrationContext,
-    input: String,
-    reports: Reports,
-) -> Result<String, String> {
+async fn run_again(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     let left = number(&input)?;
     if left > 0 {
         return ctx.continue_as_new((left - 1).to_string()).await;
@@ -124,33 +110,21 @@ async fn run_again(
 }
 
 /// Waits for an event.
-async fn run_wait(
-    ctx: OrchestrationContext,
-    _: String,
-    reports: Reports,
-) -> Result<String, String> {
+async fn run_wait(ctx: OrchestrationContext, _: String, reports: Reports) -> Ended {
     pass(&ctx, &reports);
     ctx.schedule_wait(GO).await;
     Ok(finish(&ctx, &reports))
 }
 
 /// Waits for a timer of ten days.
-async fn run_sleep(
-    ctx: OrchestrationContext,
-    _: String,
-    reports: Reports,
-) -> Result<String, String> {
+async fn run_sleep(ctx: OrchestrationContext, _: String, reports: Reports) -> Ended {
     pass(&ctx, &reports);
     ctx.schedule_timer(FAR_AWAY).await;
     Ok(finish(&ctx, &reports))
 }
 
 /// Grows a history by activities, then reports each raised event.
-async fn run_long(
-    ctx: OrchestrationContext,
-    input: String,
-    reports: Reports,
-) -> Result<String, String> {
+async fn run_long(ctx: OrchestrationContext, input: String, reports: Reports) -> Ended {
     for step in 0..number(&input)? {
         ctx.schedule_activity("Echo", step.to_string()).await?;
     }

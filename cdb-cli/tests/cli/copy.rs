@@ -73,7 +73,7 @@ async fn a_container_is_the_same_after_export_import_and_export() {
     assert!(!progress.exists(), "the export is complete");
     // Standard output has the same lines.
     let mut printed: Vec<String> = account
-        .cdb(&["export"])
+        .cdb("export")
         .await
         .out
         .lines()
@@ -107,7 +107,7 @@ async fn an_interrupted_import_says_where_to_continue() {
         imported.out.starts_with("imported 500 documents for "),
         "{imported:?}"
     );
-    let printed = account.cdb(&["export"]).await;
+    let printed = account.cdb("export").await;
     assert_eq!(printed.out.lines().count(), 2_500);
 }
 
@@ -129,7 +129,7 @@ impl Interrupted {
             .change_feed(cdb_client::FeedStart::Beginning)
             .page_size(5);
         let page = feed.next_documents().await.expect("a page");
-        let whole = account.cdb(&["export"]).await.out;
+        let whole = account.cdb("export").await.out;
         let kept: String = whole.split_inclusive('\n').take(page.len()).collect();
         let progress = serde_json::json!({
             "endpoint": account.emulator.endpoint(), "database": "duroxide", "container": "duroxide",
@@ -177,17 +177,14 @@ async fn an_export_does_not_continue_in_another_container_or_file() {
         state.write_progress(&progress);
         let refused = state.export(&["--resume"]).await;
         assert_eq!(refused.exit, Exit::Usage, "{name}: {refused:?}");
-        assert!(refused.err.contains(other), "{refused:?}");
+        refused.complains(other);
         assert_eq!(std::fs::read(state.file()).expect("half an export"), half);
     }
     state.write_progress(&state.progress);
     std::fs::write(state.file(), "{}\n").expect("a file");
     let refused = state.export(&["--resume"]).await;
     assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
-    assert!(
-        refused.err.contains("has changed; delete both"),
-        "{refused:?}"
-    );
+    refused.complains("has changed; delete both");
     assert_eq!(std::fs::read(state.file()).expect("a file"), b"{}\n");
 }
 
@@ -223,10 +220,7 @@ async fn an_export_continues_at_its_cursor() {
     let text = std::fs::read_to_string(state.file()).expect("an export");
     assert_eq!(text, state.whole);
     let nothing = state.export(&["--resume"]).await;
-    assert!(
-        nothing.err.contains("there is no interrupted export"),
-        "{nothing:?}"
-    );
+    nothing.complains("there is no interrupted export");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,9 +262,7 @@ async fn an_exported_instance_continues_on_another_account() {
     import(&laptop, &file, &["--create"]).await;
     let store = laptop.store(&config).await;
     let runtime = start(store.clone()).await;
-    laptop
-        .cdb(&["instances", "raise", "family", "Approved", "yes"])
-        .await;
+    laptop.cdb("instances raise family Approved yes").await;
     let waited = Client::new(store)
         .wait_for_orchestration("family", Duration::from_secs(1800))
         .await;

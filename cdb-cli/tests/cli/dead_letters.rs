@@ -97,7 +97,7 @@ fn names(run: &Run) -> Vec<String> {
 #[tokio::test]
 async fn dead_letters_of_both_sources_are_listed_and_shown() {
     let (account, _) = start().await;
-    let listed = account.cdb(&["deadletters", "list"]).await;
+    let listed = account.cdb("deadletters list").await;
     listed.is("deadletters-list");
     let names = names(&listed);
     assert_eq!(names.len(), 4, "{listed:?}");
@@ -116,19 +116,16 @@ async fn dead_letters_of_both_sources_are_listed_and_shown() {
         .await;
     message.is("deadletters-show-json");
     // `cdb outbox` lists no dead letters.
-    let outbox = account.cdb(&["outbox"]).await;
+    let outbox = account.cdb("outbox").await;
     assert!(!outbox.out.contains("order-3"), "{outbox:?}");
-    let doctor = account.cdb(&["doctor"]).await;
-    assert!(
-        doctor.out.contains("PROBLEM  deadletters  4 dead letters"),
-        "{doctor:?}"
-    );
+    let doctor = account.cdb("doctor").await;
+    doctor.prints("PROBLEM  deadletters  4 dead letters");
 }
 
 #[tokio::test]
 async fn pages_of_both_sources_have_no_gaps_and_no_duplicates() {
     let (account, _) = start().await;
-    let all = names(&account.cdb(&["deadletters", "list"]).await);
+    let all = names(&account.cdb("deadletters list").await);
     for limit in ["1", "2", "3"] {
         let (mut seen, mut from) = (Vec::new(), None::<String>);
         loop {
@@ -152,16 +149,14 @@ async fn pages_of_both_sources_have_no_gaps_and_no_duplicates() {
         }
         assert_eq!(seen, all, "by {limit}");
     }
-    let refused = account
-        .cdb(&["deadletters", "list", "--from", "nonsense"])
-        .await;
+    let refused = account.cdb("deadletters list --from nonsense").await;
     assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_redriven_message_is_received_and_a_discarded_message_is_deleted() {
     let (account, mixed) = start().await;
-    let all = names(&account.cdb(&["deadletters", "list"]).await);
+    let all = names(&account.cdb("deadletters list").await);
     let [intent, first, second, third] = &*all else {
         panic!("{all:?}");
     };
@@ -177,7 +172,7 @@ async fn a_redriven_message_is_received_and_a_discarded_message_is_deleted() {
         .cdb(&["deadletters", "discard", second, "--yes"])
         .await
         .is("deadletters-discard");
-    let left = account.cdb(&["deadletters", "list"]).await;
+    let left = account.cdb("deadletters list").await;
     assert_eq!(names(&left), std::slice::from_ref(third));
 
     let (received, mut notes) = unbounded_channel();
@@ -192,25 +187,20 @@ async fn a_redriven_message_is_received_and_a_discarded_message_is_deleted() {
     let note = tokio::time::timeout(Duration::from_secs(1800), notes.recv()).await;
     assert_eq!(note.expect("it is received").as_deref(), Some("1"));
     messaging.stop().await;
-    let outbox = account.cdb(&["outbox"]).await;
-    assert!(outbox.out.contains("order-3"), "{outbox:?}");
+    let outbox = account.cdb("outbox").await;
+    outbox.prints("order-3");
 }
 
 #[tokio::test]
 async fn all_discards_every_dead_letter() {
     let (account, _) = start().await;
     account
-        .cdb(&["deadletters", "discard", "--all", "--dry-run"])
+        .cdb("deadletters discard --all --dry-run")
         .await
         .is("deadletters-discard-all-dry-run");
-    let discarded = account
-        .cdb(&["deadletters", "discard", "--all", "--yes"])
-        .await;
+    let discarded = account.cdb("deadletters discard --all --yes").await;
     assert_eq!(discarded.out, "discarded 4 dead letters\n", "{discarded:?}");
-    account
-        .cdb(&["deadletters", "list"])
-        .await
-        .is("deadletters-none");
+    account.cdb("deadletters list").await.is("deadletters-none");
     let container = account.container::<Durable>().await;
     let key = OutboxIntentKey::new("order-3", "turn-1");
     let intent = container.read(&key).await.expect("it can be read");
@@ -221,7 +211,7 @@ async fn all_discards_every_dead_letter() {
 async fn a_dead_letter_that_stays_does_not_stop_the_others() {
     for (action, done) in [("redrive", "redrove"), ("discard", "discarded")] {
         let (account, _) = start().await;
-        let all = names(&account.cdb(&["deadletters", "list"]).await);
+        let all = names(&account.cdb("deadletters list").await);
         let refused = Effect::error(400, 0);
         let fault = Fault::once(refused).on(OperationKind::Delete);
         let fault = fault.on(OperationKind::Batch).on(OperationKind::Patch);
@@ -232,7 +222,7 @@ async fn a_dead_letter_that_stays_does_not_stop_the_others() {
         assert_eq!(run.exit, Exit::Finding, "{run:?}");
         let shown = format!("{done} 3 dead letters\nnot {done}: {}: ", all[0]);
         assert!(run.out.starts_with(&shown), "{run:?}");
-        let left = names(&account.cdb(&["deadletters", "list"]).await);
+        let left = names(&account.cdb("deadletters list").await);
         assert_eq!(left, all[..1], "{run:?}");
     }
 }
@@ -245,12 +235,12 @@ async fn a_missing_dead_letter_is_a_finding() {
             let run = account.cdb(&["deadletters", command, name]).await;
             assert_eq!(run.exit, Exit::Finding, "{run:?}");
             let text = format!("dead letter `{name}` does not exist");
-            assert!(run.err.contains(&text), "{run:?}");
+            run.complains(&text);
         }
     }
-    let run = account.cdb(&["deadletters", "show", "order-3"]).await;
+    let run = account.cdb("deadletters show order-3").await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
-    let neither = account.cdb(&["deadletters", "redrive", "--yes"]).await;
+    let neither = account.cdb("deadletters redrive --yes").await;
     assert_eq!(neither.exit, Exit::Usage, "{neither:?}");
 }
 
@@ -260,14 +250,12 @@ async fn a_program_redrives_the_dead_letters_of_its_own_container() {
     let warehouse = account.container::<Warehouse>().await;
     dead_letter(&warehouse, 2).await;
     let cli = Cli::<Warehouse>::new();
-    let listed = account.run(&cli, &["deadletters", "list"]).await;
+    let listed = account.run(&cli, "deadletters list").await;
     assert_eq!(names(&listed).len(), 2, "{listed:?}");
-    let run = account
-        .run(&cli, &["deadletters", "redrive", "--all", "--yes"])
-        .await;
+    let run = account.run(&cli, "deadletters redrive --all --yes").await;
     assert_eq!(run.out, "redrove 2 dead letters\n", "{run:?}");
     // The built-in command cannot write documents with another partition key.
-    let refused = account.cdb(&["deadletters", "list"]).await;
+    let refused = account.cdb("deadletters list").await;
     assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
     assert!(
         refused.err.contains("partitioned by /customer") && refused.err.contains("cdb_cli::run"),
@@ -279,13 +267,7 @@ async fn a_program_redrives_the_dead_letters_of_its_own_container() {
 async fn a_container_without_either_source_is_a_usage_error() {
     let account = Account::empty().await;
     account.container::<Shop>().await;
-    let run = account
-        .run(&Cli::<Shop>::new(), &["deadletters", "list"])
-        .await;
+    let run = account.run(&Cli::<Shop>::new(), "deadletters list").await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
-    assert!(
-        run.err
-            .contains("holds neither orchestrations nor messages"),
-        "{run:?}"
-    );
+    run.complains("holds neither orchestrations nor messages");
 }

@@ -20,15 +20,49 @@ pub(crate) struct Run {
     pub(crate) exit: Exit,
 }
 
+/// The arguments of a command: a line that is divided at its spaces, or a list.
+pub(crate) trait Arguments {
+    fn list(&self) -> Vec<&str>;
+}
+
+impl Arguments for str {
+    fn list(&self) -> Vec<&str> {
+        self.split(' ').collect()
+    }
+}
+
+impl Arguments for [&str] {
+    fn list(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const COUNT: usize> Arguments for [&str; COUNT] {
+    fn list(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Arguments for Vec<&str> {
+    fn list(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
 /// Runs the command for the provider's container.
-pub(crate) async fn cdb(arguments: &[&str]) -> Run {
+pub(crate) async fn cdb(arguments: &(impl Arguments + ?Sized)) -> Run {
     run(&Cli::<Durable>::new(), arguments, &[]).await
 }
 
 /// Runs a command. The snapshot does not show the `hidden` arguments.
-pub(crate) async fn run<C: Container>(cli: &Cli<C>, arguments: &[&str], hidden: &[&str]) -> Run {
+pub(crate) async fn run<C: Container>(
+    cli: &Cli<C>,
+    arguments: &(impl Arguments + ?Sized),
+    hidden: &[&str],
+) -> Run {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let all = ["cdb"].iter().chain(arguments).chain(hidden);
+    let arguments = arguments.list();
+    let all = ["cdb"].iter().chain(&arguments).chain(hidden);
     let exit = cli.run_with(all, &mut out, &mut err).await;
     Run {
         line: format!("$ cdb {}", arguments.join(" ")),
@@ -50,6 +84,18 @@ impl Run {
             text += &["[exit code ", &(self.exit as u8).to_string(), "]\n"].concat();
         }
         text
+    }
+
+    /// Checks that standard output contains a text.
+    #[track_caller]
+    pub(crate) fn prints(&self, text: &str) {
+        assert!(self.out.contains(text), "no `{text}`: {self:?}");
+    }
+
+    /// Checks that standard error contains a text.
+    #[track_caller]
+    pub(crate) fn complains(&self, text: &str) {
+        assert!(self.err.contains(text), "no `{text}`: {self:?}");
     }
 
     /// Compares the run with a snapshot. The name of the snapshot is the command.
@@ -139,12 +185,16 @@ impl Account {
     }
 
     /// Runs the command for the provider's container on this account.
-    pub(crate) async fn cdb(&self, arguments: &[&str]) -> Run {
+    pub(crate) async fn cdb(&self, arguments: &(impl Arguments + ?Sized)) -> Run {
         self.run(&Cli::<Durable>::new(), arguments).await
     }
 
     /// Runs a command on this account.
-    pub(crate) async fn run<C: Container>(&self, cli: &Cli<C>, arguments: &[&str]) -> Run {
+    pub(crate) async fn run<C: Container>(
+        &self,
+        cli: &Cli<C>,
+        arguments: &(impl Arguments + ?Sized),
+    ) -> Run {
         let endpoint = self.emulator.endpoint();
         let hidden = [
             "--endpoint",

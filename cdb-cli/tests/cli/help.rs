@@ -86,7 +86,7 @@ async fn every_command_is_in_the_list_of_help_snapshots() {
 
 #[tokio::test]
 async fn a_misspelled_command_is_a_usage_error_with_a_suggestion() {
-    let run = cdb(&["polcy"]).await;
+    let run = cdb("polcy").await;
     assert_eq!(run.exit, Exit::Usage);
     assert!(
         run.err.contains("'policy'") && run.out.is_empty(),

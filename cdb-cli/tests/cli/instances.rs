@@ -16,24 +16,21 @@ use crate::shop::Shop;
 async fn instances_are_shown_as_list_detail_history_and_tree() {
     let account = Account::start().await;
     fill(&account).await;
+    account.cdb("instances list").await.is("instances-list");
     account
-        .cdb(&["instances", "list"])
-        .await
-        .is("instances-list");
-    account
-        .cdb(&["instances", "list", "--json", "--status", "failed"])
+        .cdb("instances list --json --status failed")
         .await
         .is("instances-list-json");
     account
-        .cdb(&["instances", "show", "order-2"])
+        .cdb("instances show order-2")
         .await
         .is("instances-show");
     account
-        .cdb(&["instances", "history", "order-2"])
+        .cdb("instances history order-2")
         .await
         .is("instances-history");
     account
-        .cdb(&["instances", "tree", "order-2"])
+        .cdb("instances tree order-2")
         .await
         .is("instances-tree");
 }
@@ -112,10 +109,10 @@ async fn pages_have_no_gaps_and_no_duplicates() {
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 24, "some were listed twice");
-    let page = account.cdb(&["instances", "list", "--limit", "7"]).await;
+    let page = account.cdb("instances list --limit 7").await;
     let last = page.out.lines().last();
     assert_eq!(last, Some("more instances follow; --all lists them"));
-    let all = account.cdb(&["instances", "list", "--all"]).await;
+    let all = account.cdb("instances list --all").await;
     assert_eq!(all.out.lines().count(), 25, "{all:?}");
 }
 
@@ -143,7 +140,7 @@ async fn attributes_sort_a_list_if_an_index_of_the_container_serves_the_sort() {
     let refused = sorted("customer,-total").await;
     assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
     let index = r#"[{"path":"/attributes/customer","order":"ascending"},{"path":"/attributes/total","order":"descending"}]"#;
-    assert!(refused.err.contains(index), "{refused:?}");
+    refused.complains(index);
 
     let mut definition = Durable::definition();
     let index = serde_json::from_str(index).expect("an index");
@@ -171,7 +168,7 @@ async fn attributes_sort_a_list_if_an_index_of_the_container_serves_the_sort() {
     assert_eq!(other.exit, Exit::Usage, "{other:?}");
     let unnamed = sorted("total,").await;
     let text = "is not the name of an attribute";
-    assert!(unnamed.err.contains(text), "{unnamed:?}");
+    unnamed.complains(text);
 }
 
 #[tokio::test]
@@ -180,14 +177,9 @@ async fn a_missing_instance_is_a_finding() {
     for command in ["show", "history", "tree"] {
         let run = account.cdb(&["instances", command, "missing"]).await;
         assert_eq!(run.exit, Exit::Finding, "{run:?}");
-        assert!(
-            run.err.contains("instance `missing` does not exist"),
-            "{run:?}"
-        );
+        run.complains("instance `missing` does not exist");
     }
-    let run = account
-        .cdb(&["instances", "raise", "missing", "Approved"])
-        .await;
+    let run = account.cdb("instances raise missing Approved").await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
 }
 
@@ -196,11 +188,11 @@ async fn delete_and_prune_change_nothing_without_yes() {
     let account = Account::start().await;
     let container = fill(&account).await;
     account
-        .cdb(&["instances", "delete", "order-1", "order-3"])
+        .cdb("instances delete order-1 order-3")
         .await
         .is("instances-delete-without-yes");
     let looked = account
-        .cdb(&["instances", "delete", "--ended-before", "1h", "--dry-run"])
+        .cdb("instances delete --ended-before 1h --dry-run")
         .await;
     looked.is("instances-delete-dry-run");
     assert!(
@@ -211,20 +203,20 @@ async fn delete_and_prune_change_nothing_without_yes() {
             .is_some()
     );
     account
-        .cdb(&["instances", "delete", "order-1", "--yes"])
+        .cdb("instances delete order-1 --yes")
         .await
         .is("instances-delete");
     let left = account
-        .cdb(&["instances", "delete", "--ended-before", "1h", "--yes"])
+        .cdb("instances delete --ended-before 1h --yes")
         .await;
     assert_eq!(left.exit, Exit::Ok, "{left:?}");
-    let listed = account.cdb(&["instances", "list"]).await;
+    let listed = account.cdb("instances list").await;
     assert!(
         !listed.out.contains("order-1") && !listed.out.contains("order-3"),
         "{listed:?}"
     );
     account
-        .cdb(&["instances", "prune", "order-2", "--yes"])
+        .cdb("instances prune order-2 --yes")
         .await
         .is("instances-prune");
 }
@@ -233,19 +225,10 @@ async fn delete_and_prune_change_nothing_without_yes() {
 async fn a_running_instance_is_deleted_with_force_only() {
     let account = Account::start().await;
     fill(&account).await;
-    let refused = account
-        .cdb(&["instances", "delete", "order-2", "--yes"])
-        .await;
+    let refused = account.cdb("instances delete order-2 --yes").await;
     assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
-    assert!(
-        refused
-            .err
-            .contains("cancel it first, or delete it with --force"),
-        "{refused:?}"
-    );
-    let forced = account
-        .cdb(&["instances", "delete", "order-2", "--yes", "--force"])
-        .await;
+    refused.complains("cancel it first, or delete it with --force");
+    let forced = account.cdb("instances delete order-2 --yes --force").await;
     assert_eq!(forced.exit, Exit::Ok, "{forced:?}");
 }
 
@@ -254,7 +237,7 @@ async fn cancel_and_raise_queue_a_message() {
     let account = Account::start().await;
     fill(&account).await;
     account
-        .cdb(&["instances", "cancel", "order-2", "--dry-run"])
+        .cdb("instances cancel order-2 --dry-run")
         .await
         .is("instances-cancel-dry-run");
     account
@@ -269,14 +252,11 @@ async fn cancel_and_raise_queue_a_message() {
         .await
         .is("instances-cancel");
     account
-        .cdb(&["instances", "raise", "order-2", "Approved", "yes"])
+        .cdb("instances raise order-2 Approved yes")
         .await
         .is("instances-raise");
-    let shown = account.cdb(&["instances", "show", "order-2"]).await;
-    assert!(
-        shown.out.contains("message: CancelInstance: no stock, "),
-        "{shown:?}"
-    );
+    let shown = account.cdb("instances show order-2").await;
+    shown.prints("message: CancelInstance: no stock, ");
     assert_eq!(
         shown
             .out
@@ -290,14 +270,9 @@ async fn cancel_and_raise_queue_a_message() {
 #[tokio::test]
 async fn a_container_without_orchestrations_is_a_usage_error() {
     let account = Account::empty().await;
-    let run = account
-        .run(&Cli::<Shop>::new(), &["instances", "list"])
-        .await;
+    let run = account.run(&Cli::<Shop>::new(), "instances list").await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
-    assert!(
-        run.err.contains("`Shop` holds no orchestrations"),
-        "{run:?}"
-    );
+    run.complains("`Shop` holds no orchestrations");
 }
 
 #[tokio::test]
@@ -310,16 +285,14 @@ async fn an_ended_instance_cannot_be_cancelled_and_receives_no_event() {
     ] {
         let run = account.cdb(&[&["instances"], command].concat()).await;
         assert_eq!(run.exit, Exit::Finding, "{run:?}");
-        assert!(run.err.contains("`order-3` has ended: Failed"), "{run:?}");
+        run.complains("`order-3` has ended: Failed");
     }
 }
 
 #[tokio::test]
 async fn an_error_is_json_under_json() {
     let account = Account::start().await;
-    let run = account
-        .cdb(&["instances", "show", "missing", "--json"])
-        .await;
+    let run = account.cdb("instances show missing --json").await;
     let error: Value = serde_json::from_str(&run.err).expect("JSON");
     assert_eq!(error["error"], "instance `missing` does not exist");
     assert_eq!(error["exitCode"], 1);
@@ -344,10 +317,10 @@ async fn an_unfetched_start_is_reported_as_queued() {
     let client = Client::new(store);
     let started = client.start_orchestration("soon", "Order", "").await;
     started.expect("it is queued");
-    let run = account.cdb(&["instances", "show", "soon"]).await;
+    let run = account.cdb("instances show soon").await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
     let text = "instance `soon` does not exist yet: StartOrchestration Order is queued, and no runtime has fetched";
-    assert!(run.err.contains(text), "{run:?}");
+    run.complains(text);
 }
 
 #[tokio::test]
@@ -371,7 +344,7 @@ async fn the_five_newest_earlier_executions_are_listed() {
         };
         container.create(&execution).await.expect("an execution");
     }
-    let run = account.cdb(&["instances", "show", "again"]).await;
+    let run = account.cdb("instances show again").await;
     let listed: Vec<&str> = run
         .out
         .lines()
@@ -379,11 +352,11 @@ async fn the_five_newest_earlier_executions_are_listed() {
         .filter_map(|line| line.split(':').next())
         .collect();
     assert_eq!(listed, ["11", "10", "9", "8", "7"], "{run:?}");
-    assert!(run.out.contains("and 6 earlier executions"), "{run:?}");
-    let beyond = ["instances", "history", "again", "--execution", "13"];
-    let run = account.cdb(&beyond).await;
+    run.prints("and 6 earlier executions");
+    let beyond = "instances history again --execution 13";
+    let run = account.cdb(beyond).await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
-    assert!(run.err.contains("its newest execution is 12"), "{run:?}");
+    run.complains("its newest execution is 12");
 }
 
 #[tokio::test]
@@ -427,7 +400,7 @@ async fn a_history_shows_child_ids_and_error_messages() {
         .create(&segment.expect("events"))
         .await
         .expect("a segment");
-    let run = account.cdb(&["instances", "history", "parent"]).await;
+    let run = account.cdb("instances history parent").await;
     for said in [
         "instance: parent::sub::1, input: parcel",
         "fires at: 2026-01-01 01:00:00.000Z",
@@ -435,9 +408,7 @@ async fn a_history_shows_child_ids_and_error_messages() {
     ] {
         assert!(run.out.contains(said), "{said}: {run:?}");
     }
-    let run = account
-        .cdb(&["instances", "history", "parent", "--json"])
-        .await;
+    let run = account.cdb("instances history parent --json").await;
     for said in [
         r#""instance": "parent::sub::1""#,
         r#""fire_at_ms": 1767229200000"#,

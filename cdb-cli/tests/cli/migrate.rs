@@ -90,7 +90,7 @@ async fn older_documents_are_rewritten_once() {
     let lamp = house.read_in(&"room-1".into(), &LampKey::new(6_u32)).await;
     assert_eq!(lamp.expect("it is read").expect("it exists").color, "white");
     // The feed contains the rewritten documents, and nothing is left to do.
-    let again = account.run(&cli, &["migrate"]).await;
+    let again = account.run(&cli, "migrate").await;
     assert!(
         again.out.starts_with("migrated 0 documents, read 20, for "),
         "{again:?}"
@@ -98,19 +98,11 @@ async fn older_documents_are_rewritten_once() {
 
     std::fs::write(&directory, "nonsense").expect("a file");
     let refused = account.run(&cli, &migrate).await;
-    assert!(
-        refused.err.contains("is not the position of a migration"),
-        "{refused:?}"
-    );
+    refused.complains("is not the position of a migration");
     std::fs::remove_file(&directory).expect("it exists");
-    let without = account.cdb(&["migrate"]).await;
+    let without = account.cdb("migrate").await;
     assert_eq!(without.exit, Exit::Usage, "{without:?}");
-    assert!(
-        without
-            .err
-            .contains("no document type of `Durable` has versions"),
-        "{without:?}"
-    );
+    without.complains("no document type of `Durable` has versions");
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of an upcast")]
@@ -142,7 +134,7 @@ async fn the_position_of_another_migration_is_refused() {
     let migrate = ["migrate", "--position", position];
     let second = Cli::<House>::new();
     let interrupted = account.run(&second, &migrate).await;
-    assert!(interrupted.err.contains("lamp:500"), "{interrupted:?}");
+    interrupted.complains("lamp:500");
     assert!(file.exists(), "the first page is migrated");
 
     // A later build migrates the first page too.

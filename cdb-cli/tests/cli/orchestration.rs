@@ -63,10 +63,10 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
         }
     }
     let same = Cli::<Durable>::new().orchestrations(orchestrations());
-    let replayed = account.run(&same, &["instances", "replay"]).await;
+    let replayed = account.run(&same, "instances replay").await;
     assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");
     let text = "replayed 2 instances; the code makes the recorded decisions";
-    assert!(replayed.out.contains(text), "{replayed:?}");
+    replayed.prints(text);
 
     let changed = OrchestrationRegistry::builder().register(
         "Family",
@@ -75,8 +75,8 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
         },
     );
     let changed = Cli::<Durable>::new().orchestrations(changed.build());
-    let limited = ["instances", "replay", "--limit", "1"];
-    let replayed = account.run(&changed, &limited).await;
+    let limited = "instances replay --limit 1";
+    let replayed = account.run(&changed, limited).await;
     assert_eq!(replayed.exit, Exit::Finding, "{replayed:?}");
     for text in [
         "replayed 2 instances; 2 differ",
@@ -85,12 +85,9 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
     ] {
         assert!(replayed.out.contains(text), "{text}: {replayed:?}");
     }
-    let without_code = account.cdb(&["instances", "replay"]).await;
+    let without_code = account.cdb("instances replay").await;
     assert_eq!(without_code.exit, Exit::Usage, "{without_code:?}");
-    assert!(
-        without_code.err.contains("orchestrations(registry)"),
-        "{without_code:?}"
-    );
+    without_code.complains("orchestrations(registry)");
     runtime.shutdown(None).await;
 }
 
@@ -102,13 +99,13 @@ async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_even
         .start_orchestration("family", "Family", "ada")
         .await
         .expect("it starts");
-    let mut history = account.cdb(&["instances", "history", "family"]).await;
+    let mut history = account.cdb("instances history family").await;
     for _ in 0..10_000 {
         if history.out.contains("ExternalSubscribed Approved") {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
-        history = account.cdb(&["instances", "history", "family"]).await;
+        history = account.cdb("instances history family").await;
     }
     for event in [
         "OrchestrationStarted Family",
@@ -121,19 +118,17 @@ async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_even
             "{event} is missing: {history:?}"
         );
     }
-    let tree = account.cdb(&["instances", "tree", "family"]).await;
+    let tree = account.cdb("instances tree family").await;
     assert!(
         tree.out.contains("family Family Running\n└─ ") && tree.out.contains(" Child Completed\n"),
         "{tree:?}"
     );
-    account
-        .cdb(&["instances", "raise", "family", "Approved", "yes"])
-        .await;
+    account.cdb("instances raise family Approved yes").await;
     let ended = client
         .wait_for_orchestration("family", Duration::from_secs(1800))
         .await;
     assert!(ended.is_ok(), "{ended:?}");
-    let shown = account.cdb(&["instances", "show", "family"]).await;
+    let shown = account.cdb("instances show family").await;
     assert!(
         shown.out.contains("status:        Completed")
             && shown.out.contains("output:        hello ada yes"),
@@ -146,60 +141,37 @@ async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_even
 async fn an_orchestration_is_started_watched_and_awaited() {
     let account = Account::start().await;
     let (runtime, _) = start_on(&account).await;
-    let started = account
-        .cdb(&["instances", "start", "family", "Family", "ada"])
-        .await;
+    let started = account.cdb("instances start family Family ada").await;
     assert_eq!(started.exit, Exit::Ok, "{started:?}");
-    let again = account
-        .cdb(&["instances", "start", "family", "Family", "ada"])
-        .await;
+    let again = account.cdb("instances start family Family ada").await;
     assert_eq!(again.exit, Exit::Usage, "{again:?}");
-    let open = account
-        .cdb(&["instances", "wait", "family", "--for", "1s"])
-        .await;
+    let open = account.cdb("instances wait family --for 1s").await;
     assert_eq!(open.exit, Exit::Finding, "{open:?}");
-    let mut shown = account.cdb(&["instances", "show", "family"]).await;
+    let mut shown = account.cdb("instances show family").await;
     while !shown.out.contains("waits for: event Approved, since ") {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        shown = account.cdb(&["instances", "show", "family"]).await;
+        shown = account.cdb("instances show family").await;
     }
-    assert!(shown.out.contains("input:         ada\n"), "{shown:?}");
-    let other = account
-        .cdb(&["instances", "raise", "family", "Refused"])
-        .await;
-    assert!(
-        other
-            .err
-            .contains("does not wait for an event `Refused` now; it waits for Approved"),
-        "{other:?}"
-    );
-    let raised = account
-        .cdb(&["instances", "raise", "family", "Approved", "yes"])
-        .await;
+    shown.prints("input:         ada\n");
+    let other = account.cdb("instances raise family Refused").await;
+    other.complains("does not wait for an event `Refused` now; it waits for Approved");
+    let raised = account.cdb("instances raise family Approved yes").await;
     assert_eq!(raised.err, "", "{raised:?}");
-    let watched = account.cdb(&["instances", "watch", "family"]).await;
+    let watched = account.cdb("instances watch family").await;
     assert_eq!(watched.exit, Exit::Ok, "{watched:?}");
     let lines: Vec<&str> = watched.out.lines().collect();
     assert!(
         lines[0].contains("OrchestrationStarted Family"),
         "{watched:?}"
     );
-    assert!(
-        watched.out.contains("OrchestrationCompleted"),
-        "{watched:?}"
-    );
-    let json = account
-        .cdb(&["instances", "watch", "family", "--json"])
-        .await;
+    watched.prints("OrchestrationCompleted");
+    let json = account.cdb("instances watch family --json").await;
     assert_eq!(json.out.lines().count(), lines.len(), "{json:?}");
-    let ended = account.cdb(&["instances", "wait", "family"]).await;
+    let ended = account.cdb("instances wait family").await;
     assert_eq!(ended.exit, Exit::Ok, "{ended:?}");
-    assert!(
-        ended.out.contains("output:        hello ada yes"),
-        "{ended:?}"
-    );
+    ended.prints("output:        hello ada yes");
     assert!(!ended.out.contains("waits for"), "{ended:?}");
-    let missing = account.cdb(&["instances", "wait", "missing"]).await;
+    let missing = account.cdb("instances wait missing").await;
     assert_eq!(missing.exit, Exit::Finding, "{missing:?}");
     runtime.shutdown(None).await;
 }
@@ -215,19 +187,19 @@ async fn an_orchestration_that_no_runtime_knows_is_named() {
         started.expect("it starts");
     }
     let waits = "waiting for a runtime that knows Refund 2.0.0: `a` and 1 more";
-    let mut listed = account.cdb(&["instances", "list"]).await;
+    let mut listed = account.cdb("instances list").await;
     while !listed.out.contains(waits) {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        listed = account.cdb(&["instances", "list"]).await;
+        listed = account.cdb("instances list").await;
     }
-    let json = account.cdb(&["instances", "list", "--json"]).await;
+    let json = account.cdb("instances list --json").await;
     let json: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(json["unstarted"][0]["orchestration"], "Refund", "{json}");
-    let doctor = account.cdb(&["doctor"]).await;
+    let doctor = account.cdb("doctor").await;
     let found = "no runtime knows Refund 2.0.0, which starts `a` and 1 more";
-    assert!(doctor.out.contains(found), "{doctor:?}");
-    let shown = account.cdb(&["instances", "show", "a"]).await;
+    doctor.prints(found);
+    let shown = account.cdb("instances show a").await;
     let waits = "it waits for a runtime that knows Refund 2.0.0";
-    assert!(shown.err.contains(waits), "{shown:?}");
+    shown.complains(waits);
     runtime.shutdown(None).await;
 }

@@ -63,7 +63,7 @@ async fn the_printed_policy_equals_the_checked_in_policy() {
         env!("CARGO_MANIFEST_DIR"),
         "/../provider/indexing-policy.json"
     );
-    let printed = cdb(&["policy", "print"]).await;
+    let printed = cdb("policy print").await;
     assert_eq!(
         printed.out,
         std::fs::read_to_string(file).expect("it is there")
@@ -76,11 +76,11 @@ async fn the_printed_policy_equals_the_checked_in_policy() {
 async fn a_container_that_matches_the_model_passes_the_check() {
     let account = start().await;
     account
-        .run(&shop(), &["policy", "check"])
+        .run(&shop(), "policy check")
         .await
         .is("policy-check");
     account
-        .run(&shop(), &["policy", "diff"])
+        .run(&shop(), "policy diff")
         .await
         .is("policy-diff-none");
 }
@@ -89,23 +89,20 @@ async fn a_container_that_matches_the_model_passes_the_check() {
 async fn drift_is_shown_with_its_cost_and_fails_the_check() {
     let account = start().await;
     set(&account, drifted()).await;
+    account.run(&shop(), "policy diff").await.is("policy-diff");
     account
-        .run(&shop(), &["policy", "diff"])
-        .await
-        .is("policy-diff");
-    account
-        .run(&shop(), &["policy", "diff", "--json"])
+        .run(&shop(), "policy diff --json")
         .await
         .is("policy-diff-json");
     account
-        .run(&shop(), &["policy", "check"])
+        .run(&shop(), "policy check")
         .await
         .is("policy-check-drift");
     account
-        .run(&shop(), &["policy", "apply", "--dry-run"])
+        .run(&shop(), "policy apply --dry-run")
         .await
         .is("policy-apply-dry-run");
-    let still = account.run(&shop(), &["policy", "check"]).await;
+    let still = account.run(&shop(), "policy check").await;
     assert_eq!(
         still.exit,
         Exit::Finding,
@@ -119,7 +116,7 @@ async fn a_costly_difference_passes_with_breaking_only() {
     let default = serde_json::from_str(DEFAULT).expect("a policy");
     set(&account, default).await;
     account
-        .run(&shop(), &["policy", "diff"])
+        .run(&shop(), "policy diff")
         .await
         .is("policy-diff-default");
     let mut costly = Shop::definition().indexing_policy;
@@ -129,12 +126,10 @@ async fn a_costly_difference_passes_with_breaking_only() {
     costly.included_paths.push(IncludedPath { path: more });
     set(&account, costly).await;
     assert_eq!(
-        account.run(&shop(), &["policy", "check"]).await.exit,
+        account.run(&shop(), "policy check").await.exit,
         Exit::Finding
     );
-    let breaking = account
-        .run(&shop(), &["policy", "check", "--breaking-only"])
-        .await;
+    let breaking = account.run(&shop(), "policy check --breaking-only").await;
     assert_eq!(breaking.exit, Exit::Ok, "{breaking:?}");
 }
 
@@ -142,20 +137,13 @@ async fn a_costly_difference_passes_with_breaking_only() {
 async fn apply_replaces_the_policy_and_waits_for_the_index() {
     let account = start().await;
     set(&account, drifted()).await;
-    let added = account
-        .run(&shop(), &["policy", "apply", "--add-only"])
-        .await;
-    assert!(
-        added
-            .out
-            .contains("`/remark/text/?` is indexed and no query of the model needs it"),
-        "{added:?}"
-    );
+    let added = account.run(&shop(), "policy apply --add-only").await;
+    added.prints("`/remark/text/?` is indexed and no query of the model needs it");
     assert!(!added.out.contains("missing"), "{added:?}");
     set(&account, drifted()).await;
-    let applied = account.run(&shop(), &["policy", "apply", "--yes"]).await;
+    let applied = account.run(&shop(), "policy apply --yes").await;
     assert_eq!(applied.exit, Exit::Ok, "{applied:?}");
-    assert!(applied.err.contains("indexing: 100 %"), "{applied:?}");
+    applied.complains("indexing: 100 %");
     // The number of progress lines depends on the machine.
     let text = applied.shown();
     let shown: Vec<&str> = text
@@ -163,22 +151,19 @@ async fn apply_replaces_the_policy_and_waits_for_the_index() {
         .filter(|line| !line.starts_with("indexing: ") || line.ends_with(" 100 %"))
         .collect();
     snapshot("policy-apply", &(shown.join("\n") + "\n"));
-    assert_eq!(
-        account.run(&shop(), &["policy", "check"]).await.exit,
-        Exit::Ok
-    );
+    assert_eq!(account.run(&shop(), "policy check").await.exit, Exit::Ok);
 }
 
 #[tokio::test]
 async fn a_missing_container_is_created_with_create() {
     let account = Account::empty().await;
-    let missing = account.run(&shop(), &["policy", "check"]).await;
+    let missing = account.run(&shop(), "policy check").await;
     assert_eq!(missing.exit, Exit::Service, "{missing:?}");
-    assert!(missing.err.contains("does not exist"), "{missing:?}");
-    let created = account.run(&shop(), &["policy", "apply", "--create"]).await;
+    missing.complains("does not exist");
+    let created = account.run(&shop(), "policy apply --create").await;
     assert_eq!(created.exit, Exit::Ok, "{created:?}");
-    assert!(created.out.contains("was created for Shop"), "{created:?}");
-    let again = account.run(&shop(), &["policy", "apply", "--create"]).await;
+    created.prints("was created for Shop");
+    let again = account.run(&shop(), "policy apply --create").await;
     assert!(!again.out.contains("created"), "{again:?}");
 }
 
@@ -226,23 +211,18 @@ async fn apply_changes_a_time_to_live_with_time_to_live_only() {
         .change_container("duroxide", &change)
         .await
         .expect("it is taken");
-    let without = account.run(&shop(), &["policy", "apply"]).await;
+    let without = account.run(&shop(), "policy apply").await;
     assert_eq!(without.exit, Exit::Finding, "{without:?}");
-    let with = account
-        .run(&shop(), &["policy", "apply", "--time-to-live"])
-        .await;
+    let with = account.run(&shop(), "policy apply --time-to-live").await;
     assert_eq!(with.exit, Exit::Ok, "{with:?}");
 }
 
 #[tokio::test]
 async fn a_different_partition_key_cannot_be_applied() {
     let account = start().await;
-    let refused = account.cdb(&["policy", "apply"]).await;
+    let refused = account.cdb("policy apply").await;
     assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
-    assert!(
-        refused.err.contains("a partition key cannot be changed"),
-        "{refused:?}"
-    );
+    refused.complains("a partition key cannot be changed");
 }
 
 #[tokio::test]
@@ -257,10 +237,8 @@ async fn diff_lists_the_affected_queries_of_the_program() {
     );
     let run = run(&cli, &["policy", "diff", "--file", &file], &[]).await;
     assert_eq!(run.exit, Exit::Finding);
-    assert!(
-        run.out
-            .contains("indexed:\n  Order by status\n  Order by total_cents\n  Order by tags\n  orders to send\n"),
-        "{run:?}"
+    run.prints(
+        "indexed:\n  Order by status\n  Order by total_cents\n  Order by tags\n  orders to send\n",
     );
 }
 
@@ -275,15 +253,15 @@ async fn apply_does_not_remove_indexes_of_another_program_unasked() {
     let before = container_policy(&account).await;
     let cli = Cli::<Orders>::new();
     account
-        .run(&cli, &["policy", "apply", "--dry-run"])
+        .run(&cli, "policy apply --dry-run")
         .await
         .is("policy-apply-removal-dry-run");
     account
-        .run(&cli, &["policy", "apply"])
+        .run(&cli, "policy apply")
         .await
         .is("policy-apply-removal");
     assert_eq!(container_policy(&account).await, before);
-    account.run(&cli, &["policy", "apply", "--yes"]).await;
+    account.run(&cli, "policy apply --yes").await;
     assert_ne!(container_policy(&account).await, before);
 }
 
@@ -295,17 +273,12 @@ async fn apply_removes_no_index_without_yes() {
         path: "/remark/?".to_owned(),
     });
     set(&account, live).await;
-    let run = account.run(&shop(), &["policy", "apply"]).await;
+    let run = account.run(&shop(), "policy apply").await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
-    assert!(
-        run.out.contains("removes these indexes:\n  /remark/?\n"),
-        "{run:?}"
-    );
+    run.prints("removes these indexes:\n  /remark/?\n");
     assert!(!run.out.contains("other programs, whose"), "{run:?}");
-    let json = account
-        .run(&shop(), &["policy", "apply", "--dry-run", "--json"])
-        .await;
-    assert!(json.out.contains("\"removal\""), "{json:?}");
+    let json = account.run(&shop(), "policy apply --dry-run --json").await;
+    json.prints("\"removal\"");
 }
 
 /// Standard error of a command. Its first line lets another program add an index.

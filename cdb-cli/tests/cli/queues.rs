@@ -7,22 +7,22 @@ use crate::harness::Account;
 async fn queues_and_outbox_show_counts_and_ages() {
     let account = Account::start().await;
     fill(&account).await;
-    account.cdb(&["queues", "--slots"]).await.is("queues");
-    account.cdb(&["outbox"]).await.is("outbox");
+    account.cdb("queues --slots").await.is("queues");
+    account.cdb("outbox").await.is("outbox");
 }
 
 #[tokio::test]
 async fn members_are_listed_with_their_slots() {
     let account = Account::start().await;
     let container = account.container().await;
-    account.cdb(&["members"]).await.is("members-none");
+    account.cdb("members").await.is("members-none");
     members(&container).await;
-    account.cdb(&["members"]).await.is("members");
+    account.cdb("members").await.is("members");
 }
 
 #[tokio::test]
 async fn the_queues_of_an_empty_container_are_empty() {
     let account = Account::start().await;
-    account.cdb(&["queues"]).await.is("queues-empty");
-    account.cdb(&["outbox"]).await.is("outbox-empty");
+    account.cdb("queues").await.is("queues-empty");
+    account.cdb("outbox").await.is("outbox-empty");
 }

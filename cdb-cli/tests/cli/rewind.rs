@@ -68,43 +68,31 @@ async fn ended(client: &Client, id: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_instances_are_rewound() {
     let (account, client, runtime, repaired) = failed().await;
-    let planned = account.cdb(&["instances", "rewind", "a"]).await;
+    let planned = account.cdb("instances rewind a").await;
     assert_eq!(planned.exit, Exit::Usage, "{planned:?}");
-    assert!(
-        planned.out.contains("would rewind 1 instance\n"),
-        "{planned:?}"
-    );
+    planned.prints("would rewind 1 instance\n");
     let course = "instance `a`, execution 2: keeps 4 events, runs Charge #4";
-    assert!(planned.err.contains(course), "{planned:?}");
+    planned.complains(course);
 
     repaired.store(true, Ordering::SeqCst);
-    let one = ["instances", "rewind", "a", "--by", "ada", "--yes"];
-    let rewound = account.cdb(&one).await;
+    let one = "instances rewind a --by ada --yes";
+    let rewound = account.cdb(one).await;
     assert_eq!(rewound.exit, Exit::Ok, "{rewound:?}");
     assert_eq!(rewound.out, "rewound 1 instance\n");
     ended(&client, "a").await;
-    let all = ["instances", "rewind", "--status", "failed", "--yes"];
-    let rewound = account.cdb(&all).await;
-    assert!(rewound.out.contains("rewound 2 instances"), "{rewound:?}");
+    let all = "instances rewind --status failed --yes";
+    let rewound = account.cdb(all).await;
+    rewound.prints("rewound 2 instances");
     for id in ["a", "b", "c"] {
         ended(&client, id).await;
         let shown = account.cdb(&["instances", "show", id]).await;
-        assert!(shown.out.contains(&format!("charged {id}")), "{shown:?}");
-        assert!(
-            shown.out.contains(" RU, without the last commit"),
-            "{shown:?}"
-        );
+        shown.prints(&format!("charged {id}"));
+        shown.prints(" RU, without the last commit");
     }
-    let shown = account.cdb(&["instances", "show", "a"]).await;
-    assert!(
-        shown.out.contains("rewound to 4 events by ada at"),
-        "{shown:?}"
-    );
-    let again = account.cdb(&one).await;
-    assert!(
-        again.err.contains("`a` is Completed; only failed"),
-        "{again:?}"
-    );
+    let shown = account.cdb("instances show a").await;
+    shown.prints("rewound to 4 events by ada at");
+    let again = account.cdb(one).await;
+    again.complains("`a` is Completed; only failed");
     runtime.shutdown(None).await;
 }
 
@@ -116,21 +104,16 @@ async fn a_plan_shows_the_instances_that_cannot_be_rewound() {
     let pruned = instance("pruned", "Order", Status::Failed, 60 * 60 * 24 * 365 * 50);
     let container = account.container::<Durable>().await;
     container.create(&pruned).await.expect("it is stored");
-    let plan = ["instances", "rewind", "--status", "failed", "--dry-run"];
-    let planned = account.cdb(&plan).await;
+    let plan = "instances rewind --status failed --dry-run";
+    let planned = account.cdb(plan).await;
     assert_eq!(planned.exit, Exit::Finding, "{planned:?}");
-    assert!(
-        planned.out.contains("would rewind 4 instances\n"),
-        "{planned:?}"
-    );
-    assert!(planned.err.contains("cannot be rewound: "), "{planned:?}");
+    planned.prints("would rewind 4 instances\n");
+    planned.complains("cannot be rewound: ");
     for id in ["a", "b", "c"] {
         let course = format!("instance `{id}`, execution 2: keeps");
-        assert!(planned.err.contains(&course), "{planned:?}");
+        planned.complains(&course);
     }
-    let single = account
-        .cdb(&["instances", "rewind", "pruned", "--dry-run"])
-        .await;
+    let single = account.cdb("instances rewind pruned --dry-run").await;
     assert_ne!(single.exit, Exit::Ok, "{single:?}");
     assert!(single.out.is_empty(), "{single:?}");
 }
@@ -144,10 +127,10 @@ async fn the_dashboard_rewinds_failed_instances() {
     assert_eq!(rewind("missing").await, 404);
     assert_eq!(rewind("a").await, 200);
     ended(&client, "a").await;
-    let shown = account.cdb(&["instances", "show", "a"]).await;
-    assert!(shown.out.contains("charged a"), "{shown:?}");
+    let shown = account.cdb("instances show a").await;
+    shown.prints("charged a");
     let record = "rewound to 4 events by the dashboard at";
-    assert!(shown.out.contains(record), "{shown:?}");
+    shown.prints(record);
     assert_eq!(rewind("a").await, 400, "it is completed");
     runtime.shutdown(None).await;
 }
@@ -169,12 +152,9 @@ async fn a_restarted_instance_records_the_operator() {
     let restarted = account.cdb(&restart).await;
     assert_eq!(restarted.exit, Exit::Ok, "{restarted:?}");
     ended(&client, "d").await;
-    let shown = account.cdb(&["instances", "show", "d"]).await;
-    assert!(shown.out.contains("charged a"), "{shown:?}");
-    assert!(
-        shown.out.contains("restarted from a by ada at"),
-        "{shown:?}"
-    );
+    let shown = account.cdb("instances show d").await;
+    shown.prints("charged a");
+    shown.prints("restarted from a by ada at");
     runtime.shutdown(None).await;
 }
 
@@ -196,14 +176,14 @@ async fn an_instance_is_forked_from_an_event() {
     let forked = account.cdb(&fork).await;
     assert_eq!(forked.exit, Exit::Ok, "{forked:?}");
     let course = "instance `d`, execution 1: keeps 2 events, runs Reserve #2";
-    assert!(forked.out.contains(course), "{forked:?}");
+    forked.prints(course);
     ended(&client, "d").await;
-    let shown = account.cdb(&["instances", "show", "d"]).await;
-    assert!(shown.out.contains("charged a"), "{shown:?}");
+    let shown = account.cdb("instances show d").await;
+    shown.prints("charged a");
     let record = "forked from execution 1 of a, event 4 by ada at";
-    assert!(shown.out.contains(record), "{shown:?}");
+    shown.prints(record);
     let again = account.cdb(&fork).await;
-    assert!(again.err.contains("instance `d` exists"), "{again:?}");
+    again.complains("instance `d` exists");
     runtime.shutdown(None).await;
 }
 
@@ -228,15 +208,15 @@ async fn encoded_payloads_are_shown_with_their_key_only() {
         &["instances", "history", "a"],
     ] {
         let without = account.cdb(command).await;
-        assert!(without.out.contains("cdb:payload:k1:"), "{without:?}");
+        without.prints("cdb:payload:k1:");
         assert!(!without.out.contains("secret"), "{without:?}");
         let with = account.cdb(&[command, &[&*keys]].concat()).await;
-        assert!(with.out.contains("charged a secret"), "{with:?}");
+        with.prints("charged a secret");
         assert!(!with.out.contains("cdb:payload"), "{with:?}");
     }
     let wrong = account
         .cdb(&["instances", "show", "a", "--payload-keys", key])
         .await;
-    assert!(wrong.err.contains("key 1 is not `id=base64`"), "{wrong:?}");
+    wrong.complains("key 1 is not `id=base64`");
     runtime.shutdown(None).await;
 }

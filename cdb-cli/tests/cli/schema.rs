@@ -23,12 +23,12 @@ async fn a_container_with_a_newer_schema_is_rejected_with_its_version() {
     ] {
         let run = account.cdb(command).await;
         assert_eq!(run.exit, Exit::Usage, "{run:?}");
-        assert!(run.err.contains("written by cdb-provider 9.0.0"), "{run:?}");
+        run.complains("written by cdb-provider 9.0.0");
     }
-    let run = account.cdb(&["doctor"]).await;
+    let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
     let remedy = "use a newer version of cdb";
-    assert!(run.out.contains(remedy), "{run:?}");
+    run.prints(remedy);
 }
 
 #[tokio::test]

@@ -14,19 +14,10 @@ async fn filters_select_the_instances_that_a_command_changes() {
     let account = Account::start().await;
     fill(&account).await;
     let planned = account
-        .cdb(&[
-            "instances",
-            "cancel",
-            "--orchestration",
-            "Order",
-            "--dry-run",
-        ])
+        .cdb("instances cancel --orchestration Order --dry-run")
         .await;
-    assert!(
-        planned.out.contains("would cancel 1 instance\n"),
-        "{planned:?}"
-    );
-    assert!(planned.out.contains("order-2"), "{planned:?}");
+    planned.prints("would cancel 1 instance\n");
+    planned.prints("order-2");
     let children = [
         "instances",
         "cancel",
@@ -35,27 +26,15 @@ async fn filters_select_the_instances_that_a_command_changes() {
         "--dry-run",
     ];
     let planned = account.cdb(&children).await;
-    assert!(
-        planned.out.contains("would cancel 0 instances"),
-        "{planned:?}"
-    );
+    planned.prints("would cancel 0 instances");
     let planned = account
         .cdb(&[&children[..], &["--parent", "order-2"]].concat())
         .await;
-    assert!(planned.out.contains("order-2::sub::4"), "{planned:?}");
+    planned.prints("order-2::sub::4");
 
-    let of_bob = [
-        "instances",
-        "delete",
-        "--where",
-        "customer=bob",
-        "--dry-run",
-    ];
-    let planned = account.cdb(&of_bob).await;
-    assert!(
-        planned.out.contains("would delete 1 instance\n"),
-        "{planned:?}"
-    );
+    let of_bob = "instances delete --where customer=bob --dry-run";
+    let planned = account.cdb(of_bob).await;
+    planned.prints("would delete 1 instance\n");
 
     let failed = ["instances", "delete", "--status", "failed", "--yes"];
     let deleted = account.cdb(&failed).await;
@@ -63,11 +42,9 @@ async fn filters_select_the_instances_that_a_command_changes() {
         deleted.out.starts_with("deleted 1 instance\n"),
         "{deleted:?}"
     );
-    let listed = account
-        .cdb(&["instances", "list", "--match", "order-"])
-        .await;
+    let listed = account.cdb("instances list --match order-").await;
     assert!(!listed.out.contains("order-3"), "{listed:?}");
-    assert!(listed.out.contains("order-1"), "{listed:?}");
+    listed.prints("order-1");
 }
 
 #[tokio::test]
@@ -85,7 +62,7 @@ async fn ids_and_filters_exclude_each_other() {
     ] {
         let run = account.cdb(&[&["instances"], command].concat()).await;
         assert_eq!(run.exit, Exit::Usage, "{run:?}");
-        assert!(run.err.contains(text), "{run:?}");
+        run.complains(text);
     }
 }
 
@@ -122,22 +99,11 @@ async fn an_instance_that_is_not_restarted_does_not_stop_the_others() {
     ];
     let restarted = account.cdb(&[&selected[..], &["--yes"]].concat()).await;
     assert_eq!(restarted.exit, Exit::Finding, "{restarted:?}");
-    assert!(
-        restarted.out.contains("restarted 1 instance;"),
-        "{restarted:?}"
-    );
-    assert!(
-        restarted
-            .out
-            .contains("\nnot restarted: restart: the first execution of `order-3`"),
-        "{restarted:?}"
-    );
-    assert!(restarted.out.contains("`--input`"), "{restarted:?}");
-    let queued = account.cdb(&["instances", "show", "order-1-restart"]).await;
-    assert!(
-        queued.err.contains("StartOrchestration Order"),
-        "{queued:?}"
-    );
+    restarted.prints("restarted 1 instance;");
+    restarted.prints("\nnot restarted: restart: the first execution of `order-3`");
+    restarted.prints("`--input`");
+    let queued = account.cdb("instances show order-1-restart").await;
+    queued.complains("StartOrchestration Order");
 }
 
 #[tokio::test]
@@ -145,45 +111,25 @@ async fn a_restart_starts_the_orchestration_with_the_first_input() {
     let account = Account::start().await;
     let container = fill(&account).await;
     add_history(&container).await;
-    let planned = account.cdb(&["instances", "restart", "order-1"]).await;
+    let planned = account.cdb("instances restart order-1").await;
     assert_eq!(planned.exit, Exit::Usage, "{planned:?}");
-    assert!(
-        planned.out.contains("would restart 1 instance\n"),
-        "{planned:?}"
-    );
-    let restarted = account
-        .cdb(&["instances", "restart", "order-1", "--yes"])
-        .await;
-    assert!(
-        restarted.out.contains("restarted 1 instance;"),
-        "{restarted:?}"
-    );
-    let queued = account.cdb(&["instances", "show", "order-1-restart"]).await;
-    assert!(
-        queued.err.contains("StartOrchestration Order"),
-        "{queued:?}"
-    );
+    planned.prints("would restart 1 instance\n");
+    let restarted = account.cdb("instances restart order-1 --yes").await;
+    restarted.prints("restarted 1 instance;");
+    let queued = account.cdb("instances show order-1-restart").await;
+    queued.complains("StartOrchestration Order");
     let messages = Query::<OrchestratorItem>::in_partition("order-1-restart");
     let messages = container.query(messages).all().await.expect("a query");
     let message = format!("{:?}", messages[0].document);
     assert!(message.contains("450"), "the input of order-1: {message}");
 
-    let again = account
-        .cdb(&["instances", "restart", "order-1", "--yes"])
-        .await;
-    assert!(
-        again.err.contains("choose another id with --as"),
-        "{again:?}"
-    );
+    let again = account.cdb("instances restart order-1 --yes").await;
+    again.complains("choose another id with --as");
     let selected = ["instances", "restart", "--status", "completed", "--yes"];
     let again = account.cdb(&selected).await;
-    assert!(again.out.contains("restarted before: 1"), "{again:?}");
-    let pruned = account
-        .cdb(&["instances", "restart", "order-3", "--yes"])
-        .await;
-    assert!(pruned.err.contains("`--input`"), "{pruned:?}");
-    let running = account
-        .cdb(&["instances", "restart", "order-2", "--yes"])
-        .await;
-    assert!(running.err.contains("`order-2` is running"), "{running:?}");
+    again.prints("restarted before: 1");
+    let pruned = account.cdb("instances restart order-3 --yes").await;
+    pruned.complains("`--input`");
+    let running = account.cdb("instances restart order-2 --yes").await;
+    running.complains("`order-2` is running");
 }

@@ -49,6 +49,13 @@ impl Account {
         }
     }
 
+    /// A new account with a container.
+    pub(crate) async fn with_shop() -> (Self, ContainerClient<Shop>) {
+        let account = Self::new().await;
+        let shop = account.shop().await;
+        (account, shop)
+    }
+
     /// A client that does not share state with the first one.
     pub(crate) fn other_client(&self) -> CosmosClient {
         let key = match &self.emulator {

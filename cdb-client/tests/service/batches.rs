@@ -8,8 +8,7 @@ use crate::shop::{Order, Profile, Shop, order, profile};
 
 #[tokio::test]
 async fn a_batch_is_atomic_and_sees_its_own_writes() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let mut batch = Batch::<Shop>::new("ann");
     batch.create(&profile("ann")).unwrap();
     batch.create(&order("ann", 1)).unwrap();
@@ -24,8 +23,7 @@ async fn a_batch_is_atomic_and_sees_its_own_writes() {
 
 #[tokio::test]
 async fn a_failed_batch_has_no_effect_and_names_the_operation() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     shop.create(&profile("ann")).await.unwrap();
     let mut batch = Batch::<Shop>::new("ann");
     batch.create(&order("ann", 1)).unwrap();
@@ -40,8 +38,7 @@ async fn a_failed_batch_has_no_effect_and_names_the_operation() {
 
 #[tokio::test]
 async fn a_stale_version_fails_its_batch() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let first = shop.create(&profile("ann")).await.unwrap();
     shop.upsert(&profile("ann")).await.unwrap();
     let mut batch = Batch::<Shop>::new("ann");
@@ -56,8 +53,7 @@ async fn a_stale_version_fails_its_batch() {
 
 #[tokio::test]
 async fn a_bulk_writes_to_all_partitions_and_operations_are_independent() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     shop.create(&profile("customer-3")).await.unwrap();
     let mut bulk = BulkBatch::<Shop>::new();
     for customer in 0..60 {

@@ -1,15 +1,13 @@
 //! Point operations.
 
-use cdb_client::{CosmosClient, ErrorKind, MasterKey};
 use cdb_model::{Document, ETag, PartitionKey, Patch};
 
 use crate::account::Account;
-use crate::shop::{Order, Profile, Shop, order, profile};
+use crate::shop::{Order, Profile, order, profile};
 
 #[tokio::test]
 async fn a_document_is_created_read_replaced_and_deleted() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let key = profile("ann").key();
     assert!(shop.read(&key).await.unwrap().is_none());
     let created = shop.create(&profile("ann")).await.unwrap();
@@ -34,8 +32,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
 
 #[tokio::test]
 async fn each_refusal_has_its_own_kind() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let key = profile("ann").key();
     assert!(shop.delete(&key).await.unwrap_err().is_not_found());
     assert!(
@@ -66,8 +63,7 @@ async fn each_refusal_has_its_own_kind() {
 
 #[tokio::test]
 async fn a_document_is_found_by_any_id_and_partition_key() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     for customer in [
         "plain",
         "",
@@ -90,8 +86,7 @@ async fn a_document_is_found_by_any_id_and_partition_key() {
 
 #[tokio::test]
 async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let noted = Order {
         note: Some("ring twice".to_owned()),
         ..order("ann", 2)
@@ -126,39 +121,8 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
 }
 
 #[tokio::test]
-async fn a_missing_container_is_not_a_missing_document() {
-    let account = Account::new().await;
-    account.shop().await;
-    let absent = account.database.container::<Shop>("absent");
-    let error = absent.read(&profile("ann").key()).await.unwrap_err();
-    assert!(
-        error.is_not_found() && error.status().unwrap().sub == 1003,
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn a_wrong_key_is_reported_as_unauthorized() {
-    let account = Account::new().await;
-    account.shop().await;
-    let wrong =
-        "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
-    let client = CosmosClient::builder(&account.endpoint)
-        .credential(MasterKey::new(wrong).unwrap())
-        .build()
-        .unwrap();
-    let shop = client
-        .database(account.database.name())
-        .container::<Shop>("shop");
-    let error = shop.create(&profile("ann")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unauthorized);
-    assert!(!format!("{error:?}").contains(wrong));
-}
-
-#[tokio::test]
 async fn the_client_learns_the_services_clock_and_counts_charges() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     shop.create(&profile("ann")).await.unwrap();
     let stored = shop.read(&profile("ann").key()).await.unwrap().unwrap();
     // `_ts` has whole seconds.

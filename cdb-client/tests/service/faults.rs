@@ -28,8 +28,7 @@ fn faults() -> [Fault; 6] {
 
 /// An account with faults, if it is the emulator.
 async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let Some(emulator) = account.emulator() else {
         eprintln!("skipped: a real account does not fail on demand");
         return None;

@@ -26,8 +26,7 @@ async fn drain(feed: &mut ChangeFeed<Shop>) -> BTreeSet<u64> {
 
 #[tokio::test]
 async fn the_feed_returns_all_changes_once_and_later_ones_after() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     for number in 0..12 {
         shop.create(&order(&format!("customer-{number}"), number))
             .await

@@ -64,8 +64,7 @@ async fn behaves(shop: &ContainerClient<Shop>, text: &str) -> Result<(), Error> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_becomes_sql_or_a_header_or_a_path() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let bystander = profile("bystander");
     shop.create(&bystander).await.unwrap();
     let runtime = tokio::runtime::Handle::current();
@@ -94,8 +93,7 @@ async fn no_text_becomes_sql_or_a_header_or_a_path() {
 
 #[tokio::test]
 async fn a_long_id_is_refused_before_anything_is_sent() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let sent = account.client.usage().total().requests;
     let long = Profile {
         customer: "é".repeat(600),

@@ -1,7 +1,5 @@
 //! Queries in one logical partition and across physical partitions.
 
-use std::collections::HashSet;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cdb_client::{ContainerClient, Continuation};
@@ -121,23 +119,6 @@ async fn a_forged_continuation_is_refused_before_many_requests_are_sent() {
 }
 
 #[tokio::test]
-async fn rows_of_all_partitions_are_in_one_order() {
-    let account = Account::new().await;
-    let shop = stocked(&account).await;
-    assert!(shop.ranges().await.unwrap().len() > 1 || std::env::var("COSMOS_ENDPOINT").is_ok());
-    let all = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
-    let rows = shop.query(all).page_size(7).all().await.unwrap();
-    let times: Vec<u64> = rows.iter().map(|row| row.document.placed_at).collect();
-    let expected: Vec<u64> = expected(|_| true)
-        .iter()
-        .map(|order| order.placed_at)
-        .collect();
-    assert_eq!(times, expected);
-    let different: HashSet<u64> = rows.iter().map(|row| row.document.number).collect();
-    assert_eq!(different.len(), 200);
-}
-
-#[tokio::test]
 async fn top_across_partitions_costs_one_page_of_each() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
@@ -157,26 +138,6 @@ async fn top_across_partitions_costs_one_page_of_each() {
     assert_eq!(times, expected);
     let requests = account.client.usage().since(&before).total().requests;
     assert_eq!(requests, u64::try_from(ranges).unwrap());
-}
-
-#[tokio::test]
-async fn counts_and_projections_include_all_partitions() {
-    let account = Account::new().await;
-    let shop = stocked(&account).await;
-    let paid = Query::<Order>::across_partitions().filter(Order::STATUS.eq("paid"));
-    assert_eq!(
-        shop.query(paid.clone().count()).first().await.unwrap(),
-        Some(100)
-    );
-    let values = paid
-        .order_by(Order::PLACED_AT.asc())
-        .values(Order::PLACED_AT);
-    let values = shop.query(values).all().await.unwrap();
-    let expected: Vec<u64> = expected(|order| order.status == "paid")
-        .iter()
-        .map(|order| order.placed_at)
-        .collect();
-    assert_eq!(values, expected);
 }
 
 #[tokio::test]

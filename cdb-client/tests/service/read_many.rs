@@ -90,8 +90,7 @@ async fn one_request_per_physical_partition_reads_many_documents() {
 
 #[tokio::test]
 async fn more_keys_than_one_query_takes_are_divided() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let orders: Vec<Order> = (0..1_500).map(|number| order("ann", number)).collect();
     let mut bulk = BulkBatch::new();
     for order in &orders {

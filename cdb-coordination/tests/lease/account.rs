@@ -51,6 +51,13 @@ impl Account {
         Self(Backend::start(3, Some(SimulatedTime::new())).await)
     }
 
+    /// A new account with the container.
+    pub(crate) async fn with_shop() -> (Self, ContainerClient<Shop>) {
+        let account = Self::new().await;
+        let shop = account.shop().await;
+        (account, shop)
+    }
+
     /// The container through a new client, as another process sees it.
     pub(crate) async fn shop(&self) -> ContainerClient<Shop> {
         Self::open(&self.0.database()).await
@@ -97,6 +104,14 @@ pub(crate) fn order(customer: &str, number: u64) -> Order {
         parcels: 0,
         lease: Lease::free(),
     }
+}
+
+/// A container with one order.
+pub(crate) async fn with_order() -> (Account, ContainerClient<Shop>, Order) {
+    let (account, shop) = Account::with_shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    (account, shop, order)
 }
 
 /// The leases of a process with this name.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cdb_coordination::LeaseError;
 use cdb_model::{Document, Patch};
 
-use crate::account::{Account, Label, Order, OrderKey, leases, order, stored};
+use crate::account::{Account, Label, Order, OrderKey, leases, order, stored, with_order};
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_document_cannot_be_leased_or_broken() {
@@ -19,8 +19,7 @@ async fn a_missing_document_cannot_be_leased_or_broken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_document_deleted_during_its_lease_is_gone_for_the_holder() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     for write in 0..4 {
         let order = order("ann", write);
         shop.create(&order).await.unwrap();
@@ -40,10 +39,7 @@ async fn a_document_deleted_during_its_lease_is_gone_for_the_holder() {
 
 #[tokio::test(start_paused = true)]
 async fn a_recreated_document_is_not_leased_by_the_former_holder() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (_account, shop, order) = with_order().await;
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
     shop.delete(&order.key()).await.unwrap();
     shop.create(&order).await.unwrap();
@@ -54,8 +50,7 @@ async fn a_recreated_document_is_not_leased_by_the_former_holder() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_another_guard_or_an_earlier_state_is_refused_unsent() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let mut guards = Vec::new();
     for number in 0..2 {
         let order = order("ann", number);
@@ -82,8 +77,7 @@ async fn a_batch_of_another_guard_or_an_earlier_state_is_refused_unsent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_another_operation_of_a_batch_is_returned_as_it_is() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (_account, shop) = Account::with_shop().await;
     let order = order("ann", 1);
     let label = Label {
         customer: "ann".to_owned(),
@@ -105,10 +99,7 @@ async fn a_refusal_of_another_operation_of_a_batch_is_returned_as_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_of_any_duration_can_be_taken_and_released() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (_account, shop, order) = with_order().await;
     for duration in [Duration::MAX, Duration::ZERO] {
         let leases = leases(&shop, "holder").with_duration(duration);
         let guard = leases.acquire(&order.key()).await.unwrap();

@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use cdb_model::{Document, Leasable, Patch};
 
-use crate::account::{Account, Order, leases, order, stored};
+use crate::account::{Account, Order, leases, order, stored, with_order};
 
 #[tokio::test(start_paused = true)]
 async fn one_process_holds_a_document_and_the_others_get_its_name() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (account, shop, order) = with_order().await;
     let guard = leases(&shop, "first").acquire(&order.key()).await.unwrap();
     assert_eq!(guard.token(), 1);
     assert!(guard.remaining() > Duration::from_secs(55));
@@ -30,10 +27,7 @@ async fn one_process_holds_a_document_and_the_others_get_its_name() {
 
 #[tokio::test(start_paused = true)]
 async fn two_processes_with_one_name_do_not_share_a_lease() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (_account, shop, order) = with_order().await;
     let leases = leases(&shop, "worker");
     let _guard = leases.acquire(&order.key()).await.unwrap();
     assert!(leases.acquire(&order.key()).await.unwrap_err().is_held());
@@ -41,10 +35,7 @@ async fn two_processes_with_one_name_do_not_share_a_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_lease_is_taken_over_and_every_call_of_the_former_holder_is_refused() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (account, shop, order) = with_order().await;
     let short = leases(&shop, "slow").with_duration(Duration::from_millis(300));
     let mut slow = short.acquire(&order.key()).await.unwrap();
     let batch = slow.begin(Patch::new()).unwrap();
@@ -72,8 +63,7 @@ async fn an_expired_lease_is_taken_over_and_every_call_of_the_former_holder_is_r
 
 #[tokio::test(start_paused = true)]
 async fn the_service_refuses_each_write_of_a_holder_that_was_away() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let short = leases(&shop, "slow").with_duration(Duration::from_millis(1));
     let other = leases(&account.shop().await, "next");
     for write in 0..6 {
@@ -105,10 +95,7 @@ async fn the_service_refuses_each_write_of_a_holder_that_was_away() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_lease_that_was_not_taken_still_fences_and_can_be_renewed() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (_account, shop, order) = with_order().await;
     let short = leases(&shop, "slow").with_duration(Duration::from_millis(100));
     let mut guard = short.acquire(&order.key()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -121,10 +108,7 @@ async fn an_expired_lease_that_was_not_taken_still_fences_and_can_be_renewed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_lease_stays_broken_for_its_holder() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (account, shop, order) = with_order().await;
     let mut guard = leases(&shop, "hanging")
         .acquire(&order.key())
         .await

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cdb_coordination::LeaseError;
 use cdb_model::{Document, Patch};
 
-use crate::account::{Account, Guard, Label, Order, leases, order, stored};
+use crate::account::{Account, Guard, Label, Order, leases, order, stored, with_order};
 
 async fn held(account: &Account) -> (Order, Guard) {
     let shop = account.shop().await;
@@ -148,10 +148,7 @@ async fn a_replacement_never_undoes_a_patch_that_was_not_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_only_after_half_of_its_duration() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (_account, shop, order) = with_order().await;
     let short = leases(&shop, "holder").with_duration(Duration::from_secs(4));
     let mut guard = short.acquire(&order.key()).await.unwrap();
     assert!(!guard.renew_if_due().await.unwrap());

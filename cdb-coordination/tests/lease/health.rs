@@ -4,17 +4,14 @@ use std::time::Duration;
 
 use cdb_model::Document;
 
-use crate::account::{Account, leases, order};
+use crate::account::{leases, with_order};
 use crate::recorded::Recorded;
 
 #[tokio::test(start_paused = true)]
 async fn lease_events_are_counted_by_document_type() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let account = Account::new().await;
-    let shop = account.shop().await;
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    let (_account, shop, order) = with_order().await;
     let short = leases(&shop, "slow").with_duration(Duration::from_millis(50));
     let mut slow = short.acquire(&order.key()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(60)).await;

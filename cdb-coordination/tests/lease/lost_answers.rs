@@ -8,7 +8,7 @@ use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Document, Patch, Query};
 use futures::future::join_all;
 
-use crate::account::{Account, Label, Order, Shop, leases, order, stored};
+use crate::account::{Account, Label, Order, Shop, leases, order, stored, with_order};
 
 /// Of ten requests one answer is lost, one request is lost, and one fails after its effect.
 fn faults() -> [Fault; 3] {
@@ -21,8 +21,7 @@ fn faults() -> [Fault; 3] {
 }
 
 async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     for number in 0..40 {
         shop.create(&order("ann", number)).await.unwrap();
     }
@@ -142,8 +141,7 @@ fn lose_answer_and_refuse_reads(emulator: &Emulator, kind: OperationKind) {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let Some(emulator) = account.emulator() else {
         return;
     };
@@ -179,13 +177,10 @@ async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
 #[tokio::test(start_paused = true)]
 async fn a_guard_keeps_its_lease_after_a_write_with_an_unknown_outcome() {
     for number in 0..5 {
-        let account = Account::new().await;
-        let shop = account.shop().await;
+        let (account, shop, order) = with_order().await;
         let Some(emulator) = account.emulator() else {
             return;
         };
-        let order = order("ann", 1);
-        shop.create(&order).await.unwrap();
         let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
         let parcel = || Patch::new().incr(Order::PARCELS, 1);
         // The patch takes effect, and the caller stops waiting before it is known.
@@ -218,13 +213,10 @@ async fn a_guard_keeps_its_lease_after_a_write_with_an_unknown_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_does_not_hide_a_change_by_a_writer_without_a_lease() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop, order) = with_order().await;
     let Some(emulator) = account.emulator() else {
         return;
     };
-    let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Patch));
     emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));

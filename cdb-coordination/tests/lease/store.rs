@@ -105,8 +105,7 @@ enum Invoices {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let Some(emulator) = account.emulator() else {
         return;
     };

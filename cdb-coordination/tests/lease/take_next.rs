@@ -20,8 +20,7 @@ fn numbers(guards: &[Guard]) -> Vec<u64> {
 
 /// An account with `count` orders of 26 customers; the highest number was placed first.
 async fn account_with(count: u64) -> Account {
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     for number in 0..count {
         let letter = char::from(b'a' + u8::try_from(number % 26).unwrap());
         let order = Order {
@@ -184,8 +183,7 @@ enum Spoiler {
 async fn unreadable_documents_are_skipped() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let account = Account::new().await;
-    let shop = account.shop().await;
+    let (account, shop) = Account::with_shop().await;
     let spoiler = account.container::<Spoiler>();
     for number in 0..7 {
         let torn = RawOrder {

@@ -13,36 +13,6 @@ fn check(input: TokenStream, expected: &Expect) {
 }
 
 #[test]
-fn a_struct_without_mistakes_is_accepted() {
-    check(
-        quote! {
-            #[serde(rename_all = "camelCase", default)]
-            #[document(type = "order", id = "{customer_id}:order:{number}")]
-            #[document(composite(BY_TOTAL = r#type, total_cents desc, state asc))]
-            #[document(unique(number), unique(state, number))]
-            struct Order {
-                #[document(partition_key)]
-                customer_id: String,
-                number: u64,
-                #[document(index)]
-                #[serde(default, alias = "sum")]
-                total_cents: u64,
-                #[document(index)]
-                state: Option<String>,
-                #[document(index(city: String, lines[].sku: String))]
-                address: Address,
-                #[serde(skip)]
-                cached: Option<String>,
-                #[document(ttl)]
-                #[serde(rename = "ttl", skip_serializing_if = "Option::is_none")]
-                lifetime: Option<u32>,
-            }
-        },
-        &expect![""],
-    );
-}
-
-#[test]
 fn mistakes_in_different_places_are_reported_together() {
     check(
         quote! {
@@ -127,50 +97,6 @@ fn stored_names_are_those_of_serde() {
             `net` and `net_total` are both stored as `net-total`
             `customer` and `other` are both stored as `a`
             `type` and `kind` are both stored as `type`
-        "]],
-    );
-}
-
-#[test]
-fn partition_key_levels_are_numbered_without_a_gap() {
-    check(
-        quote! {
-            #[document(type = "order", id = "order")]
-            struct Order {
-                #[document(partition_key(2))]
-                user: String,
-                #[document(partition_key(1))]
-                tenant: String,
-                #[document(partition_key(3))]
-                session: String,
-            }
-        },
-        &expect![""],
-    );
-    check(
-        quote! {
-            #[document(type = "order", id = "order")]
-            struct Order {
-                #[document(partition_key(2))]
-                user: String,
-            }
-        },
-        &expect![[r"
-            `Order` has 1 partition key level; number them from 1 without a gap
-        "]],
-    );
-    check(
-        quote! {
-            #[document(type = "order", id = "order")]
-            struct Order {
-                #[document(partition_key)]
-                user: String,
-                #[document(partition_key(1))]
-                tenant: String,
-            }
-        },
-        &expect![[r"
-            second partition key on `Order`; for a hierarchical key give each its level, `partition_key(1)`, `partition_key(2)`
         "]],
     );
 }

@@ -23,6 +23,12 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Checks the status.
+    #[track_caller]
+    pub(crate) fn is(&self, status: u16) {
+        assert_eq!(self.status, status, "{}", self.body);
+    }
+
     /// Returns the text of a header; empty if it is missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);

@@ -36,7 +36,7 @@ async fn unusual_property_names_are_indexed() {
     .await;
     let document =
         json!({ "id": "1", "pk": "p", "it's": 1, "a b": 2, "q\"q": 3, "back\\slash": 4, "é": 5 });
-    assert_eq!(account.create(&document).await.status, 201);
+    account.create(&document).await.is(201);
     for condition in [
         r#"c["it's"] = 1"#,
         r#"c["a b"] = 2"#,

@@ -13,7 +13,7 @@ async fn filled(count: usize) -> Account {
     let account = Account::start().await;
     for n in 0..count {
         let document = json!({ "id": format!("{n:03}"), "pk": "p", "n": n });
-        assert_eq!(account.create(&document).await.status, 201);
+        account.create(&document).await.is(201);
     }
     account
 }
@@ -244,7 +244,7 @@ async fn a_container_reports_its_quota_and_statistics() {
         let body = json!({ "id": n.to_string(), "pk": n.to_string() });
         let key = format!("[\"{n}\"]");
         let headers = [("x-ms-documentdb-partitionkey", &*key)];
-        assert_eq!(account.post(&headers, &body).await.status, 201);
+        account.post(&headers, &body).await.is(201);
     }
     let headers: Headers<'_> = &[
         ("x-ms-documentdb-populatequotainfo", "True"),
@@ -286,11 +286,8 @@ async fn hexadecimal_numbers_and_countif_are_evaluated() {
         let found = account.query(IN_P, sql, json!([])).await;
         assert_eq!(found.documents(), [expected], "{sql}");
     }
-    assert_eq!(
-        account
-            .query(IN_P, "SELECT VALUE 0xG", json!([]))
-            .await
-            .status,
-        400
-    );
+    account
+        .query(IN_P, "SELECT VALUE 0xG", json!([]))
+        .await
+        .is(400);
 }

@@ -38,7 +38,7 @@ async fn computed(indexed: bool) -> Account {
     .await;
     for (n, name) in ["Bob", "ANN", "cid"].into_iter().enumerate() {
         let document = json!({ "id": n.to_string(), "pk": "p", "name": name });
-        assert_eq!(account.create(&document).await.status, 201);
+        account.create(&document).await.is(201);
     }
     account
 }
@@ -47,7 +47,7 @@ async fn computed(indexed: bool) -> Account {
 async fn delete_partition(account: &Account) {
     let path = "dbs/db/colls/c/operations/partitionkeydelete";
     let request = Request::new(Method::POST, ("colls", "dbs/db/colls/c"), path).headers(IN_P);
-    assert_eq!(account.send(&request).await.status, 200);
+    account.send(&request).await.is(200);
 }
 
 #[tokio::test]
@@ -141,13 +141,10 @@ async fn feed(account: &Account, etag: &str) -> Answer {
 #[tokio::test]
 async fn the_feed_of_all_versions_has_every_write_and_delete() {
     let account = with(json!({ "changeFeedPolicy": { "retentionDuration": 10 } })).await;
-    assert_eq!(
-        account
-            .create(&json!({ "id": "before", "pk": "p" }))
-            .await
-            .status,
-        201
-    );
+    account
+        .create(&json!({ "id": "before", "pk": "p" }))
+        .await
+        .is(201);
     assert_eq!(
         feed(&account, "").await.status,
         400,
@@ -157,12 +154,9 @@ async fn the_feed_of_all_versions_has_every_write_and_delete() {
     assert_eq!(start.status, 304);
     for n in 1..4 {
         let operations = json!([{ "operationType": "Upsert", "resourceBody": { "id": "1", "pk": "p", "n": n } }]);
-        assert_eq!(account.batch(&operations).await.status, 200);
+        account.batch(&operations).await.is(200);
     }
-    assert_eq!(
-        account.item(Method::DELETE, "1", &[], None).await.status,
-        204
-    );
+    account.item(Method::DELETE, "1", &[], None).await.is(204);
     let page = feed(&account, start.header("etag")).await;
     let changes = page.documents();
     let list = |name: &str| -> Vec<Value> {
@@ -200,13 +194,10 @@ async fn all_items_of_a_partition_key_are_deleted() {
     for (id, pk) in [("1", "p"), ("2", "p"), ("3", "q")] {
         let key = format!("[\"{pk}\"]");
         let headers = [("x-ms-documentdb-partitionkey", &*key)];
-        assert_eq!(
-            account
-                .post(&headers, &json!({ "id": id, "pk": pk }))
-                .await
-                .status,
-            201
-        );
+        account
+            .post(&headers, &json!({ "id": id, "pk": pk }))
+            .await
+            .is(201);
     }
     delete_partition(&account).await;
     let everywhere = [("x-ms-documentdb-query-enablecrosspartition", "True")];
@@ -225,7 +216,7 @@ async fn the_feed_of_all_versions_has_every_deletion_by_partition_key() {
         let operations: Vec<Value> = ids
             .map(|id| json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": "p" } }))
             .collect();
-        assert_eq!(account.batch(&json!(operations)).await.status, 200);
+        account.batch(&json!(operations)).await.is(200);
     }
     delete_partition(&account).await;
     let (mut deleted, mut etag) = (0, start.header("etag").to_owned());
@@ -246,7 +237,7 @@ async fn the_feed_of_all_versions_has_every_deletion_by_partition_key() {
 async fn properties_keep_the_order_in_which_they_were_written() {
     let account = with(json!({})).await;
     let document = json!({ "zebra": 1, "id": "1", "pk": "p", "b": { "y": 1, "x": 2 }, "a": 3 });
-    assert_eq!(account.create(&document).await.status, 201);
+    account.create(&document).await.is(201);
     let patch = json!({ "operations": [{ "op": "remove", "path": "/zebra" }, { "op": "set", "path": "/new", "value": 1 }] });
     let patched = account.item(Method::PATCH, "1", &[], Some(&patch)).await;
     let names = |value: &Value| -> Vec<String> {

@@ -55,13 +55,13 @@ async fn a_replaced_policy_serves_sorts_immediately() {
         let account = Account::with(emulator, definition).await;
         let document = |n: i32| json!({ "id": n.to_string(), "pk": "p", "n": n, "a": n, "b": -n });
         for n in 0..20 {
-            assert_eq!(account.create(&document(n)).await.status, 201);
+            account.create(&document(n)).await.is(201);
         }
         assert_eq!(progress(&account).await, 100);
         assert_eq!(sorted(&account, "b").await.status, 400);
         replace(&account, "/b/?").await;
         assert_eq!(progress(&account).await, 100);
-        assert_eq!(account.create(&document(20)).await.status, 201);
+        account.create(&document(20)).await.is(201);
         let expected: Vec<Value> = (0..=20).rev().map(|n| json!(n)).collect();
         assert_eq!(sorted(&account, "b").await.documents(), expected);
         assert_eq!(sorted(&account, "a").await.status, 400);
@@ -82,7 +82,7 @@ async fn a_composite_index_serves_no_sort_until_its_build_is_complete() {
     let builder = Emulator::builder().index_build(IndexBuild::Held);
     let account = Account::with(builder.start().await.expect("it starts"), json!({})).await;
     let document = json!({ "id": "1", "pk": "p", "n": 1, "a": 1, "b": 2 });
-    assert_eq!(account.create(&document).await.status, 201);
+    account.create(&document).await.is(201);
     assert_eq!(progress(&account).await, 100);
     add_composite(&account).await;
     for percent in [0, 40, 99] {

@@ -219,7 +219,7 @@ async fn invalid_batches_and_patches_are_rejected() {
     let many: Vec<Value> = (0..101)
         .map(|_| json!({ "operationType": "Read", "id": "a" }))
         .collect();
-    assert_eq!(account.batch(&json!(many)).await.status, 400);
+    account.batch(&json!(many)).await.is(400);
     let bodiless = account.batch(&json!([{ "operationType": "Create" }])).await;
     assert_eq!((bodiless.status, bodiless.statuses()), (207, vec![400]));
 
@@ -383,12 +383,9 @@ async fn a_replaced_container_keeps_immutable_properties_and_updates_expiry() {
         json!([{ "path": "/*" }])
     );
     tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
-    assert_eq!(
-        account.item(Method::GET, "plain", &[], None).await.status,
-        404
-    );
-    assert_eq!(
-        account.item(Method::GET, "lasting", &[], None).await.status,
-        200
-    );
+    account.item(Method::GET, "plain", &[], None).await.is(404);
+    account
+        .item(Method::GET, "lasting", &[], None)
+        .await
+        .is(200);
 }

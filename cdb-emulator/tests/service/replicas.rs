@@ -168,9 +168,9 @@ async fn a_batch_is_one_write() {
     };
     let first = json!([create("a"), create("b")]);
     let second = json!([create("c"), create("d")]);
-    assert_eq!(account.batch(&first).await.status, 200);
+    account.batch(&first).await.is(200);
     assert!(contents(&account, KEY).await.is_empty());
-    assert_eq!(account.batch(&second).await.status, 200);
+    account.batch(&second).await.is(200);
     assert_eq!(
         contents(&account, KEY)
             .await
@@ -318,12 +318,9 @@ async fn the_lag_is_changed_over_http() {
     assert_eq!(state(Method::POST, set).await, (200, on.clone()));
     assert_eq!(state(Method::GET, json!({})).await, (200, on));
     upsert(&account, "a", 1).await;
-    assert_eq!(
-        read(&account, "a", &[(STRATEGY, "LatestCommitted")])
-            .await
-            .status,
-        404
-    );
+    read(&account, "a", &[(STRATEGY, "LatestCommitted")])
+        .await
+        .is(404);
     let off = json!({ "replicaLag": null, "ignoreLatestCommitted": true });
     let no_lag = json!({ "replicaLag": null });
     assert_eq!(state(Method::POST, no_lag).await, (200, off));

@@ -49,10 +49,10 @@ async fn filled(distance_function: &str) -> Account {
     for n in 0..60 {
         let document =
             json!({ "id": n.to_string(), "pk": "p", "n": n, "v": vector(n), "text": text(n) });
-        assert_eq!(account.create(&document).await.status, 201);
+        account.create(&document).await.is(201);
     }
     let without = json!({ "id": "none", "pk": "p", "n": 60 });
-    assert_eq!(account.create(&without).await.status, 201);
+    account.create(&without).await.is(201);
     account
 }
 

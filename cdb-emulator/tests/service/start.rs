@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind, ReplicaLag, Settings};
-use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -14,15 +13,6 @@ use crate::account::{Account, http_client};
 async fn refusal(builder: Settings) -> String {
     let started = builder.start().await;
     started.expect_err("it is refused").to_string()
-}
-
-#[tokio::test]
-async fn a_port_in_use_is_reported() {
-    let first = Emulator::start().await.unwrap();
-    let address = address(&first);
-    let port = address.rsplit(':').next().unwrap();
-    let said = refusal(Emulator::builder().port(port.parse().unwrap())).await;
-    assert!(said.contains(&format!("port {port} is in use")), "{said}");
 }
 
 #[tokio::test]
@@ -64,8 +54,8 @@ async fn faults_of_the_builder_apply_from_the_first_request() {
     let emulator = Emulator::builder().fault(refused).start().await.unwrap();
     let account = Account::with(emulator, json!({})).await;
     let document = json!({ "id": "a", "pk": "p" });
-    assert_eq!(account.create(&document).await.status, 503);
-    assert_eq!(account.create(&document).await.status, 409);
+    account.create(&document).await.is(503);
+    account.create(&document).await.is(409);
 }
 
 /// Reads the JSON at a URL.
@@ -99,17 +89,4 @@ async fn stopping_completes_the_requests_in_progress() {
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
     assert!(TcpStream::connect(address).await.is_err(), "it is gone");
-}
-
-#[tokio::test]
-async fn a_restarted_emulator_has_its_data() {
-    let directory = tempfile::tempdir().unwrap();
-    let open = || Emulator::builder().data_dir(directory.path()).start();
-    let account = Account::with(open().await.unwrap(), json!({})).await;
-    let created = account.create(&json!({ "id": "a", "pk": "p" })).await;
-    assert_eq!(created.status, 201);
-    account.emulator.stop().await;
-    let account = Account::with(open().await.unwrap(), json!({})).await;
-    let found = account.item(Method::GET, "a", &[], None).await;
-    assert_eq!(found.status, 200);
 }

@@ -81,10 +81,9 @@ async fn an_offer_can_be_read_and_replaced() {
     let content = &offer(&account).await["content"];
     assert_eq!(content, &scaling);
     let missing = ("offers", "zzzz", "offers/zzzz");
-    assert_eq!(
-        send(&account, Method::GET, missing, &[], None).await.status,
-        404
-    );
+    send(&account, Method::GET, missing, &[], None)
+        .await
+        .is(404);
 }
 
 #[tokio::test]
@@ -117,12 +116,9 @@ async fn the_throughput_of_a_create_request_is_stored_or_rejected() {
     let all = send(&account, Method::GET, ("offers", "", "offers"), &[], None).await;
     assert_eq!(all.body["_count"], 3);
     let place = ("colls", "dbs/db/colls/c1", "dbs/db/colls/c1");
-    assert_eq!(
-        send(&account, Method::DELETE, place, &[], None)
-            .await
-            .status,
-        204
-    );
+    send(&account, Method::DELETE, place, &[], None)
+        .await
+        .is(204);
     let all = send(&account, Method::GET, ("offers", "", "offers"), &[], None).await;
     assert_eq!(all.body["_count"], 2);
 }

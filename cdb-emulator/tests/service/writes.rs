@@ -72,7 +72,7 @@ async fn an_invalid_request_is_rejected_whatever_is_stored() {
     let account = Account::start().await;
     account.create(&json!({ "id": "there", "pk": "p" })).await;
     let elsewhere = json!({ "id": "there", "pk": "elsewhere" });
-    assert_eq!(account.create(&elsewhere).await.status, 400);
+    account.create(&elsewhere).await.is(400);
     let nothing = json!({ "operations": [] });
     for (method, body) in [(Method::PUT, &elsewhere), (Method::PATCH, &nothing)] {
         let answer = account.item(method, "missing", &[], Some(body)).await;

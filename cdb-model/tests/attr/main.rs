@@ -1,6 +1,5 @@
 //! The derives by behaviour: a file per attribute, and one shop that uses most of them together.
 
-mod composite;
 mod id;
 mod index;
 mod lease;

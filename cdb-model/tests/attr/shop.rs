@@ -1,8 +1,8 @@
 //! The derives by behaviour.
 
 use cdb_model::{
-    Batch, Container, Document, DocumentKey, FieldIndexing, Filter, LocatedKey, PartitionKey,
-    Patch, Query, Timestamp, decode, decode_any, encode,
+    Batch, Container, Document, Filter, PartitionKey, Patch, Query, Timestamp, decode, decode_any,
+    encode,
 };
 use cdb_model::{Fetch, Scope};
 use expect_test::expect;
@@ -136,30 +136,6 @@ fn a_document_of_another_type_is_an_error() {
 }
 
 #[test]
-fn a_key_is_formatted_as_an_id_and_parsed_back() {
-    let key = order().key();
-    let id = key.to_id().unwrap();
-    assert_eq!(OrderKey::parse(id.as_str()).unwrap(), key);
-    assert_eq!(key.partition_key(), PartitionKey::from("c:1"));
-    assert_eq!(OrderKey::new("c:1", 7_u64), key);
-    assert!(OrderKey::parse("c~3A1:order:x").is_err());
-}
-
-#[test]
-fn paths_are_stored_paths() {
-    assert_eq!(Order::TOTAL_CENTS.pointer(), "/totalCents");
-    assert_eq!(Order::ADDRESS_CITY.pointer(), "/address/city");
-    assert_eq!(Order::TYPE_OF.pointer(), "/type_of_parcel");
-    let excluded: Vec<_> = Order::SHAPE
-        .fields
-        .iter()
-        .filter(|field| field.indexing == FieldIndexing::Excluded)
-        .map(|field| field.path)
-        .collect();
-    assert_eq!(excluded, ["/remark"]);
-}
-
-#[test]
 fn the_policy_is_the_union_of_all_types() {
     expect![[r#"
         {
@@ -211,17 +187,6 @@ fn the_policy_is_the_union_of_all_types() {
           ]
         }"#]]
     .assert_eq(&LargerShop::definition().indexing_policy().to_json_pretty());
-}
-
-#[test]
-fn a_ttl_field_enables_expiry_and_unique_keys_are_collected() {
-    let definition = Shop::definition();
-    assert_eq!(definition.default_ttl, Some(-1));
-    assert_eq!(
-        definition.unique_key_policy.unique_keys[0].paths,
-        ["/number"]
-    );
-    assert_eq!(definition.partition_key.paths, ["/customerId"]);
 }
 
 #[test]

@@ -119,47 +119,6 @@ async fn a_released_message_is_claimed_again_at_once_and_costs_no_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_ends_its_process_is_set_aside_after_its_last_attempt() {
-    let env = TestEnv::start().await;
-    let mut work = env.open(three_attempts()).await;
-    work.immediate().store(message("killer", 1)).await.unwrap();
-    let mut kills = 0;
-    loop {
-        work.immediate()
-            .store(message("other", kills + 1))
-            .await
-            .unwrap();
-        let mut is_killed = false;
-        loop {
-            let Some(claimed) = work.claim(1, Duration::from_secs(4)).await.pop() else {
-                break;
-            };
-            if claimed.message().stream == "killer" {
-                is_killed = true;
-                // As after SIGKILL: the coordinator ends before the claim.
-                drop(std::mem::replace(
-                    &mut work,
-                    env.open(three_attempts()).await,
-                ));
-                drop(claimed);
-                break;
-            }
-            work.immediate().report(applied(claimed)).await.unwrap();
-        }
-        if !is_killed {
-            break;
-        }
-        kills += 1;
-    }
-    assert_eq!(kills, 3);
-    let aside = work.set_aside(10).await.unwrap();
-    assert_eq!((&*aside[0].stream, aside[0].attempts), ("killer", 3));
-    let reason = aside[0].last_failure.as_deref().unwrap();
-    assert!(reason.contains("lost its partition"), "{reason}");
-    assert_eq!(env.applied().await.len(), 4, "the other stream continues");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_message_behind_unwritten_reports_that_ends_its_process_runs_out_of_attempts_too() {
     let env = TestEnv::start().await;
     let settings = three_attempts();

@@ -1,4 +1,4 @@
-//! Checks on a real account what no emulator can show: docs/azure-check.md lists the questions.
+//! Checks on a real account what no emulator can show: docs/operations.md lists the questions.
 //!
 //! `cargo azure-check`, with `COSMOS_ENDPOINT` and `COSMOS_KEY` set. The same checks run on the
 //! embedded emulator first, so that the report shows both answers side by side. Each creates a

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::subscriber::NoSubscriber;
 
 use crate::blocked::Codec;
-use crate::network::{Link, Network, NodeTransport, SlowLoads};
+use crate::network::{Link, Network, NodeTransport};
 use crate::node::{client, open_for_clients, open_with};
 use crate::virtual_time;
 
@@ -74,20 +74,6 @@ impl Scenario {
     /// Returns the service.
     pub fn emulator(&self) -> &Emulator {
         &self.network.emulator
-    }
-
-    /// Returns the latest requests that contain `word`.
-    pub fn requests_about(&self, word: &str) -> Vec<String> {
-        self.network.trace().about(&[word.to_owned()], 200)
-    }
-
-    /// Lets a node get the answers to its queries of single instances late.
-    pub fn slow_loads(&self, node: u32, delay: Duration, lasting: Duration) {
-        self.network.slow_loads(SlowLoads {
-            node: Some(node),
-            delay,
-            until: Instant::now() + lasting,
-        });
     }
 
     /// Returns a client of the service without a node.

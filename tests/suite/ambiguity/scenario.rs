@@ -103,12 +103,9 @@ async fn again(env: &TestEnv, id: &str) {
 }
 
 async fn event(env: &TestEnv, id: &str) {
-    let client = &env.client;
-    let started = client.start_orchestration(id, "Event", "").await;
-    started.expect("it starts");
+    env.begin(id, "Event", "").await;
     env.until_subscribed(id, "Go").await;
-    let raised = client.raise_event(id, "Go", "now").await;
-    raised.expect("it is raised");
+    env.raise(id, "Go", "now").await;
     assert_eq!(env.end_of(id).await.as_deref(), Ok("now"));
     let history = env.history(id).await;
     let is_event = |kind: &&EventKind| matches!(kind, EventKind::ExternalEvent { .. });
@@ -118,8 +115,7 @@ async fn event(env: &TestEnv, id: &str) {
 
 async fn queue(env: &TestEnv, id: &str) {
     let client = &env.client;
-    let started = client.start_orchestration(id, "Queue", "").await;
-    started.expect("it starts");
+    env.begin(id, "Queue", "").await;
     env.until(id, |kind| matches!(kind, EventKind::QueueSubscribed { .. }))
         .await;
     for message in ["a", "b", "end"] {
@@ -131,8 +127,7 @@ async fn queue(env: &TestEnv, id: &str) {
 
 async fn cancel(env: &TestEnv, id: &str) {
     let client = &env.client;
-    let started = client.start_orchestration(id, "Wait", "").await;
-    started.expect("it starts");
+    env.begin(id, "Wait", "").await;
     env.until_subscribed("child", "Go").await;
     let cancelled = client.cancel_instance(id, "enough").await;
     cancelled.expect("the request is taken");

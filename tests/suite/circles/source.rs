@@ -32,7 +32,9 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn parse(text: &str) -> Self {
-        Self::of(&tokens(text))
+        let tokens = tokens(text);
+        let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+        Self::of(&tokens)
     }
 
     fn of(mut tokens: &[&str]) -> Self {

@@ -17,8 +17,7 @@ async fn env() -> TestEnv {
 async fn an_unreadable_message_fails_only_its_instance() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
-    let start = env.client.start_orchestration("hurt", "Wait", "");
-    start.await.expect("it starts");
+    env.begin("hurt", "Wait", "").await;
     env.until_subscribed("hurt", "Go").await;
     raw.put(&json!({
         "id": "hurt:orch:odd", "type": "orch_queue", "instanceId": "hurt", "visibleAt": 1000,
@@ -42,15 +41,11 @@ async fn an_unreadable_message_fails_only_its_instance() {
 async fn an_unreadable_instance_fails_with_the_reason() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
-    let start = env.client.start_orchestration("hurt", "Wait", "");
-    start.await.expect("it starts");
+    env.begin("hurt", "Wait", "").await;
     env.until_subscribed("hurt", "Go").await;
     raw.damage("hurt", "instance", |instance| instance["status"] = json!(5))
         .await;
-    env.client
-        .raise_event("hurt", "Go", "on")
-        .await
-        .expect("raised");
+    env.raise("hurt", "Go", "on").await;
     assert_eq!(env.run("well", "Echo", "fine").await, Ok("fine".to_owned()));
     let reason = env.end_of("hurt").await.expect_err("it cannot go on");
     let reason = reason.display_message();
@@ -123,13 +118,9 @@ async fn an_unreadable_intent_is_set_aside_and_others_are_delivered() {
         }))
         .await;
     }
-    let start = env.client.start_orchestration("ask", "Ask", "child");
-    start.await.expect("it starts");
+    env.begin("ask", "Ask", "child").await;
     env.until_subscribed("child", "Go").await;
-    env.client
-        .raise_event("child", "Go", "on")
-        .await
-        .expect("raised");
+    env.raise("child", "Go", "on").await;
     assert_eq!(env.end_of("ask").await, Ok("on".to_owned()));
     eventually(async || {
         let intents = raw.of_type("odd", "outbox_intent").await;

@@ -83,8 +83,7 @@ async fn a_damaged_history_fails_only_its_instance_with_the_reason() {
     let Some(raw) = Raw::of(&env) else { return };
     env.join(activities(), orchestrations(), impatient()).await;
     for id in DAMAGES.iter().map(|(id, ..)| *id).chain(["well"]) {
-        let start = env.client.start_orchestration(id, "Wait", "");
-        start.await.expect("it starts");
+        env.begin(id, "Wait", "").await;
         env.until_subscribed(id, "Go").await;
     }
     // The cache of the first runtime is not damaged; another runtime reads the store.
@@ -94,10 +93,7 @@ async fn a_damaged_history_fails_only_its_instance_with_the_reason() {
     }
     env.join(activities(), orchestrations(), impatient()).await;
     for id in DAMAGES.iter().map(|(id, ..)| *id).chain(["well"]) {
-        env.client
-            .raise_event(id, "Go", "on")
-            .await
-            .expect("raised");
+        env.raise(id, "Go", "on").await;
     }
     assert_eq!(env.end_of("well").await, Ok("on".to_owned()));
     for (id, _, words) in DAMAGES {
@@ -113,10 +109,7 @@ async fn a_damaged_history_fails_only_its_instance_with_the_reason() {
         let info = env.client.get_instance_info(id).await.expect("an instance");
         assert_eq!(info.status, "Failed", "{id}");
         // Later messages are dropped.
-        env.client
-            .raise_event(id, "Go", "late")
-            .await
-            .expect("raised");
+        env.raise(id, "Go", "late").await;
     }
     eventually(async || {
         let depths = env.provider.get_queue_depths().await.expect("depths");
@@ -138,17 +131,13 @@ async fn the_parent_of_a_damaged_child_is_notified() {
     let mut env = TestEnv::without_runtime().await;
     let Some(raw) = Raw::of(&env) else { return };
     env.join(activities(), orchestrations(), impatient()).await;
-    let start = env.client.start_orchestration("parent", "Ask", "child");
-    start.await.expect("it starts");
+    env.begin("parent", "Ask", "child").await;
     env.until_subscribed("child", "Go").await;
     env.kill_runtimes().await;
     raw.damage("child", "history", |it| it["eventCount"] = json!(9))
         .await;
     env.join(activities(), orchestrations(), impatient()).await;
-    env.client
-        .raise_event("child", "Go", "on")
-        .await
-        .expect("raised");
+    env.raise("child", "Go", "on").await;
     let reason = env
         .end_of("parent")
         .await

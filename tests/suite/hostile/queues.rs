@@ -108,10 +108,7 @@ async fn a_cancellation_of_an_instance_that_never_starts_is_dropped() {
         .cancel_instance("never", "no more")
         .await
         .expect("queued");
-    env.client
-        .raise_event("never", "Go", "on")
-        .await
-        .expect("queued");
+    env.raise("never", "Go", "on").await;
     eventually(async || queued(&env).await == 0).await;
     let instances = env.client.list_all_instances().await.expect("a list");
     assert!(instances.is_empty(), "{instances:?}");

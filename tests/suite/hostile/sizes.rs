@@ -120,13 +120,9 @@ async fn names_of_ten_megabytes_are_refused_or_fail_their_orchestration_once() {
         assert!(error.contains(words), "no `{words}` in: {beginning}");
     }
     // The runtime continues to work.
-    let start = env.client.start_orchestration("event", "Event", "");
-    start.await.expect("it starts");
+    env.begin("event", "Event", "").await;
     env.until_subscribed("event", "Go").await;
-    env.client
-        .raise_event("event", "Go", "on")
-        .await
-        .expect("raised");
+    env.raise("event", "Go", "on").await;
     assert_eq!(env.end_of("event").await, Ok("on".to_owned()));
     env.stop().await;
 }

@@ -168,8 +168,7 @@ async fn a_value_goes_through_everything(bytes: usize) {
     let env = TestEnv::start(echo(), passing_on()).await;
     let value = text(bytes);
     let begun = Instant::now();
-    let started = env.client.start_orchestration("large", "Large", &*value);
-    started.await.expect("it starts");
+    env.begin("large", "Large", &*value).await;
     let output = end_of(&env, "large").await;
     println!("{bytes} bytes went round in {:?}", begun.elapsed());
     assert!(output == value, "the value has changed");

@@ -23,14 +23,12 @@ use crate::work_items::{metadata_of, started};
 use shapes::{SHAPES, World, expected};
 
 async fn start(env: &TestEnv, instance: &str, shape: &str) {
-    let started = env.client.start_orchestration(instance, "Shaped", shape);
-    started.await.expect("it starts");
+    env.begin(instance, "Shaped", shape).await;
     if shape == "events" {
         let raised = env.client.enqueue_event(instance, "Queue", "first").await;
         raised.expect("it is queued");
         env.until_subscribed(instance, "Event").await;
-        let raised = env.client.raise_event(instance, "Event", "raised").await;
-        raised.expect("it is raised");
+        env.raise(instance, "Event", "raised").await;
     }
 }
 

@@ -45,10 +45,7 @@ fn waiting() -> OrchestrationRegistry {
 async fn a_waiting_instance_fails_with_the_reason_given() {
     let env = TestEnv::start(no_activities(), waiting()).await;
     let client = &env.client;
-    client
-        .start_orchestration("wait", "Wait", "")
-        .await
-        .expect("start");
+    env.begin("wait", "Wait", "").await;
     env.until_subscribed("wait", "Never").await;
     let cancelled = client.cancel_instance("wait", "no longer needed").await;
     cancelled.expect("the request is taken");
@@ -61,10 +58,7 @@ async fn a_waiting_instance_fails_with_the_reason_given() {
 async fn children_are_cancelled_with_their_parent() {
     let env = TestEnv::start(no_activities(), waiting()).await;
     let client = &env.client;
-    client
-        .start_orchestration("parent", "Parent", "")
-        .await
-        .expect("start");
+    env.begin("parent", "Parent", "").await;
     eventually(async || {
         let found = env.client.list_all_instances().await.expect("a list");
         found.iter().any(|instance| instance == "child")
@@ -147,10 +141,7 @@ async fn a_running_activity_is_notified_of_the_cancellation() {
     let activities = endless.registry();
     env.join(activities, orchestrations, short_locks()).await;
     let client = &env.client;
-    client
-        .start_orchestration("run", "Run", "")
-        .await
-        .expect("start");
+    env.begin("run", "Run", "").await;
     endless.until_begun().await;
     client.cancel_instance("run", "stop").await.expect("cancel");
     assert_eq!(reason_of(&env.end_of("run").await), Some("stop"));
@@ -172,22 +163,12 @@ async fn the_loser_of_a_race_is_cancelled_while_its_instance_goes_on() {
     let mut env = TestEnv::without_runtime().await;
     let activities = endless.registry();
     env.join(activities, orchestrations, short_locks()).await;
-    let client = &env.client;
-    client
-        .start_orchestration("race", "Race", "")
-        .await
-        .expect("start");
+    env.begin("race", "Race", "").await;
     endless.until_begun().await;
-    client
-        .raise_event("race", "Enough", "")
-        .await
-        .expect("raise");
+    env.raise("race", "Enough", "").await;
     endless.until_cancelled().await;
     env.until_subscribed("race", "GoOn").await;
-    client
-        .raise_event("race", "GoOn", "on")
-        .await
-        .expect("raise");
+    env.raise("race", "GoOn", "on").await;
     assert_eq!(env.end_of("race").await.as_deref(), Ok("on"));
     env.stop().await;
 }

@@ -60,10 +60,7 @@ async fn unread_messages_move_to_the_next_execution() {
         .build();
     let env = TestEnv::start(no_activities(), orchestrations).await;
     let client = &env.client;
-    client
-        .start_orchestration("inbox", "Read", "")
-        .await
-        .expect("start");
+    env.begin("inbox", "Read", "").await;
     for message in ["a", "b", "c", "d", "e"] {
         let enqueued = client.enqueue_event("inbox", "Inbox", message).await;
         enqueued.expect("the queue takes it");

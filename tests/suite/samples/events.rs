@@ -1,7 +1,6 @@
 //! External events: for a waiting instance, or in queues that keep them.
 
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
-use serde::{Deserialize, Serialize};
 
 use crate::harness::{TestEnv, no_activities};
 
@@ -14,45 +13,13 @@ async fn an_event_resumes_the_instance_that_waits_for_it() {
         })
         .build();
     let env = TestEnv::start(no_activities(), orchestrations).await;
-    let client = &env.client;
-    client
-        .start_orchestration("order", "Wait", "")
-        .await
-        .expect("start");
+    env.begin("order", "Wait", "").await;
     env.until_subscribed("order", "Approval").await;
     // An event of another name does not end the wait.
     for (name, who) in [("Other", "Bob"), ("Approval", "Ada")] {
-        client.raise_event("order", name, who).await.expect("raise");
+        env.raise("order", name, who).await;
     }
     assert_eq!(env.end_of("order").await.as_deref(), Ok("approved by Ada"));
-    env.stop().await;
-}
-
-#[derive(Serialize, Deserialize, PartialEq, Debug)]
-struct Payment {
-    cents: u64,
-}
-
-#[tokio::test]
-async fn an_event_can_be_typed() {
-    let orchestrations = OrchestrationRegistry::builder()
-        .register_typed("Wait", |ctx: OrchestrationContext, (): ()| async move {
-            let payment: Payment = ctx.schedule_wait_typed("Payment").await;
-            Ok(payment.cents)
-        })
-        .build();
-    let env = TestEnv::start(no_activities(), orchestrations).await;
-    let client = &env.client;
-    client
-        .start_orchestration_typed("order", "Wait", ())
-        .await
-        .expect("start");
-    env.until_subscribed("order", "Payment").await;
-    client
-        .raise_event_typed("order", "Payment", &Payment { cents: 4200 })
-        .await
-        .expect("raise");
-    assert_eq!(env.end_of("order").await.as_deref(), Ok("4200"));
     env.stop().await;
 }
 
@@ -77,10 +44,7 @@ fn taker() -> OrchestrationRegistry {
 async fn an_event_queue_keeps_the_order_and_loses_nothing() {
     let env = TestEnv::start(no_activities(), taker()).await;
     let client = &env.client;
-    client
-        .start_orchestration("shop", "Take", "10")
-        .await
-        .expect("start");
+    env.begin("shop", "Take", "10").await;
     let orders: Vec<String> = (0..10).map(|n| format!("order-{n}")).collect();
     for order in &orders {
         let enqueued = client.enqueue_event("shop", "Orders", &**order).await;
@@ -103,10 +67,7 @@ async fn event_queues_do_not_mix() {
         .build();
     let env = TestEnv::start(no_activities(), orchestrations).await;
     let client = &env.client;
-    client
-        .start_orchestration("sort", "Sort", "")
-        .await
-        .expect("start");
+    env.begin("sort", "Sort", "").await;
     for (queue, message) in [("Red", "rose"), ("Red", "cherry"), ("Blue", "sky")] {
         let enqueued = client.enqueue_event("sort", queue, message).await;
         enqueued.expect("the queue takes it");

@@ -1,4 +1,5 @@
-//! Orchestrations of every kind in duroxide's guide, end to end: a runtime, a provider, a store.
+//! What orchestrations need of a provider, end to end: a runtime, a provider, a store. duroxide tests
+//! what it does without its provider.
 
 mod flow;
 mod sub_orchestrations;
@@ -13,7 +14,5 @@ mod versioning;
 
 mod cancellation;
 mod errors;
-mod recovery;
 
-mod instance_ids;
 mod state;

@@ -31,10 +31,7 @@ async fn a_server_answers_requests_through_its_key_value_store() {
         .build();
     let env = TestEnv::start(text(), orchestrations).await;
     let client = &env.client;
-    client
-        .start_orchestration("server", "Serve", "")
-        .await
-        .expect("start");
+    env.begin("server", "Serve", "").await;
     let wait_for = async |instance, key: &str| {
         patiently(async |time| client.wait_for_kv_value(instance, key, time).await).await
     };
@@ -100,10 +97,7 @@ async fn an_instance_reads_values_of_another_instance() {
         .build();
     let env = TestEnv::start(no_activities(), orchestrations).await;
     let client = &env.client;
-    client
-        .start_orchestration("store", "Store", "49")
-        .await
-        .expect("start");
+    env.begin("store", "Store", "49").await;
     let stored =
         patiently(async |time| client.wait_for_kv_value("store", "result", time).await).await;
     assert_eq!(stored.expect("a value"), "49");
@@ -124,10 +118,7 @@ async fn progress_shows_in_the_custom_status() {
         .build();
     let env = TestEnv::start(no_activities(), orchestrations).await;
     let client = &env.client;
-    client
-        .start_orchestration("work", "Work", "")
-        .await
-        .expect("start");
+    env.begin("work", "Work", "").await;
     let poll = Duration::from_millis(10);
     let status = patiently(async |time| client.wait_for_status_change("work", 0, poll, time).await);
     let OrchestrationStatus::Running {
@@ -139,7 +130,7 @@ async fn progress_shows_in_the_custom_status() {
     };
     assert_eq!(custom_status.as_deref(), Some("half"));
     env.until_subscribed("work", "GoOn").await;
-    client.raise_event("work", "GoOn", "").await.expect("raise");
+    env.raise("work", "GoOn", "").await;
     assert_eq!(env.end_of("work").await.as_deref(), Ok("done"));
     let status = client.get_orchestration_status("work").await;
     let OrchestrationStatus::Completed {

@@ -40,53 +40,6 @@ async fn a_parent_waits_for_its_child() {
 }
 
 #[tokio::test]
-async fn results_of_five_parallel_children_keep_their_order() {
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Child", child)
-        .register(
-            "Parent",
-            |ctx: OrchestrationContext, input: String| async move {
-                let children = input
-                    .split(' ')
-                    .map(|word| ctx.schedule_sub_orchestration("Child", word));
-                let answers = ctx.join(children.collect()).await;
-                let answers: Result<Vec<String>, String> = answers.into_iter().collect();
-                Ok(answers?.join(" "))
-            },
-        )
-        .build();
-    let env = TestEnv::start(upper(), orchestrations).await;
-    let ended = env.run("parent", "Parent", "a b c d e").await;
-    assert_eq!(ended.as_deref(), Ok("A B C D E"));
-    env.stop().await;
-}
-
-#[tokio::test]
-async fn a_chain_of_three_returns_its_result_to_the_top() {
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Leaf", child)
-        .register(
-            "Middle",
-            |ctx: OrchestrationContext, input: String| async move {
-                let answer = ctx.schedule_sub_orchestration("Leaf", input).await?;
-                Ok(format!("{answer}-middle"))
-            },
-        )
-        .register(
-            "Root",
-            |ctx: OrchestrationContext, input: String| async move {
-                let answer = ctx.schedule_sub_orchestration("Middle", input).await?;
-                Ok(format!("{answer}-root"))
-            },
-        )
-        .build();
-    let env = TestEnv::start(upper(), orchestrations).await;
-    let ended = env.run("root", "Root", "leaf").await;
-    assert_eq!(ended.as_deref(), Ok("LEAF-middle-root"));
-    env.stop().await;
-}
-
-#[tokio::test]
 async fn a_parent_gets_the_result_of_its_child_s_last_execution() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(

@@ -92,13 +92,3 @@ async fn specialists_and_generalists_finish_together() {
     assert_eq!(ended.as_deref(), Ok("uploaded encoded rendered scene"));
     env.stop().await;
 }
-
-#[tokio::test]
-async fn a_timeout_ends_the_wait_for_a_worker_that_never_started() {
-    let mut env = TestEnv::without_runtime().await;
-    let options = workers(TagFilter::DefaultOnly);
-    env.join(studio(), orchestrations(), options).await;
-    let ended = env.run("hurry", "Hurry", "scene").await;
-    assert_eq!(ended.as_deref(), Ok("uploaded scene"));
-    env.stop().await;
-}

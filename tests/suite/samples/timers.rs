@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{
-    ActivityContext, Either2, Either3, EventKind, OrchestrationContext, OrchestrationRegistry,
-};
+use duroxide::{ActivityContext, Either3, EventKind, OrchestrationContext, OrchestrationRegistry};
 
 use crate::harness::{TestEnv, no_activities};
 
@@ -67,42 +65,6 @@ async fn timers_fire_in_the_order_of_their_times() {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_the_wait_for_a_slow_activity() {
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Race", |ctx: OrchestrationContext, _: String| async move {
-            let slow = ctx.schedule_activity("Slow", "");
-            let timeout = ctx.schedule_timer(SHORT);
-            match ctx.select2(slow, timeout).await {
-                Either2::First(answer) => answer,
-                Either2::Second(()) => Ok("timed out".to_owned()),
-            }
-        })
-        .build();
-    let env = TestEnv::start(slow_and_fast(), orchestrations).await;
-    let ended = env.run("race", "Race", "").await;
-    assert_eq!(ended.as_deref(), Ok("timed out"));
-    env.stop().await;
-}
-
-#[tokio::test]
-async fn a_fast_activity_beats_the_timeout() {
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Race", |ctx: OrchestrationContext, _: String| async move {
-            let fast = ctx.schedule_activity("Fast", "");
-            let timeout = ctx.schedule_timer(LONG);
-            match ctx.select2(fast, timeout).await {
-                Either2::First(answer) => answer,
-                Either2::Second(()) => Err("timed out".to_owned()),
-            }
-        })
-        .build();
-    let env = TestEnv::start(slow_and_fast(), orchestrations).await;
-    let ended = env.run("race", "Race", "").await;
-    assert_eq!(ended.as_deref(), Ok("fast"));
-    env.stop().await;
-}
-
-#[tokio::test]
 async fn the_first_of_activity_event_and_timer_wins() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Race", |ctx: OrchestrationContext, _: String| async move {
@@ -117,13 +79,9 @@ async fn the_first_of_activity_event_and_timer_wins() {
         })
         .build();
     let env = TestEnv::start(slow_and_fast(), orchestrations).await;
-    env.client
-        .start_orchestration("race", "Race", "")
-        .await
-        .expect("start");
+    env.begin("race", "Race", "").await;
     env.until_subscribed("race", "Ready").await;
-    let raised = env.client.raise_event("race", "Ready", "now").await;
-    raised.expect("the event is taken");
+    env.raise("race", "Ready", "now").await;
     assert_eq!(env.end_of("race").await.as_deref(), Ok("event now"));
     env.stop().await;
 }

@@ -1,8 +1,6 @@
 //! Versions of one orchestration, side by side.
 
-use duroxide::runtime::VersionPolicy;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
-use semver::Version;
 
 use crate::harness::{TestEnv, no_activities};
 
@@ -41,16 +39,6 @@ async fn the_newest_version_is_started_unless_another_is_named() {
     assert_eq!(env.end_of("old").await.as_deref(), Ok("one"));
     let info = env.client.get_instance_info("old").await;
     assert_eq!(info.expect("an instance").orchestration_version, "1.0.0");
-    env.stop().await;
-}
-
-#[tokio::test]
-async fn a_policy_holds_a_version_back() {
-    let registry = registry();
-    let pinned = VersionPolicy::Exact(Version::new(1, 0, 0));
-    registry.set_version_policy("Tell", pinned);
-    let env = TestEnv::start(no_activities(), registry).await;
-    assert_eq!(env.run("pinned", "Tell", "").await.as_deref(), Ok("one"));
     env.stop().await;
 }
 

@@ -86,13 +86,10 @@ async fn a_browser_shows_every_view_and_100_000_instances_within_150_ms() {
     costs::print(&account, &serving).await;
     let visited = tokio::task::spawn_blocking(move || visit(&address)).await;
     if visited.expect("the page works") {
-        let shown = account.cdb(&["instances", "show", "order-2"]).await;
-        assert!(
-            shown.out.contains("message: ExternalRaised Shipped"),
-            "{shown:?}"
-        );
-        let deleted = account.cdb(&["instances", "show", "order-1"]).await;
-        assert!(deleted.err.contains("does not exist"), "{deleted:?}");
+        let shown = account.cdb("instances show order-2").await;
+        shown.prints("message: ExternalRaised Shipped");
+        let deleted = account.cdb("instances show order-1").await;
+        deleted.complains("does not exist");
     }
 }
 

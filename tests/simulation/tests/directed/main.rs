@@ -2,7 +2,6 @@
 #![cfg(target_os = "linux")]
 
 mod core_faults;
-mod liveness;
 mod promises;
 
 use std::time::Duration;

@@ -7,8 +7,6 @@ use std::time::Duration;
 use cdb_chaos::Books;
 use cdb_client::Bootstrap;
 use cdb_emulator::{Effect, Emulator, Failover, Fault, IndexBuild, ReplicaLag, RequestLog};
-use cdb_model::Query;
-use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, MembershipConfig};
 use cdb_simulation::{NodeSettings, Scenario};
 use duroxide::runtime::registry::ActivityRegistry;
@@ -235,43 +233,6 @@ fn as_many_idle_runtimes_as_partitions_do_not_search_all_partitions() {
     assert!(log.charge <= 20.0 * 20.0 * 25.0, "{log:#?}");
 }
 
-/// All stuck messages are for one instance, and the bound is generous: each attempt to load an
-/// instance of the sick partition takes a dispatcher for many seconds.
-#[test]
-fn a_hundred_stuck_messages_delay_no_other() {
-    let emulator = Emulator::builder().physical_partitions(8);
-    Scenario::run(emulator, async |scenario| {
-        let _node = scenario.node(1, &settings()).await;
-        let (provider, client) = scenario.client().await;
-        let mut sound = Vec::new();
-        for number in 0..400 {
-            let (parent, child) = (format!("parent-{number}"), format!("child-{number}"));
-            let sick = is_in(&provider, &parent, "3").await || is_in(&provider, &child, "3").await;
-            sound.extend((!sick).then_some((parent, child)));
-        }
-        let mut target = String::from("target");
-        while !is_in(&provider, &target, "3").await {
-            target.push('-');
-        }
-        let refused = Fault::always(Effect::error(503, 0)).on_partition("3");
-        scenario.emulator().inject(refused.on_every_kind());
-        for (parent, _) in &sound[..100] {
-            start(&client, parent, "Parent", &target).await;
-        }
-        sleep(Duration::from_secs(60)).await;
-        for (parent, child) in &sound[100..120] {
-            let begun = Instant::now();
-            start(&client, parent, "Parent", child).await;
-            let (done, took) = output_after(&client, parent, begun).await;
-            assert_eq!(done, "child");
-            assert!(took < Duration::from_secs(60), "{parent} took {took:?}");
-        }
-        scenario.emulator().clear_faults();
-        // One of the starts arrives first.
-        assert_eq!(output(&client, &target).await, "child");
-    });
-}
-
 #[test]
 fn a_second_opener_waits_for_an_index_that_is_being_built() {
     Scenario::run(Emulator::builder(), async |scenario| {
@@ -299,66 +260,6 @@ fn a_second_opener_waits_for_an_index_that_is_being_built() {
         let client = scenario.node(3, &settings).await.client();
         start(&client, "i", "Hello", "hello").await;
         assert_eq!(output(&client, "i").await, "hello");
-    });
-}
-
-/// An hourly tick with a child, for weeks.
-fn eternal() -> NodeSettings {
-    let mut settings = settings();
-    settings.orchestrations = OrchestrationRegistry::builder_from(&settings.orchestrations)
-        .register(
-            "Eternal",
-            |ctx: OrchestrationContext, tick: String| async move {
-                let tick: u64 = tick.parse().map_err(|_| "no number".to_owned())?;
-                ctx.schedule_sub_orchestration("Hello", tick.to_string())
-                    .await?;
-                ctx.schedule_timer(Duration::from_secs(3600)).await;
-                ctx.continue_as_new((tick + 1).to_string()).await
-            },
-        )
-        .build();
-    let slow = Duration::from_secs(600);
-    settings.provider.retention = Some(Duration::from_secs(24 * 3600));
-    settings.provider.max_poll_interval = slow;
-    settings.provider.reconciler_interval = slow;
-    settings.runtime.dispatcher_long_poll_timeout = slow;
-    settings
-}
-
-#[test]
-fn documents_of_eternal_orchestrations_do_not_grow_over_weeks() {
-    Scenario::run(Emulator::builder(), async |scenario| {
-        let node = scenario.node(1, &eternal()).await;
-        start(&node.client(), "eternal", "Eternal", "0").await;
-        let documents = async || {
-            let all = Query::<Durable>::across_partitions();
-            let found = node.provider.container().query(all).all().await;
-            found.expect("the container is read").len()
-        };
-        let day = Duration::from_secs(24 * 3600);
-        sleep(day * 3).await;
-        let early = documents().await;
-        sleep(day * 5).await;
-        let late = documents().await;
-        let executions = node.client().list_executions("eternal").await;
-        let executions = executions.expect("they are listed");
-        assert!(executions.last() > Some(&180), "{executions:?}");
-        assert!(
-            late <= early + early / 5,
-            "{early} documents grew to {late}"
-        );
-    });
-}
-
-#[test]
-fn an_account_with_several_write_regions_is_refused_with_the_remedy() {
-    let emulator = Emulator::builder().regions(["West", "East"]);
-    Scenario::run(emulator.multiple_write_locations(true), async |scenario| {
-        let refused = scenario.open(1, &settings().provider).await;
-        let refused = refused.expect_err("two regions could lock one instance");
-        for part in ["West, East", "--enable-multiple-write-locations false"] {
-            assert!(refused.contains(part), "{refused}");
-        }
     });
 }
 

@@ -1,0 +1,30 @@
+//! A container names the paths of its partition key; its other settings have values of their kind.
+
+include!("../order.rs");
+
+/// The paths of the partition key are chosen when a container is created.
+#[derive(Container)]
+enum NoPartitionKey {
+    Order(Order),
+}
+
+/// A partition key consists of paths. The service uses the property `_type`.
+#[derive(Container)]
+#[container(partition_key = "customer", discriminator = "_type")]
+enum NoPath {
+    Order(Order),
+}
+
+/// A misread time to live would delete documents. The service expects a number of seconds in `ttl`.
+#[derive(Container)]
+#[container(partition_key = 1, default_ttl = 0, discriminator = "ttl")]
+enum NoString {
+    Order(Order),
+}
+
+/// The service supports three levels. A misspelt setting would have no effect.
+#[derive(Container)]
+#[container(partition_key = "/a, /b, /c, /d", discrimnator = "kind")]
+enum TooDeep {
+    Order(Order),
+}

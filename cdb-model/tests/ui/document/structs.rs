@@ -1,0 +1,63 @@
+//! A document is a struct with named fields, a type, an id and a partition key.
+
+include!("../declaration.rs");
+
+/// Paths are made of named fields.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "order")]
+struct Tuple(String);
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "order")]
+enum Enum {
+    Open,
+    Closed,
+}
+
+/// A discriminator and a policy belong to one type.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}")]
+struct Generic<T> {
+    #[document(partition_key)]
+    customer: String,
+    payload: T,
+}
+
+/// Only the author of a document knows which fields make its id unique.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order")]
+struct NoId {
+    #[document(partition_key)]
+    customer: String,
+}
+
+/// The service distributes documents by partition key.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}")]
+struct NoPartitionKey {
+    customer: String,
+}
+
+/// The type distinguishes the documents of a container.
+#[derive(Document, Serialize, Deserialize)]
+#[document(id = "{customer}")]
+struct NoType {
+    #[document(partition_key)]
+    customer: String,
+}
+
+/// An empty type cannot be distinguished from a missing one.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "", id = "{customer}")]
+struct EmptyType {
+    #[document(partition_key)]
+    customer: String,
+}
+
+/// The type is stored as a string.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = 7, id = "{customer}")]
+struct NumberAsType {
+    #[document(partition_key)]
+    customer: String,
+}

@@ -1,7 +1,0 @@
-//! A filter without an index would read every document.
-
-include!("../paths.rs");
-
-fn main() {
-    let _ = Order::COMMENT.eq("open");
-}

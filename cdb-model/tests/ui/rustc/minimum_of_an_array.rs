@@ -1,7 +1,0 @@
-//! Arrays have no minimum and maximum.
-
-include!("../paths.rs");
-
-fn main() {
-    let _ = Query::<Order>::across_partitions().min(Order::TAGS);
-}

@@ -1,7 +1,0 @@
-//! Distances are those of vectors.
-
-include!("../paths.rs");
-
-fn main() {
-    let _ = Note::BODY.nearest("a");
-}

@@ -1,7 +1,0 @@
-//! Vectors are compared with vectors.
-
-include!("../paths.rs");
-
-fn main() {
-    let _ = Note::MEANING.nearest("a");
-}
