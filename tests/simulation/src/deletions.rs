@@ -100,7 +100,9 @@ impl Caller {
                 problems.push(format!("{name}: {input} has not ended"));
                 return problems;
             }
-            while self.client.get_instance_info(name).await.is_ok() {
+            // A refused read does not tell that the instance is deleted, and a start of an instance
+            // that exists changes nothing.
+            while !self.is_deleted(name).await {
                 sleep(random.duration(LOOK..LOOK * 20)).await;
                 let _refused = self.client.delete_instance(name, false).await;
             }
@@ -112,6 +114,11 @@ impl Caller {
             sleep_until(until.min(Instant::now() + rest)).await;
         }
         problems
+    }
+
+    async fn is_deleted(&self, name: &str) -> bool {
+        let status = self.client.get_orchestration_status(name).await;
+        matches!(status, Ok(OrchestrationStatus::NotFound))
     }
 
     /// Waits until a life of an instance has ended. An operator may delete it at once.
