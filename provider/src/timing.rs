@@ -44,6 +44,8 @@ pub(crate) const PRELOCK_WITHIN: Duration = ms(100);
 /// The time for which a queue item is reserved for the runtime that wrote it. Other runtimes find
 /// it afterwards, when that runtime is busy or has ended.
 pub(crate) const RESERVED: Duration = ms(500);
+/// The rest of a reservation in which the lock of a turn that is still running is stored.
+pub(crate) const STORE_LOCK: Duration = ms(250);
 /// The time for which another worker is assumed to hold a session, because it may release it early.
 pub(crate) const SESSION_ASSUMED: Duration = secs(5);
 /// The time for which an owner without sessions is not searched again, unless it claims one here.
@@ -201,6 +203,8 @@ const _: () = assert!(fits(HOUSEKEEPING, 1, UNUSED_PRELOCK));
 const _: () = assert!(fits(sum(UNUSED_PRELOCK, HOUSEKEEPING), 2, TURN_LOCK));
 const _: () = assert!(fits(RESERVED, 1, UNUSED_PRELOCK));
 const _: () = assert!(fits(PRELOCK_WITHIN, 1, UNUSED_PRELOCK));
+// A turn of reserved messages has as much time without a stored lock as the write of the lock.
+const _: () = assert!(fits(STORE_LOCK, 2, RESERVED));
 // An operator's change outlasts the lock of a crashed runtime.
 const _: () = assert!(fits(
     TURN_LOCK,

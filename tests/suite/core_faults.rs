@@ -191,10 +191,8 @@ async fn a_turn_that_reached_its_commit_costs_no_attempt() {
     backend.stop().await;
 }
 
-/// The commit of the first turn locks the next turn. A repeated commit must keep the lock that the
-/// first send has taken.
 #[tokio::test]
-async fn a_resent_commit_keeps_the_lock_of_the_next_turn() {
+async fn the_next_turn_follows_a_commit_with_a_lost_answer() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };

@@ -45,6 +45,7 @@ mod telemetry;
 mod tidy;
 mod timing;
 mod transactional;
+mod unlocked_turns;
 mod upgrade;
 mod validation;
 mod work_items;

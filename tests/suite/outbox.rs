@@ -1,23 +1,16 @@
 //! Undeliverable messages between instances: retried a few times, kept with the reason, and no
 //! obstacle for others.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::RetryPolicy;
-use cdb_provider::documents::{
-    Instance, InstanceKey, IntentItem, IntentQueue, NEVER, OutboxIntent, OutboxIntentKey, Text,
-};
-use cdb_provider::model::{ETag, Stored, Timestamp};
+use cdb_provider::documents::{NEVER, OutboxIntent};
+use cdb_provider::model::{ETag, Timestamp};
 use cdb_tests::Backend;
-use duroxide::providers::WorkItem;
-use duroxide::runtime::Runtime;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{eventually, long_locks, until_some};
+use crate::harness::until_some;
 
 /// An intent of a foreign program, whose contents cannot be read.
 fn unreadable(provider: &CosmosDBProvider) -> OutboxIntent {
@@ -122,83 +115,5 @@ async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again
     let (intent, _) = given_up(&provider, Some(&version)).await;
     assert_eq!(intent.attempt_count, 3);
     assert!(intent.created_at > Timestamp::default());
-    backend.stop().await;
-}
-
-/// Takes messages without end, and reports how many it has.
-fn listener() -> OrchestrationRegistry {
-    let listen = |ctx: OrchestrationContext, _: String| async move {
-        for taken in 1_u32.. {
-            ctx.dequeue_event("messages").await;
-            ctx.set_custom_status(taken.to_string());
-        }
-        Ok(String::new())
-    };
-    OrchestrationRegistry::builder()
-        .register("Listener", listen)
-        .build()
-}
-
-/// Delivers the same message to the listener again, by the same intent, and waits until it is
-/// delivered.
-async fn deliver(provider: &CosmosDBProvider) {
-    let message = WorkItem::QueueMessage {
-        instance: "listener".to_owned(),
-        name: "messages".to_owned(),
-        data: "hello".to_owned(),
-    };
-    let container = provider.container();
-    let mut intent = OutboxIntent::new("sender", "k".to_owned(), "listener", container.now());
-    intent.items.push(IntentItem {
-        queue: IntentQueue::Orchestrator,
-        work_item: Text::Inline(serde_json::to_string(&message).expect("it is JSON")),
-        visible_at: Timestamp::default(),
-    });
-    container.create(&intent).await.expect("it is new");
-    let key = OutboxIntentKey::new("sender", "k");
-    eventually(async || container.read(&key).await.expect("it answers").is_none()).await;
-}
-
-/// Waits until the listener is unlocked and in the wanted state.
-async fn at_rest(
-    provider: &CosmosDBProvider,
-    wanted: impl Fn(&Stored<Instance>) -> bool,
-) -> Stored<Instance> {
-    let key = InstanceKey::new("listener");
-    until_some(async || {
-        let found = provider.container().read(&key).await.expect("it answers");
-        found.filter(|stored| stored.document.lock_token.is_none() && wanted(stored))
-    })
-    .await
-}
-
-#[tokio::test]
-async fn a_lock_taken_for_a_second_delivery_leaves_no_attempt_behind() {
-    let backend = Backend::start().await;
-    let provider = backend.provider().await;
-    let runtime = Runtime::start_with_options(
-        Arc::new(provider.clone()),
-        ActivityRegistry::builder().build(),
-        listener(),
-        long_locks(),
-    )
-    .await;
-    let client = Client::new(Arc::new(provider.clone()));
-    let started = client.start_orchestration("listener", "Listener", "").await;
-    started.expect("it is new");
-    deliver(&provider).await;
-    let heard = |stored: &Stored<Instance>| stored.document.custom_status.is_some();
-    let before = at_rest(&provider, heard).await;
-
-    // The message is consumed. Its second delivery conflicts, but it took the lock in the same
-    // batch.
-    deliver(&provider).await;
-    let after = at_rest(&provider, |stored| stored.etag != before.etag).await;
-
-    let status = after.document.custom_status.clone();
-    let status = status.map(|status| provider.decode(status));
-    assert_eq!(status.as_deref(), Some("1"));
-    assert!(after.document.attempts.is_empty(), "{after:?}");
-    runtime.shutdown(None).await;
     backend.stop().await;
 }

@@ -13,9 +13,9 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvid
 use cdb_tests::Backend;
 use tokio::time::Instant;
 
-use crate::harness::{next_turn, until_some};
+use crate::harness::until_some;
 use crate::partitions::{SICK, instances};
-use crate::several::{enqueue, event, start};
+use crate::several::event;
 
 /// Creates an intent that holds one event for `target`.
 async fn create(provider: &CosmosDBProvider, key: OutboxIntentKey, target: &str, at: Timestamp) {
@@ -91,30 +91,6 @@ async fn a_hundred_stuck_intents_delay_no_other() {
     let took = until_left(&runtime, stuck, 0).await;
     assert!(took < Duration::from_secs(40), "recovered after {took:?}");
     assert!(runtime.undeliverable(1).await.expect("answers").is_empty());
-    backend.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lock_in_a_sick_partition_delays_no_intent() {
-    let Some(backend) = Backend::start_simulated_on(8).await else {
-        return;
-    };
-    let runtime = backend.provider().await;
-    let (sound, sick) = sound_and_sick(&runtime).await;
-    // A working dispatcher, for which the next start is prelocked.
-    enqueue(&runtime, start(&sound[0])).await;
-    let _never_committed = next_turn(&runtime, Duration::from_secs(3600)).await;
-    enqueue(&runtime, start(&sick[0])).await;
-    let emulator = backend.emulator().expect("not on an account");
-    let unavailable = Fault::always(Effect::error(503, 0)).on_partition(SICK);
-    emulator.inject(unavailable.on_every_kind());
-    // The prelock is unused for so long that the runtime tries to release it.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let key = OutboxIntentKey::new(&*sound[1], "other");
-    create(&runtime, key, &sound[2], runtime.container().now()).await;
-    let took = until_left(&runtime, &sound[1], 0).await;
-    assert!(took < Duration::from_secs(8), "delivered after {took:?}");
-    emulator.clear_faults();
     backend.stop().await;
 }
 

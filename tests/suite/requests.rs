@@ -1,5 +1,5 @@
 //! Upper bounds of requests, counted by the emulator, so that a more expensive change fails. Time
-//! is simulated: on a slow machine, prelocks would be released before a dispatcher takes them,
+//! is simulated: on a slow machine, reservations would end before a dispatcher takes the messages,
 //! which costs requests too.
 
 use std::sync::Arc;

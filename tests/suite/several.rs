@@ -1,5 +1,5 @@
-//! Several runtimes on one container: caches, reservations and prelocks of one runtime never
-//! decide. Time is simulated.
+//! Several runtimes on one container: caches and reservations of one runtime never decide. Time is
+//! simulated.
 
 use std::time::Duration;
 
@@ -83,10 +83,10 @@ async fn changes_of_another_runtime_are_loaded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prelocked_item_of_a_dead_runtime_is_found_by_another() {
+async fn a_reserved_start_of_a_dead_runtime_is_found_by_another() {
     let backend = Backend::start_simulated().await;
     let (gone, other) = (backend.provider().await, backend.provider().await);
-    // A busy dispatcher, for which the next start is prelocked and reserved.
+    // A busy dispatcher, for which the next start is reserved.
     enqueue(&gone, start("begun")).await;
     let _never_committed = fetch(&gone).await;
     enqueue(&gone, start("ahead")).await;
@@ -106,7 +106,7 @@ async fn a_prelocked_item_of_a_dead_runtime_is_found_by_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prelock_that_no_dispatcher_takes_is_released() {
+async fn a_reserved_start_that_no_dispatcher_takes_is_found_by_another() {
     let backend = Backend::start_simulated().await;
     let (busy, other) = (backend.provider().await, backend.provider().await);
     // Longer than any test waits.

@@ -12,7 +12,7 @@ use super::renew::may_wait;
 use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::activities::{Activities, EffectsState, NextActivity, WorkLock};
-use crate::queue::instances::{NewMessage, Prelock};
+use crate::queue::instances::NewMessage;
 use crate::queue::local_queue::Shared;
 use crate::queue::{Services, ledger};
 use crate::stored::documents::{
@@ -25,7 +25,7 @@ use crate::stored::spill::{ConsumedChunks, Spilling};
 const MAX_SENDS: u32 = 4;
 
 /// The bytes of a batch up to which a result stays inline beside effects. The rest of a batch is for
-/// its other operations: the largest is a prelock with the attempts of 64 messages.
+/// its other operations.
 const INLINE_BYTES: usize = 1_800_000;
 
 /// The operations of an activity's effects, and the versions that they left.
@@ -208,7 +208,7 @@ fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
     Err(Error::LockLost("it has expired"))
 }
 
-/// The fenced write that ends an activity: its batch, with the prelocks that it takes.
+/// The fenced write that ends an activity: its batch, with the prelock of the next one.
 struct Ack<'a> {
     services: &'a Services,
     lock: &'a mut WorkLock,
@@ -216,7 +216,7 @@ struct Ack<'a> {
     effects: Option<&'a Batch<Durable>>,
     /// The index of the first operation of the effects.
     first_effect: usize,
-    /// The completion, with the lock of the turn that it starts.
+    /// The completion.
     message: Option<NewMessage<'a>>,
     /// The next activity of the worker.
     next: Option<NextActivity<'a>>,
@@ -237,8 +237,7 @@ impl<'a> Ack<'a> {
         let message = content.message.take().map(|(mut document, item)| {
             charge = services.ledger.take(&document.instance_id);
             document.request_units = ledger::add(None, charge);
-            let turn = Prelock::of_cached(services, &document.instance_id);
-            NewMessage::new(services, document, item, turn)
+            NewMessage::new(services, document, item)
         });
         Self {
             content,
@@ -282,14 +281,9 @@ impl<'a> Ack<'a> {
         (operation < self.effects?.len()).then_some(operation)
     }
 
-    /// Drops the prelock that made the batch fail, and returns whether there was one. The batch is
+    /// Drops the prelock that made the batch fail, and returns whether it did. The batch is
     /// then sent without it.
     fn drops_failed_lock(&mut self, error: &cdb_client::Error) -> bool {
-        if let Some(message) = &mut self.message
-            && message.drops_failed_lock(error)
-        {
-            return true;
-        }
         let next = self.next.take_if(|next| next.failed(error));
         next.map(NextActivity::release).is_some()
     }
@@ -297,9 +291,6 @@ impl<'a> Ack<'a> {
     /// Releases chunks and claims after a failed batch.
     fn release(self) {
         self.content.spilling.release(&self.services.store);
-        if let Some(message) = self.message {
-            message.release();
-        }
         if let Some(next) = self.next {
             next.release();
         }
@@ -309,7 +300,7 @@ impl<'a> Ack<'a> {
     fn outcome_unknown(self) {
         self.content.spilling.release(&self.services.store);
         if let Some(message) = self.message {
-            message.outcome_unknown();
+            message.written(None);
         }
         if let Some(next) = self.next {
             next.committed(None);

@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use cdb_client::machine_now;
-use cdb_coordination::{Fenced, execute_proven};
+use cdb_coordination::execute_proven;
 use cdb_model::{Batch, Document, Timestamp};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result, committed};
 use crate::queue::Services;
-use crate::queue::instances::{Message, NewMessage, Prelock};
+use crate::queue::instances::Message;
+use crate::stored::admission;
 use crate::stored::documents::{
-    Chunked, Durable, OperatorAction, OrchestratorItem, OrchestratorItemKey, WorkerItem,
-    target_instance,
+    Chunked, Durable, OperatorAction, OrchestratorItem, WorkerItem, target_instance,
 };
 use crate::stored::spill::Spilling;
-use crate::stored::{Store, admission};
 
 /// Implements `Provider::enqueue_for_orchestrator`. `origin` is the operator's change that starts an
 /// instance.
@@ -51,16 +50,6 @@ pub(crate) async fn message(
         );
     if is_large {
         return large_message(services, document, due.since(now)).await;
-    }
-    if due <= now
-        && let Some(turn) = Prelock::of_start(services, item)
-    {
-        let message = NewMessage::new(services, document.clone(), item.clone(), Some(turn));
-        // If the instance exists, or the store does not answer, the message is enqueued like any
-        // other.
-        if start(&services.store, message, document.key()).await? {
-            return Ok(());
-        }
     }
     create(services, document, item, due.since(now)).await
 }
@@ -122,40 +111,6 @@ async fn large_message(
         .instances()
         .recheck(&document.instance_id, document.execution_id, after);
     Ok(())
-}
-
-/// Creates the start message together with the locked instance. Returns `false` when the instance
-/// exists, or when the outcome is unknown.
-async fn start(
-    store: &Store,
-    mut message: NewMessage<'_>,
-    key: OrchestratorItemKey,
-) -> Result<bool> {
-    let mut batch = Batch::new(&*key.instance_id);
-    if message.add_to(&mut batch).is_err() {
-        message.release();
-        return Ok(false);
-    }
-    match execute_proven(&store.container, &batch, &key).await {
-        Ok(Fenced::Refused(error)) if error.is_conflict() => {
-            message.release();
-            Ok(false)
-        }
-        Ok(Fenced::Unknown(_)) | Err(_) => {
-            message.outcome_unknown();
-            Ok(false)
-        }
-        Ok(fenced) => match committed(fenced) {
-            Ok(outcome) => {
-                message.committed(outcome.as_ref());
-                Ok(true)
-            }
-            Err(error) => {
-                message.release();
-                Err(error)
-            }
-        },
-    }
 }
 
 /// Implements `Provider::enqueue_for_worker`.

@@ -15,7 +15,7 @@ use futures::future::join_all;
 use super::deadline::{bulk_in_time, unanswered};
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::queue::instances::{NewMessage, Prelock, Written};
+use crate::queue::instances::NewMessage;
 use crate::stored::documents::{Durable, OrchestratorItem, OutboxIntent, WorkerItemKey};
 
 /// The messages and deletions of several intents, sent together.
@@ -75,11 +75,8 @@ impl<'a> DeliveryBatch<'a> {
         };
         let now = services.store.now();
         let document = services.queues.reserve_if_local(document, &item, now);
-        let lock = (document.due_at() <= now)
-            .then(|| Prelock::of_target(services, &document.instance_id, &item))
-            .flatten();
         let range = range_of(services, &document.instance_id).await?;
-        let mut message = NewMessage::new(services, document, item, lock);
+        let mut message = NewMessage::new(services, document, item);
         message.add_to_bulk(self.bulks.entry(range.clone()).or_default())?;
         self.messages.push(PackedMessage {
             intent,
@@ -173,22 +170,15 @@ impl BulkResults {
     /// # Errors
     /// Fails when the message was not written.
     fn finish(&mut self, range: &RangeId, message: NewMessage<'_>) -> Result<()> {
-        let (operation, lock) = message.operations();
-        let lock = match lock.map(|lock| self.take(range, lock)) {
-            Some(Some(Ok(etag))) => Written::Done(etag),
-            Some(Some(Err(error))) if !error.is_ambiguous() => Written::NotDone,
-            Some(Some(Err(_)) | None) => Written::Unknown,
-            None => Written::NotDone,
-        };
-        let (written, result) = match operation.and_then(|operation| self.take(range, operation)) {
-            Some(Ok(etag)) => (Written::Done(etag), Ok(())),
+        let operation = message.operation();
+        match operation.and_then(|operation| self.take(range, operation)) {
+            Some(Ok(etag)) => message.written(etag),
             // An earlier delivery has written the message.
-            Some(Err(error)) if error.is_conflict() => (Written::Done(None), Ok(())),
-            Some(Err(error)) => (Written::NotDone, Err(error.into())),
-            None => (Written::NotDone, Err(unanswered())),
-        };
-        message.finish(written, &lock);
-        result
+            Some(Err(error)) if error.is_conflict() => message.written(None),
+            Some(Err(error)) => return Err(error.into()),
+            None => return Err(unanswered()),
+        }
+        Ok(())
     }
 }
 

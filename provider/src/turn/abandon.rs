@@ -11,7 +11,7 @@ use crate::error::{Error, Result, committed};
 use crate::queue::Services;
 use crate::queue::instances::lock::{self, attempts_before, unlock_patch};
 use crate::queue::instances::{Turn, release};
-use crate::stored::documents::{Durable, InstanceKey, OrchestratorItem};
+use crate::stored::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::timing::RENEWAL;
 
 /// The most sends of the batch while its outcome is unknown. Afterwards the lock expires.
@@ -81,9 +81,18 @@ impl Release<'_> {
         let now = self.container.now();
         let instance = &self.turn.instance;
         let key = InstanceKey::new(&*instance.document.instance_id);
-        let patch = unlock_patch(self.attempts.clone(), now);
         let mut batch = Batch::new(&*instance.document.instance_id);
-        batch.patch_if_match(&key, &patch, &instance.etag)?;
+        if let Some(etag) = &instance.version {
+            let patch = unlock_patch(self.attempts.clone(), now);
+            batch.patch_if_match(&key, &patch, etag)?;
+        } else {
+            batch.create(&Instance {
+                lock_token: None,
+                locked_until: None,
+                attempts: self.attempts.clone(),
+                ..instance.document.clone()
+            })?;
+        }
         if let Some(delay) = self.delay {
             let later = Patch::<OrchestratorItem>::new()
                 .set(OrchestratorItem::VISIBLE_AT, now + delay)

@@ -17,7 +17,7 @@ use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::stored::Store;
 use crate::stored::documents::{Instance, InstanceKey};
-use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
+use crate::timing::{HELD_BACKOFF, STORE_LOCK, UNANSWERED_BACKOFF};
 
 /// The request of one dispatcher.
 type Request = FetchRequest<Option<DispatcherCapabilityFilter>>;
@@ -75,10 +75,7 @@ pub(crate) async fn fetch(
     let start_poll = |number| poll::start::<Instances>(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
         let fetched = match taken {
-            Taken::Locked(guard, mut turn) => {
-                turn.lock_time = lock_timeout;
-                hand_out::begin(services, guard, turn).await?
-            }
+            Taken::Locked(_, never) => match never {},
             Taken::Free(guard, known) => attempt(services, guard, known, &request).await?,
         };
         if fetched.is_some() {
@@ -183,7 +180,11 @@ async fn lock_or_decline(
         {
             return Ok(attempted);
         }
-        if let Some(turn) = lock_turn(&services.store, guard, expected, request).await? {
+        let turn = match reserved_until(&services.store, known, request) {
+            Some(until) => Some(reserve_turn(&services.store, expected, request, until)?),
+            None => lock_turn(&services.store, guard, expected, request).await?,
+        };
+        if let Some(turn) = turn {
             return Ok(Attempted::Locked(Box::new(turn)));
         }
         if known.is_polled && request.caller.is_runtime() {
@@ -226,6 +227,28 @@ async fn still_held(store: &Store, instance_id: &str) -> Result<Option<Attempted
         Err(error) if error.kind() == ErrorKind::Decode => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns until when no other runtime looks at the instance for the known messages; `None` if that
+/// is too short for a turn without a stored lock.
+fn reserved_until(store: &Store, known: &Attempt, request: &Request) -> Option<Timestamp> {
+    let until = known.reserved_until()?;
+    let is_enough = until.since(store.now()) > STORE_LOCK;
+    (is_enough && request.caller.is_runtime()).then_some(until)
+}
+
+fn reserve_turn(
+    store: &Store,
+    expected: Loaded,
+    request: &Request,
+    until: Timestamp,
+) -> Result<Turn> {
+    let token = store.new_lock_token();
+    let turn = lock::reserve(store, expected, token, request.lock_timeout, until)?;
+    Ok(Turn {
+        caller: request.caller,
+        ..turn
+    })
 }
 
 async fn lock_turn(
@@ -293,16 +316,17 @@ mod tests {
 
     #[test]
     fn runtimes_that_wait_for_the_same_lock_end_their_pauses_at_different_times() {
-        let lock = Duration::from_secs(5);
+        const LOCK_END: u64 = 5_000;
+        let lock_end = Duration::from_millis(LOCK_END);
         let mut ends: Vec<Duration> = (0..20)
-            .map(|at| Duration::from_millis(at * 237))
-            .map(|at| at + pause_until(Some(lock - at), Duration::from_secs(60)))
+            .map(|number| {
+                let at = number * 237;
+                let left = Some(Duration::from_millis(LOCK_END - at));
+                Duration::from_millis(at) + pause_until(left, Duration::from_secs(60))
+            })
             .collect();
-        assert!(
-            ends.iter()
-                .all(|end| (lock..lock + HELD_BACKOFF).contains(end)),
-            "{ends:?}"
-        );
+        let soon = lock_end..lock_end + HELD_BACKOFF;
+        assert!(ends.iter().all(|end| soon.contains(end)), "{ends:?}");
         ends.sort_unstable();
         ends.dedup();
         assert_eq!(ends.len(), 20);

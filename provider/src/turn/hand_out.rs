@@ -31,7 +31,7 @@ pub(super) async fn begin(
     mut turn: Turn,
 ) -> Result<Option<Fetched>> {
     let search = std::time::Instant::now();
-    // A prelock has waited, or the request for the lock was slow. The runtime expects its full time.
+    // The request for the lock was slow. The runtime expects its full time.
     let is_old = turn.lasts_less_than(services.store.now(), turn.lock_time / 4 * 3);
     if is_old && matches!(renew::extend(services, &mut turn).await, Ok(false)) {
         guard.release(|known| known.search(search));
@@ -63,8 +63,14 @@ pub(super) async fn begin(
         tracing::error!(instance = %turn.instance.document.instance_id, %reason, "cannot decode an instance");
     }
     let fetched = (item, turn.token.clone(), turn.attempt_count());
+    let (token, reserved_until) = (turn.token.clone(), turn.reserved_until);
     match services.instances().hand_out(guard, turn) {
-        None => Ok(Some(fetched)),
+        None => {
+            if let Some(until) = reserved_until {
+                services.spawn(|services| renew::lock_in_time(services, token, until));
+            }
+            Ok(Some(fetched))
+        }
         Some(expired) => {
             release::unlock(&services.store, &expired).await;
             Ok(None)

@@ -1,13 +1,17 @@
 //! Takes the lock of an instance: one conditional write, which also counts the attempt.
+//!
+//! A turn whose messages are reserved for this process begins without that write, because no other
+//! runtime looks at them yet. Its commit is conditional on the version that was read, as any
+//! commit. The lock is stored when the turn takes longer than the reservation.
 
 use std::time::Duration;
 
-use cdb_model::{Batch, DocumentKey, ETag, Stored};
+use cdb_model::{Batch, Document, DocumentKey, ETag, Stored, Timestamp};
 
 use super::load::Loaded;
 use crate::error::{Error, Result};
 use crate::queue::instances::lock::{lock_patch, locked};
-use crate::queue::instances::{RejectedCommit, Turn};
+use crate::queue::instances::{RejectedCommit, Turn, TurnInstance};
 use crate::queue::local_queue::Caller;
 use crate::stored::Store;
 use crate::stored::documents::{Durable, Instance, InstanceKey};
@@ -20,47 +24,62 @@ pub(crate) async fn lock(
     token: String,
     timeout: Duration,
 ) -> Result<Option<Turn>> {
+    let older = loaded.instance.clone();
+    let mut turn = begin(store, loaded, token, timeout)?;
+    let moved = older.filter(|stored| stored.id != turn.instance.id);
+    let (seen, locked) = (turn.instance.stored(), &turn.instance.document);
+    let written = match &moved {
+        Some(older) => {
+            let moved = migrate(store, older, locked).await?;
+            confirm(store, moved, locked, &turn.token).await
+        }
+        None => write(store, seen.as_ref(), locked, &turn.token).await,
+    };
+    turn.instance.version = written?;
+    Ok(turn.instance.version.is_some().then_some(turn))
+}
+
+/// Begins a turn without a stored lock. All its messages are reserved for this process until
+/// `until`.
+pub(crate) fn reserve(
+    store: &Store,
+    loaded: Loaded,
+    token: String,
+    timeout: Duration,
+    until: Timestamp,
+) -> Result<Turn> {
+    let turn = begin(store, loaded, token, timeout)?;
+    Ok(Turn {
+        reserved_until: Some(until),
+        ..turn
+    })
+}
+
+/// Returns the turn of a loaded instance, before its lock is written.
+fn begin(store: &Store, loaded: Loaded, token: String, timeout: Duration) -> Result<Turn> {
     let now = store.now();
-    let instance = match &loaded.instance {
-        Some(stored) => stored.document.clone(),
-        None => Instance {
-            history_documents: Some(loaded.history_documents()),
-            ..Instance::pending(&loaded.instance_id, now)
-        },
-    };
-    let messages = loaded.messages.iter();
-    let messages = messages.map(|message| (message.id(), &message.stored.document));
-    let instance = locked(instance, messages, &token, now, timeout);
-    let key = InstanceKey::new(&*loaded.instance_id);
-    let id = key.to_id()?;
-    let container = &store.container;
-    let written = match &loaded.instance {
-        Some(stored) if stored.id == id => {
-            cdb_coordination::lock(container, stored, &lock_patch(&instance), &token).await
-        }
-        older => {
-            let moved = match older {
-                None => container.create(&instance).await.map(|new| new.etag),
-                Some(stored) => migrate(store, stored, &instance).await?,
-            };
-            let now = container.latest_committed();
-            cdb_coordination::confirm_lock(moved, &token, now.read(&key)).await
-        }
-    };
-    let Some(etag) = written? else {
-        return Ok(None);
-    };
+    let history_documents = loaded.history_documents();
     let history = loaded.history();
     let damaged = |_| RejectedCommit::of_damaged(&loaded.readable_events(), &loaded.messages);
-    Ok(Some(Turn {
-        token,
-        instance: Stored {
-            id,
-            document: instance,
-            etag,
-            timestamp: now,
+    let rejected = history.as_ref().err().and_then(damaged);
+    let version = loaded.instance.as_ref().map(|stored| stored.etag.clone());
+    let new_instance = || Instance {
+        history_documents: Some(history_documents),
+        ..Instance::pending(&loaded.instance_id, now)
+    };
+    let instance = loaded.instance.map(|stored| stored.document);
+    let instance = instance.unwrap_or_else(new_instance);
+    let messages = loaded.messages.iter();
+    let messages = messages.map(|message| (message.id(), &message.stored.document));
+    Ok(Turn {
+        instance: TurnInstance {
+            id: InstanceKey::new(&*loaded.instance_id).to_id()?,
+            document: locked(instance, messages, &token, now, timeout),
+            version,
         },
-        rejected: history.as_ref().err().and_then(damaged),
+        token,
+        reserved_until: None,
+        rejected,
         messages: loaded.messages,
         lock_time: timeout,
         uncounted: None,
@@ -68,7 +87,34 @@ pub(crate) async fn lock(
         history,
         caller: Caller::Single,
         ended: false,
-    }))
+    })
+}
+
+/// Writes a lock on the version that was read, or creates the locked instance. Returns the new
+/// version; `None` when another runtime was faster.
+pub(crate) async fn write(
+    store: &Store,
+    seen: Option<&Stored<Instance>>,
+    locked: &Instance,
+    token: &str,
+) -> Result<Option<ETag>, cdb_client::Error> {
+    let container = &store.container;
+    if let Some(seen) = seen {
+        return cdb_coordination::lock(container, seen, &lock_patch(locked), token).await;
+    }
+    let created = container.create(locked).await;
+    confirm(store, created.map(|new| new.etag), locked, token).await
+}
+
+/// Returns the version that a write of the lock left. Reads it after a lost answer.
+async fn confirm(
+    store: &Store,
+    written: Result<ETag, cdb_client::Error>,
+    locked: &Instance,
+    token: &str,
+) -> Result<Option<ETag>, cdb_client::Error> {
+    let (latest, key) = (store.container.latest_committed(), locked.key());
+    cdb_coordination::confirm_lock(written, token, latest.read(&key)).await
 }
 
 /// Locks an instance of `duroxide-cdb` with another id format, and moves it to the id of this

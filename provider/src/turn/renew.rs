@@ -4,15 +4,16 @@ use std::pin::pin;
 use std::time::Duration;
 
 use cdb_coordination::{Kept, Lockable as _, keep};
-use cdb_model::{Patch, Stored};
+use cdb_model::{Patch, Timestamp};
 use futures::future::{Either, select};
 
+use super::lock;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::instances::Turn;
 use crate::queue::instances::lock::attempts_before;
 use crate::stored::documents::Instance;
-use crate::timing::RENEWAL;
+use crate::timing::{RENEWAL, STORE_LOCK};
 
 const LOST: &str = "another runtime took it, or it was deleted";
 
@@ -77,31 +78,58 @@ pub(crate) async fn extend_for_commit(services: &Services, turn: &mut Turn) -> R
     extend(services, turn).await
 }
 
-/// Renews the lock for its full time. Returns `false` when it is lost. After a lost answer the
-/// expiry may be unchanged; the caller renews again well before it.
+/// Renews the lock for its full time, or stores it for the first time. Returns `false` when it is
+/// lost. After a lost answer the expiry may be unchanged; the caller renews again well before it.
 pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool> {
     let until = services.store.now() + turn.lock_time;
+    let mut instance = turn.instance.document.clone();
+    instance.locked_until = Some(until);
     let mut patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));
     if let Some(attempts) = &turn.uncounted {
         patch = patch.set(Instance::ATTEMPTS, attempts.clone());
+        instance.attempts.clone_from(attempts);
     }
-    match keep(services.container(), &turn.instance, &patch).await? {
-        Kept::Written(etag) => {
-            let mut instance = turn.instance.document.clone();
-            instance.locked_until = Some(until);
-            if let Some(attempts) = &turn.uncounted {
-                instance.attempts.clone_from(attempts);
-            }
+    match turn.instance.stored() {
+        Some(held) if turn.is_locked() => match keep(services.container(), &held, &patch).await? {
+            Kept::Written(etag) => turn.advance(instance, etag),
+            Kept::Held(stored) => turn.advance(stored.document, stored.etag),
+            Kept::Lost => return Ok(false),
+        },
+        seen => {
+            let written = lock::write(&services.store, seen.as_ref(), &instance, &turn.token);
+            let Some(etag) = written.await? else {
+                return Ok(false);
+            };
             turn.advance(instance, etag);
         }
-        Kept::Held(stored) => {
-            let Stored { document, etag, .. } = *stored;
-            turn.advance(document, etag);
-        }
-        Kept::Lost => return Ok(false),
     }
+    turn.reserved_until = None;
     let until = turn.instance.document.locked_until().unwrap_or_default();
     let until = services.store.local_time(until);
     services.instances().local().extend(&turn.token, until);
     Ok(true)
+}
+
+/// Stores the lock of a reserved turn that is still running shortly before its reservation ends.
+pub(crate) async fn lock_in_time(services: Services, token: String, until: Timestamp) {
+    let left = until.since(services.store.now()).saturating_sub(STORE_LOCK);
+    let closing = services.store.tasks.closing();
+    if closing
+        .run_until_cancelled(tokio::time::sleep(left))
+        .await
+        .is_none()
+    {
+        return;
+    }
+    let Ok(shared) = services.instances().local().running(&token) else {
+        return;
+    };
+    // A commit that is running stores the lock itself when it must be sent again.
+    let Ok(mut turn) = shared.try_lock() else {
+        return;
+    };
+    if !turn.ended && !turn.is_locked() {
+        // Without the lock, the commit detects whether another runtime has taken the instance.
+        let _stored = extend(&services, &mut turn).await;
+    }
 }

@@ -1,8 +1,8 @@
 //! The state machine: a store that executes one request at a time, and two runtimes whose requests
 //! interleave freely.
 //!
-//! The runtimes lock an instance with one message to consume; an activity with its end is the same
-//! machine. The commit writes an intent, from which a message is delivered to a receiver. A request
+//! The runtimes lock an instance with one message to consume, or begin a turn without a stored lock,
+//! which they may store later; an activity with its end is the same machine without such turns. The commit writes an intent, from which a message is delivered to a receiver. A request
 //! is one step; its answer may be lost.
 
 use super::rules::Rules;
@@ -12,7 +12,8 @@ use super::rules::Rules;
 pub(super) enum Condition {
     /// A lock is conditional on the version read (`turn/lock.rs`).
     LockIfMatch,
-    /// A commit is conditional on the version that the lock left (`commit/send.rs`).
+    /// A commit is conditional on the version that was read, or that the lock left
+    /// (`commit/send.rs`).
     CommitIfMatch,
     /// A commit stores its token, which proves after a lost answer that it took effect
     /// (`turn/lock.rs`).
@@ -38,15 +39,22 @@ enum Runtime {
     /// Check whether its lock took effect.
     UnsureLock(Version),
     /// Renew or commit.
-    Holds { token: Version, etag: Version },
+    Holds(Turn),
     /// Check whether its commit took effect.
-    UnsureCommit { token: Version },
+    UnsureCommit(Turn),
     /// Write its intent, if that is not part of the commit.
     WritesIntent,
     /// Deliver.
     Delivers,
     /// Remove the delivered intent.
     Removes,
+}
+
+/// A turn: the token of its lock, stored or not, and the version that its commit replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Turn {
+    token: Version,
+    etag: Version,
 }
 
 /// The message at its receiver.
@@ -192,16 +200,19 @@ impl State {
                     steps.push(self.go(runtime, "find the intent", Runtime::Delivers));
                 }
             }
-            Runtime::Seen(version) => self.take_lock(runtime, version, rules, steps),
+            Runtime::Seen(version) => {
+                self.take_lock(runtime, version, rules, steps);
+                steps.push(self.begin_unlocked(runtime, version));
+            }
             Runtime::UnsureLock(token) => {
                 let to = self.held(token).unwrap_or(Runtime::Idle);
                 steps.push(self.go(runtime, "look for the lock", to));
             }
-            Runtime::Holds { token, etag } => {
-                self.renew(runtime, (token, etag), steps);
-                self.commit(runtime, (token, etag), rules, steps);
+            Runtime::Holds(turn) => {
+                self.renew(runtime, turn, steps);
+                self.commit(runtime, turn, rules, steps);
             }
-            Runtime::UnsureCommit { token } => steps.push(self.resolve(runtime, token, rules)),
+            Runtime::UnsureCommit(turn) => steps.push(self.resolve(runtime, turn, rules)),
             Runtime::WritesIntent => {
                 let next = (Runtime::Delivers, Runtime::WritesIntent);
                 let names = ("write the intent", "write the intent, unheard");
@@ -223,7 +234,15 @@ impl State {
     /// The state of a runtime whose lock still exists, with the instance's current version.
     fn held(&self, token: Version) -> Option<Runtime> {
         let etag = self.version;
-        (self.lock == Some(token)).then_some(Runtime::Holds { token, etag })
+        (self.lock == Some(token)).then_some(Runtime::Holds(Turn { token, etag }))
+    }
+
+    /// Begins a turn without a lock. Its token differs from all others.
+    fn begin_unlocked(&self, runtime: usize, etag: Version) -> Step {
+        let number = Version::try_from(runtime).expect("two runtimes");
+        let token = 100 + 2 * etag + number;
+        let turn = Turn { token, etag };
+        self.go(runtime, "begin without a lock", Runtime::Holds(turn))
     }
 
     fn take_lock(
@@ -239,7 +258,7 @@ impl State {
         }
         let token = self.version + 1;
         let next = (
-            Runtime::Holds { token, etag: token },
+            Runtime::Holds(Turn { token, etag: token }),
             Runtime::UnsureLock(token),
         );
         steps.extend(
@@ -254,7 +273,8 @@ impl State {
         );
     }
 
-    fn renew(&self, runtime: usize, (token, etag): (Version, Version), steps: &mut Vec<Step>) {
+    /// Renews the lock, or stores it for the first time.
+    fn renew(&self, runtime: usize, Turn { token, etag }: Turn, steps: &mut Vec<Step>) {
         if self.left.renewals == 0 {
             return;
         }
@@ -264,30 +284,25 @@ impl State {
         }
         let renewed = self.version + 1;
         let next = (
-            Runtime::Holds {
+            Runtime::Holds(Turn {
                 token,
                 etag: renewed,
-            },
+            }),
             Runtime::UnsureLock(token),
         );
         steps.extend(
             self.request(runtime, ("renew", "renew, unheard"), next, |state| {
                 state.version = renewed;
+                state.lock = Some(token);
                 state.expired = false;
                 state.left.renewals -= 1;
             }),
         );
     }
 
-    fn commit(
-        &self,
-        runtime: usize,
-        (token, etag): (Version, Version),
-        rules: Rules<Condition>,
-        steps: &mut Vec<Step>,
-    ) {
-        if rules.has(&Condition::CommitIfMatch) && etag != self.version {
-            steps.push(self.resolve(runtime, token, rules));
+    fn commit(&self, runtime: usize, turn: Turn, rules: Rules<Condition>, steps: &mut Vec<Step>) {
+        if rules.has(&Condition::CommitIfMatch) && turn.etag != self.version {
+            steps.push(self.resolve(runtime, turn, rules));
             return;
         }
         let then = if rules.has(&Condition::IntentWithCommit) {
@@ -295,25 +310,28 @@ impl State {
         } else {
             Runtime::WritesIntent
         };
-        let next = (then, Runtime::UnsureCommit { token });
+        let next = (then, Runtime::UnsureCommit(turn));
         steps.extend(
             self.request(runtime, ("commit", "commit, unheard"), next, |state| {
                 state.version += 1;
                 state.lock = None;
                 state.expired = false;
-                state.committed = Some(token);
+                state.committed = Some(turn.token);
                 state.consumed += 1;
                 state.intent |= rules.has(&Condition::IntentWithCommit);
             }),
         );
     }
 
-    /// Reads the instance and compares its tokens.
-    fn resolve(&self, runtime: usize, token: Version, rules: Rules<Condition>) -> Step {
+    /// Reads the instance and compares its version and tokens.
+    fn resolve(&self, runtime: usize, turn: Turn, rules: Rules<Condition>) -> Step {
+        let token = turn.token;
         if rules.has(&Condition::CommitToken) && self.committed == Some(token) {
             return self.go(runtime, "find the commit", Runtime::Delivers);
         }
-        let to = self.held(token).unwrap_or(Runtime::Idle);
+        let is_unchanged = turn.etag == self.version;
+        let unchanged = is_unchanged.then_some(Runtime::Holds(turn));
+        let to = unchanged.or(self.held(token)).unwrap_or(Runtime::Idle);
         let denied = to == Runtime::Idle && self.committed == Some(token);
         let after = self.with(|state| {
             state.runtimes[runtime] = to;
@@ -347,9 +365,8 @@ impl State {
             return;
         };
         let is_holder = |runtime: &Runtime| match runtime {
-            Runtime::Holds { token, .. }
-            | Runtime::UnsureCommit { token }
-            | Runtime::UnsureLock(token) => *token == lock,
+            Runtime::Holds(turn) | Runtime::UnsureCommit(turn) => turn.token == lock,
+            Runtime::UnsureLock(token) => *token == lock,
             _ => false,
         };
         let alive = self.runtimes.iter().any(is_holder);

@@ -1,5 +1,6 @@
 //! The state of an instance that this process knows without holding its lock.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::cache::CachedInstance;
-use super::message::{Message, in_order};
+use super::message::{Content, Message, in_order};
 use super::turn::Turn;
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
@@ -99,8 +100,6 @@ pub(crate) struct Attempt {
     pub(crate) cached: Option<Arc<CachedInstance>>,
     /// The due messages, in order.
     pub(crate) messages: Vec<Message>,
-    /// Whether more messages are due than a turn takes, or unknown ones.
-    pub(crate) has_backlog: bool,
     /// Whether the partition must be searched for messages.
     pub(crate) search: bool,
     pub(crate) execution: Option<u64>,
@@ -109,6 +108,19 @@ pub(crate) struct Attempt {
     pub(crate) is_polled: bool,
     at: Instant,
     searches: u64,
+}
+
+impl Attempt {
+    /// Returns until when the messages are reserved for this process; `None` if one of them is
+    /// not, or must be read first.
+    pub(crate) fn reserved_until(&self) -> Option<Timestamp> {
+        let ends = self.messages.iter().map(|message| {
+            let is_whole = matches!(message.content, Content::Whole(_));
+            let document = &message.stored.document;
+            document.reserved_until().filter(|_| is_whole)
+        });
+        ends.min()?
+    }
 }
 
 impl KnownInstance {
@@ -181,23 +193,19 @@ impl KnownInstance {
         }
     }
 
-    /// Returns the messages that are due at `now` and were seen after `read_at`, in order, and
-    /// whether there are more than a turn takes, or unknown ones.
+    /// Returns the messages of a turn: those that are due at `now` and were seen after `read_at`.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
         read_at: Option<tokio::time::Instant>,
-    ) -> (Vec<Message>, bool) {
+    ) -> Vec<Message> {
         let due = self
             .pending
             .iter()
             .filter(|pending| pending.due <= now && Some(pending.message.seen_at) >= read_at);
         let mut due: Vec<Message> = due.map(|pending| pending.message.clone()).collect();
-        let count = due.len();
         in_order(&mut due);
-        let is_searched = self.search_at.is_some_and(|at| at <= now);
-        let has_backlog = due.len() < count || is_searched;
-        (due, has_backlog)
+        due
     }
 
     /// Returns whether messages are due at `now`, stale ones included.
@@ -256,7 +264,8 @@ impl Work for Instances {
     type Key = String;
     type Known = KnownInstance;
     type Attempt = Attempt;
-    type Lock = Turn;
+    /// No batch locks an instance for its next turn.
+    type Lock = Infallible;
     type Running = Turn;
     type Capability = Option<DispatcherCapabilityFilter>;
 
@@ -272,7 +281,7 @@ impl Work for Instances {
             // Without a pinned version, any dispatcher that supports a version at all may take it.
             Offer::Free(_) => return !filter.as_ref().is_some_and(runs_nothing),
             Offer::Backoff(known) => known.unfit.and_then(|unfit| unfit.pinned),
-            Offer::Locked(turn) => turn.instance.document.pinned_duroxide_version_packed,
+            Offer::Locked(never) => match *never {},
         };
         pinned.is_none_or(|pinned| supports(filter.as_ref(), pinned))
     }
@@ -286,14 +295,13 @@ impl Work for Instances {
             .cached
             .as_ref()
             .and_then(|cached| cached.history.read_at);
-        let (messages, has_backlog) = known.due_messages(now, read_at);
+        let messages = known.due_messages(now, read_at);
         // Messages that were seen before the history was read may be consumed.
         let is_stale = messages.is_empty() && known.has_due(now);
         Attempt {
             cached: known.cached.clone(),
             search: is_stale || known.search_at.is_some_and(|at| at <= now),
             messages,
-            has_backlog,
             execution: known.execution,
             presence: known.presence,
             is_polled: known.search_at.is_none()

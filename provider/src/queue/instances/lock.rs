@@ -84,23 +84,22 @@ pub(crate) fn lock_patch(locked: &Instance) -> Patch<Instance> {
         .set(Instance::ATTEMPTS, locked.attempts.clone())
 }
 
-/// Reads the instance and compares its tokens with the turn's. Adopts the version if this turn
-/// still holds the lock.
+/// Reads the instance and compares its version and tokens with the turn's. Adopts another version
+/// if this turn holds the lock.
 pub(crate) async fn find_out(latest: &ContainerClient<Durable>, turn: &mut Turn) -> Result<Found> {
     let instance_id = &turn.instance.document.instance_id;
-    let Some(stored) = history::read_instance(latest, instance_id).await? else {
-        return Ok(Found::Lost);
-    };
+    let found = history::read_instance(latest, instance_id).await?;
+    let version = found.as_ref().map(|stored| &stored.etag);
+    let is_unchanged = version == turn.instance.version.as_ref();
     let token = Some(turn.token.as_str());
-    if stored.document.commit_token.as_deref() == token {
-        return Ok(Found::Done);
-    }
-    if stored.document.lock_token.as_deref() != token {
-        return Ok(Found::Lost);
-    }
-    if stored.etag == turn.instance.etag {
-        return Ok(Found::Unchanged);
-    }
-    turn.instance.etag = stored.etag;
-    Ok(Found::NewVersion)
+    Ok(match found {
+        Some(stored) if stored.document.commit_token.as_deref() == token => Found::Done,
+        _ if is_unchanged => Found::Unchanged,
+        Some(stored) if stored.document.lock_token.as_deref() == token => {
+            turn.instance.version = Some(stored.etag);
+            turn.reserved_until = None;
+            Found::NewVersion
+        }
+        _ => Found::Lost,
+    })
 }

@@ -23,12 +23,6 @@ use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
 /// does not bring them back.
 const MAX_CONSUMED: usize = 16_384;
 
-/// A prelock is taken if its turn is expected to start within this fraction of the lock time.
-const WAIT_FRACTION: u32 = 8;
-
-/// The most ready instances per dispatcher with which another instance is prelocked.
-const MAX_READY: usize = 64;
-
 /// The instances with messages, for the dispatchers of this process.
 pub(crate) struct InstanceQueue {
     queue: LocalQueue<Instances>,
@@ -133,11 +127,6 @@ impl InstanceQueue {
         self.queue.with(|queue, _| queue.known(&key).and_then(read))
     }
 
-    /// Returns the cached instance.
-    pub(crate) fn cached(&self, instance_id: &str) -> Option<Arc<CachedInstance>> {
-        self.read(instance_id, |known| known.cached.clone())
-    }
-
     /// Returns the known history of an instance; `None` when it is unknown.
     pub(crate) fn history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
         self.read(instance_id, |known| {
@@ -170,22 +159,14 @@ impl InstanceQueue {
         load.waiting + load.working > 0
     }
 
-    /// Returns the lock time of a prelock; `None` when no dispatcher is expected to start its turn
-    /// soon.
-    pub(crate) fn prelock_timeout(&self) -> Option<Duration> {
-        self.queue.with(|queue, _| {
-            let timeout = queue.last_request()?.lock_timeout;
-            let load = queue.load();
-            let each = queue.items_within(timeout / WAIT_FRACTION).min(MAX_READY);
-            (load.ready < each * (load.waiting + load.working)).then_some(timeout)
-        })
-    }
-
     /// Adds messages to a turn that arrived after its lock was taken.
     pub(crate) fn merge_late(&self, turn: &mut Turn) {
         let Ok(history) = &turn.history else { return };
-        let instance_id = &turn.instance.document.instance_id;
-        for late in self.due_messages(instance_id, history.read_at).0 {
+        let (read_at, now) = (history.read_at, Instant::now().into_std());
+        let due = self.read(&turn.instance.document.instance_id, |known| {
+            Some(known.due_messages(now, read_at))
+        });
+        for late in due.unwrap_or_default() {
             let is_new = |message: &Message| message.id() != late.id();
             if turn.messages.len() < MAX_MESSAGES && turn.messages.iter().all(is_new) {
                 turn.messages.push(late);
@@ -200,7 +181,13 @@ impl InstanceQueue {
         let execution = turn.instance.document.current_execution_id;
         let history = turn.events();
         let messages = turn.messages.clone();
-        guard.hand_out(self.won(turn), caller, |known| {
+        let until = turn.instance.document.locked_until.unwrap_or_default();
+        let won = Won {
+            token: turn.token.clone(),
+            until: self.store.local_time(until),
+            lock: turn,
+        };
+        guard.hand_out(won, caller, |known| {
             known.cached = None;
             known.forget_holder();
             known.remove_messages(&messages);
@@ -208,16 +195,6 @@ impl InstanceQueue {
             // The first turn has no history; its commit schedules the activities that need one.
             known.history = history.filter(|events| !events.is_empty());
         })
-    }
-
-    /// Returns the lock of a turn.
-    pub(crate) fn won(&self, turn: Turn) -> Won<Turn> {
-        let until = turn.instance.document.locked_until.unwrap_or_default();
-        Won {
-            token: turn.token.clone(),
-            until: self.store.local_time(until),
-            lock: turn,
-        }
     }
 
     /// Ends a turn whose result is unknown.
@@ -252,22 +229,6 @@ impl InstanceQueue {
         });
     }
 
-    /// Ends a committed turn whose commit has prelocked the next turn.
-    pub(crate) fn finish_with_next(&self, turn: &mut Turn, next: Turn) {
-        turn.ended = true;
-        let execution = next.instance.document.current_execution_id;
-        let history = next.events();
-        let messages = next.messages.clone();
-        let won = self.won(next);
-        self.queue.with(|queue, now| {
-            queue.finish_prelocked(&turn.token, won, now, |known| {
-                known.remove_messages(&messages);
-                known.history = history;
-                known.execution = (execution > 1).then_some(execution);
-            });
-        });
-    }
-
     /// Notes the messages that a committed turn has consumed.
     pub(crate) fn consumed(&self, instance_id: &str, messages: &[Message]) {
         // A poll may have found the messages while the turn was running.
@@ -292,18 +253,6 @@ impl InstanceQueue {
         let consumed = self.consumed.lock();
         let at = consumed.at.get(message.id());
         at.is_some_and(|at| message.seen_at <= *at)
-    }
-
-    /// Returns the due messages that a turn could take besides its own, and whether there are more
-    /// than a turn takes, or unknown ones.
-    pub(crate) fn due_messages(
-        &self,
-        instance_id: &str,
-        read_at: Option<Instant>,
-    ) -> (Vec<Message>, bool) {
-        let now = Instant::now().into_std();
-        let due = self.read(instance_id, |known| Some(known.due_messages(now, read_at)));
-        due.unwrap_or_default()
     }
 
     /// Forgets the known messages of an instance, because they may have changed.

@@ -1,6 +1,7 @@
 //! Releases locks of instances.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use cdb_model::Stored;
@@ -17,8 +18,8 @@ use crate::stored::{Store, history};
 impl Locked for Instances {
     type Released = ();
 
-    async fn release_prelock(services: &Services, turn: Turn) {
-        unlock(&services.store, &turn).await;
+    async fn release_prelock(_services: &Services, lock: Infallible) {
+        match lock {}
     }
 
     async fn release_taken(services: &Services, instance_id: &String, token: &str) {
@@ -28,11 +29,13 @@ impl Locked for Instances {
 
     async fn release_running(services: &Services, running: Shared<Self>) {
         let mut turn = running.lock().await;
-        if turn.holds(services.store.now()) {
+        if turn.holds(services.store.now()) && turn.is_locked() {
             let instance_id = turn.instance.document.instance_id.clone();
             // By its token, because a dropped renewal or commit may have changed the version.
             let attempts = attempts_before(&turn);
             release_taken(services, &instance_id, &turn.token, |_| attempts).await;
+        }
+        if !turn.ended {
             services.instances().finish(&mut turn);
         }
     }
@@ -71,19 +74,24 @@ pub(crate) async fn take_over(services: &Services, locked: &Stored<Instance>) {
         .recheck(&instance.instance_id, execution, Duration::ZERO);
 }
 
-/// Releases the lock of a turn. The attempt does not count.
+/// Releases the lock of a turn, if it is stored. The attempt does not count.
 pub(crate) async fn unlock(store: &Store, turn: &Turn) {
-    unlock_with(store, &turn.instance, attempts_before(turn)).await;
+    if let Some(locked) = turn.instance.stored().filter(|_| turn.is_locked()) {
+        unlock_with(store, &locked, attempts_before(turn)).await;
+    }
 }
 
 /// Releases the lock of a turn whose messages are consumed. Deletes an instance that only this lock
 /// has created: the start was consumed by a turn of an instance that is deleted since.
 pub(crate) async fn unlock_outdated(store: &Store, turn: &Turn) {
     let instance = &turn.instance.document;
-    if instance.is_created() || instance.commit_token.is_some() {
+    if !turn.is_locked() || instance.is_created() || instance.commit_token.is_some() {
         return unlock(store, turn).await;
     }
-    if let Err(error) = store.container.delete_stored(&turn.instance).await {
+    let Some(locked) = turn.instance.stored() else {
+        return;
+    };
+    if let Err(error) = store.container.delete_stored(&locked).await {
         tracing::debug!(%error, "a pending instance was not deleted");
     }
 }

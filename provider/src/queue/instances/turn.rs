@@ -1,26 +1,27 @@
-//! A locked turn.
+//! A turn of an instance.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_coordination::Lockable;
-use cdb_model::{ETag, Stored, Timestamp};
+use cdb_model::{ETag, ItemId, Stored, Timestamp};
 use duroxide::Event;
 
-use super::cache::{CachedInstance, History};
+use super::cache::History;
 use super::message::Message;
 use super::turn_result::RejectedCommit;
 use crate::queue::local_queue::Caller;
 use crate::stored::documents::Instance;
 use crate::stored::kv::KvState;
 
-/// The state of an instance under its lock.
+/// The state of an instance that this process alone may change.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) token: String,
-    /// The instance as locked. The commit is conditional on its ETag.
-    pub(crate) instance: Stored<Instance>,
+    pub(crate) instance: TurnInstance,
+    /// Until when other runtimes do not look at its messages, while the lock is not stored.
+    pub(crate) reserved_until: Option<Timestamp>,
     pub(crate) messages: Vec<Message>,
     /// The duration of the lock each time it is taken or renewed.
     pub(crate) lock_time: Duration,
@@ -39,27 +40,6 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Creates a turn that a batch of this process has prelocked for a long-polling dispatcher.
-    pub(crate) fn prelocked(
-        token: String,
-        lock_time: Duration,
-        cached: CachedInstance,
-        messages: Vec<Message>,
-    ) -> Self {
-        Self {
-            token,
-            instance: cached.instance,
-            messages,
-            lock_time,
-            uncounted: None,
-            kv: cached.kv,
-            history: Ok(cached.history),
-            caller: Caller::Runtime,
-            rejected: None,
-            ended: false,
-        }
-    }
-
     /// Returns the events of the history; `None` when it cannot be decoded.
     pub(crate) fn events(&self) -> Option<Arc<Vec<Event>>> {
         let history = self.history.as_ref().ok();
@@ -80,6 +60,11 @@ impl Turn {
         !self.ended && !self.instance.document.is_lockable(now)
     }
 
+    /// Returns whether the store has the lock.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.reserved_until.is_none()
+    }
+
     /// Returns whether the lock expires within `time` of `now`.
     pub(crate) fn lasts_less_than(&self, now: Timestamp, time: Duration) -> bool {
         self.instance.document.is_lockable(now + time)
@@ -96,6 +81,28 @@ impl Turn {
     /// Notes the version that a write of this process gave the instance.
     pub(crate) fn advance(&mut self, instance: Instance, etag: ETag) {
         self.instance.document = instance;
-        self.instance.etag = etag;
+        self.instance.version = Some(etag);
+    }
+}
+
+/// The instance of a turn.
+#[derive(Debug)]
+pub(crate) struct TurnInstance {
+    pub(crate) id: ItemId,
+    /// The document with the lock of the turn, whether the lock is stored or not.
+    pub(crate) document: Instance,
+    /// The version that the commit replaces; `None` for an instance that the commit creates.
+    pub(crate) version: Option<ETag>,
+}
+
+impl TurnInstance {
+    /// Returns the document at its version; `None` if it does not exist.
+    pub(crate) fn stored(&self) -> Option<Stored<Instance>> {
+        Some(Stored {
+            id: self.id.clone(),
+            etag: self.version.clone()?,
+            timestamp: self.document.updated_at,
+            document: self.document.clone(),
+        })
     }
 }

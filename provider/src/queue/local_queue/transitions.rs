@@ -121,13 +121,6 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Ends an attempt whose lock may have been taken. The caller releases the lock and calls
-    /// [`released`](Self::released).
-    pub(crate) fn release_later(&mut self, claim: &Claim<W::Key>, now: Instant) {
-        self.dropped(claim, now);
-        self.releasing.remove(&claim.key);
-    }
-
     /// Notes a lock that a batch has taken for the next dispatcher.
     pub(crate) fn prelocked(
         &mut self,
@@ -213,19 +206,6 @@ impl<W: Work> Queue<W> {
     pub(crate) fn finish(&mut self, token: &str, now: Instant, learn: impl FnOnce(&mut W::Known)) {
         if let Some(claim) = self.end(token, now) {
             self.release(&claim, now, learn);
-        }
-    }
-
-    /// Ends the processing of an item that is prelocked for its next turn.
-    pub(crate) fn finish_prelocked(
-        &mut self,
-        token: &str,
-        won: Won<W::Lock>,
-        now: Instant,
-        learn: impl FnOnce(&mut W::Known),
-    ) {
-        if let Some(claim) = self.end(token, now) {
-            self.prelocked(&claim, won, now, learn);
         }
     }
 

@@ -274,14 +274,6 @@ impl<W: Work> Guard<'_, W> {
         self.end(|queue, claim, now| queue.unanswered(claim, now + pause, now, learn));
     }
 
-    /// Ends the attempt when its lock may have been taken but only its token is known. The caller
-    /// releases the lock and calls [`Queue::released`].
-    pub(crate) fn release_later(self) -> Claim<W::Key> {
-        let claim = self.claim.clone();
-        self.end(Queue::release_later);
-        claim
-    }
-
     /// Notes the prelock of the next turn.
     pub(crate) fn prelocked(self, won: Won<W::Lock>, learn: impl FnOnce(&mut W::Known)) {
         self.end(|queue, claim, now| queue.prelocked(claim, won, now, learn));

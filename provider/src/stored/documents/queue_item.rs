@@ -120,6 +120,11 @@ impl OrchestratorItem {
         }
     }
 
+    /// Returns the end of the reservation; `None` without one.
+    pub(crate) fn reserved_until(&self) -> Option<Timestamp> {
+        self.reserved.then_some(self.visible_at)
+    }
+
     /// Returns the time at which the message is due for the runtime that it is reserved for.
     pub fn due_at(&self) -> Timestamp {
         if self.reserved {

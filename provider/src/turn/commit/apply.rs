@@ -24,24 +24,14 @@ pub(super) fn apply_commit(
     let instances = services.instances();
     instances.consumed(&turn.instance.document.instance_id, &turn.messages);
     queue_activities(services, &mut plan, outcome);
-    let own = own_messages(services, &mut plan, outcome);
+    note_own_messages(services, &mut plan, outcome);
     let intents = std::mem::take(&mut plan.outgoing.intents);
     std::mem::take(&mut plan.consumed_chunks).remove(&services.store);
     let execution = plan.instance.current_execution_id;
     record_charge(&plan.instance);
-    let next = plan.next.take();
     let cached = cached(services, turn, result, plan, outcome);
-    match (next, cached) {
-        (Some(next), Some(cached)) => next.begin(services, turn, cached, own),
-        (Some(next), None) => {
-            instances.finish(turn);
-            next.outcome_unknown(services, turn);
-        }
-        (None, cached) => {
-            let cached = cached.filter(|cached| cached.instance.document.has_more());
-            instances.finish_committed(turn, cached, execution);
-        }
-    }
+    let cached = cached.filter(|cached| cached.instance.document.has_more());
+    instances.finish_committed(turn, cached, execution);
     intents
 }
 
@@ -107,26 +97,22 @@ fn queue_activities(
     }
 }
 
-/// Notes the messages of the turn to its own instance. Returns the due messages if the commit has
-/// prelocked the next turn.
-fn own_messages(
+/// Notes the messages of the turn to its own instance.
+fn note_own_messages(
     services: &Services,
     plan: &mut CommitPlan,
     outcome: Option<&BatchOutcome<Durable>>,
-) -> Vec<Message> {
+) {
     let own = std::mem::take(&mut plan.outgoing.own);
-    let mut for_next = Vec::new();
     for (document, &operation) in own.into_iter().zip(&plan.operations.sent.own) {
         let after = document.due_at().since(plan.instance.updated_at);
         let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
         let stored = plan.stored(outcome, document, operation);
         match stored.map(|stored| Message::read(stored, plan.planned_at)) {
-            Some(message) if after.is_zero() && plan.next.is_some() => for_next.push(message),
             Some(message) => services.instances().note_message(message),
             None => services
                 .instances()
                 .recheck(&instance_id, execution_id, after),
         }
     }
-    for_next
 }

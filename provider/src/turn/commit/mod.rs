@@ -15,7 +15,7 @@ use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::FreeWorkers;
-use crate::queue::instances::{NextTurn, RejectedCommit, Turn, TurnResult};
+use crate::queue::instances::{RejectedCommit, Turn, TurnResult};
 use crate::queue::local_queue::Caller;
 use crate::stored::documents::{OperatorAction, OutboxIntent};
 use crate::stored::payload::Payloads;
@@ -114,7 +114,6 @@ fn plan_context<'a>(
             charge,
         },
         limits: services.store.limits,
-        next: None,
         workers: None,
         attributes: attributes::at_commit(&services.store.payloads, turn, result),
     }
@@ -130,7 +129,6 @@ async fn plan_and_send(
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
     let context = PlanContext {
-        next: NextTurn::offer(services, turn),
         workers: FreeWorkers::of(services),
         ..plan_context(services, turn, result, charge)
     };

@@ -17,7 +17,7 @@ use super::outgoing::{Origin, Outgoing, SentOperations};
 use super::segments::NewHistory;
 use crate::error::{Error, Result};
 use crate::queue::activities::{FreeWorkers, extend_prelocks};
-use crate::queue::instances::{NextTurn, Turn, TurnResult};
+use crate::queue::instances::{Turn, TurnResult};
 use crate::stored::attributes::Attributes;
 use crate::stored::documents::{
     Durable, Execution, Instance, OperatorAction, OrchestratorItem, Status, Text,
@@ -30,8 +30,6 @@ use crate::stored::spill::{ConsumedChunks, Limits, Spilling};
 pub(super) struct PlanContext<'a> {
     pub(super) origin: Origin<'a>,
     pub(super) limits: Limits,
-    /// The prelock of the next turn, if a dispatcher of this process is expected to take it soon.
-    pub(super) next: Option<NextTurn>,
     /// The free capacity of this process's workers.
     pub(super) workers: Option<FreeWorkers>,
     /// The search attributes after the turn.
@@ -41,14 +39,13 @@ pub(super) struct PlanContext<'a> {
 /// A planned commit.
 #[derive(Debug)]
 pub(super) struct CommitPlan {
-    /// The instance after the commit, locked for the next turn if there is a `next`.
+    /// The instance after the commit.
     pub(super) instance: Instance,
     pub(super) history: NewHistory,
     /// The execution that this turn replaces.
     ended: Option<Execution>,
     pub(super) kv: KvUpdate,
     pub(super) outgoing: Outgoing,
-    pub(super) next: Option<NextTurn>,
     /// Chunks that are written before the batch.
     pub(super) spilling: Spilling,
     /// Chunks of consumed messages.
@@ -58,8 +55,8 @@ pub(super) struct CommitPlan {
     /// The time before the first send.
     pub(super) planned_at: Instant,
     pub(super) batch: Batch<Durable>,
-    /// The ETag that the batch is conditional on.
-    pub(super) etag: ETag,
+    /// The version that the batch replaces; `None` if it creates the instance.
+    pub(super) version: Option<ETag>,
     pub(super) operations: Operations,
 }
 
@@ -144,42 +141,23 @@ impl CommitPlan {
             ended,
             kv,
             outgoing,
-            next: None,
             spilling,
             locked_at: now,
             planned_at: Instant::now(),
             batch: Batch::new(id),
-            etag: turn.instance.etag.clone(),
+            version: turn.instance.version.clone(),
             operations: Operations::default(),
         };
         plan.arrange(turn, context)?;
         Ok(plan)
     }
 
-    /// Builds the batch. Items that do not fit move to intents. Items that this process can handle
-    /// at once are prelocked.
+    /// Builds the batch. Items that do not fit move to intents. Activities that this process can
+    /// handle at once are prelocked, and messages are reserved for it.
     fn arrange(&mut self, turn: &Turn, context: &PlanContext<'_>) -> Result<(), BatchError> {
         let origin = &context.origin;
-        if self.instance.has_more() {
-            let next = context.next.clone();
-            self.next = next.and_then(|next| next.after(&self.outgoing.own, origin.now));
-        }
-        let unlocked = match &self.next {
-            Some(next) => {
-                let locked = next.lock(self.instance.clone(), &self.outgoing.own, origin.now)?;
-                Some(std::mem::replace(&mut self.instance, locked))
-            }
-            None => None,
-        };
         self.begin_batch(turn)?;
-        if self.outgoing.overflow_into_intents(origin, &self.batch)
-            && let Some(unlocked) = unlocked
-        {
-            // The messages of the next turn have moved to intents.
-            self.next = None;
-            self.instance = unlocked;
-            self.begin_batch(turn)?;
-        }
+        self.outgoing.overflow_into_intents(origin, &self.batch);
         if let Some(workers) = &context.workers {
             workers.lock(&mut self.outgoing.workers, origin.now);
         }
@@ -204,9 +182,12 @@ impl CommitPlan {
     /// messages, key-value store.
     fn begin_batch(&mut self, turn: &Turn) -> Result<(), BatchError> {
         let mut batch = Batch::new(&*self.instance.instance_id);
-        self.etag.clone_from(&turn.instance.etag);
-        // First, so that a lost lock fails this operation with 412.
-        let instance = batch.replace_if_match(&self.instance, &self.etag)?;
+        self.version.clone_from(&turn.instance.version);
+        // First, so that a lost lock fails this operation with 412 or 409.
+        let instance = match &self.version {
+            Some(etag) => batch.replace_if_match(&self.instance, etag)?,
+            None => batch.create(&self.instance)?,
+        };
         self.operations.instance = Some(instance);
         self.spilling.confirm(&mut batch)?;
         self.consumed_chunks.add_to(&mut batch)?;
@@ -228,9 +209,6 @@ impl CommitPlan {
     pub(super) fn rebuild(&mut self, turn: &Turn, now: Timestamp) -> Result<(), BatchError> {
         let delay = now.since(self.locked_at);
         self.locked_at = now;
-        if let Some(until) = &mut self.instance.locked_until {
-            *until = *until + delay;
-        }
         extend_prelocks(&mut self.outgoing.workers, delay);
         self.begin_batch(turn)?;
         self.operations.sent = self.outgoing.add_to(&mut self.batch)?;

@@ -135,7 +135,7 @@ impl FencedWrite for Commit<'_> {
             // An error changes nothing here: the send fails if the lock is lost.
             let _renewed = renew::extend_for_commit(self.services, self.turn).await;
         }
-        if sends == 0 && self.plan.etag == self.turn.instance.etag {
+        if sends == 0 && self.plan.version == self.turn.instance.version {
             return Ok(Some(self.turn.lock_time / RENEWAL));
         }
         self.plan.rebuild(self.turn, self.services.store.now())?;

@@ -63,19 +63,6 @@ fn claim_ready_returns_the_first_suitable_idle_item() {
 }
 
 #[test]
-fn a_lock_to_release_later_is_not_taken_for_release() {
-    let now = Instant::now();
-    let mut queue = queue(now);
-    learn(&mut queue, 1, 0, now);
-    let (claim, _) = queue.claim(&1, now).expect("it is idle");
-    queue.locking(&claim, "t", now + LOCK, now);
-    queue.release_later(&claim, now);
-    assert_eq!(queue.take_releasing(), []);
-    queue.released(&claim, now);
-    assert!(queue.known(&1).is_some_and(|known| known.load == Some(now)));
-}
-
-#[test]
 fn a_late_release_changes_nothing() {
     let now = Instant::now();
     let mut queue = queue(now);

@@ -139,7 +139,6 @@ enum Event {
     Prelock(u8),
     Win(usize),
     Finish(usize),
-    Pass(usize),
     Extend(usize),
     Unused,
     Releasing,
@@ -178,7 +177,6 @@ fn event() -> impl Strategy<Value = Event> {
         key().prop_map(Prelock),
         number().prop_map(Win),
         number().prop_map(Finish),
-        number().prop_map(Pass),
         number().prop_map(Extend),
         Just(Unused),
         Just(Releasing),
@@ -269,7 +267,7 @@ impl Run {
                     self.queue.released(&claim, now);
                 }
             }
-            Event::Finish(at) | Event::Pass(at) | Event::Extend(at) => self.held(&event, at),
+            Event::Finish(at) | Event::Extend(at) => self.held(&event, at),
             event => self.claimed(&event),
         }
         self.queue.take_woken();
@@ -308,12 +306,7 @@ impl Run {
             Event::Finish(_) => self
                 .queue
                 .finish(&token, now, |known| known.pending.clear()),
-            Event::Extend(_) => self.queue.extend(&token, now + LOCK, now),
-            _ => {
-                let next = self.token();
-                let next = won(1, &next, now + LOCK);
-                self.queue.finish_prelocked(&token, next, now, |_| {});
-            }
+            _ => self.queue.extend(&token, now + LOCK, now),
         }
     }
 
