@@ -92,8 +92,8 @@ pub(crate) const WORKER_READS_WITHIN: Duration = secs(1);
 
 /// The interval at which a fetch without long polling looks at another dispatcher's attempt.
 pub(crate) const ATTEMPT_LOOK: Duration = ms(5);
-/// The time for which ready items without a prelock always wait for prelocked ones.
-pub(crate) const PRELOCKED_FIRST: Duration = ms(500);
+/// The time for which other ready items always wait for prelocked and reserved ones.
+pub(crate) const FIRST_FOR: Duration = ms(500);
 /// The longest poll interval while this process is working.
 pub(crate) const BUSY_POLL: Duration = ms(100);
 /// The time for which a process counts as working after its last work.
@@ -220,8 +220,8 @@ const _: () = assert!(fits(SESSION_ASSUMED, RENEWAL, WORKER_LOCK));
 // Dispatchers that wait have the next poll within the interval of an idle process.
 const _: () = assert!(fits(BUSY_POLL, 1, DEFAULT_MAX_POLL));
 const _: () = assert!(fits(DEFAULT_MIN_POLL, 1, BUSY_POLL));
-// Items without a prelock wait less for prelocked ones than an idle process waits for a poll.
-const _: () = assert!(fits(PRELOCKED_FIRST, 1, DEFAULT_MAX_POLL));
+// Other items wait less for prelocked and reserved ones than an idle process waits for a poll.
+const _: () = assert!(fits(FIRST_FOR, 1, DEFAULT_MAX_POLL));
 // A probe that the gateway does not answer delays its poll by less than a poll interval, and the
 // fallback to single partitions lasts at least as long as one search for overdue items.
 const _: () = assert!(fits(GATEWAY_DEADLINE, 1, DEFAULT_MAX_POLL));

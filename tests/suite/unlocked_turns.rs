@@ -165,3 +165,18 @@ async fn a_turn_that_is_never_ended_is_handed_out_again_with_a_lock() {
     ack(&provider, &item, &token).await;
     backend.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_next_turn_of_an_instance_goes_before_a_burst_of_starts() {
+    let backend = Backend::start_simulated().await;
+    let provider = busy(&backend).await;
+    let (item, token, _) = first_turn(&provider, "begun").await;
+    ack(&provider, &item, &token).await;
+    for number in 0..10 {
+        enqueue(&provider, start(&format!("new-{number}"))).await;
+    }
+    enqueue(&provider, event("begun")).await;
+    let (item, ..) = next_turn(&provider, LOCK).await;
+    assert_eq!(item.instance, "begun");
+    backend.stop().await;
+}

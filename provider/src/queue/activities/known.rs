@@ -54,6 +54,10 @@ impl Work for Activities {
         }
     }
 
+    fn is_first(_: &KnownActivity) -> bool {
+        false
+    }
+
     fn is_open_in_backoff(_: &KnownActivity) -> bool {
         false
     }

@@ -286,6 +286,13 @@ impl Work for Instances {
         pinned.is_none_or(|pinned| supports(filter.as_ref(), pinned))
     }
 
+    /// The next turn of an instance needs no lock while its messages are reserved. New instances
+    /// wait: a burst of starts would delay the turns of those that have begun.
+    fn is_first(known: &KnownInstance) -> bool {
+        let mut pending = known.pending.iter();
+        known.cached.is_some() && pending.any(|pending| pending.message.stored.document.reserved)
+    }
+
     fn is_open_in_backoff(known: &KnownInstance) -> bool {
         known.unfit.is_some_and(|unfit| unfit.pinned.is_some())
     }

@@ -53,9 +53,9 @@ pub(super) struct Dispatchers<W: Work> {
     pub(super) to_wake: Vec<Arc<Notify>>,
     /// The number of dispatchers that are processing an item of a long poll.
     pub(super) working: usize,
-    /// The number of prelocked items handed out since the last other item.
-    pub(super) locked_in_a_row: u32,
-    /// The time since when items without a prelock are ready.
+    /// The number of items of the first class handed out since the last other item.
+    pub(super) first_in_a_row: u32,
+    /// The time since when other items are ready.
     pub(super) others_ready_since: Option<Instant>,
     /// The average processing time per item.
     pub(super) average: MovingAverage,
@@ -71,7 +71,7 @@ impl<W: Work> Default for Dispatchers<W> {
             waiting: BTreeMap::new(),
             to_wake: Vec::new(),
             working: 0,
-            locked_in_a_row: 0,
+            first_in_a_row: 0,
             others_ready_since: None,
             average: MovingAverage::default(),
             last_request: None,

@@ -9,11 +9,11 @@ use super::claim::Claim;
 use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
 use super::queue::Queue;
 use super::slot::{Class, Offer, Phase, Slot, Work};
-use crate::timing::PRELOCKED_FIRST;
+use crate::timing::FIRST_FOR;
 
-/// The prelocked items that are handed out in a row while others have been ready for
-/// [`PRELOCKED_FIRST`]. Each of the others costs a request more.
-const MAX_LOCKED_IN_A_ROW: u32 = 16;
+/// The first items that are handed out in a row while others have been ready for [`FIRST_FOR`].
+/// Each of the others costs a request more.
+const MAX_FIRST_IN_A_ROW: u32 = 16;
 
 impl<W: Work> Queue<W> {
     /// Registers a fetch.
@@ -77,31 +77,31 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Returns the class of the next item. Items that are prelocked again and again would delay all
+    /// Returns the class of the next item. Items that are first again and again would delay all
     /// others.
     fn next_class(&mut self, now: Instant) -> Class {
         let dispatchers = &mut self.dispatchers;
         if self.ready.range((Class::Free, 0)..).next().is_none() {
             dispatchers.others_ready_since = None;
-            return Class::Locked;
+            return Class::First;
         }
         let since = *dispatchers.others_ready_since.get_or_insert(now);
-        let has_waited = now.saturating_duration_since(since) >= PRELOCKED_FIRST;
-        if has_waited && dispatchers.locked_in_a_row >= MAX_LOCKED_IN_A_ROW {
+        let has_waited = now.saturating_duration_since(since) >= FIRST_FOR;
+        if has_waited && dispatchers.first_in_a_row >= MAX_FIRST_IN_A_ROW {
             Class::Free
         } else {
-            Class::Locked
+            Class::First
         }
     }
 
-    /// Returns the first ready item that a dispatcher can take. Prelocked items are usually first.
+    /// Returns the first ready item that a dispatcher can take.
     fn first_accepted(&mut self, capability: &W::Capability, now: Instant) -> Option<W::Key> {
         let class = self.next_class(now);
-        let locked = self.ready.range(..(Class::Free, 0));
+        let first = self.ready.range(..(Class::Free, 0));
         let others = self.ready.range((Class::Free, 0)..);
         let (first, last) = match class {
-            Class::Locked => (locked, others),
-            Class::Free | Class::Backoff => (others, locked),
+            Class::First => (first, others),
+            Class::Free | Class::Backoff => (others, first),
         };
         let mut ready = first.chain(last).map(|(_, key)| key);
         let accepted = ready.find(|key| {
@@ -113,6 +113,11 @@ impl<W: Work> Queue<W> {
 
     fn take(&mut self, key: &W::Key, now: Instant) -> Next<W> {
         let slot = self.slots.entry(key.clone()).or_default();
+        let in_a_row = &mut self.dispatchers.first_in_a_row;
+        *in_a_row = match slot.rank {
+            Some((Class::First, _)) => in_a_row.saturating_add(1),
+            _ => 0,
+        };
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
         let next = if let Phase::Prelocked {
             lock, token, until, ..
@@ -120,11 +125,8 @@ impl<W: Work> Queue<W> {
         {
             slot.phase = Phase::Locking { token, until };
             let (key, epoch) = (key.clone(), slot.epoch);
-            let in_a_row = &mut self.dispatchers.locked_in_a_row;
-            *in_a_row = in_a_row.saturating_add(1);
             Next::HandOut(Claim { key, epoch }, lock)
         } else {
-            self.dispatchers.locked_in_a_row = 0;
             let (claim, attempt) = self.start_attempt(key, now);
             Next::Try(claim, attempt)
         };

@@ -25,6 +25,9 @@ pub(crate) trait Work: Sized + 'static {
     /// Returns whether a dispatcher can take an offered item.
     fn accepts(request: &Self::Capability, offer: Offer<'_, Self>) -> bool;
 
+    /// Returns whether an idle item is handed out before others.
+    fn is_first(known: &Self::Known) -> bool;
+
     /// Returns whether some dispatchers may take the item during its backoff.
     fn is_open_in_backoff(known: &Self::Known) -> bool;
 
@@ -82,8 +85,8 @@ pub(super) type Entry<P> = (P, u64);
 /// The priority of an item. Items of a class are handed out before those of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// Prelocked: the lock must not age.
-    Locked,
+    /// Prelocked, or reserved for the next turn of an instance: neither should age.
+    First,
     Free,
     Backoff,
 }
@@ -174,8 +177,15 @@ impl<W: Work> Slot<W> {
     pub(super) fn offer(&self, now: Instant) -> Option<(Class, Offer<'_, W>)> {
         let is_due = || W::due(&self.known).is_some_and(|due| due <= now);
         match &self.phase {
-            Phase::Idle if is_due() => Some((Class::Free, Offer::Free(&self.known))),
-            Phase::Prelocked { lock, .. } => Some((Class::Locked, Offer::Locked(&**lock))),
+            Phase::Idle if is_due() => {
+                let class = if W::is_first(&self.known) {
+                    Class::First
+                } else {
+                    Class::Free
+                };
+                Some((class, Offer::Free(&self.known)))
+            }
+            Phase::Prelocked { lock, .. } => Some((Class::First, Offer::Locked(&**lock))),
             Phase::Backoff { .. } if W::is_open_in_backoff(&self.known) && is_due() => {
                 Some((Class::Backoff, Offer::Backoff(&self.known)))
             }

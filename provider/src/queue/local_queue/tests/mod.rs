@@ -52,6 +52,10 @@ impl Work for Paint {
         colour == 0 || request & colour != 0
     }
 
+    fn is_first(_: &Known) -> bool {
+        false
+    }
+
     fn is_open_in_backoff(known: &Known) -> bool {
         known.is_open
     }
