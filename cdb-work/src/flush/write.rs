@@ -1,5 +1,5 @@
 //! Writes the queued entries of a virtual partition: plans a batch, sends it (`send.rs`), takes over
-//! its results (`apply.rs`) or handles its refusal (`refusal.rs`).
+//! its results (`apply.rs`) or handles its refusal (`rejected_batch.rs`).
 //!
 //! One flush per partition runs at a time. A batch whose outcome is unknown, also because its flush
 //! was cancelled, is sent again as it is before another one is planned. So nothing is written twice
