@@ -224,7 +224,7 @@ async fn the_parts_of_a_merged_range_share_its_documents() {
         let changes = feed.next_changes().await.unwrap();
         assert!((1..40).contains(&changes.len()), "{}", changes.len());
         read.extend(changes.into_iter().map(|change| change.id.to_string()));
-        assert_eq!(feed.cursor().borders(), part.borders());
+        assert_eq!(feed.cursor().boundaries(), part.boundaries());
     }
     read.sort_by_key(|id| id.parse::<u32>().unwrap());
     let all: Vec<String> = (0..40).map(|n| n.to_string()).collect();
