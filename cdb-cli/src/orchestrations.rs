@@ -31,7 +31,7 @@ impl Orchestrations {
     /// Opens the container after a check of its schema version. Writes nothing.
     ///
     /// # Errors
-    /// When the container holds no orchestrations, has a newer schema than this command, or cannot
+    /// Fails when the container holds no orchestrations, has a newer schema than this command, or cannot
     /// be read.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
         model.holds_orchestrations()?;
@@ -57,13 +57,13 @@ impl Orchestrations {
     /// Reads an instance.
     ///
     /// # Errors
-    /// A finding when the instance does not exist.
+    /// Fails with a finding when the instance does not exist.
     pub(crate) async fn instance(&self, id: &str) -> Result<Instance, Failure> {
         let found = self.container.read(&InstanceKey::new(id)).await?;
         let found = found.map(|stored| stored.document);
         match found {
             Some(instance) if instance.is_created() => Ok(self.readable(instance)),
-            pending => Err(self.missing(id, pending.as_ref()).await?),
+            pending => Err(self.missing(id, pending.as_ref()).await),
         }
     }
 
@@ -103,36 +103,40 @@ impl Orchestrations {
     }
 
     /// Returns the finding for an instance that does not exist, or that is still a message in a
-    /// queue.
-    async fn missing(&self, id: &str, pending: Option<&Instance>) -> Result<Failure, Failure> {
-        let queued = self.queued(id).await?;
+    /// queue; the failure of the query if the queue cannot be read.
+    async fn missing(&self, id: &str, pending: Option<&Instance>) -> Failure {
+        let queued = match self.queued(id).await {
+            Ok(queued) => queued,
+            Err(failure) => return failure,
+        };
         let Some(first) = queued.first() else {
-            return Ok(Failure::finding(format!("instance `{id}` does not exist")));
+            return Failure::finding(format!("instance `{id}` does not exist"));
         };
         let attempts = pending.and_then(|instance| instance.attempts.values().copied().max());
         let state = match attempts {
             None | Some(0) => {
-                "no runtime has fetched the message; check that a runtime runs".to_owned()
+                "no runtime has fetched the message; check that a runtime is running".to_owned()
             }
             Some(attempts) => {
-                let wanted = Start::of(first.work_item.header()).map(|start| start.wanted());
+                let required_type =
+                    Start::of(first.work_item.header()).map(|start| start.required_type());
                 format!(
                     "the message was fetched {} and abandoned; it waits for a runtime that knows {}",
                     counted(u64::from(attempts), "time"),
-                    wanted.unwrap_or_else(|| "the orchestration".to_owned())
+                    required_type.unwrap_or_else(|| "the orchestration".to_owned())
                 )
             }
         };
-        Ok(Failure::finding(format!(
+        Failure::finding(format!(
             "instance `{id}` does not exist yet: {} is queued, and {state}",
             self.describe(first.work_item.header())
-        )))
+        ))
     }
 
     /// Reads an instance that has not ended.
     ///
     /// # Errors
-    /// A finding when the instance does not exist or has ended.
+    /// Fails with a finding when the instance does not exist or has ended.
     pub(crate) async fn running(&self, id: &str) -> Result<Instance, Failure> {
         let instance = self.instance(id).await?;
         if instance.has_more() {

@@ -57,7 +57,7 @@ pub(crate) async fn serve_controls(
         }
         "split" if is_post => split(server, request).await,
         "failover" if is_post => {
-            let failover: Failover = serde_json::from_slice(&request.body)?;
+            let failover: Failover = request.json()?;
             let moved = service.regions.failover(&failover);
             moved.map_err(ServiceError::bad_request)?;
             Response::typed(&service.regions.all())
@@ -91,7 +91,7 @@ async fn change_settings(
     server: &Arc<ServerState>,
     request: &Request,
 ) -> Result<Response, ServiceError> {
-    let changes: Map<String, Value> = serde_json::from_slice(&request.body)?;
+    let changes: Map<String, Value> = request.json()?;
     let of = server.clone();
     let work = move || {
         let result = of.change(|settings| settings.with(changes));
@@ -123,7 +123,7 @@ struct Halves {
 }
 
 async fn split(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
-    let at: Split = serde_json::from_slice(&request.body)?;
+    let at: Split = request.json()?;
     let splitter = server.service.clone();
     let name = ContainerName::new(&at.database, &at.container);
     let range = at.range.clone();
@@ -150,7 +150,7 @@ struct RegionChanges {
 
 fn change_regions(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
     let regions = &server.service.regions;
-    let changes: RegionChanges = serde_json::from_slice(&request.body)?;
+    let changes: RegionChanges = request.json()?;
     for (name, removed) in [(changes.restore, false), (changes.remove, true)] {
         if let Some(name) = name {
             let result = regions.set_removed(&name, removed);
@@ -176,7 +176,7 @@ async fn set_index_progress(
     server: &ServerState,
     request: &Request,
 ) -> Result<Response, ServiceError> {
-    let of: IndexProgress = serde_json::from_slice(&request.body)?;
+    let of: IndexProgress = request.json()?;
     let service = server.service.clone();
     let name = ContainerName::new(&of.database, &of.container);
     let work = move || op::set_index_progress(&service, &name, of.progress);

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::{Emulator, WELL_KNOWN_KEY};
 
 /// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. The
-/// data is in memory and lost at the end, unless --data is given.
+/// data is in memory and lost when it stops, unless --data is given.
 ///
 /// ```
 /// use cdb_emulator::EmulatorCommand;
@@ -43,8 +43,8 @@ pub struct EmulatorCommand {
     /// Settings as JSON, in the form of POST /_admin/settings; the options take precedence
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Address to listen on, such as 0.0.0.0 in a container: whoever reaches it and knows the key
-    /// reads and writes all data; 127.0.0.1 by default
+    /// Address to listen on, for example 0.0.0.0 in a container. Every client that reaches it and has
+    /// the key can read and write all data. 127.0.0.1 by default
     #[arg(long, value_name = "ADDRESS")]
     host: Option<IpAddr>,
     /// Port to listen on; 0 for any free port; 8081 by default
@@ -63,14 +63,14 @@ pub struct EmulatorCommand {
     /// Account key in base64 instead of the well-known key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Regions of the account, separated by commas; the first one accepts writes. They listen on the
-    /// following ports
+    /// Regions of the account, separated by commas; the first one accepts writes. Each further
+    /// region listens on the next port
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     regions: Option<Vec<String>>,
-    /// Use HTTPS, with a certificate that is generated at the start
+    /// Use HTTPS, with a certificate that is generated at startup
     #[arg(long)]
     tls: bool,
-    /// File for the authority of that certificate, as PEM, for clients to trust
+    /// Write the certificate authority to this file, as PEM, so that clients can trust it
     #[arg(long, value_name = "FILE", requires = "tls")]
     certificate: Option<PathBuf>,
 }
@@ -89,32 +89,35 @@ impl EmulatorCommand {
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let started = stopwatch();
         // Before the first line, because its reader may send a signal immediately.
-        let mut end = Signals::listen()?;
+        let mut signals = Signals::listen()?;
         let emulator = self.settings()?.start().await?;
         if let (Some(file), Some(pem)) = (&self.certificate, emulator.certificate_pem()) {
             let name = file.display();
             std::fs::write(file, pem).map_err(|error| format!("cannot write {name}: {error}"))?;
         }
-        print(out, &ready(&emulator, started))?;
-        print(out, &how_to_connect(&emulator))?;
-        end.wait().await;
-        // A task, because the emulator blocks this one while its writer works.
-        let at_once = tokio::spawn(async move {
-            end.wait().await;
+        write_line(out, &ready(&emulator, started))?;
+        write_line(out, &how_to_connect(&emulator))?;
+        signals.wait().await;
+        // In a task of its own: dropping the emulator blocks this task until the store is closed.
+        let force_exit = tokio::spawn(async move {
+            signals.wait().await;
             std::process::exit(1);
         });
         let requests = emulator.requests();
         emulator.stop().await;
-        at_once.abort();
+        force_exit.abort();
         let (count, charge) = (requests.total(), requests.charge);
-        let end = format!("stopped after {count} requests and {charge:.0} RU");
-        Ok(print(out, &end)?)
+        let stopped = format!("stopped after {count} requests and {charge:.0} RU");
+        Ok(write_line(out, &stopped)?)
     }
 
-    /// Returns the settings of the file, replaced by those of the options.
+    /// Returns the settings: options override the file, the file overrides the defaults.
     fn settings(&self) -> Result<Settings, String> {
         let given = self.clone();
-        let file = self.settings.as_deref().map_or(Ok(Map::new()), read)?;
+        let file = self
+            .settings
+            .as_deref()
+            .map_or(Ok(Map::new()), read_settings)?;
         let defaults = Settings::default().port(8081);
         let settings = defaults.with(file).map_err(|error| error.to_string())?;
         Ok(Settings {
@@ -132,7 +135,7 @@ impl EmulatorCommand {
 }
 
 /// Reads a file of settings.
-fn read(file: &Path) -> Result<Map<String, Value>, String> {
+fn read_settings(file: &Path) -> Result<Map<String, Value>, String> {
     let name = file.display();
     let text = std::fs::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
     serde_json::from_slice(&text).map_err(|error| format!("{name} is not a JSON object: {error}"))
@@ -176,7 +179,7 @@ fn how_to_connect(emulator: &Emulator) -> String {
 }
 
 /// Writes a line. A closed pipe is ignored, because a script may read only the first line.
-fn print(out: &mut (dyn Write + Send), line: &str) -> io::Result<()> {
+fn write_line(out: &mut (dyn Write + Send), line: &str) -> io::Result<()> {
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
@@ -220,7 +223,9 @@ impl Signals {
 
     /// Waits for ctrl-c.
     async fn wait(&mut self) {
-        // If no handler can be installed, ctrl-c ends the process.
-        let _ = tokio::signal::ctrl_c().await;
+        // If no handler can be installed, ctrl-c ends the process without it.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::store::CLOSE_TIMEOUT;
 use crate::tls::Security;
 use crate::{entra, op};
 
-/// Maximum time until a writer without work has ended, also when the requests in progress have used
+/// Maximum time until a writer without work has ended, even when the requests in progress have used
 /// up the time to stop.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 

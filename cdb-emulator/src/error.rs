@@ -38,6 +38,11 @@ impl ServiceError {
         Self::new(400, 0, "BadRequest", message)
     }
 
+    /// The body of the request is not the expected JSON.
+    pub(crate) fn invalid_payload(reason: impl std::fmt::Display) -> Self {
+        Self::bad_request(format!("The request payload is invalid: {reason}"))
+    }
+
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(401, 0, "Unauthorized", message)
     }
@@ -98,7 +103,7 @@ impl ServiceError {
     /// The request needs the emulator to store or run a script.
     pub(crate) fn no_scripts() -> Self {
         Self::bad_request(
-            "The emulator does not run scripts: it has no stored procedures, triggers and user-defined functions.",
+            "The emulator does not run scripts: it has no stored procedures, triggers or user-defined functions.",
         )
     }
 
@@ -138,8 +143,10 @@ impl From<rusqlite::Error> for ServiceError {
     }
 }
 
+/// For JSON that the emulator has stored or made. JSON of a request is an
+/// [`invalid_payload`](ServiceError::invalid_payload).
 impl From<serde_json::Error> for ServiceError {
     fn from(error: serde_json::Error) -> Self {
-        Self::bad_request(format!("The request payload is invalid: {error}"))
+        Self::internal(format_args!("JSON of the emulator: {error}"))
     }
 }

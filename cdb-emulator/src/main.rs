@@ -24,13 +24,16 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Formats an error with its causes.
+/// Returns the text of an error, followed by the texts of its causes that it does not contain.
 fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+    let mut message = error.to_string();
     let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = inner.source();
     }
-    text
+    message
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use serde::de::DeserializeOwned;
 
 use crate::error::ServiceError;
 use crate::observe::OperationKind;
@@ -46,6 +47,11 @@ impl Request {
             region: None,
             stale_ranges: false,
         }
+    }
+
+    /// Parses the body as JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, ServiceError> {
+        serde_json::from_slice(&self.body).map_err(ServiceError::invalid_payload)
     }
 
     /// Returns whether this is a write, which only the write region accepts.

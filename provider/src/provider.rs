@@ -243,9 +243,9 @@ impl CosmosDBProvider {
         schema::check(container.name(), schema).in_operation("for_tools")?;
         let leases = Arc::new(InMemoryLeaseProvider::all());
         let codec = config.payload_codec.as_ref().map(|codec| codec.name());
-        let foreign = schema::foreign_codec(container.name(), schema, codec);
+        let write_refusal = schema::foreign_codec(container.name(), schema, codec);
         let mut store = Store::new(container, config.store(), None);
-        store.payloads = store.payloads.lenient(foreign);
+        store.payloads = store.payloads.lenient(write_refusal);
         Ok(Self::of(store, config, leases, None))
     }
 

@@ -1,4 +1,4 @@
-//! A physical partition that answers nothing delays only its own work, also when it belongs to the
+//! A physical partition that answers nothing delays only its own work, even when it belongs to the
 //! share of another runtime. Time is simulated.
 
 use std::sync::Arc;

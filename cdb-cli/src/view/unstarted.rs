@@ -41,9 +41,9 @@ pub(crate) struct Unstarted {
     pub version: Option<String>,
     /// How often a runtime has fetched the start.
     pub attempts: u32,
-    /// The name and version that a runtime has to know.
+    /// The name and version that a runtime must know.
     #[serde(skip)]
-    wanted: String,
+    required_type: String,
     /// Whether a runtime has it at the moment, or can have it soon.
     #[serde(skip)]
     is_moving: bool,
@@ -96,7 +96,7 @@ pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Vec<Unstarte
 impl Unstarted {
     fn of(start: Start, is_moving: bool) -> Self {
         Self {
-            wanted: start.wanted(),
+            required_type: start.required_type(),
             id: start.instance,
             orchestration: start.orchestration,
             version: start.version,
@@ -113,7 +113,10 @@ impl Waiting {
             if start.attempts == 0 {
                 waiting.unfetched.push(start.clone());
             } else {
-                let same = waiting.unknown.entry(start.wanted.clone()).or_default();
+                let same = waiting
+                    .unknown
+                    .entry(start.required_type.clone())
+                    .or_default();
                 same.push(start.clone());
             }
         }
@@ -132,11 +135,11 @@ pub(crate) fn named(instances: &[Unstarted]) -> String {
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (wanted, instances) in &self.unknown {
-            let wanted = short(wanted, 80);
+        for (required_type, instances) in &self.unknown {
+            let required_type = short(required_type, 80);
             writeln!(
                 f,
-                "waiting for a runtime that knows {wanted}: {}",
+                "waiting for a runtime that knows {required_type}: {}",
                 named(instances)
             )?;
         }

@@ -62,8 +62,8 @@ impl Start {
         }
     }
 
-    /// Returns the name and version that a runtime has to know.
-    pub(crate) fn wanted(&self) -> String {
+    /// Returns the name and version that a runtime must know.
+    pub(crate) fn required_type(&self) -> String {
         match &self.version {
             Some(version) => format!("{} {version}", self.orchestration),
             None => self.orchestration.clone(),

@@ -43,7 +43,7 @@ pub enum OnDifference {
     /// Fails with [`ErrorKind::ContainerMismatch`].
     Fail,
     /// Adds the indexes and the default time to live that the container lacks, removes nothing, and
-    /// waits until the index is built, also if another process added it; see
+    /// waits until the index is built, even if another process added it; see
     /// [`BootstrapConfig::index_timeout`]. With [`Bootstrap::VerifyOnly`], or
     /// without the right, fails with [`ErrorKind::ContainerMismatch`] and names what to add. Logs a
     /// warning about other differences.

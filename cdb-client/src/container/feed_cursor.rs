@@ -42,8 +42,8 @@ pub(super) struct FeedPart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RangeCursor {
     pub(super) id: RangeId,
-    min: String,
-    max: String,
+    #[serde(flatten)]
+    part: FeedPart,
     pub(super) etag: Option<String>,
 }
 
@@ -63,14 +63,17 @@ impl FeedCursor {
         !self.ranges.is_empty() && self.ranges.iter().all(|range| range.etag.is_some())
     }
 
-    /// Divides the position at the borders of the physical partitions, as the last read has found
-    /// them, into at most `most` parts. Together, readers of the parts
-    /// read every change after this position.
+    /// Splits the cursor at the boundaries of the physical partitions known from the last read into
+    /// at most `max_parts` cursors; their readers together read every change. Before the first read
+    /// there is one part, the cursor itself.
     ///
-    /// A part keeps its borders. After its physical partition is merged with another one, its reader
-    /// receives the documents of both and omits those of the other one.
-    pub fn parts(&self, most: usize) -> Vec<Self> {
-        let ranges_per_part = self.ranges.len().div_ceil(most.max(1)).max(1);
+    /// A part keeps its boundaries. After its physical partition is merged with another one, its
+    /// reader receives the documents of both and omits those of the other one.
+    pub fn parts(&self, max_parts: usize) -> Vec<Self> {
+        if self.ranges.is_empty() {
+            return vec![self.clone()];
+        }
+        let ranges_per_part = self.ranges.len().div_ceil(max_parts.max(1));
         let parts = self.ranges.chunks(ranges_per_part).map(|ranges| Self {
             start: self.start,
             part: Some(self.part_in(&ranges[0], &ranges[ranges.len() - 1])),
@@ -79,9 +82,9 @@ impl FeedCursor {
         parts.collect()
     }
 
-    /// The borders in the hash space of partition keys, such as `05C1DFFFFFFFFC-FF`: unique among
-    /// the parts of a position.
-    pub fn borders(&self) -> String {
+    /// Returns the boundaries in the hash space of partition keys, such as `05C1DFFFFFFFFC-FF`: unique
+    /// among the parts of a cursor.
+    pub fn boundaries(&self) -> String {
         match &self.part {
             None => "-FF".to_owned(),
             Some(FeedPart { min, max }) => format!("{min}-{max}"),
@@ -90,7 +93,7 @@ impl FeedCursor {
 
     /// Returns the intersection with the space from the start of `first` to the end of `last`.
     fn part_in(&self, first: &RangeCursor, last: &RangeCursor) -> FeedPart {
-        let (mut min, mut max) = (first.min.clone(), last.max.clone());
+        let (mut min, mut max) = (first.part.min.clone(), last.part.max.clone());
         if let Some(part) = &self.part {
             if Epk::from_service(&min) < Epk::from_service(&part.min) {
                 min.clone_from(&part.min);
@@ -122,17 +125,16 @@ impl FeedCursor {
         let old = std::mem::take(&mut self.ranges);
         self.ranges = covered()
             .map(|range| {
-                let origins = old.iter().filter(|old| {
-                    Epk::from_service(&old.min) < range.max
-                        && range.min < Epk::from_service(&old.max)
-                });
+                let parents = old.iter().filter(|old| old.part.overlaps(range));
                 RangeCursor {
                     id: range.id.clone(),
-                    min: range.min.to_string(),
-                    max: range.max.to_string(),
-                    etag: origins
-                        .min_by_key(|origin| origin.position())
-                        .and_then(|origin| origin.etag.clone()),
+                    part: FeedPart {
+                        min: range.min.to_string(),
+                        max: range.max.to_string(),
+                    },
+                    etag: parents
+                        .min_by_key(|parent| parent.lsn())
+                        .and_then(|parent| parent.etag.clone()),
                 }
             })
             .collect();
@@ -145,7 +147,7 @@ impl FeedPart {
     }
 
     /// Returns whether a physical partition exceeds the part.
-    pub(super) fn cuts(&self, range: &RangeCursor) -> bool {
+    pub(super) fn cuts(&self, RangeCursor { part: range, .. }: &RangeCursor) -> bool {
         Epk::from_service(&range.min) < Epk::from_service(&self.min)
             || Epk::from_service(&self.max) < Epk::from_service(&range.max)
     }
@@ -154,21 +156,20 @@ impl FeedPart {
     /// client does not know or cannot hash may be in every part.
     pub(super) fn may_contain(&self, key: Option<&PartitionKey>) -> bool {
         let (min, max) = (Epk::from_service(&self.min), Epk::from_service(&self.max));
+        // The ends of the hash space are the same in both versions of the hash.
         let ends = [Epk::from_service(""), Epk::from_service("FF")];
-        let borders = [&min, &max].into_iter();
-        let version = HashVersion::of_boundaries(borders.filter(|border| !ends.contains(border)));
+        let inner = [&min, &max].into_iter().filter(|end| !ends.contains(end));
+        let version = HashVersion::of_boundaries(inner);
         let epk = key.and_then(|key| Epk::of(key, version));
         epk.is_none_or(|epk| min <= epk && epk < max)
     }
 }
 
 impl RangeCursor {
-    /// Returns the number in the ETag; -1 before the first answer.
-    fn position(&self) -> i64 {
-        self.etag
-            .as_deref()
-            .and_then(|etag| etag.trim_matches('"').parse().ok())
-            .unwrap_or(-1)
+    /// Returns the number in the `ETag`; `None` before the first response.
+    fn lsn(&self) -> Option<i64> {
+        let etag = self.etag.as_deref()?;
+        etag.trim_matches('"').parse().ok()
     }
 }
 
@@ -189,11 +190,11 @@ mod tests {
         RangeMap::from_listing(listing).unwrap()
     }
 
-    fn positions(cursor: &FeedCursor) -> Vec<(String, i64)> {
+    fn lsns(cursor: &FeedCursor) -> Vec<(String, Option<i64>)> {
         cursor
             .ranges
             .iter()
-            .map(|range| (range.id.to_string(), range.position()))
+            .map(|range| (range.id.to_string(), range.lsn()))
             .collect()
     }
 
@@ -208,33 +209,51 @@ mod tests {
             ("3", "10", "1F"),
             ("1", "1F", "FF"),
         ]));
-        let split = [("2", 12), ("3", 12), ("1", 7)].map(|(id, at)| (id.to_owned(), at));
-        assert_eq!(positions(&cursor), split);
+        let split = [("2", 12), ("3", 12), ("1", 7)].map(|(id, lsn)| (id.to_owned(), Some(lsn)));
+        assert_eq!(lsns(&cursor), split);
         cursor.follow(&map(&[("4", "", "FF")]));
-        assert_eq!(positions(&cursor), [("4".to_owned(), 7)]);
+        assert_eq!(lsns(&cursor), [("4".to_owned(), Some(7))]);
     }
 
     #[test]
-    fn parts_follow_splits_and_merges_within_their_borders() {
+    fn a_cursor_is_its_only_part_before_the_first_read() {
+        let cursor = FeedCursor::new(FeedStart::Now);
+        assert_eq!(cursor.parts(9), [cursor]);
+    }
+
+    #[test]
+    fn a_stored_cursor_names_the_boundaries_of_each_range() {
+        let mut cursor = FeedCursor::new(FeedStart::Beginning);
+        cursor.follow(&map(&[("0", "", "FF")]));
+        let stored = serde_json::to_string(&cursor).unwrap();
+        assert_eq!(
+            stored,
+            r#"{"start":"Beginning","ranges":[{"id":"0","min":"","max":"FF","etag":null}]}"#
+        );
+        assert_eq!(serde_json::from_str::<FeedCursor>(&stored).unwrap(), cursor);
+    }
+
+    #[test]
+    fn parts_follow_splits_and_merges_within_their_boundaries() {
         let mut cursor = FeedCursor::new(FeedStart::Beginning);
         cursor.follow(&map(&[("0", "", "1F"), ("1", "1F", "FF")]));
         cursor.ranges[0].etag = Some("\"12\"".to_owned());
         let mut parts = cursor.parts(9);
-        let borders: Vec<String> = parts.iter().map(FeedCursor::borders).collect();
-        assert_eq!(borders, ["-1F", "1F-FF"]);
+        let boundaries: Vec<String> = parts.iter().map(FeedCursor::boundaries).collect();
+        assert_eq!(boundaries, ["-1F", "1F-FF"]);
         let first = &mut parts[0];
         first.follow(&map(&[
             ("2", "", "10"),
             ("3", "10", "1F"),
             ("1", "1F", "FF"),
         ]));
-        let split = [("2", 12), ("3", 12)].map(|(id, at)| (id.to_owned(), at));
-        assert_eq!(positions(first), split);
-        assert_eq!(first.parts(1)[0].borders(), "-1F");
+        let split = [("2", 12), ("3", 12)].map(|(id, lsn)| (id.to_owned(), Some(lsn)));
+        assert_eq!(lsns(first), split);
+        assert_eq!(first.parts(1)[0].boundaries(), "-1F");
         let mut child = first.parts(9).remove(1);
         child.follow(&map(&[("4", "", "FF")]));
-        assert_eq!(positions(&child), [("4".to_owned(), 12)]);
-        assert_eq!(child.parts(9)[0].borders(), "10-1F");
+        assert_eq!(lsns(&child), [("4".to_owned(), Some(12))]);
+        assert_eq!(child.parts(9)[0].boundaries(), "10-1F");
         assert!(child.part.as_ref().unwrap().cuts(&child.ranges[0]));
     }
 }

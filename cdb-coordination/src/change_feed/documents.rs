@@ -47,8 +47,8 @@ impl ProcessorDocument {
     }
 }
 
-/// A part of a feed, from one border in the hash space of partition keys to the next. One process
-/// reads it, the holder of its lease.
+/// A part of a feed, from one boundary in the hash space of partition keys to the next. One
+/// process reads it, the holder of its lease.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "feedPart", id = "{processor}:part:{generation}:{borders}")]
@@ -58,7 +58,7 @@ pub struct PartDocument {
     pub processor: String,
     /// The generation of the processor.
     pub generation: u64,
-    /// The borders, such as `05C1DFFFFFFFFC-FF`.
+    /// The boundaries, such as `05C1DFFFFFFFFC-FF`.
     pub borders: String,
     /// The position after the last handled change.
     #[document(unindexed)]
@@ -76,7 +76,7 @@ impl PartDocument {
         Self {
             processor: processor.to_owned(),
             generation,
-            borders: cursor.borders(),
+            borders: cursor.boundaries(),
             cursor,
             divided: false,
             lease: Lease::free(),

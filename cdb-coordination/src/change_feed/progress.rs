@@ -17,7 +17,7 @@ const FOREIGN_PAGE: u32 = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartProgress {
-    /// The borders in the hash space of partition keys, such as `05C1DFFFFFFFFC-FF`.
+    /// The boundaries in the hash space of partition keys, such as `05C1DFFFFFFFFC-FF`.
     pub borders: String,
     /// The process that reads it, if there is one: its name and the id of its start.
     pub reader: Option<String>,

@@ -222,7 +222,7 @@ where
         reason: &str,
         counts: bool,
     ) -> Result<Step<C>, Error> {
-        telemetry::receipt_postponed();
+        telemetry::handler_retried();
         let now = self.container.now();
         let mut incoming = claimed.incoming.clone();
         incoming.tries.note(now, reason, counts);
@@ -291,7 +291,7 @@ where
         };
         match self.container.execute(&batch).await {
             Ok(outcome) => {
-                telemetry::unreceivable();
+                telemetry::inbox_dead_letter();
                 Ok(received(record, &outcome, now))
             }
             Err(error) if error.is_ambiguous() || is_lost_race(&error) => Ok(Step::Lost),

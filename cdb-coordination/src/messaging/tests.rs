@@ -6,28 +6,29 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, CosmosClient, MasterKey, SimulatedTime};
 use cdb_emulator::Emulator;
-use cdb_model::{Container, Document, Query, Stored};
+use cdb_model::{Container, Document, Query, Stored, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::message::Content;
 use crate::outbox::{Relay as _, commit, reconcile};
 use crate::{
-    Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side, Undelivered,
+    DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side,
+    Undelivered,
 };
 
 #[derive(Document, Serialize, Deserialize)]
-#[document(type = "shelf", id = "shelf:{number}")]
-struct Shelf {
+#[document(type = "receipt", id = "receipt:{number}")]
+struct Receipt {
     #[document(partition_key)]
-    place: String,
+    partition: String,
     number: u32,
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
-enum House {
-    Shelf(Shelf),
-    Message(MessageDocument<House>),
+#[container(partition_key = "/partition")]
+enum TestContainer {
+    Receipt(Receipt),
+    Message(MessageDocument<TestContainer>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -39,7 +40,7 @@ impl Message for Note {
 
 struct TestEnv {
     _emulator: Emulator,
-    messaging: Messaging<House>,
+    messaging: Messaging<TestContainer>,
     received: Arc<Mutex<Vec<u32>>>,
 }
 
@@ -55,11 +56,11 @@ impl TestEnv {
             .clock_of(&time)
             .build()
             .unwrap();
-        let database = client.database("house");
-        let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
+        let database = client.database("test");
+        let container = database.bootstrap("test", Bootstrap::CreateIfMissing);
         let received = Arc::new(Mutex::new(Vec::new()));
         let notes = received.clone();
-        let messaging = Messaging::builder(house.await.unwrap())
+        let messaging = Messaging::builder(container.await.unwrap())
             .config(
                 MessagingConfig::default()
                     .with_retention(retention)
@@ -74,8 +75,8 @@ impl TestEnv {
                 let number = note.message.0;
                 notes.lock().unwrap().push(number);
                 async move {
-                    let place = "bob".to_owned();
-                    batch.changes().create(&Shelf { place, number })?;
+                    let partition = "bob".to_owned();
+                    batch.changes().create(&Receipt { partition, number })?;
                     Ok(batch)
                 }
             })
@@ -91,7 +92,7 @@ impl TestEnv {
     async fn commit(
         &self,
         numbers: impl IntoIterator<Item = u32>,
-    ) -> Vec<Stored<MessageDocument<House>>> {
+    ) -> Vec<Stored<MessageDocument<TestContainer>>> {
         let inner = &self.messaging.inner;
         let mut batch = self.messaging.batch("ann");
         for number in numbers {
@@ -103,7 +104,7 @@ impl TestEnv {
         sent.unwrap()
     }
 
-    async fn deliver(&self, messages: &[Stored<MessageDocument<House>>]) {
+    async fn deliver(&self, messages: &[Stored<MessageDocument<TestContainer>>]) {
         for result in self.messaging.inner.deliver(messages, &[]).await {
             result.unwrap();
         }
@@ -115,19 +116,18 @@ impl TestEnv {
     }
 
     /// Receives in Bob's partition, and returns all notes received so far.
-    async fn received(&self) -> Vec<u32> {
+    async fn receive(&self) -> Vec<u32> {
         let inner = &self.messaging.inner;
         tokio::time::sleep(Duration::from_millis(100)).await;
         inner.receive_in(&"bob".into()).await.unwrap();
         self.received.lock().unwrap().clone()
     }
 
-    /// Receives in Bob's partition until no message is left there, then checks the received notes.
-    async fn until_received(&self, expected: &[u32]) {
+    /// Receives in Bob's partition until no message is left there, then checks all received notes.
+    async fn assert_all_received(&self, expected: &[u32]) {
         for _ in 0..300 {
-            let received = self.received().await;
-            let is_incoming = |content: &Content| matches!(content, Content::Incoming(_));
-            if self.count(is_incoming).await == 0 {
+            let received = self.receive().await;
+            if self.incoming().await == 0 {
                 assert_eq!(received, expected);
                 return;
             }
@@ -135,9 +135,23 @@ impl TestEnv {
         panic!("a message is never received");
     }
 
+    /// Counts the messages that have arrived and are not received.
+    async fn incoming(&self) -> usize {
+        self.count(|content| matches!(content, Content::Incoming(_)))
+            .await
+    }
+
+    /// Returns the only dead letter.
+    async fn dead_letter(&self) -> DeadLetter {
+        let letters = self.messaging.dead_letters();
+        let found = letters.list(Timestamp::default(), 10).await.unwrap();
+        let [letter] = <[DeadLetter; 1]>::try_from(found).unwrap();
+        letter
+    }
+
     /// Counts the message documents of a kind.
     async fn count(&self, is_kind: fn(&Content) -> bool) -> usize {
-        let query = Query::<MessageDocument<House>>::across_partitions();
+        let query = Query::<MessageDocument<TestContainer>>::across_partitions();
         let found = self.messaging.container().query(query).all().await.unwrap();
         let kinds = found
             .iter()
@@ -153,18 +167,13 @@ async fn a_message_delivered_again_after_its_receipt_changes_nothing() {
     let env = TestEnv::new(WEEK).await;
     let sent = env.commit([1, 2]).await;
     env.deliver(&sent).await;
-    assert_eq!(env.received().await, [1, 2]);
-    let is_incoming = |content: &Content| matches!(content, Content::Incoming(_));
-    assert_eq!(env.count(is_incoming).await, 0);
+    assert_eq!(env.receive().await, [1, 2]);
+    assert_eq!(env.incoming().await, 0);
 
     env.deliver(&sent).await;
     env.deliver(&sent).await;
-    assert_eq!(env.received().await, [1, 2]);
-    assert_eq!(
-        env.count(is_incoming).await,
-        0,
-        "the second copies are deleted"
-    );
+    assert_eq!(env.receive().await, [1, 2]);
+    assert_eq!(env.incoming().await, 0, "the second copies are deleted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,9 +182,9 @@ async fn an_early_message_waits_for_the_earlier_ones_of_its_stream() {
     let sent = env.commit([1, 2, 3]).await;
     env.deliver(&sent[2..]).await;
     env.deliver(&sent[1..2]).await;
-    assert!(env.received().await.is_empty());
+    assert!(env.receive().await.is_empty());
     env.deliver(&sent[..1]).await;
-    env.until_received(&[1, 2, 3]).await;
+    env.assert_all_received(&[1, 2, 3]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,21 +196,19 @@ async fn a_message_dead_lettered_in_the_outbox_frees_its_stream_and_arrives_when
         .dead_letter(&sent[0], &Undelivered::permanent("a test"))
         .await;
     env.deliver(&sent[1..]).await;
-    assert!(env.received().await.is_empty());
+    assert!(env.receive().await.is_empty());
     env.reconcile().await;
-    env.until_received(&[2]).await;
+    env.assert_all_received(&[2]).await;
 
+    let dead = env.dead_letter().await;
+    assert_eq!((dead.side, &*dead.payload), (Side::Outbox, "1"));
+    assert_eq!(dead.history.len(), 1);
     let letters = env.messaging.dead_letters();
-    let dead = letters.list(cdb_model::Timestamp::default(), 10).await;
-    let dead = dead.unwrap();
-    assert_eq!(dead.len(), 1);
-    assert_eq!((dead[0].side, &*dead[0].payload), (Side::Outbox, "1"));
-    assert_eq!(dead[0].history.len(), 1);
-    letters.redrive(&dead[0]).await.unwrap();
+    letters.redrive(&dead).await.unwrap();
     env.reconcile().await;
-    env.until_received(&[2, 1]).await;
+    env.assert_all_received(&[2, 1]).await;
     assert_eq!(letters.count().await.unwrap(), 0);
-    // Only the records of the stream are left on both sides, and the form number.
+    // Only the stream records remain on both sides, and the form number, which is stored as an answer.
     let is_message = |content: &Content| {
         !matches!(
             content,
@@ -217,19 +224,14 @@ async fn a_gap_is_skipped_once_no_message_can_fill_it() {
     let sent = env.commit([1, 2]).await;
     env.deliver(&sent[1..]).await;
     env.messaging.inner.deliver(&[], &sent[1..]).await;
-    assert!(env.received().await.is_empty());
+    assert!(env.receive().await.is_empty());
     tokio::time::sleep(Duration::from_millis(5_100)).await;
-    env.until_received(&[2]).await;
+    env.assert_all_received(&[2]).await;
     // The missing message is too old to be delivered.
     env.reconcile().await;
-    assert_eq!(env.received().await, [2]);
-    let dead = env.messaging.dead_letters();
-    let dead = dead
-        .list(cdb_model::Timestamp::default(), 10)
-        .await
-        .unwrap();
-    assert_eq!(dead.len(), 1);
-    assert!(dead[0].reason.contains("retention"), "{}", dead[0].reason);
+    assert_eq!(env.receive().await, [2]);
+    let reason = env.dead_letter().await.reason;
+    assert!(reason.contains("retention"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,22 +239,17 @@ async fn a_message_not_received_in_time_becomes_a_dead_letter() {
     let env = TestEnv::new(Duration::from_millis(100)).await;
     let sent = env.commit([1]).await;
     let messaging = env.messaging.clone();
-    // Delivered by a process without handlers, so no partition is hinted.
+    // Stored directly, so the receiver is not told about the partition.
     let arrived = match sent[0].document.content() {
         Content::Outgoing(outgoing) => crate::outbox::arriving(outgoing.envelope.clone()),
         other => panic!("{other:?}"),
     };
     let due = messaging.container().now();
-    let arrived = MessageDocument::<House>::incoming(arrived, due);
+    let arrived = MessageDocument::<TestContainer>::incoming(arrived, due);
     messaging.container().create(&arrived).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(env.received().await.is_empty());
-    let dead = messaging.dead_letters();
-    let dead = dead
-        .list(cdb_model::Timestamp::default(), 10)
-        .await
-        .unwrap();
-    assert_eq!((dead.len(), dead[0].side), (1, Side::Inbox));
+    assert!(env.receive().await.is_empty());
+    assert_eq!(env.dead_letter().await.side, Side::Inbox);
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,20 +260,12 @@ async fn a_message_that_kills_its_process_becomes_a_dead_letter() {
         panic!("a message was sent");
     };
     let mut arrived = crate::outbox::arriving(outgoing.envelope.clone());
-    // As after ten processes that died while handling it.
+    // Ten processes have died while handling it.
     arrived.started = 10;
     let container = env.messaging.container();
-    let arrived = MessageDocument::<House>::incoming(arrived, container.now());
+    let arrived = MessageDocument::<TestContainer>::incoming(arrived, container.now());
     container.create(&arrived).await.unwrap();
-    assert!(env.received().await.is_empty());
-    let dead = env.messaging.dead_letters();
-    let dead = dead
-        .list(cdb_model::Timestamp::default(), 10)
-        .await
-        .unwrap();
-    assert!(
-        dead[0].reason.contains("started 10 times"),
-        "{}",
-        dead[0].reason
-    );
+    assert!(env.receive().await.is_empty());
+    let reason = env.dead_letter().await.reason;
+    assert!(reason.contains("started 10 times"), "{reason}");
 }

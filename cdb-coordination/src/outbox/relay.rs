@@ -98,7 +98,7 @@ where
         failure: &Undelivered,
         delay: Duration,
     ) {
-        telemetry::delivery_postponed();
+        telemetry::delivery_retried();
         let Some(outgoing) = outgoing(message) else {
             return;
         };
@@ -120,7 +120,7 @@ where
             Ok(batch) => {
                 let written = self.container.execute(&batch).await;
                 if written.is_ok() {
-                    telemetry::undeliverable();
+                    telemetry::outbox_dead_letter();
                 }
                 self.note_lost("dead-lettered", written.map(drop));
             }

@@ -52,8 +52,8 @@ where
         let Ok(batch) = batch else { return };
         match self.container.execute(&batch).await {
             Ok(_) => match side {
-                Side::Outbox => telemetry::undeliverable(),
-                Side::Inbox => telemetry::unreceivable(),
+                Side::Outbox => telemetry::outbox_dead_letter(),
+                Side::Inbox => telemetry::inbox_dead_letter(),
             },
             // The next search finds the document again, unless another process has repaired or
             // moved it.

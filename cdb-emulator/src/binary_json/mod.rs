@@ -23,11 +23,12 @@ const MAX_DEPTH: usize = 128;
 
 /// Reads a body in text or binary form.
 pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ServiceError> {
-    if body.first() == Some(&PREAMBLE) {
-        Ok(serde_json::from_value(decode(body)?)?)
+    let read = if body.first() == Some(&PREAMBLE) {
+        serde_json::from_value(decode(body)?)
     } else {
-        Ok(serde_json::from_slice(body)?)
-    }
+        serde_json::from_slice(body)
+    };
+    read.map_err(ServiceError::invalid_payload)
 }
 
 fn decode(body: &[u8]) -> Result<Value, ServiceError> {

@@ -27,11 +27,11 @@ pub(crate) async fn serve_explorer(
         ("/_explorer/page.css", &Method::GET) => Ok(file("text/css", include_str!("page.css"))),
         ("/_explorer/api/tree", &Method::GET) => Response::typed(&tree::read(service).await?),
         ("/_explorer/api/query", &Method::POST) => {
-            let body = serde_json::from_slice(&request.body)?;
+            let body = request.json()?;
             Response::typed(&query::run(service, body).await?)
         }
         ("/_explorer/api/document", &(Method::PUT | Method::DELETE)) => {
-            let body = serde_json::from_slice(&request.body)?;
+            let body = request.json()?;
             document::change(service, request, body).await
         }
         ("/_explorer/api/document", method) => {

@@ -56,7 +56,7 @@ impl OperationBody {
         let body = self.resource_body.unwrap_or_default();
         let id = self.id.unwrap_or_default();
         let document = |body: Value| -> Result<Map<String, Value>, ServiceError> {
-            Ok(serde_json::from_value(body)?)
+            serde_json::from_value(body).map_err(ServiceError::invalid_payload)
         };
         Ok(match self.operation_type {
             Kind::Create => Operation::Create(document(body)?),
@@ -71,7 +71,8 @@ impl OperationBody {
 
 fn read(body: &[u8]) -> Result<Vec<OperationBody>, ServiceError> {
     rules::size(body.len())?;
-    let operations: Vec<OperationBody> = serde_json::from_slice(body)?;
+    let operations: Vec<OperationBody> =
+        serde_json::from_slice(body).map_err(ServiceError::invalid_payload)?;
     if operations.is_empty() || operations.len() > MAX_OPERATIONS {
         return Err(ServiceError::bad_request(format!(
             "Batch request has {} operations; 1 to {MAX_OPERATIONS} are allowed.",

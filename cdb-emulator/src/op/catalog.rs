@@ -55,7 +55,7 @@ fn databases(
             Ok(Response::list("Databases", "", found))
         }
         Method::POST => {
-            let body: Value = serde_json::from_slice(&request.body)?;
+            let body: Value = request.json()?;
             let id = rules::name(&body)?;
             let throughput = offers::requested(&request.headers)?;
             let database = Database::create(connection, id, service.clock.now_secs())?;
@@ -118,7 +118,7 @@ fn create_container(
     request: &Request,
     database: &str,
 ) -> Result<Response, ServiceError> {
-    let mut definition = rules::definition(serde_json::from_slice(&request.body)?, None)?;
+    let mut definition = rules::definition(request.json()?, None)?;
     if let Some(minutes) = service.settings.version_minutes
         && definition["changeFeedPolicy"].is_null()
     {
@@ -193,7 +193,7 @@ fn container(
             Ok(response.with("etag", container.etag))
         }
         Method::PUT => {
-            let definition = serde_json::from_slice(&request.body)?;
+            let definition = request.json()?;
             let definition = rules::definition(definition, Some(&container.definition))?;
             container.replace(connection, &definition)?;
             let replaced = Container::find(connection, &name.database, &name.container)?;

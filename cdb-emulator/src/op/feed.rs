@@ -223,6 +223,14 @@ mod tests {
     use crate::store::Store;
 
     fn send(service: &Service, method: Method, body: &Value, headers: &[(&str, &str)]) -> Response {
+        dispatch(service, &request(method, body, headers)).unwrap()
+    }
+
+    fn status(service: &Service, request: &Request) -> u16 {
+        dispatch(service, request).map_or_else(|error| error.status, |response| response.status)
+    }
+
+    fn request(method: Method, body: &Value, headers: &[(&str, &str)]) -> Request {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name: http::HeaderName = name.parse().unwrap();
@@ -233,11 +241,10 @@ mod tests {
             [] => "/dbs",
             _ => "/dbs/d/colls/c/docs",
         };
-        let request = Request {
+        Request {
             body: Bytes::from(body.to_string()),
             ..Request::new(method, path, map)
-        };
-        dispatch(service, &request).unwrap()
+        }
     }
 
     /// A container with ten writes to partition key `q`, then one to `p`.
@@ -274,6 +281,31 @@ mod tests {
         assert_eq!(response.status, 200);
         let body: Value = serde_json::from_slice(&response.body).unwrap();
         assert_eq!(body["Documents"][0]["id"], "10");
+    }
+
+    #[test]
+    fn a_damaged_document_is_an_error_of_the_emulator() {
+        let service = filled();
+        let damage = "UPDATE document_1 SET body = 'x' WHERE id = '10'";
+        service.store.lock().execute(damage, []).unwrap();
+        let headers = [
+            ("x-ms-documentdb-partitionkey", r#"["p"]"#),
+            ("a-im", "Incremental Feed"),
+        ];
+        let read = request(Method::GET, &Value::Null, &headers);
+        assert_eq!(status(&service, &read), 500);
+        let upsert = [
+            ("x-ms-documentdb-partitionkey", r#"["p"]"#),
+            ("x-ms-documentdb-is-upsert", "true"),
+        ];
+        let document = json!({ "id": "10", "pk": "p" });
+        let write = request(Method::POST, &document, &upsert);
+        assert_eq!(status(&service, &write), 500);
+        let malformed = Request {
+            body: Bytes::from("x"),
+            ..write
+        };
+        assert_eq!(status(&service, &malformed), 400);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) fn item(
         Method::GET => Operation::Read(id, condition),
         Method::PUT => Operation::Replace(id, binary_json::read(&request.body)?, condition),
         Method::PATCH => {
-            let body = serde_json::from_slice(&request.body)?;
+            let body = request.json()?;
             Operation::Patch(id, Patch::read(body)?, condition)
         }
         Method::DELETE => Operation::Delete(id, condition),

@@ -15,7 +15,7 @@ pub(super) fn query(
     request: &Request,
     resources: Vec<Value>,
 ) -> Result<Vec<Value>, ServiceError> {
-    let mut body: QueryBody = serde_json::from_slice(&request.body)?;
+    let mut body: QueryBody = request.json()?;
     let select = sql::parse(&body.query)?;
     let context = body.context(service.clock.now());
     let mut found = Vec::new();

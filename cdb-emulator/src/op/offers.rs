@@ -56,7 +56,7 @@ fn replace(
     if header(&request.headers, "if-match").is_some_and(|etag| etag != offer.etag) {
         return Err(ServiceError::precondition_failed());
     }
-    let body: Value = serde_json::from_slice(&request.body)?;
+    let body: Value = request.json()?;
     let content = &body["content"];
     if content["offerAutopilotSettings"].is_object() {
         autoscale(&content["offerAutopilotSettings"])?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::ServiceError;
 use crate::sql::eval::Scope;
@@ -35,13 +35,12 @@ enum Change {
 impl Patch {
     /// Reads a patch: an object, or the operations alone.
     pub(super) fn read(body: Value) -> Result<Self, ServiceError> {
-        if !body.is_array() {
-            return Ok(serde_json::from_value(body)?);
-        }
-        Ok(Self {
-            operations: serde_json::from_value(body)?,
-            condition: None,
-        })
+        let patch = if body.is_array() {
+            json!({ "operations": body })
+        } else {
+            body
+        };
+        serde_json::from_value(patch).map_err(ServiceError::invalid_payload)
     }
 
     /// Checks what is independent of the document.

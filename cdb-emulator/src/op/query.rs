@@ -27,7 +27,7 @@ const PAGE: usize = 1000;
 
 /// Executes `POST …/docs` with a query.
 pub(super) fn query(service: &Service, request: &Request) -> Result<Response, ServiceError> {
-    let body: QueryBody = serde_json::from_slice(&request.body)?;
+    let body: QueryBody = request.json()?;
     service.note_query(&body.query);
     let query = ParsedQuery::parse(service, request, body)?;
     let connection = service.store.read()?;

@@ -12,7 +12,7 @@ use crate::store::Container;
 
 /// Executes `POST …/docs` for the plan of a query.
 pub(super) fn plan(service: &Service, request: &Request) -> Result<Response, ServiceError> {
-    let body: QueryBody = serde_json::from_slice(&request.body)?;
+    let body: QueryBody = request.json()?;
     let container = container_by_name(&*service.store.read()?, request)?;
     let plan = of(&body, &container)?;
     check_features(request, &plan)?;

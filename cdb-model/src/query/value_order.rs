@@ -1,7 +1,8 @@
 //! The order of JSON values in the index of the service.
 //!
 //! Order of types, smallest first: undefined, null, booleans, numbers, strings, arrays, objects
-//! (azure_data_cosmos_driver `order_by.rs`). Strings are compared byte by byte, as in the index.
+//! (azure_data_cosmos_driver `order_by.rs`). Numbers are compared as doubles, strings byte by byte, as in
+//! the index.
 
 use std::cmp::Ordering;
 
@@ -13,8 +14,9 @@ pub fn compare_values(a: Option<&Value>, b: Option<&Value>) -> Ordering {
     match (a, b) {
         (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
         (Some(Value::Number(a)), Some(Value::Number(b))) => {
-            let number = |n: &serde_json::Number| n.as_f64().unwrap_or(f64::NAN);
-            number(a).total_cmp(&number(b))
+            // JSON has no NaN, so every two numbers have an order.
+            let order = a.as_f64().partial_cmp(&b.as_f64());
+            order.unwrap_or(Ordering::Equal)
         }
         (Some(Value::String(a)), Some(Value::String(b))) => a.as_bytes().cmp(b.as_bytes()),
         _ => rank(a).cmp(&rank(b)),
@@ -63,6 +65,18 @@ mod tests {
                 compare_values(pair[0].as_ref(), pair[1].as_ref()),
                 Ordering::Less,
                 "{pair:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_of_the_same_value_are_equal() {
+        for (a, b) in [("-0.0", "0"), ("-0.0", "0.0"), ("2", "2.0")] {
+            let [a, b] = [a, b].map(|text| serde_json::from_str::<Value>(text).unwrap());
+            assert_eq!(
+                compare_values(Some(&a), Some(&b)),
+                Ordering::Equal,
+                "{a} {b}"
             );
         }
     }

@@ -151,9 +151,9 @@ impl Inner {
         self.news.notify_waiters();
     }
 
-    /// The store has refused a report for good. Counts the attempt as failed, and refuses the later
-    /// reports of its stream, queued and in flight.
-    pub(crate) fn fail_refused(&self, claim: &Claim, reason: String, flight: &mut Vec<Pending>) {
+    /// Handles a report that the service rejected for good. Counts the attempt as failed, and fails the
+    /// later reports of its stream, queued and in flight.
+    pub(crate) fn fail_rejected(&self, claim: &Claim, reason: String, flight: &mut Vec<Pending>) {
         let is_later = |pending: &Pending| {
             let report = pending.report();
             report.is_some_and(|report| {
@@ -168,13 +168,13 @@ impl Inner {
         let noted = held.owned.as_mut().and_then(|owned| {
             let judge = |message: &_| self.config.judge(message, now);
             let streams = &mut owned.streams;
-            streams.refused(&claim.key, claim.sequence, reason, judge)
+            streams.rejected(&claim.key, claim.sequence, reason, judge)
         });
         if let Some((change, message)) = noted {
             push_own(&mut state, claim.clone(), change, message);
         }
         drop(state);
-        Self::refuse_later(&claim.key, void);
+        Self::fail_later(&claim.key, void);
         self.news.notify_waiters();
     }
 

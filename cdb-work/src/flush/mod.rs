@@ -5,7 +5,7 @@ pub(crate) mod attempt;
 pub(crate) mod entry;
 pub(crate) mod exchange;
 pub(crate) mod interval;
-pub(crate) mod refusal;
+pub(crate) mod rejected_batch;
 pub(crate) mod send;
 pub(crate) mod strategy;
 pub(crate) mod write;

@@ -187,7 +187,7 @@ pub(crate) struct OpenCount {
     pub(crate) silent: usize,
 }
 
-/// Entries that are being written. Those left in `places` are open again on drop, also when the
+/// Entries that are being written. Those left in `places` are open again on drop, even when the
 /// flush is cancelled.
 #[derive(Debug)]
 pub(crate) struct Opened<'a> {

@@ -1,7 +1,7 @@
 //! Writes the queued entries of a virtual partition: plans a batch, sends it (`send.rs`), takes over
-//! its results (`apply.rs`) or handles its refusal (`refusal.rs`).
+//! its results (`apply.rs`) or handles its rejection (`rejected_batch.rs`).
 //!
-//! One flush per partition runs at a time. A batch whose outcome is unknown, also because its flush
+//! One flush per partition runs at a time. A batch whose outcome is unknown, perhaps because its flush
 //! was cancelled, is sent again as it is before another one is planned. So nothing is written twice
 //! or reported as lost by mistake.
 
@@ -16,14 +16,14 @@ use crate::memory::queue::{Pending, extract, put_back, take_batch};
 use crate::telemetry;
 use crate::timing::LOST_RACES_PAUSE;
 
-/// How often a flush plans its batch. Every refusal settles an entry or updates the known streams,
+/// How often a flush plans its batch. Every rejection settles an entry or updates the known streams,
 /// so the limit only ends a race that other writers always win.
 const PLANS: u32 = 200;
 
 /// How many streams are known per partition and process, to store messages without a read.
 const KNOWN_HEADS: usize = 8192;
 
-/// Entries taken from the queue. Unsettled entries return to the queue, also when the flush is
+/// Entries taken from the queue. Unsettled entries return to the queue, even when the flush is
 /// cancelled.
 pub(crate) struct Flight<'a> {
     inner: &'a Inner,
@@ -79,7 +79,7 @@ impl Inner {
         let mut entries = extract(queue, |pending| pending.is_sent);
         let numbers = entries.iter().map(|pending| pending.number);
         let is_whole = |plan: &Plan| plan.entries.iter().copied().eq(numbers);
-        // After the loss of the partition its reports are refused, and the fence refuses the batch.
+        // After the loss of the partition its reports fail, and the fence rejects the batch.
         heads.unproven = heads.unproven.take().filter(is_whole);
         if entries.is_empty() {
             entries = take_batch(queue, newest, most);
@@ -103,7 +103,7 @@ impl Inner {
                 None => match self.plan(flight, heads) {
                     Ok(plan) => plan,
                     Err(misfit) => {
-                        if let Some(fewer) = self.split_or_refuse(flight, misfit) {
+                        if let Some(fewer) = self.split_or_fail(flight, misfit) {
                             return Ok(fewer);
                         }
                         continue;
@@ -114,7 +114,7 @@ impl Inner {
             let was_sent = std::mem::replace(&mut flight.is_sent, true);
             // The plan outlives a cancelled flush.
             let plan = heads.unproven.insert(plan);
-            let refusal = match self.send(plan, was_sent).await {
+            let rejection = match self.send(plan, was_sent).await {
                 Sent::Written => None,
                 Sent::Refused(error) => Some(error),
                 Sent::Unknown(error) => return Err(error.into()),
@@ -123,12 +123,12 @@ impl Inner {
             let Some(plan) = heads.unproven.take() else {
                 return Ok(usize::MAX);
             };
-            let Some(error) = refusal else {
+            let Some(error) = rejection else {
                 telemetry::flushed(flight.entries.len(), started.elapsed());
                 self.apply(flight, plan, heads);
                 return Ok(usize::MAX);
             };
-            if let Some(fewer) = self.handle_refusal(flight, &plan, heads, error).await? {
+            if let Some(fewer) = self.handle_rejection(flight, &plan, heads, error).await? {
                 return Ok(fewer);
             }
         }
@@ -143,7 +143,7 @@ impl Inner {
     fn plan(&self, flight: &mut Flight<'_>, heads: &Heads) -> Result<Plan, Misfit> {
         let now = self.container.now();
         let held = self.state().fence_and_token(flight.partition);
-        Self::refuse_foreign(flight, held.as_ref().map(|(fence, _)| *fence));
+        Self::fail_foreign(flight, held.as_ref().map(|(fence, _)| *fence));
         let context = PlanContext {
             partition: &self.config.partitions.name(flight.partition),
             now,
@@ -158,8 +158,8 @@ impl Inner {
         Plan::new(&flight.entries, heads, &context)
     }
 
-    /// Refuses reports under another fence than the held one.
-    pub(crate) fn refuse_foreign(flight: &mut Flight<'_>, held: Option<u64>) {
+    /// Fails reports under another fence than the held one.
+    pub(crate) fn fail_foreign(flight: &mut Flight<'_>, held: Option<u64>) {
         let is_void = |pending: &Pending| {
             pending
                 .report()
@@ -170,13 +170,13 @@ impl Inner {
         }
     }
 
-    /// Splits entries that exceed one batch. Refuses an entry that fits into no batch.
-    fn split_or_refuse(&self, flight: &mut Flight<'_>, misfit: Misfit) -> Option<usize> {
+    /// Splits entries that exceed one batch. Fails an entry that fits into no batch.
+    fn split_or_fail(&self, flight: &mut Flight<'_>, misfit: Misfit) -> Option<usize> {
         let full = matches!(misfit.error, BatchError::Full | BatchError::TooLarge { .. });
         if full && flight.entries.len() > 1 {
             return Some(flight.entries.len() / 2);
         }
-        self.refuse(
+        self.fail(
             flight,
             misfit.entry.unwrap_or_default(),
             misfit.error.into(),

@@ -268,12 +268,12 @@ impl Inner {
             owned.streams.roll_back(key);
         }
         drop(state);
-        Self::refuse_later(key, void);
+        Self::fail_later(key, void);
         self.news.notify_waiters();
     }
 
-    /// Refuses reports that follow a refused report of their stream.
-    pub(crate) fn refuse_later(key: &StreamKey, void: Vec<Pending>) {
+    /// Fails reports that follow a failed report of their stream.
+    pub(crate) fn fail_later(key: &StreamKey, void: Vec<Pending>) {
         for pending in void {
             let reason = WorkError::AfterFailure {
                 stream: key.stream().to_owned(),

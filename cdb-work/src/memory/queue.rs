@@ -86,7 +86,7 @@ impl Pending {
         self.report().is_some_and(|report| report.claim.key == *key)
     }
 
-    /// Refuses a report whose claim is void.
+    /// Fails a report whose claim is void.
     pub(crate) fn settle_void(self) {
         let reason = self.report().map(|report| report.claim.not_owner());
         self.settle(Err(reason.unwrap_or(WorkError::Unflushed)));

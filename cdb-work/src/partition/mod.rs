@@ -1,4 +1,5 @@
-//! The virtual partitions: taken, renewed, released, searched for messages, freed of idle streams.
+//! Virtual partitions: ownership, lease renewal, the search for messages, and the removal of idle
+//! streams.
 
 pub(crate) mod forget;
 pub(crate) mod ownership;

@@ -371,9 +371,9 @@ impl Streams {
         ClaimState::of(held)
     }
 
-    /// Notes that the store has refused the report of a message for good: the attempt failed. The
-    /// later reports of the stream are void.
-    pub(crate) fn refused(
+    /// Notes that the service rejected the report of a message for good: the attempt failed. The later
+    /// reports of the stream are void.
+    pub(crate) fn rejected(
         &mut self,
         key: &StreamKey,
         sequence: u64,

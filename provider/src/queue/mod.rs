@@ -9,6 +9,7 @@ pub(crate) mod instances;
 pub(crate) mod intents;
 pub(crate) mod ledger;
 pub(crate) mod local_queue;
+mod overhead;
 pub(crate) mod poll;
 pub(crate) mod release;
 mod services;

@@ -14,9 +14,9 @@ use tracing::Instrument as _;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tasks {
     tracker: TaskTracker,
-    /// Starts no polls and no prelocks any more. Running tasks finish.
+    /// Cancelled when no poll and no prelock may start any more; running tasks finish.
     closing: CancellationToken,
-    /// Drops the running tasks too.
+    /// Cancelled when running tasks must be dropped.
     stop: CancellationToken,
 }
 
@@ -26,16 +26,12 @@ impl Tasks {
         if self.stop.is_cancelled() {
             return;
         }
-        let stop = self.stop.clone();
-        let until_stopped = async move {
-            // No caller waits for the task, whether it finished or was dropped.
-            let _done = stop.run_until_cancelled(work).await;
-        };
+        let until_stopped = self.stop.clone().run_until_cancelled_owned(work);
         // Background work of a turn belongs to its trace.
         self.tracker.spawn(until_stopped.in_current_span());
     }
 
-    /// Starts no new work from now on.
+    /// Asks polls and loops to start no new work. `spawn` still accepts tasks, which may finish.
     pub(crate) fn close(&self) {
         self.closing.cancel();
     }

@@ -22,7 +22,10 @@ async fn too_many_operations_are_refused_when_staged_and_none_takes_place() {
     })
     .await;
     let failed = env.run("many", "").await.expect_err("it fails");
-    assert!(failed.contains("81 operations of 80 allowed"), "{failed}");
+    assert!(
+        failed.contains("stages 81 operations, 80 are allowed"),
+        "{failed}"
+    );
     assert!(env.receipts("many").await.is_empty());
     env.stop().await;
 }
@@ -38,7 +41,7 @@ async fn too_many_bytes_are_refused_when_staged() {
     })
     .await;
     let failed = env.run("large", "").await.expect_err("it fails");
-    assert!(failed.contains("bytes of 1500000 allowed"), "{failed}");
+    assert!(failed.contains("bytes, 1500000 are allowed"), "{failed}");
     assert!(env.receipts("large").await.is_empty());
     env.stop().await;
 }

@@ -6,7 +6,7 @@ use cdb_model::{Batch, BulkBatch, Document, ETag};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::fixture::listing;
+use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, Shop, order, profile, shop};
 use crate::error::ErrorKind;
 use crate::scripted::{Script, Step};
@@ -201,7 +201,7 @@ async fn a_bulk_is_grouped_by_range_and_each_operation_has_its_own_result() {
 #[tokio::test(start_paused = true)]
 async fn a_bulk_follows_a_split() {
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
+        one_range(),
         Step::refusal(410, 1002),
         listing(&[("1", "", "23", &["0"]), ("2", "23", "FF", &["0"])]),
         results(&[201, 201]),
@@ -233,7 +233,7 @@ async fn a_lost_request_of_a_bulk_is_retried_only_if_repeatable() {
 #[tokio::test(start_paused = true)]
 async fn an_operation_stays_ambiguous_after_an_ambiguous_attempt() {
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
+        one_range(),
         results(&[408, 408, 503]),
         results(&[403, 200, 409]),
     ]);
@@ -249,7 +249,7 @@ async fn an_operation_stays_ambiguous_after_an_ambiguous_attempt() {
 #[tokio::test(start_paused = true)]
 async fn an_accepted_bulk_with_an_unreadable_answer_is_ambiguous() {
     for answer in [Step::status(200).body("oops"), results(&[201])] {
-        let script = Script::new([listing(&[("0", "", "FF", &[])]), answer]);
+        let script = Script::new([one_range(), answer]);
         for result in shop(&script).execute_bulk(&bulk()).await {
             let error = result.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Protocol);

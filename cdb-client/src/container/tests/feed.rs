@@ -3,7 +3,7 @@
 use cdb_model::Stored;
 use serde_json::json;
 
-use super::fixture::{Fixture, fixture, listing, page, two_ranges};
+use super::fixture::{Fixture, fixture, listing, one_range, page, two_ranges};
 use crate::container::{Change, FeedCursor, FeedStart, VersionRow};
 use crate::error::ErrorKind;
 use crate::scripted::{Script, Step};
@@ -42,7 +42,7 @@ async fn every_range_continues_at_its_own_cursor() {
     // The cursor can be serialized, and a 304 moves it too.
     let stored = serde_json::to_string(feed.cursor()).unwrap();
     let cursor: FeedCursor = serde_json::from_str(&stored).unwrap();
-    let mut resumed = container_with(&feed, cursor);
+    let mut resumed = feed.container().resume_change_feed(cursor);
     resumed.next_changes().await.unwrap();
     let sent = script.sent_header("if-none-match");
     let cursors: Vec<&str> = sent.iter().flatten().map(String::as_str).collect();
@@ -53,31 +53,16 @@ async fn every_range_continues_at_its_own_cursor() {
     );
 }
 
-fn container_with(
-    feed: &crate::container::ChangeFeed<Fixture>,
-    cursor: FeedCursor,
-) -> crate::container::ChangeFeed<Fixture> {
-    feed.container().resume_change_feed(cursor)
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_empty_page_with_a_new_cursor_is_not_the_end() {
-    let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
-        things("\"5\"", &[]),
-        things("\"6\"", &["a"]),
-    ]);
+    let script = Script::new([one_range(), things("\"5\"", &[]), things("\"6\"", &["a"])]);
     let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_answer_decides_where_now_is() {
-    let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
-        things("\"5\"", &[]),
-        things("\"6\"", &["a"]),
-    ]);
+async fn a_feed_from_now_starts_at_the_etag_of_the_first_response() {
+    let script = Script::new([one_range(), things("\"5\"", &[]), things("\"6\"", &["a"])]);
     let mut feed = fixture(&script).change_feed(FeedStart::Now);
     assert!(feed.next_changes().await.unwrap().is_empty());
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
@@ -87,11 +72,7 @@ async fn the_first_answer_decides_where_now_is() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_page_with_the_same_cursor_is_the_end() {
-    let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
-        things("\"1\"", &[]),
-        things("\"1\"", &[]),
-    ]);
+    let script = Script::new([one_range(), things("\"1\"", &[]), things("\"1\"", &[])]);
     let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     assert!(feed.next_changes().await.unwrap().is_empty());
     assert_eq!(script.steps_left(), 0);
@@ -99,11 +80,7 @@ async fn an_empty_page_with_the_same_cursor_is_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn the_start_time_is_sent_with_every_cursor() {
-    let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
-        things("\"5\"", &["a"]),
-        nothing_new("\"5\""),
-    ]);
+    let script = Script::new([one_range(), things("\"5\"", &["a"]), nothing_new("\"5\"")]);
     let since = FeedStart::Since(cdb_model::Timestamp::from_millis(1_500_000_000_000));
     let mut feed = fixture(&script).change_feed(since);
     feed.next_changes().await.unwrap();
@@ -116,7 +93,7 @@ async fn the_start_time_is_sent_with_every_cursor() {
 #[tokio::test(start_paused = true)]
 async fn the_children_of_a_split_continue_at_the_cursor_of_the_parent() {
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
+        one_range(),
         things("\"5\"", &["a"]),
         Step::refusal(410, 1002),
         listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
@@ -131,14 +108,14 @@ async fn the_children_of_a_split_continue_at_the_cursor_of_the_parent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_documents_are_omitted_and_malformed_ones_stop_the_cursor() {
+async fn unknown_documents_are_omitted_and_malformed_ones_do_not_advance_the_cursor() {
     let mixed = page(&json!([
         {"id": "x", "type": "foreign", "_ts": 1},
         {"id": "a", "type": "thing", "_ts": 1},
     ]));
     let broken = page(&json!([{"id": "a", "type": 7}]));
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
+        one_range(),
         mixed.header("etag", "\"5\""),
         broken.header("etag", "\"6\""),
         nothing_new("\"5\""),
@@ -164,7 +141,7 @@ async fn a_page_of_unknown_documents_is_not_the_end() {
             nothing_new("\"6\""),
         ]
     };
-    let script = Script::new([listing(&[("0", "", "FF", &[])])]);
+    let script = Script::new([one_range()]);
     script.extend(answers());
     script.extend(answers());
     let fixture = fixture(&script);
@@ -186,11 +163,7 @@ async fn a_page_of_unknown_documents_is_not_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_position_is_not_started_before_the_first_answer() {
-    let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
-        Step::refusal(400, 0),
-        nothing_new("\"5\""),
-    ]);
+    let script = Script::new([one_range(), Step::refusal(400, 0), nothing_new("\"5\"")]);
     let mut feed = fixture(&script).change_feed(FeedStart::Now);
     feed.next_page().await.unwrap_err();
     assert!(!feed.cursor().is_started(), "{:?}", feed.cursor());
@@ -200,15 +173,15 @@ async fn a_position_is_not_started_before_the_first_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn next_rows_moves_the_cursor_past_an_unreadable_document() {
-    let spoiled = json!([
+    let unreadable = json!([
         {"id": "a", "type": "number", "pk": "p", "_etag": "\"e\"", "_ts": 5},
         {"id": "b", "type": "thing", "pk": "p", "_etag": "\"e\"", "_ts": 5, "_lsn": 7},
     ]);
-    let spoiled = || page(&spoiled).header("etag", "\"5\"");
+    let unreadable = || page(&unreadable).header("etag", "\"5\"");
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
-        spoiled(),
-        spoiled(),
+        one_range(),
+        unreadable(),
+        unreadable(),
         nothing_new("\"5\""),
     ]);
     let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
@@ -217,10 +190,10 @@ async fn next_rows_moves_the_cursor_past_an_unreadable_document() {
     let rows = feed.next_rows().await.unwrap();
     let lsns: Vec<u64> = rows.iter().map(|row| row.lsn).collect();
     assert_eq!(lsns, [0, 7]);
-    let [Err(spoiled), Ok(read)] = [&rows[0].row, &rows[1].row] else {
+    let [Err(unreadable), Ok(read)] = [&rows[0].row, &rows[1].row] else {
         panic!("{rows:?}");
     };
-    assert_eq!(spoiled.location.as_ref().unwrap().id.as_str(), "a");
+    assert_eq!(unreadable.location.as_ref().unwrap().id.as_str(), "a");
     assert_eq!(read.id.as_str(), "b");
     assert!(feed.next_changes().await.unwrap().is_empty());
     let cursors = script.sent_header("if-none-match");
@@ -247,11 +220,11 @@ async fn the_parts_of_a_merged_range_share_its_documents() {
     whole.next_changes().await.unwrap();
     let mut read = Vec::new();
     for part in whole.cursor().parts(9) {
-        let mut feed = container_with(&whole, part.clone());
+        let mut feed = whole.container().resume_change_feed(part.clone());
         let changes = feed.next_changes().await.unwrap();
         assert!((1..40).contains(&changes.len()), "{}", changes.len());
         read.extend(changes.into_iter().map(|change| change.id.to_string()));
-        assert_eq!(feed.cursor().borders(), part.borders());
+        assert_eq!(feed.cursor().boundaries(), part.boundaries());
     }
     read.sort_by_key(|id| id.parse::<u32>().unwrap());
     let all: Vec<String> = (0..40).map(|n| n.to_string()).collect();
@@ -259,7 +232,7 @@ async fn the_parts_of_a_merged_range_share_its_documents() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_of_unknown_types_and_deletions_without_a_key_hide_no_change() {
+async fn a_change_is_returned_without_its_previous_version_or_partition_key() {
     let stored = |kind: &str| json!({"id": "a", "type": kind, "pk": "p", "_etag": "e", "_ts": 5});
     let rows = json!([
         {"current": stored("thing"), "previous": stored("foreign"),
@@ -268,10 +241,7 @@ async fn versions_of_unknown_types_and_deletions_without_a_key_hide_no_change() 
         {"previous": stored("foreign"),
          "metadata": {"operationType": "delete", "lsn": 9, "crts": 5, "id": "a", "partitionKey": {"pk": "p"}}},
     ]);
-    let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
-        page(&rows).header("etag", "\"9\""),
-    ]);
+    let script = Script::new([one_range(), page(&rows).header("etag", "\"9\"")]);
     let cursor = FeedCursor::new(FeedStart::Now);
     let mut feed = fixture(&script).resume_feed::<VersionRow<Fixture>>(cursor);
     let rows = feed.next_page().await.unwrap().rows;

@@ -107,6 +107,10 @@ pub(super) fn listing(ranges: &[(&str, &str, &str, &[&str])]) -> Step {
     Step::json(&json!({"_rid": "x", "PartitionKeyRanges": ranges, "_count": ranges.len()}))
 }
 
+pub(super) fn one_range() -> Step {
+    listing(&[("0", "", "FF", &[])])
+}
+
 pub(super) fn two_ranges() -> Step {
     listing(&[("1", "", "1F", &[]), ("2", "1F", "FF", &[])])
 }

@@ -3,7 +3,7 @@
 use cdb_model::{Document, ETag, PartitionKey, Patch};
 use serde_json::json;
 
-use super::fixture::listing;
+use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, order, profile, shop};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
@@ -251,7 +251,7 @@ async fn a_session_token_of_an_unknown_range_reloads_the_ranges() {
         Step::json(&body)
     };
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
+        one_range(),
         written(201).header("x-ms-session-token", "0:-1#4"),
         found(),
         written(201).header("x-ms-session-token", "2:-1#6"),

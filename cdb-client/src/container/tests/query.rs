@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::fixture::{
-    Ask, Fixture, continued, fixture, listing, n_of, numbers, ordered, page, two_ranges,
+    Ask, Fixture, continued, fixture, listing, n_of, numbers, one_range, ordered, page, two_ranges,
 };
 use crate::error::ErrorKind;
 use crate::operation::OperationKind;
@@ -187,7 +187,7 @@ async fn ranges_are_listed_once_and_queried_with_their_own_session_token() {
 #[tokio::test(start_paused = true)]
 async fn a_query_starts_over_on_the_children_of_a_split() {
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
+        one_range(),
         continued(numbers(&[1])),
         Step::refusal(410, 1002),
         listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
@@ -202,7 +202,7 @@ async fn a_query_starts_over_on_the_children_of_a_split() {
 #[tokio::test(start_paused = true)]
 async fn returned_pages_are_not_repeated_after_a_split() {
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
+        one_range(),
         continued(numbers(&[1])),
         Step::refusal(410, 1002),
         listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
@@ -410,7 +410,7 @@ async fn row_by_row_returns_the_other_rows_beside_an_unreadable_one() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_repeats_no_page() {
     let script = Script::new([
-        listing(&[("0", "", "FF", &[])]),
+        one_range(),
         continued(numbers(&[1])),
         Step::Hang,
         numbers(&[2]),

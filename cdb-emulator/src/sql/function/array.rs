@@ -154,7 +154,7 @@ fn object_to_array(call: &Call<'_>) -> Option<Value> {
     fields.sort_by(|a, b| order(Some(&Value::from(&**a.0)), Some(&Value::from(&**b.0))));
     let mut out: Vec<Value> = Vec::new();
     for (name, item) in fields {
-        call.affords((key.len() + value.len()) / 32 + 2)?;
+        call.charge((key.len() + value.len()) / 32 + 2)?;
         let mut pair = Map::new();
         pair.insert(key.to_owned(), name.as_str().into());
         pair.insert(value.to_owned(), call.copy(item)?);

@@ -75,13 +75,13 @@ impl<'a> Call<'a> {
 
     pub(super) fn text(&self, at: usize) -> Option<&'a str> {
         let text = self.value(at)?.as_str()?;
-        self.affords(text.len() / 512)?;
+        self.charge(text.len() / 512)?;
         Some(text)
     }
 
     pub(super) fn items(&self, at: usize) -> Option<&'a [Value]> {
         let items = self.value(at)?.as_array()?;
-        self.affords(items.len() / 16)?;
+        self.charge(items.len() / 16)?;
         Some(items)
     }
 
@@ -119,7 +119,7 @@ impl<'a> Call<'a> {
     }
 
     /// Charges work; `None` if the budget is exhausted, which is recorded in the context.
-    pub(super) fn affords(&self, units: usize) -> Option<()> {
+    pub(super) fn charge(&self, units: usize) -> Option<()> {
         self.checked(self.context.spend(units))
     }
 

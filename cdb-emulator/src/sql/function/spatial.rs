@@ -1,7 +1,7 @@
 //! Functions on GeoJSON: points, lines, polygons and multi-polygons in degrees.
 //!
-//! Distances and areas are those of the ellipsoid WGS 84. Edges are straight lines in degrees, where
-//! the service uses shortest paths; for shapes of a country's size the two are the same.
+//! Distances and areas are those of the ellipsoid WGS 84. Edges are straight lines in degrees, whereas
+//! the service uses geodesics; for shapes up to the size of a country the difference is small.
 
 use geo::algorithm::{
     CoordsIter as _, Distance as _, GeodesicArea as _, HaversineClosestPoint as _, Relate as _,
@@ -38,13 +38,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// The work of a function on a shape, per coordinate.
+/// The work units that a function on a shape costs per coordinate.
 const COST: usize = 16;
 
 /// Returns an argument that is a valid shape.
 fn shape(call: &Call<'_>, at: usize) -> Option<Geometry> {
     let shape = read(call.value(at)?).ok()?;
-    call.affords(COST * shape.coords_count())?;
+    call.charge(COST * shape.coords_count())?;
     Some(shape)
 }
 
@@ -56,17 +56,17 @@ fn distance(a: &Geometry, b: &Geometry) -> Option<f64> {
     if a.relate(b).is_intersects() {
         return Some(0.0);
     }
-    // The nearest pair of points has a corner of one of the shapes.
-    let nearest = [nearest(a, b), nearest(b, a)];
-    nearest.into_iter().flatten().min_by(f64::total_cmp)
+    // The nearest pair of points has a vertex of one of the shapes.
+    let distances = [vertex_distance(a, b), vertex_distance(b, a)];
+    distances.into_iter().flatten().min_by(f64::total_cmp)
 }
 
-/// Returns the distance of the corner of `corners` that is nearest to `shape`.
-fn nearest(corners: &Geometry, shape: &Geometry) -> Option<f64> {
-    let corners = corners.coords_iter().map(Point::from);
-    let distances = corners.filter_map(|corner| match shape.haversine_closest_point(&corner) {
+/// Returns the distance between `to` and the nearest vertex of `from`.
+fn vertex_distance(from: &Geometry, to: &Geometry) -> Option<f64> {
+    let vertices = from.coords_iter().map(Point::from);
+    let distances = vertices.filter_map(|vertex| match to.haversine_closest_point(&vertex) {
         Closest::Intersection(point) | Closest::SinglePoint(point) => {
-            Some(Geodesic.distance(corner, point))
+            Some(Geodesic.distance(vertex, point))
         }
         Closest::Indeterminate => None,
     });
@@ -81,31 +81,26 @@ fn read(value: &Value) -> Result<Geometry, String> {
         Some("LineString") => line(coordinates)?.into(),
         Some("Polygon") => polygon(coordinates)?.into(),
         Some("MultiPolygon") => {
-            let parts: Result<Vec<Polygon>, String> =
-                items(coordinates)?.iter().map(polygon).collect();
-            MultiPolygon::new(parts?).into()
+            let polygons = items(coordinates)?.iter().map(polygon);
+            polygons.collect::<Result<MultiPolygon, _>>()?.into()
         }
-        _ => {
-            return Err(
-                "The type has to be Point, LineString, Polygon or MultiPolygon.".to_owned(),
-            );
-        }
+        _ => return Err("The type must be Point, LineString, Polygon or MultiPolygon.".to_owned()),
     };
-    match shape.check_validation() {
-        Ok(()) => Ok(shape),
-        Err(reason) => Err(format!("{reason}.")),
-    }
+    shape
+        .check_validation()
+        .map_err(|reason| format!("{reason}."))?;
+    Ok(shape)
 }
 
 fn items(value: &Value) -> Result<&[Value], String> {
     let items = value.as_array().map(Vec::as_slice);
-    items.ok_or_else(|| "The coordinates have to be arrays.".to_owned())
+    items.ok_or_else(|| "The coordinates must be arrays.".to_owned())
 }
 
 fn position(value: &Value) -> Result<Coord, String> {
     let numbers: Option<Vec<f64>> = items(value)?.iter().map(Value::as_f64).collect();
     let Some([x, y, ..]) = numbers.as_deref() else {
-        return Err("A position has to be two or three numbers.".to_owned());
+        return Err("A position must be two or three numbers.".to_owned());
     };
     if x.abs() > 180.0 {
         return Err("Longitude values must be between -180 and 180 degrees.".to_owned());
@@ -117,24 +112,19 @@ fn position(value: &Value) -> Result<Coord, String> {
 }
 
 fn line(value: &Value) -> Result<LineString, String> {
-    let positions: Result<Vec<Coord>, String> = items(value)?.iter().map(position).collect();
-    Ok(LineString::new(positions?))
+    items(value)?.iter().map(position).collect()
 }
 
 fn polygon(value: &Value) -> Result<Polygon, String> {
     let rings: Result<Vec<LineString>, String> = items(value)?.iter().map(line).collect();
-    let mut rings = rings?;
+    let rings = rings?;
     if rings
         .iter()
         .any(|ring| ring.0.len() < 4 || !ring.is_closed())
     {
-        return Err(
-            "A ring has to have at least four positions, and to end where it begins.".to_owned(),
-        );
+        return Err("A ring must have at least four positions and end where it begins.".to_owned());
     }
-    if rings.is_empty() {
-        return Err("A polygon has to have a ring.".to_owned());
-    }
-    let outer = rings.remove(0);
-    Ok(Polygon::new(outer, rings))
+    let mut rings = rings.into_iter();
+    let outer = rings.next().ok_or("A polygon must have a ring.")?;
+    Ok(Polygon::new(outer, rings.collect()))
 }

@@ -36,7 +36,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("REGEXMATCH", 2, 3, |call| {
         let modifiers = call.optional(2, "", Call::text)?;
         let (text, pattern) = (call.text(0)?, call.text(1)?);
-        call.affords(text.len() + pattern.len())?;
+        call.charge(text.len() + pattern.len())?;
         let matched = call.context.patterns.is_match(text, pattern, modifiers);
         call.checked(matched)?.map(Value::Bool)
     }),
@@ -74,7 +74,7 @@ fn concat(call: &Call<'_>) -> Option<Value> {
     let mut out = String::new();
     for at in 0..call.len() {
         let text = call.text(at)?;
-        call.affords(text.len() / 32)?;
+        call.charge(text.len() / 32)?;
         out.push_str(text);
     }
     Some(out.into())
@@ -102,7 +102,7 @@ fn contains(call: &Call<'_>, all: bool, ignore_case: bool) -> Option<Value> {
     let text = fold(call.text(0)?);
     let mut unknown = false;
     for at in 1..call.len() {
-        call.affords(text.len() / 512)?;
+        call.charge(text.len() / 512)?;
         match call.text(at) {
             None => unknown = true,
             Some(part) if text.contains(&fold(part)) != all => return Some((!all).into()),
@@ -176,7 +176,7 @@ fn replace(call: &Call<'_>) -> Option<Value> {
     if from.is_empty() {
         return None;
     }
-    call.affords(text.matches(from).count().saturating_mul(to.len()) / 32)?;
+    call.charge(text.matches(from).count().saturating_mul(to.len()) / 32)?;
     Some(text.replace(from, to).into())
 }
 
@@ -200,7 +200,7 @@ fn join(call: &Call<'_>) -> Option<Value> {
     let mut out = String::new();
     for (at, item) in items.iter().enumerate() {
         let item = item.as_str()?;
-        call.affords((item.len() + separator.len()) / 32)?;
+        call.charge((item.len() + separator.len()) / 32)?;
         if at > 0 {
             out.push_str(separator);
         }
@@ -214,6 +214,6 @@ fn split(call: &Call<'_>) -> Option<Value> {
     if separator.is_empty() {
         return Some(vec![text].into());
     }
-    call.affords(text.len())?;
+    call.charge(text.len())?;
     Some(text.split(separator).collect::<Vec<_>>().into())
 }

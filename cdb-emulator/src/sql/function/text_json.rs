@@ -33,6 +33,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// Parses a text as JSON; `None` if the value is not of the expected type.
 fn parse(call: &Call<'_>, wanted: fn(&Value) -> bool) -> Option<Value> {
     let text = call.text(0)?;
-    call.affords(text.len() / 4)?;
+    call.charge(text.len() / 4)?;
     serde_json::from_str(text).ok().filter(wanted)
 }

@@ -313,7 +313,7 @@ fn a_refused_report_fails_its_message_and_keeps_the_reports_before_it() {
         end(&mut streams, sequence);
     }
     let retry = |_: &WorkMessage| Verdict::Retry { due_at: at(2000) };
-    let noted = streams.refused(&key("s"), 2, "refused".to_owned(), retry);
+    let noted = streams.rejected(&key("s"), 2, "refused".to_owned(), retry);
     assert_eq!(noted.unwrap().1.attempts, 1);
     assert_eq!(take(&mut streams), None, "message 2 waits, and 3 behind it");
     assert_eq!(take_at(&mut streams, at(2000)).unwrap().message.sequence, 2);
@@ -405,7 +405,7 @@ fn a_discarded_report_leaves_the_stored_stages() {
     reach(&mut streams, 1, WorkStatus::PROJECTION_DONE, whole);
     // The store refuses the report for good: the attempt failed, and the retry stores no stage.
     let retry = Verdict::Retry { due_at: at(0) };
-    let refused = streams.refused(&key("s"), 1, "no".to_owned(), |_| retry);
+    let refused = streams.rejected(&key("s"), 1, "no".to_owned(), |_| retry);
     let (change, retried) = refused.expect("the message is known");
     assert_eq!((change, retried.status), (Change::Retry, first));
     streams.stored(&key("s"), &retried);

@@ -4,18 +4,13 @@ use std::fmt;
 
 use cdb_model::BatchError;
 
-/// The most operations of an activity's effects. A batch has room for 100 operations and 2 MB; the
-/// rest ends the activity.
-pub(super) const MAX_OPERATIONS: usize = 80;
+use super::limits::{MAX_BYTES, MAX_OPERATIONS};
 
-/// The most bytes of an activity's effects.
-pub(super) const MAX_BYTES: usize = 1_500_000;
-
-/// Why the body of a transactional activity failed. The activity fails with this text, and none of
-/// its effects take place. If the error, or an error that caused it, is a transient
-/// [`cdb_client::Error`], the activity is released instead, and runs again.
+/// The error of the body of a transactional activity. The activity fails with its text and without
+/// effects. If the error or one of its causes is a transient [`cdb_client::Error`], the activity is
+/// released instead and runs again.
 ///
-/// `?` converts every error type, and every text:
+/// `?` converts every error type and every text:
 ///
 /// ```
 /// use cdb_provider::ActivityError;
@@ -33,7 +28,7 @@ pub(super) const MAX_BYTES: usize = 1_500_000;
 pub struct ActivityError(Box<dyn std::error::Error + Send + Sync>);
 
 impl ActivityError {
-    /// Returns whether a request of the body met an outage of the store.
+    /// Returns `true` if this error or one of its causes is a transient [`cdb_client::Error`].
     pub(super) fn is_transient(&self) -> bool {
         let first: &(dyn std::error::Error + 'static) = &*self.0;
         let mut causes = std::iter::successors(Some(first), |error| error.source());
@@ -56,8 +51,8 @@ impl fmt::Display for ActivityError {
     }
 }
 
-/// Why an operation was not staged. The activity then fails without effects, also if its body
-/// ignores this error.
+/// The reason why an operation was not staged. The activity then fails without effects, even if its
+/// body ignores this error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EffectsError {
@@ -69,7 +64,7 @@ pub enum EffectsError {
     Message(#[from] serde_json::Error),
     /// There are too many operations.
     #[error(
-        "the effects of one activity would have {operations} operations of {MAX_OPERATIONS} allowed; divide them among several activities"
+        "the activity stages {operations} operations, {MAX_OPERATIONS} are allowed; divide them among several activities"
     )]
     TooMany {
         /// The operations with this one.
@@ -77,14 +72,14 @@ pub enum EffectsError {
     },
     /// The operations have too many bytes.
     #[error(
-        "the effects of one activity would have {bytes} bytes of {MAX_BYTES} allowed; divide them among several activities"
+        "the activity stages {bytes} bytes, {MAX_BYTES} are allowed; divide them among several activities"
     )]
     TooLarge {
         /// The bytes with this operation.
         bytes: usize,
     },
-    /// The activity was made without messaging.
-    #[error("the activity sends messages; make it with `transactional_with`")]
+    /// The activity was created without messaging.
+    #[error("the activity cannot send messages; create it with `transactional_with`")]
     NoMessaging,
     /// The body of the activity has ended, so its effects are complete.
     #[error("the body of the activity has ended; stage its effects before it returns")]

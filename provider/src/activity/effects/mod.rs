@@ -7,6 +7,7 @@
 
 mod error;
 mod handler;
+mod limits;
 mod outbox;
 mod staged;
 

@@ -11,7 +11,8 @@ use cdb_model::{
 };
 use parking_lot::Mutex;
 
-use super::error::{EffectsError, MAX_BYTES, MAX_OPERATIONS};
+use super::error::EffectsError;
+use super::limits::{MAX_BYTES, MAX_OPERATIONS};
 use super::outbox::{Outgoing, WithMessages};
 
 /// The effects of a transactional activity. All of them take place together with the end of the

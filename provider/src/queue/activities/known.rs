@@ -7,6 +7,7 @@ use cdb_model::Stored;
 use super::capability::{ActivityKey, WorkerCapability};
 use super::running::WorkLock;
 use crate::queue::local_queue::{Memory, Offer, Work};
+use crate::queue::overhead::ITEM_OVERHEAD;
 use crate::stored::documents::WorkerItem;
 
 /// The queue type of activities.
@@ -20,6 +21,8 @@ pub(crate) struct KnownActivity {
 }
 
 impl KnownActivity {
+    /// Notes a version that a worker can take from `free_at` on: at once if the activity was found or
+    /// released, or after the delay with which it was abandoned.
     pub(crate) fn note(&mut self, item: Stored<WorkerItem>, free_at: Instant) {
         self.seen = Some((item, free_at));
     }
@@ -79,7 +82,7 @@ impl Work for Activities {
     }
 
     fn memory(known: &KnownActivity) -> Memory {
-        let bytes = |item: &WorkerItem| item.work_item.header().len() + 512;
+        let bytes = |item: &WorkerItem| item.work_item.header().len() + ITEM_OVERHEAD;
         Memory {
             pending: known.item().map_or(0, bytes),
             cached: 0,

@@ -4,6 +4,7 @@ use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
+use crate::queue::overhead::ITEM_OVERHEAD;
 use crate::stored::documents::{OrchestratorItem, Text};
 
 /// The most messages of one turn. The commit deletes each of them, and holds at most 100
@@ -102,7 +103,7 @@ impl Message {
 
     /// Returns the bytes of memory: text and parsed form.
     pub(crate) fn bytes(&self) -> usize {
-        2 * self.stored.document.work_item.header().len() + 512
+        2 * self.stored.document.work_item.header().len() + ITEM_OVERHEAD
     }
 
     fn is_start(&self) -> bool {

@@ -14,23 +14,23 @@ use super::fields::{of_error, of_event, of_message};
 use crate::error::{Error, Result};
 
 /// The beginning of a payload that is not stored as it is.
-const MARK: &str = "cdb:payload:";
+const PREFIX: &str = "cdb:payload:";
 
-/// The key id of a payload that is not encoded, but begins with the mark itself.
-const UNENCODED: &str = "";
+/// The key id of a payload that is not encoded, but begins with the prefix itself.
+const ESCAPED: &str = "";
 
 /// The codec of a provider, or none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Payloads {
     codec: Option<Arc<dyn PayloadCodec>>,
-    /// Whether payloads that cannot be decoded are passed on as they are stored.
+    /// Whether payloads that cannot be decoded stay in their stored form.
     lenient: bool,
-    /// Why a tool must not write payloads: its codec is not that of the container.
-    foreign: Option<Arc<str>>,
+    /// The reason why a tool must not write payloads: its codec is not that of the container.
+    write_refusal: Option<Arc<str>>,
 }
 
 impl Payloads {
-    /// Creates the payloads of a runtime: what it cannot decode fails.
+    /// Creates the payloads of a runtime, which fails on a payload that it cannot decode.
     pub(crate) fn new(codec: Option<Arc<dyn PayloadCodec>>) -> Self {
         Self {
             codec,
@@ -38,13 +38,13 @@ impl Payloads {
         }
     }
 
-    /// Passes payloads that cannot be decoded on as they are stored, in both directions, so that
-    /// tools work without the key. Refuses all other payloads with `foreign`, the reason why the
-    /// codec does not fit the container, if there is one.
-    pub(crate) fn lenient(self, foreign: Option<String>) -> Self {
+    /// Leaves payloads that cannot be decoded in their stored form, when reading and when writing, so
+    /// that tools work without the key. With `write_refusal`, the reason why the codec does not fit the
+    /// container, fails to encode any other payload.
+    pub(crate) fn lenient(self, write_refusal: Option<String>) -> Self {
         Self {
             lenient: true,
-            foreign: foreign.map(Arc::from),
+            write_refusal: write_refusal.map(Arc::from),
             ..self
         }
     }
@@ -59,12 +59,12 @@ impl Payloads {
 
     /// Encodes a payload in place.
     pub(crate) fn encode(&self, payload: &mut String) -> Result<()> {
-        let is_marked = payload.starts_with(MARK);
-        if self.lenient && is_marked {
+        let is_prefixed = payload.starts_with(PREFIX);
+        if self.lenient && is_prefixed {
             return Ok(());
         }
-        if let Some(foreign) = &self.foreign {
-            return Err(Error::Refused(foreign.to_string()));
+        if let Some(reason) = &self.write_refusal {
+            return Err(Error::Refused(reason.to_string()));
         }
         let encoded = match &self.codec {
             Some(codec) => codec.encode(payload)?,
@@ -72,16 +72,16 @@ impl Payloads {
         };
         if let Some(Encoded { key, bytes }) = encoded {
             check_key_id(&key)?;
-            *payload = marked(&key, &bytes);
-        } else if is_marked {
-            *payload = marked(UNENCODED, payload.as_bytes());
+            *payload = prefixed(&key, &bytes);
+        } else if is_prefixed {
+            *payload = prefixed(ESCAPED, payload.as_bytes());
         }
         Ok(())
     }
 
-    /// Decodes a payload in place. A payload without the mark was stored as it is.
+    /// Decodes a payload in place. A payload without the prefix was stored as it is.
     pub(crate) fn decode(&self, payload: &mut String) -> Result<()> {
-        let Some(encoded) = payload.strip_prefix(MARK) else {
+        let Some(encoded) = payload.strip_prefix(PREFIX) else {
             return Ok(());
         };
         match self.decoded(encoded) {
@@ -94,7 +94,7 @@ impl Payloads {
 
     /// Returns the decoded payload, or the stored one if it cannot be decoded.
     pub(crate) fn readable(&self, payload: String) -> String {
-        let encoded = payload.strip_prefix(MARK);
+        let encoded = payload.strip_prefix(PREFIX);
         let decoded = encoded.and_then(|encoded| self.decoded(encoded).ok());
         decoded.unwrap_or(payload)
     }
@@ -110,11 +110,11 @@ impl Payloads {
     /// Returns error details with decoded payloads.
     ///
     /// # Errors
-    /// Fails when a payload cannot be decoded, also for a tool.
+    /// Fails when a payload cannot be decoded, even for a tool.
     pub(crate) fn decoded_error(&self, details: &ErrorDetails) -> Result<ErrorDetails> {
         let mut details = details.clone();
         for payload in of_error(&mut details) {
-            if let Some(encoded) = payload.strip_prefix(MARK) {
+            if let Some(encoded) = payload.strip_prefix(PREFIX) {
                 *payload = self.decoded(encoded)?;
             }
         }
@@ -127,7 +127,7 @@ impl Payloads {
         let (key, bytes) = parts.ok_or_else(|| damaged("has no key id"))?;
         let bytes = BASE64.decode(bytes).map_err(|_| damaged("is not base64"))?;
         match &self.codec {
-            _ if key == UNENCODED => String::from_utf8(bytes).map_err(|_| damaged("is not UTF-8")),
+            _ if key == ESCAPED => String::from_utf8(bytes).map_err(|_| damaged("is not UTF-8")),
             Some(codec) => codec.decode(key, &bytes),
             None => Err(PayloadError::Unavailable(format!(
                 "a payload is encoded with key `{key}`, and this reader has no `payload_codec`"
@@ -140,8 +140,9 @@ impl Payloads {
         &self,
         payloads: impl IntoIterator<Item = &'a mut String>,
     ) -> Result<()> {
-        let mut payloads = payloads.into_iter();
-        payloads.try_for_each(|payload| self.encode(payload))
+        payloads
+            .into_iter()
+            .try_for_each(|payload| self.encode(payload))
     }
 
     /// Decodes payloads in place.
@@ -149,14 +150,15 @@ impl Payloads {
         &self,
         payloads: impl IntoIterator<Item = &'a mut String>,
     ) -> Result<()> {
-        let mut payloads = payloads.into_iter();
-        payloads.try_for_each(|payload| self.decode(payload))
+        payloads
+            .into_iter()
+            .try_for_each(|payload| self.decode(payload))
     }
 
     /// Encodes the payloads of a message. A tool without the container's codec leaves the reason of
     /// a cancellation as it is, so that it can cancel.
     pub(crate) fn encode_message(&self, message: &mut WorkItem) -> Result<()> {
-        if self.foreign.is_some() && matches!(message, WorkItem::CancelInstance { .. }) {
+        if self.write_refusal.is_some() && matches!(message, WorkItem::CancelInstance { .. }) {
             return Ok(());
         }
         self.encode_all(of_message(message))
@@ -167,11 +169,10 @@ impl Payloads {
         self.decode_all(of_message(message))
     }
 
-    /// Returns why the payloads of a message, stored as this text, cannot be decoded at present;
-    /// `None` if they can be, or if text or payloads are damaged. Parses only texts that contain an
-    /// encoded payload.
+    /// Returns the reason if a key is missing for a payload of this stored message. Returns `None` if
+    /// the text or a payload is damaged. Parses only texts that contain an encoded payload.
     pub(crate) fn missing_key(&self, text: &str) -> Option<String> {
-        if !text.contains(MARK) {
+        if !text.contains(PREFIX) {
             return None;
         }
         let mut message = serde_json::from_str(text).ok()?;
@@ -239,8 +240,8 @@ fn of_events(events: &mut [Event]) -> impl Iterator<Item = &mut String> {
     kinds.flat_map(of_event)
 }
 
-fn marked(key: &str, bytes: &[u8]) -> String {
-    let mut text = format!("{MARK}{key}:");
+fn prefixed(key: &str, bytes: &[u8]) -> String {
+    let mut text = format!("{PREFIX}{key}:");
     BASE64.encode_string(bytes, &mut text);
     text
 }
@@ -304,7 +305,7 @@ mod tests {
                 "",
                 "text",
                 "as it is",
-                MARK,
+                PREFIX,
                 "cdb:payload:k1:AAAA",
                 "cdb:payload:::",
             ] {
