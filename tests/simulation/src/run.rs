@@ -255,7 +255,7 @@ async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, Stri
 }
 
 /// Returns the problem of an instance that is started again and again, unless a start of it arrived
-/// a second time, after the deletion of its life: duroxide ignores the next start (docs/writes.md,
+/// a second time, after the deletion of its life: duroxide ignores the next start (docs/lost-answers.md,
 /// "Not covered").
 fn without_late_starts(network: &Network, problem: &str) -> Option<String> {
     let name = problem.strip_suffix(" has not ended");
@@ -270,7 +270,7 @@ fn without_late_starts(network: &Network, problem: &str) -> Option<String> {
 }
 
 /// Returns a problem of an instance without what a creation explains that arrived a second time,
-/// after its document was deleted (docs/writes.md, "Not covered").
+/// after its document was deleted (docs/lost-answers.md, "Not covered").
 fn without_late_writes(network: &Network, problem: &str) -> Option<String> {
     let Some((instance, found)) = problem.split_once("`: ") else {
         return Some(problem.to_owned());

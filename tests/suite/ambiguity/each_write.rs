@@ -1,4 +1,4 @@
-//! The writes of the provider by name. Each loses its answer once: `docs/writes.md` lists
+//! The writes of the provider by name. Each loses its answer once: `docs/lost-answers.md` lists
 //! them.
 
 use std::time::Duration;

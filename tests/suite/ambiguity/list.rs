@@ -1,4 +1,4 @@
-//! The list of writes in `docs/writes.md` is complete, and the tests that the pages on reliability
+//! The list of writes in `docs/lost-answers.md` is complete, and the tests that the pages on reliability
 //! name exist.
 
 use std::path::Path;
@@ -41,7 +41,7 @@ fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
 
 #[test]
 fn every_provider_file_that_writes_is_listed() {
-    let list = read(&root().join("docs/writes.md"));
+    let list = read(&root().join("docs/lost-answers.md"));
     let provider = root().join("provider/src");
     let mut files = Vec::new();
     sources(&provider, &mut files);
@@ -65,7 +65,7 @@ fn every_provider_file_that_writes_is_listed() {
         .collect();
     assert!(
         missing.is_empty(),
-        "add these files to docs/writes.md: {missing:?}"
+        "add these files to docs/lost-answers.md: {missing:?}"
     );
 }
 
