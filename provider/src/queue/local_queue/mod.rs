@@ -1,9 +1,9 @@
 //! The items of one queue that this process knows, and the dispatchers that process them: one slot
 //! per item.
 //!
-//! The slots are hints. A dispatcher that takes a slot must still acquire the item's lock in the
-//! store, and a poll finds lost items again. So nothing here is durable, and no other module may
-//! depend on an item being handed out exactly once.
+//! The slots are hints. The store decides who holds an item and who commits it, and a poll finds lost
+//! items again. So nothing here is durable, and no other module may depend on an item being handed
+//! out exactly once.
 //!
 //! [`Queue`](queue::Queue) is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and
 //! the waiting. [`Work`] defines the items, their due times and the dispatchers that can take them:
@@ -11,14 +11,15 @@
 //!
 //! ```text
 //!            due                take              lock sent           won, handed out
-//!   Idle ─────────► (ready) ─────────► Trying ─────────► Locking ─────────► Running ──┐
-//!    ▲ ▲               ▲                 │ │                │                  │      │ commit with
-//!    │ │ until         │ won by a batch  │ │ not now        │ fetch dropped    │      │ a prelock
-//!    │ └── Backoff ◄───┼─────────────────┼─┘                ▼                  │      ▼
-//!    │                 └── Prelocked ◄───┘              Releasing              │  Prelocked
-//!    └────────────────────────────────────────────────────────────────────────-┘
+//!   Idle ─────────► (ready) ─────────► Trying ─────────► Locking ─────────► Running
+//!    ▲ ▲               ▲                 │ │                │                  │
+//!    │ │ until         │ won by a batch  │ │ not now        │ fetch dropped    │
+//!    │ └── Backoff ◄───┼─────────────────┼─┘                ▼                  │
+//!    │                 └── Prelocked ◄───┘              Releasing              │
+//!    └─────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! A turn of reserved messages goes from `Trying` to `Running`: it is handed out without a lock.
 //! `Trying` and `Locking` end with the guard of their attempt, every other phase but `Idle` by an event
 //! or by its time.
 

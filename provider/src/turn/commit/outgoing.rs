@@ -143,23 +143,16 @@ impl Outgoing {
     }
 
     /// Moves the items of the own partition into intents if everything does not fit beside `taken`.
-    /// Returns whether it moved them.
-    pub(super) fn overflow_into_intents(
-        &mut self,
-        origin: &Origin<'_>,
-        taken: &Batch<Durable>,
-    ) -> bool {
+    pub(super) fn overflow_into_intents(&mut self, origin: &Origin<'_>, taken: &Batch<Durable>) {
         let size = self.size();
         let count = self.workers.len() + self.own.len() + self.intents.len();
         let fits = taken.len() + count <= MAX_BATCH_OPERATIONS
             // Items are text inside JSON: quotation marks are escaped and take two bytes.
             && taken.size_bytes() + size + size / 4 <= MAX_REQUEST_BYTES;
-        if fits {
-            return false;
+        if !fits {
+            let items = self.take_own();
+            self.pack(origin, origin.instance_id, items);
         }
-        let items = self.take_own();
-        self.pack(origin, origin.instance_id, items);
-        true
     }
 
     /// Takes the items of the own partition, in the form of intents.
@@ -382,8 +375,8 @@ mod tests {
         let items: Vec<_> = (0..5_000).map(|id| activity(id, "input")).collect();
         let mut sorted = Outgoing::of(&ORIGIN, &turn_result(&items, &[])).unwrap();
         let mut batch = Batch::new("parent");
-        assert!(sorted.overflow_into_intents(&ORIGIN, &batch));
-        assert!(sorted.workers.is_empty());
+        sorted.overflow_into_intents(&ORIGIN, &batch);
+        assert!(sorted.own.is_empty() && sorted.workers.is_empty());
         let sent: usize = sorted.intents.iter().map(|intent| intent.items.len()).sum();
         assert_eq!(sent, 5_000);
         sorted.add_to(&mut batch).unwrap();
