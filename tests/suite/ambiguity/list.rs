@@ -71,7 +71,7 @@ fn every_provider_file_that_writes_is_listed() {
 
 #[test]
 fn every_test_that_the_docs_name_exists() {
-    let pages = ["reliability", "writes"];
+    let pages = ["reliability", "lost-answers"];
     let list: String = pages
         .map(|page| read(&root().join(format!("docs/{page}.md"))))
         .concat();
