@@ -171,14 +171,17 @@ impl BulkResults {
     /// Fails when the message was not written.
     fn finish(&mut self, range: &RangeId, message: NewMessage<'_>) -> Result<()> {
         let operation = message.operation();
-        match operation.and_then(|operation| self.take(range, operation)) {
-            Some(Ok(etag)) => message.written(etag),
+        let (etag, result) = match operation.and_then(|operation| self.take(range, operation)) {
+            Some(Ok(etag)) => (etag, Ok(())),
             // An earlier delivery has written the message.
-            Some(Err(error)) if error.is_conflict() => message.written(None),
-            Some(Err(error)) => return Err(error.into()),
-            None => return Err(unanswered()),
-        }
-        Ok(())
+            Some(Err(error)) if error.is_conflict() => (None, Ok(())),
+            Some(Err(error)) if !error.is_ambiguous() => return Err(error.into()),
+            // The message may be written, and is then reserved for this process.
+            Some(Err(error)) => (None, Err(error.into())),
+            None => (None, Err(unanswered())),
+        };
+        message.written(etag);
+        result
     }
 }
 
