@@ -27,7 +27,7 @@ impl CosmosDBProvider {
     }
 
     /// Reads the current execution of an instance, to be replayed by a new build:
-    /// [`replay`](crate::replay). `None` for an instance that does not exist or has not started.
+    /// [`replay`]. `None` for an instance that does not exist or has not started.
     ///
     /// The key-value store is the one at the start of the execution while it runs. The end of an
     /// execution merges its changes, so ended executions that read keys may differ from their
