@@ -41,9 +41,12 @@ pub(crate) const UNUSED_PRELOCK: Duration = secs(1);
 pub(crate) const HOUSEKEEPING: Duration = ms(500);
 /// Activities are prelocked for a busy worker if it is expected to be free within this time.
 pub(crate) const PRELOCK_WITHIN: Duration = ms(100);
-/// The time for which a queue item is reserved for the runtime that wrote it. Other runtimes find
+/// The time for which an activity is reserved for the runtime that wrote it. Other runtimes find
 /// it afterwards, when that runtime is busy or has ended.
-pub(crate) const RESERVED: Duration = ms(500);
+pub(crate) const ACTIVITY_RESERVED: Duration = ms(500);
+/// The time for which a message is reserved likewise. Longer, because each message that its own
+/// runtime takes in time saves the write of a lock, and turns are short.
+pub(crate) const MESSAGE_RESERVED: Duration = secs(1);
 /// The rest of a reservation in which the lock of a turn that is still running is stored.
 pub(crate) const STORE_LOCK: Duration = ms(250);
 /// The time for which another worker is assumed to hold a session, because it may release it early.
@@ -201,10 +204,11 @@ const _: () = assert!(fits(SHORT_READ, RENEWAL, TURN_LOCK));
 // An unused prelock and a reservation end before the lock would, so other runtimes gain by them.
 const _: () = assert!(fits(HOUSEKEEPING, 1, UNUSED_PRELOCK));
 const _: () = assert!(fits(sum(UNUSED_PRELOCK, HOUSEKEEPING), 2, TURN_LOCK));
-const _: () = assert!(fits(RESERVED, 1, UNUSED_PRELOCK));
+const _: () = assert!(fits(ACTIVITY_RESERVED, 1, UNUSED_PRELOCK));
+const _: () = assert!(fits(MESSAGE_RESERVED, 1, UNUSED_PRELOCK));
 const _: () = assert!(fits(PRELOCK_WITHIN, 1, UNUSED_PRELOCK));
 // A turn of reserved messages has as much time without a stored lock as the write of the lock.
-const _: () = assert!(fits(STORE_LOCK, 2, RESERVED));
+const _: () = assert!(fits(STORE_LOCK, 2, MESSAGE_RESERVED));
 // An operator's change outlasts the lock of a crashed runtime.
 const _: () = assert!(fits(
     TURN_LOCK,

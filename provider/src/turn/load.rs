@@ -21,7 +21,7 @@ use crate::stored::documents::{
 use crate::stored::history::{self, Segments};
 use crate::stored::kv::KvState;
 use crate::stored::spill;
-use crate::timing::{RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
+use crate::timing::{MESSAGE_RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
 
 /// The number of reads of a partition in several pages while its instance changes. Afterwards the
 /// attempt fails and the instance has a backoff, because its dispatcher has other instances.
@@ -306,7 +306,7 @@ async fn read(
         | Filter::of_type::<KeyValueDelta>()
         | Filter::of_type::<KeyValuePack>()
         | HistorySegment::EXECUTION_ID.eq(execution_id).within();
-    let due = || OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, due_at + RESERVED);
+    let due = || OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, due_at + MESSAGE_RESERVED);
     let in_partition = || Query::<Durable>::in_partition(instance_id);
     let everything = in_partition().filter(state.clone() | due().within());
     let mut pages = container.query(everything).row_by_row().pages();

@@ -19,7 +19,7 @@ use crate::queue::Services;
 use crate::queue::local_queue::{FetchRequest, Guard};
 use crate::stored::Store;
 use crate::stored::documents::{Durable, WorkerItem};
-use crate::timing::RESERVED;
+use crate::timing::ACTIVITY_RESERVED;
 
 /// The free capacity of this process's workers.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl FreeWorkers {
                 *item = locked(&self.store, item.clone(), now, self.request.lock_timeout);
             } else {
                 item.reserved = true;
-                item.visible_at = now + RESERVED;
+                item.visible_at = now + ACTIVITY_RESERVED;
             }
         }
     }

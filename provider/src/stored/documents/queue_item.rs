@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::chunk::Text;
 use super::instance::OperatorAction;
 use super::trace::{NEVER, REMEMBERED_SECONDS};
-use crate::timing::RESERVED;
+use crate::timing::MESSAGE_RESERVED;
 
 /// A message for an orchestration. The lock of its instance decides which dispatcher handles it.
 ///
@@ -115,7 +115,7 @@ impl OrchestratorItem {
         }
         Self {
             reserved: true,
-            visible_at: now + RESERVED,
+            visible_at: now + MESSAGE_RESERVED,
             ..self
         }
     }
@@ -128,7 +128,7 @@ impl OrchestratorItem {
     /// Returns the time at which the message is due for the runtime that it is reserved for.
     pub fn due_at(&self) -> Timestamp {
         if self.reserved {
-            self.visible_at - RESERVED
+            self.visible_at - MESSAGE_RESERVED
         } else {
             self.visible_at
         }
