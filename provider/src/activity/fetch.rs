@@ -123,6 +123,7 @@ async fn try_lock(
     match attempted {
         Ok(Attempted::Locked(locked)) => begin(services, guard, locked, request).await,
         Ok(Attempted::Lost) => {
+            guard.lost_race();
             guard.release(KnownActivity::forget);
             Ok(None)
         }

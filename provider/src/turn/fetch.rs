@@ -189,6 +189,7 @@ async fn lock_or_decline(
         }
         if known.is_polled && request.caller.is_runtime() {
             // Another runtime owns it. The next poll finds whatever remains.
+            guard.lost_race();
             let (recheck, until) = (false, None);
             return Ok(Attempted::HeldElsewhere { recheck, until });
         }

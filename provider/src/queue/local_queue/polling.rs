@@ -85,15 +85,36 @@ impl<W: Work> Queue<W> {
             slot.is_some_and(|slot| !slot.phase.is_busy() && (is_old || covers(&slot.known)))
         });
         let gone: Vec<_> = gone.map(|(_, key)| key.clone()).collect();
-        for key in gone {
-            self.set_polled(&key, None);
-            self.edit(&key, W::forget_polled);
-            self.rank(&key, now);
-        }
+        self.forget_polled(gone, now);
         for key in found {
             self.rank(key, now);
         }
         self.shrink(now);
+    }
+
+    /// Notes that another process has taken an item that a poll found. The other items that this
+    /// poll found are probably taken too: forgets those that are ready, and polls soon.
+    pub(crate) fn lost_race(&mut self, key: &W::Key, now: Instant) {
+        let slot = self.slots.get(key);
+        let Some((poll, _)) = slot.and_then(|slot| slot.polled) else {
+            return;
+        };
+        let found = self.polled.range(..=(poll, u64::MAX));
+        let ready = found.filter(|(_, key)| {
+            let slot = self.slots.get(*key);
+            slot.is_some_and(|slot| slot.rank.is_some())
+        });
+        let ready: Vec<_> = ready.map(|(_, key)| key.clone()).collect();
+        self.forget_polled(ready, now);
+        self.poll_soon(now);
+    }
+
+    fn forget_polled(&mut self, keys: Vec<W::Key>, now: Instant) {
+        for key in keys {
+            self.set_polled(&key, None);
+            self.edit(&key, W::forget_polled);
+            self.rank(&key, now);
+        }
     }
 
     /// Polls soon, because only a poll can find the work that may have arrived.

@@ -258,6 +258,12 @@ impl<W: Work> Guard<'_, W> {
             .with(|queue, now| queue.locking(&self.claim, token, now + timeout, now));
     }
 
+    /// Notes that another process was faster.
+    pub(crate) fn lost_race(&self) {
+        self.queue
+            .with(|queue, now| queue.lost_race(&self.claim.key, now));
+    }
+
     /// Ends the attempt without a lock. `learn` notes what the attempt found.
     pub(crate) fn release(self, learn: impl FnOnce(&mut W::Known)) {
         self.end(|queue, claim, now| queue.release(claim, now, learn));

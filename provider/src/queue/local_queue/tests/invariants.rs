@@ -136,6 +136,7 @@ enum Event {
         open: bool,
     },
     Drop(usize),
+    LoseRace(usize),
     Prelock(u8),
     Win(usize),
     Finish(usize),
@@ -174,6 +175,7 @@ fn event() -> impl Strategy<Value = Event> {
         (number(), any::<bool>()).prop_map(|(claim, clear)| Release { claim, clear }),
         (number(), any::<bool>()).prop_map(|(claim, open)| BackOff { claim, open }),
         number().prop_map(Drop),
+        number().prop_map(LoseRace),
         key().prop_map(Prelock),
         number().prop_map(Win),
         number().prop_map(Finish),
@@ -257,6 +259,11 @@ impl Run {
             }
             Event::Leave(_) => {}
             Event::Close => self.queue.close(),
+            Event::LoseRace(at) if !self.claims.is_empty() => {
+                let key = self.claims[at % self.claims.len()].key;
+                self.queue.lost_race(&key, now);
+            }
+            Event::LoseRace(_) => {}
             Event::Unused => {
                 for (claim, _) in self.queue.take_unused(now, now) {
                     self.queue.released(&claim, now);

@@ -97,6 +97,32 @@ fn a_poll_forgets_only_items_that_it_covers() {
 }
 
 #[test]
+fn a_lost_race_forgets_what_its_poll_found_and_polls_soon() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let find = |queue: &mut Queue<Paint>, poll, key| {
+        queue.learn_from_poll(poll, &key, |known| known.pending.push(now));
+        queue.finish_poll(poll, &[key], |_| false, now);
+    };
+    find(&mut queue, 1, 1);
+    find(&mut queue, 1, 2);
+    learn(&mut queue, 3, 0, now);
+    let waiter = queue.register(request(0));
+    let claim = takes(&mut queue, waiter, now).expect("it is due");
+    find(&mut queue, 2, 4);
+    queue.end_poll(false, now);
+    queue.lost_race(&claim.key, now);
+    let kept = [1, 2, 3, 4].map(|key| queue.known(&key).is_some());
+    assert_eq!(
+        kept,
+        [true, false, true, true],
+        "claimed, taken, local, found later"
+    );
+    assert_eq!(queue.poll_interval(), ms(10));
+    assert!(queue.next_poll() <= Some(now + ms(10)));
+}
+
+#[test]
 fn a_poll_does_not_forget_items_learned_without_a_poll() {
     let now = Instant::now();
     let mut queue = queue(now);
