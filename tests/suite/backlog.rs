@@ -217,3 +217,38 @@ async fn each_message_of_a_backlog_is_read_once() {
     assert!(log.bytes_out <= COUNT * 60_000, "{log:#?}");
     backend.stop().await;
 }
+
+/// Runtimes without membership poll the same messages.
+#[tokio::test(start_paused = true)]
+async fn runtimes_that_share_a_backlog_seldom_try_the_same_instance() {
+    const COUNT: usize = 300;
+    let backend = Backend::start_simulated().await;
+    let client = backend.provider().await;
+    for number in 0..COUNT {
+        enqueue(&client, start(&format!("i-{number}"))).await;
+    }
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator counts");
+        return;
+    };
+    emulator.reset_requests();
+    let mut runtimes = JoinSet::new();
+    for _ in 0..8 {
+        let runtime = backend.provider().await;
+        runtimes.spawn(async move {
+            let mut ended = 0;
+            while let Ok(turn) = tokio::time::timeout(SOON, next_turn(&runtime, LOCK)).await {
+                let (item, token, _) = turn;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                ack(&runtime, &item, &token).await;
+                ended += 1;
+            }
+            ended
+        });
+    }
+    let ended: usize = runtimes.join_all().await.iter().sum();
+    assert_eq!(ended, COUNT);
+    let locks = emulator.requests().counts[&OperationKind::Create];
+    assert!(locks <= 2 * COUNT as u64, "{locks} locks for {COUNT} turns");
+    backend.stop().await;
+}
