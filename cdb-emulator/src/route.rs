@@ -4,6 +4,7 @@ use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 
 use crate::observe::OperationKind;
+use crate::store::rid;
 
 /// The names of a container and of its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +73,13 @@ impl Resource {
             ["dbs", db] => Self::Database(own(db)),
             ["dbs", db, "colls"] => Self::Containers(own(db)),
             ["dbs", db, "colls", coll, ref below @ ..] => {
-                Self::below(ContainerName::new(db, coll), below).unwrap_or_else(|| unknown(path))
+                let resource = Self::below(ContainerName::new(db, coll), below);
+                match resource {
+                    Some(Self::Item(_, id)) if rid::database(db).is_some() => {
+                        Self::Unknown(format!("Failed to parse the value '{id}' as ResourceId."))
+                    }
+                    resource => resource.unwrap_or_else(|| unknown(path)),
+                }
             }
             ["offers"] => Self::Offers,
             ["offers", rid] => Self::Offer(own(rid)),
@@ -111,8 +118,31 @@ impl Resource {
         }
     }
 
-    /// Returns the resource type and link for the signature. The link of a list is its parent.
+    /// Returns the resource type and link for the signature. The link of a list is its parent. A
+    /// resource that is addressed by its resource id has that id in lower case as its link (Rust
+    /// SDK, emulator_tests/cosmos_rid_addressing.rs).
     pub(crate) fn signed(&self) -> (&'static str, String) {
+        let (kind, link) = self.signed_by_name();
+        match link.strip_prefix("dbs/") {
+            Some(ids) if self.is_by_rid() => {
+                let id = ids.rsplit('/').next().unwrap_or(ids);
+                (kind, id.to_ascii_lowercase())
+            }
+            _ => (kind, link),
+        }
+    }
+
+    /// Returns whether a path addresses its resources by their resource ids, which the service
+    /// judges by the database.
+    fn is_by_rid(&self) -> bool {
+        let database = match self {
+            Self::Database(database) | Self::Containers(database) => Some(database),
+            _ => self.container().map(|name| &name.database),
+        };
+        database.is_some_and(|database| rid::database(database).is_some())
+    }
+
+    fn signed_by_name(&self) -> (&'static str, String) {
         match self {
             Self::Account | Self::Unknown(_) => ("", String::new()),
             Self::Databases => ("dbs", String::new()),

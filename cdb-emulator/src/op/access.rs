@@ -99,7 +99,13 @@ impl<'a> Access<'a> {
             response.charge *= 2.0;
         }
         self.charge(response.charge);
-        response.with("x-ms-session-token", session::token(self.ranges, lsn))
+        // Errors have these headers too (Rust SDK, emulator_tests/cosmos_response_metadata.rs).
+        if let [range] = &*self.ranges {
+            response = response.with("x-ms-documentdb-partitionkeyrangeid", &*range.id);
+        }
+        response
+            .with("lsn", lsn.to_string())
+            .with("x-ms-session-token", session::token(self.ranges, lsn))
     }
 
     /// Like [`end`](Self::end) for an error. The session token includes the write that caused a

@@ -95,14 +95,19 @@ fn containers(
 ) -> Result<Response, ServiceError> {
     match request.method {
         Method::GET => {
-            let rid = Database::find(connection, database)?.rid();
-            let all = all_containers(connection, database)?;
-            Ok(Response::list("DocumentCollections", &rid, all))
+            let database = Database::find(connection, database)?;
+            let all = all_containers(connection, &database.id)?;
+            Ok(Response::list("DocumentCollections", &database.rid(), all))
         }
         Method::POST if route::is_query(&request.headers) => {
-            let rid = Database::find(connection, database)?.rid();
-            let found = listing::query(service, request, all_containers(connection, database)?)?;
-            Ok(Response::list("DocumentCollections", &rid, found))
+            let database = Database::find(connection, database)?;
+            let all = all_containers(connection, &database.id)?;
+            let found = listing::query(service, request, all)?;
+            Ok(Response::list(
+                "DocumentCollections",
+                &database.rid(),
+                found,
+            ))
         }
         Method::POST => create_container(service, connection, request, database),
         _ => Err(ServiceError::method_not_allowed(
@@ -131,7 +136,7 @@ fn create_container(
     let throughput = offers::requested(&request.headers)?;
     let parent = Database::find(connection, database)?;
     let shared = Offer::of(connection, &parent.self_link())?.is_some();
-    let created = Container::create(connection, database, &definition, ranges, now)?;
+    let created = Container::create(connection, &parent.id, &definition, ranges, now)?;
     let by_default = || offers::default_content(service.settings.throughput);
     let offer = match throughput {
         Some(content) => Some((content, Origin::Creation)),

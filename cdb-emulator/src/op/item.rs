@@ -190,10 +190,12 @@ pub(super) fn key_of(
     let key = rules::partition_key_header(text)?;
     if key.len() != levels {
         let fewer = if key.len() < levels { "fewer" } else { "more" };
-        return Err(ServiceError::bad_request(format!(
+        // The sub-status: Rust SDK, emulator_tests/cosmos_hpk.rs.
+        let message = format!(
             "The partition key supplied in x-ms-partitionkey header has {fewer} components than defined in the the \
              collection."
-        )));
+        );
+        return Err(ServiceError::new(400, 1001, "BadRequest", message));
     }
     Ok(key)
 }

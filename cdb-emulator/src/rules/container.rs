@@ -50,6 +50,10 @@ pub(crate) fn definition(
             definition["indexingPolicy"][list] = default_policy()[list].clone();
         }
     }
+    // The service adds it (Rust SDK, emulator_tests/cosmos_containers.rs).
+    if indexes && definition["indexingPolicy"]["automatic"].is_null() {
+        definition["indexingPolicy"]["automatic"] = true.into();
+    }
     policy::check(&definition["indexingPolicy"], expires)?;
     sql::check_computed(&definition)?;
     if let Some(former) = former {

@@ -50,10 +50,11 @@ impl Database {
         Self::find(connection, id)
     }
 
+    /// Finds a database by its name or resource id.
     pub(crate) fn find(connection: &Connection, id: &str) -> Result<Self, ServiceError> {
         connection
-            .prepare_cached("SELECT rowid, id, created FROM database WHERE id = ?")?
-            .query_row([id], |row| {
+            .prepare_cached("SELECT rowid, id, created FROM database WHERE id = ? OR rowid = ?")?
+            .query_row(params![id, rid::database(id)], |row| {
                 Ok(Self {
                     number: row.get(0)?,
                     id: row.get(1)?,

@@ -68,15 +68,19 @@ impl Container {
         format!("document_{}", self.number)
     }
 
+    /// Finds a container by the names or the resource ids of database and container.
     pub(crate) fn find(
         connection: &Connection,
         database: &str,
         id: &str,
     ) -> Result<Self, ServiceError> {
-        let sql = format!("SELECT {COLUMNS} FROM container WHERE database = ? AND id = ?");
+        let number = rid::database(database).and_then(|_| rid::container(id));
+        let sql = format!(
+            "SELECT {COLUMNS} FROM container WHERE (database = ? AND id = ?) OR number = ?"
+        );
         connection
             .prepare_cached(&sql)?
-            .query_row([database, id], Self::from_row)
+            .query_row(params![database, id, number], Self::from_row)
             .optional()?
             .ok_or_else(ServiceError::owner_not_found)
     }

@@ -37,6 +37,18 @@ pub(crate) fn inside(database: i64, container: i64, what: Inside) -> String {
     encode(&bytes)
 }
 
+/// Returns the number of a database from its resource id; `None` for a name.
+pub(crate) fn database(id: &str) -> Option<i64> {
+    let bytes: [u8; 4] = decode(id)?.try_into().ok()?;
+    Some(u32::from_be_bytes(bytes).into())
+}
+
+/// Returns the number of a container from its resource id; `None` for a name.
+pub(crate) fn container(id: &str) -> Option<i64> {
+    let bytes: [u8; 8] = decode(id)?.try_into().ok()?;
+    Some((u64::from_be_bytes(bytes) & 0x7fff_ffff).cast_signed())
+}
+
 fn prefix(database: i64, container: i64) -> [u8; 8] {
     let both = u64::from(number(database)) << 32 | u64::from(number(container) | 0x8000_0000);
     both.to_be_bytes()
@@ -50,6 +62,10 @@ fn number(of: i64) -> u32 {
 
 fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes).replace('/', "-")
+}
+
+fn decode(id: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(id.replace('-', "/")).ok()
 }
 
 #[cfg(test)]
@@ -67,5 +83,8 @@ mod tests {
             "AAAAAYAAAAECAAAAAAAAAA=="
         );
         assert_eq!(inside(1, 1, Inside::Range(0)), "AAAAAYAAAAEAAAAAAAAAUA==");
+        assert_eq!(database("AAAAAQ=="), Some(1));
+        assert_eq!(container("AAAAAYAAAAE="), Some(1));
+        assert_eq!((database("shop"), container("AAAAAQ==")), (None, None));
     }
 }

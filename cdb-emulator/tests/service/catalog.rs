@@ -77,3 +77,53 @@ async fn a_deletion_of_a_container_keeps_a_newer_one() {
         assert_eq!(account.send(&deletion).await.status, status);
     }
 }
+
+/// Rust SDK, emulator_tests/cosmos_rid_addressing.rs.
+#[tokio::test]
+async fn database_and_container_are_found_by_their_resource_ids() {
+    let account = Account::start().await;
+    account
+        .create(&json!({ "id": "1", "pk": "p" }))
+        .await
+        .is(201);
+    let container = account.send(&Request::container(Method::GET)).await;
+    let database = account.database().await;
+    let rid = |answer: &Answer| answer.body["_rid"].as_str().expect("its id").to_owned();
+    let (database, container) = (rid(&database), rid(&container));
+    let (signed_database, signed) = (database.to_lowercase(), container.to_lowercase());
+    let path = format!("dbs/{database}");
+    let read = Request::new(Method::GET, ("dbs", &signed_database), &path);
+    account.send(&read).await.is(200);
+    let path = format!("{path}/colls/{container}");
+    let read = account
+        .send(&Request::new(Method::GET, ("colls", &signed), &path))
+        .await;
+    assert_eq!(read.body["id"], "c");
+    let documents = format!("{path}/docs");
+    let headers = [("x-ms-documentdb-partitionkey", r#"["p"]"#)];
+    let read = Request::new(Method::GET, ("docs", &signed), &documents).headers(&headers);
+    assert_eq!(account.send(&read).await.documents().len(), 1);
+    let document = format!("{documents}/1");
+    let read = Request::new(Method::GET, ("docs", &signed), &document).headers(&headers);
+    account.send(&read).await.is(400);
+}
+
+/// Rust SDK, emulator_tests: cosmos_items.rs, cosmos_response_metadata.rs, cosmos_containers.rs.
+#[tokio::test]
+async fn answers_carry_duration_lsn_and_physical_partition() {
+    let account = Account::start().await;
+    let missing = account.item(Method::GET, "1", &[], None).await;
+    missing.is(404);
+    let before: i64 = missing.header("lsn").parse().expect("a number");
+    assert_eq!(missing.header("x-ms-documentdb-partitionkeyrangeid"), "0");
+    let created = account.create(&json!({ "id": "1", "pk": "p" })).await;
+    let after: i64 = created.header("lsn").parse().expect("a number");
+    assert!(after > before);
+    let duration: f64 = created
+        .header("x-ms-request-duration-ms")
+        .parse()
+        .expect("a number");
+    assert!(duration >= 0.0);
+    let policy = define(&account, "d", indexing("/a/?")).await;
+    assert_eq!(policy.body["indexingPolicy"]["automatic"], true);
+}

@@ -80,8 +80,9 @@ pub(crate) fn check_custom_status(status: &str) -> Result<()> {
     if bytes <= MAX_CUSTOM_STATUS_BYTES {
         return Ok(());
     }
+    // duroxide's words for the same limit (its tests/custom_status_tests.rs).
     Err(Error::Refused(format!(
-        "the custom status takes {bytes} bytes; the limit is {MAX_CUSTOM_STATUS_BYTES}"
+        "Custom status size ({bytes} bytes) exceeds limit ({MAX_CUSTOM_STATUS_BYTES} bytes)"
     )))
 }
 

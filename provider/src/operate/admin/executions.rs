@@ -35,9 +35,11 @@ pub(crate) async fn list(
     Ok(found.into_iter().collect())
 }
 
-/// Implements `ProviderAdmin::latest_execution_id`.
+/// Implements `ProviderAdmin::latest_execution_id`. An unknown instance begins with execution 1, as
+/// in duroxide's own store (its tests/management_interface_test.rs).
 pub(crate) async fn latest(container: &ContainerClient<Durable>, instance_id: &str) -> Result<u64> {
-    Ok(existing(container, instance_id).await?.current_execution_id)
+    let found = history::read_instance(container, instance_id).await?;
+    Ok(found.map_or(1, |stored| stored.document.current_execution_id))
 }
 
 /// Implements `ProviderAdmin::get_execution_info`.
