@@ -73,6 +73,12 @@ struct Token {
     binding: Binding,
 }
 
+fn token(text: &str) -> Result<Token, ServiceError> {
+    let token = STANDARD.decode(text).ok();
+    let token = token.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    token.ok_or_else(|| ServiceError::bad_request("Invalid Continuation Token: it is malformed."))
+}
+
 impl Binding {
     /// Returns the binding of a request.
     ///
@@ -94,12 +100,17 @@ impl Binding {
         }
     }
 
+    /// Returns the bounds of the token of a request.
+    pub(super) fn bounds(request: &Request) -> Result<Option<EpkBounds>, ServiceError> {
+        match header(&request.headers, "x-ms-continuation") {
+            None | Some("") => Ok(None),
+            Some(text) => Ok(Some(token(text)?.binding.bounds)),
+        }
+    }
+
     /// Returns the position of a token.
     fn position(&self, text: &str) -> Result<Position, ServiceError> {
-        let malformed =
-            || ServiceError::bad_request("Invalid Continuation Token: it is malformed.");
-        let bytes = STANDARD.decode(text).map_err(|_| malformed())?;
-        let token: Token = serde_json::from_slice(&bytes).map_err(|_| malformed())?;
+        let token = token(text)?;
         if token.binding == *self {
             return Ok(token.position);
         }

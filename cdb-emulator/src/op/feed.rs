@@ -60,7 +60,7 @@ pub(super) fn feed(service: &Service, request: &Request) -> Result<Response, Ser
     let changes = if mode == Mode::Versions {
         view.history(&connection, start, &rows, limit)?
     } else {
-        rows.condition = format!("(expires IS NULL OR expires > ?) AND {}", rows.condition);
+        rows.condition = format!("(expires IS NULL OR expires >= ?) AND {}", rows.condition);
         let now = SqlValue::Integer(service.clock.now_secs());
         rows.parameters.insert(0, now);
         view.changes(&connection, start, &rows, limit)?

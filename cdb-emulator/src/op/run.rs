@@ -125,7 +125,7 @@ impl Run<'_> {
         let parts = [&plan.parameters, &self.scope.parameters, &range.parameters];
         let mut parameters: Vec<SqlValue> = parts.into_iter().flatten().cloned().collect();
         if self.container.has_expiry() {
-            condition.push_str(" AND (expires IS NULL OR expires > ?)");
+            condition.push_str(" AND (expires IS NULL OR expires >= ?)");
             parameters.push(SqlValue::Integer(self.context.now_secs()));
         }
         (condition, parameters)

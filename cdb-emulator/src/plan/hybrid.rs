@@ -3,27 +3,32 @@
 //!
 //! A client first adds up the statistics of all partitions, then runs one query per component and
 //! partition, and ranks the rows by reciprocal rank fusion. Form: `HybridSearchQueryInfo` of the
-//! .NET client.
+//! .NET client, with the texts and limits of the service in its `QueryPlanBaselineTests.Top.xml` and
+//! `QueryPlanBaselineTests.OffsetLimit.xml`.
 
 use serde_json::{Value, json};
 
-use super::rewrite::{Bounds, items, object, payload, verbatim};
+use super::rewrite::{Bounds, cut, fresh_or_resumed, items, object, payload, verbatim};
 use crate::error::ServiceError;
 use crate::sql::ast::{Binary, Expr, OrderItem, Projection, Select};
 use crate::sql::{self, Aggregate};
 
-/// The rows of a component per partition: the fusion needs more than the query returns.
-const COMPONENT_ROWS: u64 = 1000;
+/// The fewest rows of a component per partition. A component returns twice the rows of the query,
+/// because the fusion needs more.
+const COMPONENT_ROWS: u64 = 120;
 
-/// The score of a row without a text or vector.
-const NO_SCORE: i64 = -999_999;
+/// The score of a row without a text.
+const NO_TEXT: i64 = -1;
+
+/// The score of a row without a vector. No source shows the service's.
+const NO_VECTOR: i64 = -999_999;
 
 /// The plan of a hybrid search.
 #[derive(Clone, Debug)]
 pub(super) struct Hybrid {
     statistics: Option<String>,
     components: Vec<Component>,
-    weights: Vec<Value>,
+    pub(super) weights: Vec<Value>,
     skip: Option<u64>,
     take: Option<u64>,
 }
@@ -33,7 +38,7 @@ pub(super) struct Hybrid {
 struct Component {
     score: String,
     descending: bool,
-    top: u64,
+    bounds: Bounds,
     rewritten: String,
 }
 
@@ -62,12 +67,22 @@ impl Hybrid {
             None => (None, bounds.top),
         };
         let wanted = take.unwrap_or(0).saturating_add(skip.unwrap_or(0));
-        let top = wanted.max(COMPONENT_ROWS);
+        let rows = wanted.saturating_mul(2).max(COMPONENT_ROWS);
+        let bounds = match bounds.window {
+            Some(_) => Bounds {
+                top: None,
+                window: Some((0, rows)),
+            },
+            None => Bounds {
+                top: Some(rows),
+                window: None,
+            },
+        };
         let components = by_scores.order_by.iter();
         Ok(Self {
             statistics: statistics(select, &ranked)?,
             components: components
-                .map(|item| component(&by_scores, item, top))
+                .map(|item| component(&by_scores, item, bounds))
                 .collect(),
             weights,
             skip,
@@ -78,7 +93,9 @@ impl Hybrid {
     pub(super) fn to_json(&self) -> Value {
         let components = self.components.iter().map(|component| {
             json!({
-                "distinctType": "None", "top": component.top, "offset": null, "limit": null,
+                "distinctType": "None", "top": component.bounds.top,
+                "offset": component.bounds.window.map(|(offset, _)| offset),
+                "limit": component.bounds.window.map(|(_, limit)| limit),
                 "orderBy": [if component.descending { "Descending" } else { "Ascending" }],
                 "orderByExpressions": [component.score],
                 "groupByExpressions": [], "groupByAliases": [], "aggregates": [],
@@ -205,9 +222,14 @@ fn statistics(select: &Select, ranked: &[Expr]) -> Result<Option<String>, Servic
 }
 
 /// Returns the query of a component: the rows with the best scores, each with all scores.
-fn component(by_scores: &Select, item: &OrderItem, top: u64) -> Component {
+fn component(by_scores: &Select, item: &OrderItem, bounds: Bounds) -> Component {
     let scores = by_scores.order_by.iter().map(|item| {
-        let none = Expr::Literal(NO_SCORE.into());
+        let none = if item.expr.is_vector_distance() {
+            NO_VECTOR
+        } else {
+            NO_TEXT
+        };
+        let none = Expr::Literal(none.into());
         Expr::Binary(item.expr.clone().into(), Binary::Coalesce, none.into())
     });
     let document = Expr::Name(by_scores.alias.clone());
@@ -218,7 +240,6 @@ fn component(by_scores: &Select, item: &OrderItem, top: u64) -> Component {
     ]);
     let query = Select {
         distinct: false,
-        top: Some(Expr::Literal(top.into())),
         projection: Projection::List(vec![
             ("_rid".to_owned(), rid),
             (
@@ -229,14 +250,13 @@ fn component(by_scores: &Select, item: &OrderItem, top: u64) -> Component {
         ]),
         rank: false,
         order_by: vec![item.clone()],
-        offset: None,
-        limit: None,
-        ..by_scores.clone()
+        filter: fresh_or_resumed(by_scores),
+        ..cut(by_scores, bounds)
     };
     Component {
         score: item.expr.to_string(),
         descending: item.descending,
-        top,
+        bounds,
         rewritten: query.to_string(),
     }
 }

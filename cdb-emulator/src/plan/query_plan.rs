@@ -206,6 +206,12 @@ impl QueryPlan {
             (self.bounds.window.is_some(), "OffsetAndLimit"),
             (self.has_unindexed_sort, "NonStreamingOrderBy"),
             (self.hybrid.is_some(), "HybridSearch"),
+            (
+                self.hybrid
+                    .as_ref()
+                    .is_some_and(|plan| !plan.weights.is_empty()),
+                "WeightedRankFusion",
+            ),
             (self.order_by.len() == 1, "OrderBy"),
             (self.bounds.top.is_some(), "Top"),
             (

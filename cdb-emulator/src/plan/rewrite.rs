@@ -50,14 +50,12 @@ pub(super) fn sorted(select: &Select, bounds: Bounds) -> Result<Select, ServiceE
             "A sort over an array of each document cannot be merged across partitions.",
         ));
     }
-    // Clients resume a sort by its placeholder, but not a sort by vectors.
-    let placeholder = (!select.unindexed_sort).then(|| verbatim(FILTER));
+    let filter = fresh_or_resumed(select);
     let defined = match &select.projection {
         Projection::Value(value) => Some(verbatim(format!("IS_DEFINED({value})"))),
         _ => None,
     };
-    let parts = [select.filter.clone(), placeholder, defined];
-    let filter = parts.into_iter().flatten().reduce(and);
+    let filter = filter.into_iter().chain(defined).reduce(and);
     let document = Expr::Name(select.alias.clone());
     let rid = Expr::Member(document.into(), Expr::Literal("_rid".into()).into());
     let keys = items(select.order_by.iter().map(|OrderItem { expr, .. }| expr));
@@ -71,6 +69,13 @@ pub(super) fn sorted(select: &Select, bounds: Bounds) -> Result<Select, ServiceE
         filter,
         ..cut(select, bounds)
     })
+}
+
+/// Returns the filter of a query with the placeholder. A sort by vectors has it too (.NET client,
+/// `QueryPlanBaselineTests.VectorSearch.xml`).
+pub(super) fn fresh_or_resumed(select: &Select) -> Option<Expr> {
+    let filter = select.filter.clone();
+    filter.into_iter().chain([verbatim(FILTER)]).reduce(and)
 }
 
 /// Rewrites a query with `OFFSET`, or with `TOP` and `DISTINCT`: each partition returns all rows

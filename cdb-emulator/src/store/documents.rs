@@ -79,7 +79,7 @@ impl Container {
     ) -> Result<Option<StoredDocument>, ServiceError> {
         let sql = format!(
             "SELECT pk, id, epk, body, etag, lsn, ts, expires FROM {}
-             WHERE pk = ? AND id = ? AND (expires IS NULL OR expires > ?)",
+             WHERE pk = ? AND id = ? AND (expires IS NULL OR expires >= ?)",
             self.source()
         );
         Ok(connection
@@ -232,7 +232,7 @@ impl Container {
                 .collect();
             let sql = format!(
                 "SELECT 1 FROM document_{} WHERE pk = ?1 AND id <> ?2
-                 AND (expires IS NULL OR expires > ?4) AND {}",
+                 AND (expires IS NULL OR expires >= ?4) AND {}",
                 self.number,
                 same.join(" AND ")
             );

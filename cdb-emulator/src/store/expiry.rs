@@ -1,4 +1,8 @@
 //! The expiry of documents.
+//!
+//! `_ts` has no fractions of a second, so a document is there during the second `_ts` + `ttl` too:
+//! otherwise it could expire almost a second before `ttl` has passed since its last change
+//! (time-to-live, "n seconds after last modified").
 
 use rusqlite::{Connection, params};
 

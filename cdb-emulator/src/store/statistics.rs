@@ -65,7 +65,7 @@ impl Container {
     ) -> Result<Usage, ServiceError> {
         let sql = format!(
             "SELECT count(*), coalesce(sum(octet_length(body)), 0), count(DISTINCT pk) FROM document_{}
-             WHERE epk >= ? AND epk < ? AND (expires IS NULL OR expires > ?)",
+             WHERE epk >= ? AND epk < ? AND (expires IS NULL OR expires >= ?)",
             self.number
         );
         let mut statement = connection.prepare_cached(&sql)?;

@@ -1,7 +1,7 @@
 //! Reciprocal rank fusion: one order from the orders of several scores.
 //!
 //! A document at rank r of a score gets weight / (60 + r); documents with equal scores have the
-//! same rank (Cormack, Clarke, Büttcher 2009; the vendor's clients use the same constant).
+//! same rank (Cormack, Clarke, Büttcher 2009; .NET client, `HybridSearchCrossPartitionQueryPipelineStage`).
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 
 const RANK_CONSTANT: f64 = 60.0;
 
-/// The score that the service's plans give to a document without the text or vector.
-const NO_SCORE: f64 = -999_999.0;
+/// The score of a document for which the service returns none.
+const NO_SCORE: f64 = f64::NEG_INFINITY;
 
 /// The direction and the weight of a score.
 #[derive(Clone, Copy, Debug)]
@@ -24,10 +24,12 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// A document without the text or vector comes last in both directions.
+    /// A document without the text or vector comes last in both directions. The service's plans
+    /// give it a negative score (.NET client, `QueryPlanBaselineTests.Top.xml`: -1), which no
+    /// distance is.
     fn or_worst(&self, score: f64) -> f64 {
         match self.direction {
-            Direction::Ascending if score <= NO_SCORE => f64::INFINITY,
+            Direction::Ascending if score < 0.0 => f64::INFINITY,
             _ => score,
         }
     }
@@ -55,6 +57,8 @@ struct Row<'a> {
     rid: String,
     #[serde(borrow)]
     payload: Payload<'a>,
+    #[serde(default, rename = "orderByItems")]
+    sorted_by: Vec<SortedBy>,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +66,26 @@ struct Row<'a> {
 struct Payload<'a> {
     #[serde(borrow)]
     payload: &'a RawValue,
-    component_scores: Vec<f64>,
+    component_scores: Vec<Option<f64>>,
+}
+
+/// A value that a component is sorted by: its score.
+#[derive(Deserialize)]
+struct SortedBy {
+    item: Option<f64>,
+}
+
+impl Row<'_> {
+    /// Returns all scores. The service may leave them out (Rust driver, `parse_result` of hybrid
+    /// search).
+    fn scores(&self, count: usize) -> Result<Vec<Option<f64>>> {
+        match (&*self.payload.component_scores, count) {
+            ([], 1) => Ok(vec![self.sorted_by.first().and_then(|score| score.item)]),
+            ([], _) => Ok(vec![None; count]),
+            (scores, _) if scores.len() == count => Ok(scores.to_vec()),
+            _ => Err(Error::protocol("a row of a search lacks scores")),
+        }
+    }
 }
 
 impl Fusion {
@@ -74,21 +97,20 @@ impl Fusion {
         }
     }
 
-    /// Adds the rows of a component. Each row has all scores of its document.
+    /// Adds the rows of a component, each with all scores of its document.
     ///
     /// # Errors
     /// When a row has another form than the plan says.
     pub(super) fn add(&mut self, rows: &[Box<RawValue>]) -> Result<()> {
         for row in rows {
             let row: Row<'_> = serde_json::from_str(row.get()).map_err(Error::decode)?;
-            if row.payload.component_scores.len() != self.scores.len() {
-                return Err(Error::protocol("a row of a search lacks scores"));
-            }
+            let scores = row.scores(self.scores.len())?.into_iter().zip(&self.scores);
+            let by = scores.map(|(own, score)| score.or_worst(own.unwrap_or(NO_SCORE)));
+            let by = by.collect();
             if self.known.insert(row.rid) {
-                let scores = row.payload.component_scores.into_iter().zip(&self.scores);
                 self.found.push(Found {
                     document: row.payload.payload.to_owned(),
-                    by: scores.map(|(own, score)| score.or_worst(own)).collect(),
+                    by,
                     total: 0.0,
                 });
             }
@@ -171,7 +193,7 @@ mod tests {
             row("a", "[3.0, 9.0]"),
             row("b", "[2.0, 1.0]"),
             row("c", "[2.0, 2.0]"),
-            row("d", "[-999999, 5.0]"),
+            row("d", "[null, 5.0]"),
         ];
         let both = [(Direction::Descending, 1.0), (Direction::Ascending, 1.0)];
         let expected = [
@@ -189,11 +211,7 @@ mod tests {
 
     #[test]
     fn a_document_without_a_score_comes_last_in_both_directions() {
-        let rows = [
-            row("without", "[-999999]"),
-            row("a", "[2.0]"),
-            row("b", "[1.0]"),
-        ];
+        let rows = [row("without", "[-1]"), row("a", "[2.0]"), row("b", "[1.0]")];
         for (direction, expected) in [
             (Direction::Ascending, ["b", "a", "without"]),
             (Direction::Descending, ["a", "b", "without"]),
@@ -201,6 +219,20 @@ mod tests {
             let found = order(&[(direction, 1.0)], &rows);
             assert_eq!(found.iter().map(|(id, _)| id).collect::<Vec<_>>(), expected);
         }
+    }
+
+    #[test]
+    fn a_row_without_scores_has_the_one_that_it_is_sorted_by() {
+        let rows = ["1.5", "2.5"].map(|score| {
+            let json = format!(
+                r#"{{"_rid": "{score}", "orderByItems": [{{"item": {score}}}], "payload": {{"payload": "{score}", "componentScores": []}}}}"#
+            );
+            RawValue::from_string(json).unwrap()
+        });
+        let expected = [("2.5".to_owned(), 2.5), ("1.5".to_owned(), 1.5)];
+        assert_eq!(order(&[(Direction::Descending, 1.0)], &rows), expected);
+        let both = [(Direction::Descending, 1.0), (Direction::Ascending, 1.0)];
+        assert_eq!(order(&both, &rows).len(), 2);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl<C: Container> ContainerClient<C> {
     /// A search by one vector costs one query per physical partition. A search by words or by
     /// several scores costs one request for the plan, and for each score one query per physical
     /// partition; scores of words need one more for their statistics. In one logical partition the
-    /// statistics are those of its documents.
+    /// statistics are those of its documents (`FullTextScoreScope.Local` of the vendor's clients).
     ///
     /// ```
     /// use cdb_client::ContainerClient;

@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
 
-/// The features of a plan that this client executes.
-const FEATURES: &str =
-    "CountIf,HybridSearch,NonStreamingOrderBy,OrderBy,Top,WeightedHybridSearch,WeightedRankFusion";
+/// The features of a plan that this client executes. Names: `QueryFeature.cs` of the vendor's .NET
+/// client.
+const FEATURES: &str = "CountIf,HybridSearch,NonStreamingOrderBy,OrderBy,Top,WeightedRankFusion";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -28,6 +28,7 @@ struct Answer {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Plan {
     global_statistics_query: Option<String>,
+    #[serde(default)]
     requires_global_statistics: bool,
     component_query_infos: Vec<Component>,
     #[serde(default)]
@@ -38,6 +39,7 @@ pub(super) struct Plan {
 #[serde(rename_all = "camelCase")]
 struct Component {
     rewritten_query: String,
+    #[serde(default)]
     order_by: Vec<SortOrder>,
 }
 
@@ -97,10 +99,14 @@ impl Plan {
         statistics: Option<&Statistics>,
     ) -> Result<Vec<Statement>> {
         let components = self.component_query_infos.iter().map(|component| {
-            let sql = &component.rewritten_query;
+            // The vendor's clients insert `true` too (Python, `hybrid_search_aggregator.py`).
+            let sql = component.rewritten_query.replace(FILTER, "true");
             let scores = self.component_query_infos.len();
-            let sql = statistics.map_or_else(|| sql.clone(), |all| all.insert_into(sql, scores));
-            if sql.contains(PLACEHOLDER) {
+            let sql = match statistics {
+                Some(all) => all.insert_into(&sql, scores),
+                None => sql,
+            };
+            if sql.contains("{documentdb-formattable") {
                 return Err(Error::protocol(
                     "the plan of a search has an unknown placeholder",
                 ));
@@ -125,12 +131,16 @@ impl Plan {
     }
 }
 
-/// The start of each placeholder of a plan.
+/// The placeholder of the rows that are left, from the first to the last.
+const FILTER: &str = "{documentdb-formattableorderbyquery-filter}";
+
+/// The start of each placeholder of statistics.
 const PLACEHOLDER: &str = "{documentdb-formattablehybridsearchquery-";
 
 impl Statistics {
     /// Replaces the placeholders of a component. They are numbered by the scores of the search; there
-    /// are statistics of those by words only, in the same order.
+    /// are statistics of those by words only, in the same order (.NET client,
+    /// `FormatComponentQueryTextWorkaround`).
     fn insert_into(&self, sql: &str, scores: usize) -> String {
         let place = |name: &str| format!("{PLACEHOLDER}{name}}}");
         let documents = self.document_count.to_string();

@@ -254,6 +254,10 @@ fn features_are_those_that_a_client_must_know() {
             "SELECT * FROM c ORDER BY c.a OFFSET 0 LIMIT 1",
             &["OffsetAndLimit", "OrderBy"],
         ),
+        (
+            "SELECT TOP 1 * FROM c ORDER BY RANK RRF(FullTextScore(c.a, 'x'), FullTextScore(c.b, 'x'), [1, 2])",
+            &["HybridSearch", "WeightedRankFusion", "Top"],
+        ),
     ] {
         assert_eq!(plan(text).features(), expected, "{text}");
     }
