@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use crate::observe::OperationKind;
 
 /// The names of a container and of its database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContainerName {
     pub(crate) database: String,
     pub(crate) container: String,
