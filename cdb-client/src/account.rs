@@ -33,6 +33,9 @@ pub struct Account {
     /// Whether several regions accept writes, so that a conditional write is decided per region.
     #[serde(rename = "enableMultipleWriteLocations")]
     pub has_several_write_regions: bool,
+    /// Whether the service may move the writes of a single physical partition to another region.
+    #[serde(rename = "enablePerPartitionFailoverBehavior")]
+    pub has_partition_failover: bool,
     #[serde(rename = "userConsistencyPolicy")]
     consistency: ConsistencyPolicy,
 }

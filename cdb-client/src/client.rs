@@ -52,8 +52,11 @@ impl CosmosClient {
     /// # Errors
     /// When the identity may not read the account's metadata, or the service does not answer.
     pub async fn account(&self) -> Result<Account> {
-        let accepted = self.pipeline().send(&Request::for_account(), None).await?;
-        accepted.json()
+        let request = Request::for_account();
+        let accepted = self.pipeline().send(&request, None).await?;
+        let account = accepted.json()?;
+        self.pipeline().learn(&account);
+        Ok(account)
     }
 
     /// Returns the requests, request units and bytes that this client has used so far.

@@ -22,6 +22,8 @@ headers! {
     ACTIVITY_ID = "x-ms-activity-id";
     /// `Incremental Feed` turns a read feed into a change feed.
     A_IM = "a-im";
+    /// Lets a region other than the first accept a write, if the account has several write regions.
+    ALLOW_TENTATIVE_WRITES = "x-ms-cosmos-allow-tentative-writes";
     AUTOPILOT = "x-ms-cosmos-offer-autopilot-settings";
     BATCH_ATOMIC = "x-ms-cosmos-batch-atomic";
     BATCH_CONTINUE_ON_ERROR = "x-ms-cosmos-batch-continue-on-error";
@@ -31,6 +33,9 @@ headers! {
     DATE = "x-ms-date";
     /// The form of the rows of a change feed of all versions.
     FEED_FORM = "x-ms-cosmos-changefeed-wire-format-version";
+    /// Lets a region refuse a read (403/3) if it does not have the writes of the partition. Source:
+    /// azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs`.
+    HUB_REGION_ONLY = "x-ms-cosmos-hub-region-processing-only";
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
     IS_BATCH = "x-ms-cosmos-is-batch-request";
     IS_QUERY = "x-ms-documentdb-isquery";

@@ -6,7 +6,7 @@
 //! do not answer, so that they delay only their own work.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,7 +18,8 @@ use crate::status::Status;
 /// The deadline of a request while other partitions answer, and the first backoff.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// The longest backoff. It doubles with each failed trial.
+/// The longest backoff, which doubles with each failed trial, and the time for which the requests of
+/// a partition avoid the region that did not answer.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The time after which a dropped request counts as a failure: a little less than the deadline,
@@ -35,6 +36,17 @@ const SILENT_AFTER: Duration = Duration::from_millis(900);
 #[derive(Debug, Default)]
 pub struct RangeHealth {
     circuits: Mutex<HashMap<RangeId, Circuit>>,
+    /// Those of partitions that failed over alone, or whose region did not answer.
+    endpoints: Mutex<HashMap<RangeId, RangeEndpoints>>,
+}
+
+/// The regions of a physical partition, as far as they differ from those of the account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RangeEndpoints {
+    /// The endpoint of the region that has its writes. `None` for the account's write region.
+    pub writes: Option<Arc<str>>,
+    /// The endpoint of the last request without an answer, and the time.
+    silent: Option<(Arc<str>, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,13 +96,13 @@ impl Circuit {
 
     /// Notes the failure of a request. Returns the backoff that begins with it. Failures during a
     /// backoff count once. A request sent before the last answer says nothing.
-    fn failed(&mut self, sent_at: Instant, now: Instant) -> Option<Duration> {
+    fn failed(&mut self, sent_at: Instant, now: Instant, longest: Duration) -> Option<Duration> {
         let backoff = match self.state {
             _ if sent_at < self.answered_at => return None,
             State::Open { retry_at, .. } if now < retry_at => return None,
             State::Closed => FIRST,
             State::Open { backoff, .. } | State::HalfOpen { backoff, .. } => {
-                (backoff * 2).min(LONGEST)
+                (backoff * 2).min(longest)
             }
         };
         let retry_at = now + backoff;
@@ -190,24 +202,36 @@ impl RangeHealth {
             let circuit = known.get(&range.id).copied();
             (range.id.clone(), circuit.unwrap_or(Circuit::new(now)))
         }));
+        self.endpoints()
+            .retain(|range, _| circuits.contains_key(range));
     }
 
     /// Forgets the partitions of a deleted container.
     pub(crate) fn clear(&self) {
         self.circuits().clear();
+        self.endpoints().clear();
     }
 
-    /// Watches a request that is about to be sent.
-    pub(crate) fn watch(&self, range: RangeId) -> Watch<'_> {
+    fn endpoints(&self) -> MutexGuard<'_, HashMap<RangeId, RangeEndpoints>> {
+        self.endpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches a request that is about to be sent. `can_fail_over` says that its partition may move
+    /// to another region alone.
+    pub(crate) fn watch(&self, range: RangeId, can_fail_over: bool) -> Watch<'_> {
         Watch {
             health: self,
             range,
             sent_at: Instant::now(),
             is_over: false,
+            can_fail_over,
+            endpoint: Mutex::default(),
         }
     }
 
-    fn note(&self, range: &RangeId, sent_at: Instant, signal: Signal) {
+    fn note(&self, range: &RangeId, sent_at: Instant, signal: Signal, longest: Duration) {
         let now = Instant::now();
         let mut circuits = self.circuits();
         let Some(circuit) = circuits.get_mut(range) else {
@@ -215,7 +239,7 @@ impl RangeHealth {
         };
         let backoff = match signal {
             Signal::Answer => return circuit.answered(now),
-            Signal::Failure => circuit.failed(sent_at, now),
+            Signal::Failure => circuit.failed(sent_at, now, longest),
             Signal::Nothing => return,
         };
         drop(circuits);
@@ -233,21 +257,84 @@ pub(crate) struct Watch<'a> {
     range: RangeId,
     sent_at: Instant,
     is_over: bool,
+    can_fail_over: bool,
+    /// The endpoint of the last attempt.
+    endpoint: Mutex<Option<Arc<str>>>,
 }
 
 impl Watch<'_> {
+    /// Returns the regions of the partition.
+    pub(crate) fn endpoints(&self) -> RangeEndpoints {
+        let known = self.health.endpoints();
+        known.get(&self.range).cloned().unwrap_or_default()
+    }
+
+    fn endpoint(&self) -> MutexGuard<'_, Option<Arc<str>>> {
+        self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where the next attempt goes.
+    pub(crate) fn sent_to(&self, endpoint: &Arc<str>) {
+        *self.endpoint() = Some(endpoint.clone());
+    }
+
+    /// Notes which region has the writes of the partition; `None` for the account's write region.
+    /// As in azure_data_cosmos_driver (PARTITION_LEVEL_FAILOVER_SPEC.md 6.4), an answer proves that,
+    /// and only another region's answer ends it: the service decides, so nothing expires.
+    pub(crate) fn writes_are_at(&self, endpoint: Option<&Arc<str>>) {
+        let mut known = self.health.endpoints();
+        if endpoint.is_none() && !known.contains_key(&self.range) {
+            return;
+        }
+        let range = known.entry(self.range.clone()).or_default();
+        if range.writes.as_ref() != endpoint {
+            tracing::info!(range = %self.range, endpoint = endpoint.map(|it| &**it), "the writes of a physical partition moved");
+        }
+        range.writes = endpoint.cloned();
+        let answered = self.endpoint();
+        range
+            .silent
+            .take_if(|(silent, _)| Some(&*silent) == answered.as_ref());
+        if *range == RangeEndpoints::default() {
+            known.remove(&self.range);
+        }
+    }
+
     /// Notes the end of the request.
     pub(crate) fn ended<T>(mut self, result: &Result<T>) {
         self.is_over = true;
-        let signal = result.as_ref().map_or_else(Signal::of, |_| Signal::Answer);
-        self.health.note(&self.range, self.sent_at, signal);
+        self.note(result.as_ref().map_or_else(Signal::of, |_| Signal::Answer));
+    }
+
+    fn note(&self, signal: Signal) {
+        // A trial of a partition that can fail over asks another region first, and ends at once
+        // after the move.
+        let longest = if self.can_fail_over { FIRST } else { LONGEST };
+        self.health.note(&self.range, self.sent_at, signal, longest);
+        let endpoint = self.endpoint().clone();
+        if let Some(endpoint) = endpoint
+            && self.can_fail_over
+            && signal == Signal::Failure
+        {
+            let mut known = self.health.endpoints();
+            let range = known.entry(self.range.clone()).or_default();
+            range.silent = Some((endpoint, Instant::now()));
+        }
+    }
+}
+
+impl RangeEndpoints {
+    /// Whether requests prefer other regions to this one.
+    pub(crate) fn avoids(&self, endpoint: &Arc<str>, now: Instant) -> bool {
+        let silent = self.silent.as_ref();
+        silent.is_some_and(|(silent, since)| silent == endpoint && now - *since < LONGEST)
     }
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         if !self.is_over && self.sent_at.elapsed() >= SILENT_AFTER {
-            self.health.note(&self.range, self.sent_at, Signal::Failure);
+            self.note(Signal::Failure);
         }
     }
 }
@@ -288,22 +375,22 @@ mod tests {
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
             let backoff = Duration::from_secs(seconds);
             assert_eq!(circuit.admit(now), None);
-            assert_eq!(circuit.failed(now, now), Some(backoff));
-            assert_eq!(circuit.failed(now, now), None, "it counts once");
+            assert_eq!(circuit.failed(now, now, LONGEST), Some(backoff));
+            assert_eq!(circuit.failed(now, now, LONGEST), None, "it counts once");
             now += backoff / 2;
             assert_eq!(circuit.admit(now), Some(backoff / 2));
             now += backoff / 2;
         }
         circuit.answered(now);
         assert!(circuit.is_closed());
-        assert_eq!(circuit.failed(now, now), Some(FIRST));
+        assert_eq!(circuit.failed(now, now, LONGEST), Some(FIRST));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_caller_at_a_time_tries_a_partition_after_its_backoff() {
         let now = Instant::now();
         let mut circuit = Circuit::new(now);
-        assert_eq!(circuit.failed(now, now), Some(FIRST));
+        assert_eq!(circuit.failed(now, now, LONGEST), Some(FIRST));
         let now = now + FIRST;
         assert_eq!(circuit.admit(now), None);
         assert_eq!(circuit.admit(now), Some(FIRST));
@@ -316,7 +403,7 @@ mod tests {
         let sent_at = Instant::now();
         let mut circuit = Circuit::new(sent_at);
         circuit.answered(sent_at + FIRST);
-        assert_eq!(circuit.failed(sent_at, sent_at + FIRST * 2), None);
+        assert_eq!(circuit.failed(sent_at, sent_at + FIRST * 2, LONGEST), None);
         assert!(circuit.is_closed());
     }
 
@@ -355,7 +442,7 @@ mod tests {
     async fn a_silent_partition_has_a_deadline_while_another_one_answers() {
         let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
         let silent = async {
-            let watch = health.watch(all[1].clone());
+            let watch = health.watch(all[1].clone(), false);
             std::future::pending::<()>().await;
             watch.ended(&Ok(()));
             Ok(())
@@ -369,7 +456,7 @@ mod tests {
         tokio::time::advance(FIRST).await;
         assert!(health.is_silent(&all[1]) && !health.is_silent(&all[0]));
         assert_eq!(health.backoff_of(&all[1]), None, "a caller may try it");
-        health.watch(all[1].clone()).ended(&Ok(()));
+        health.watch(all[1].clone(), false).ended(&Ok(()));
         assert!(health.all_answer() && !health.is_silent(&all[1]));
         assert_eq!(health.available(all.clone()), all);
     }
@@ -378,7 +465,7 @@ mod tests {
     async fn without_another_partition_that_answers_there_is_no_backoff_and_no_deadline() {
         let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
         for range in &all {
-            health.note(range, Instant::now(), Signal::Failure);
+            health.note(range, Instant::now(), Signal::Failure, LONGEST);
         }
         assert_eq!(health.available(all.clone()), all);
         assert!(!health.all_answer());
@@ -394,7 +481,7 @@ mod tests {
     async fn a_dropped_request_is_a_failure_only_if_it_was_silent_for_long() {
         let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
         let dropped_after = async |time: Duration| {
-            let watch = health.watch(all[1].clone());
+            let watch = health.watch(all[1].clone(), false);
             tokio::time::sleep(time).await;
             drop(watch);
             health.all_answer()

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::account::{Account, Region, normalized};
 use crate::endpoint::{is_loopback, parse_endpoint};
+use crate::range_health::RangeEndpoints;
 use crate::route::Route;
 
 /// How long requests avoid an endpoint that could not be reached, while there is another one.
@@ -29,8 +30,15 @@ pub(crate) struct Regions {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The endpoint of the write region. `None` for an account with one region.
-    write: Option<Arc<str>>,
+    /// The endpoint of the first write region, which alone accepts changes of containers. `None` for
+    /// an account with one region.
+    hub: Option<Arc<str>>,
+    /// The endpoints of all write regions, preferred ones first.
+    writes: Vec<Arc<str>>,
+    has_several_writes: bool,
+    /// The endpoints of all regions by failover priority, if the writes of a physical partition can
+    /// move between them. Otherwise empty.
+    failover: Vec<Arc<str>>,
     /// The endpoints of the preferred regions that answer reads.
     reads: Vec<Arc<str>>,
     /// When the account document was last requested.
@@ -61,26 +69,51 @@ impl Regions {
 
     /// Whether the account has several regions, as far as this client knows.
     pub(crate) fn has_several(&self) -> bool {
-        self.lock().write.is_some()
+        self.lock().hub.is_some()
+    }
+
+    /// Whether several regions accept writes, as far as this client knows.
+    pub(crate) fn has_several_writes(&self) -> bool {
+        self.lock().has_several_writes
+    }
+
+    /// Whether the writes of a physical partition can move to another region, as far as this client
+    /// knows.
+    pub(crate) fn has_partition_failover(&self) -> bool {
+        !self.lock().failover.is_empty()
+    }
+
+    /// Whether this is the endpoint of the first write region.
+    pub(crate) fn is_hub(&self, endpoint: &Arc<str>) -> bool {
+        self.lock().hub.as_ref() == Some(endpoint)
     }
 
     /// Returns the first endpoint of `route` that is not in `skipped`. `None` when all are.
-    pub(crate) fn endpoint(&self, route: Route, skipped: &[Arc<str>]) -> Option<Arc<str>> {
-        let mut candidates = self.candidates(route);
+    pub(crate) fn endpoint(
+        &self,
+        route: Route,
+        range: &RangeEndpoints,
+        skipped: &[Arc<str>],
+    ) -> Option<Arc<str>> {
+        let mut candidates = self.candidates(route, range);
         candidates.retain(|candidate| !skipped.contains(candidate));
         candidates.into_iter().next()
     }
 
-    /// Returns the endpoints of `route`, reachable ones first.
-    pub(crate) fn candidates(&self, route: Route) -> Vec<Arc<str>> {
+    /// Returns the endpoints of `route` for a physical partition, reachable ones first.
+    pub(crate) fn candidates(&self, route: Route, range: &RangeEndpoints) -> Vec<Arc<str>> {
         let state = self.lock();
         let configured = [&self.configured];
+        let hub = state.hub.iter().chain(&state.failover);
+        let writes = range.writes.iter().chain(&state.writes);
+        let writes = writes.chain(&state.failover);
         let ordered: Vec<&Arc<str>> = match route {
-            Route::Write => state.write.iter().chain(configured).collect(),
-            Route::Read => (state.reads.iter().chain(&state.write))
+            Route::Metadata => hub.chain(configured).collect(),
+            Route::Write => writes.chain(configured).collect(),
+            Route::Read => (state.reads.iter().chain(writes))
                 .chain(configured)
                 .collect(),
-            Route::Account => (configured.into_iter().chain(&state.write))
+            Route::Account => (configured.into_iter().chain(writes))
                 .chain(&state.reads)
                 .collect(),
         };
@@ -91,7 +124,8 @@ impl Regions {
             }
         }
         let now = Instant::now();
-        candidates.sort_by_key(|endpoint| state.avoids(endpoint, now));
+        candidates
+            .sort_by_key(|endpoint| state.avoids(endpoint, now) || range.avoids(endpoint, now));
         candidates
     }
 
@@ -118,30 +152,31 @@ impl Regions {
 
     /// Applies the account document.
     pub(crate) fn apply(&self, account: &Account) {
+        let all = account.write_regions.iter();
         let several = account.region_count() > 1;
-        let write = several.then(|| self.write_endpoint(account)).flatten();
-        let reads = match &write {
-            Some(_) => self.read_endpoints(account),
-            None => Vec::new(),
-        };
-        let mut state = self.lock();
-        state.is_known = true;
-        if state.write != write {
-            tracing::info!(endpoint = write.as_deref(), "write region is set");
+        let hub = all.clone().find_map(|region| self.usable(region));
+        let hub = hub.filter(|_| several);
+        let (mut reads, mut writes, mut failover) = <(Vec<_>, Vec<_>, Vec<_>)>::default();
+        if hub.is_some() {
+            reads = self.read_endpoints(account);
+            let preferred = self.preferred.iter();
+            let preferred = preferred.filter_map(|name| named(&account.write_regions, name));
+            writes.extend(preferred.chain(all).filter_map(|it| self.usable(it)));
+            // As in the official clients: azure-cosmos-dotnet-v3
+            // `IsRequestEligibleForPerPartitionAutomaticFailover`.
+            if account.has_partition_failover && !account.has_several_write_regions {
+                let regions = account.read_regions.iter();
+                failover.extend(regions.filter_map(|region| self.usable(region)));
+            }
         }
-        state.write = write;
-        state.reads = reads;
-    }
-
-    /// With several write regions, the first preferred one; otherwise the only one.
-    fn write_endpoint(&self, account: &Account) -> Option<Arc<str>> {
-        let regions = &account.write_regions;
-        let preferred = self
-            .preferred
-            .iter()
-            .filter_map(|name| named(regions, name));
-        let mut ordered = preferred.chain(regions);
-        ordered.find_map(|region| self.usable(region))
+        let mut state = self.lock();
+        if state.hub != hub {
+            tracing::info!(endpoint = hub.as_deref(), "write region is set");
+        }
+        state.is_known = true;
+        state.has_several_writes = hub.is_some() && account.has_several_write_regions;
+        state.hub = hub;
+        (state.reads, state.writes, state.failover) = (reads, writes, failover);
     }
 
     fn read_endpoints(&self, account: &Account) -> Vec<Arc<str>> {
@@ -217,7 +252,8 @@ mod tests {
     }
 
     fn endpoints(regions: &Regions, route: Route) -> Vec<String> {
-        let candidates = regions.candidates(route).into_iter();
+        let candidates = regions.candidates(route, &RangeEndpoints::default());
+        let candidates = candidates.into_iter();
         candidates.map(|endpoint| endpoint.to_string()).collect()
     }
 
@@ -251,11 +287,11 @@ mod tests {
     async fn an_unreachable_endpoint_is_the_last_candidate_for_half_a_minute() {
         let regions = regions(&["West US"]);
         regions.apply(&account(&[EAST], &[EAST, WEST]));
-        let west = regions.endpoint(Route::Read, &[]).unwrap();
-        regions.mark_unreachable(&west);
-        assert_ne!(regions.endpoint(Route::Read, &[]).unwrap(), west);
+        let west = endpoints(&regions, Route::Read).remove(0);
+        regions.mark_unreachable(&west.as_str().into());
+        assert_ne!(endpoints(&regions, Route::Read)[0], west);
         tokio::time::advance(UNREACHABLE).await;
-        assert_eq!(regions.endpoint(Route::Read, &[]).unwrap(), west);
+        assert_eq!(endpoints(&regions, Route::Read)[0], west);
     }
 
     #[test]

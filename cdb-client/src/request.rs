@@ -116,7 +116,9 @@ impl Request {
         let latest = self.headers.contains_key(header::READ_CONSISTENCY);
         if self.kind == OperationKind::ReadAccount {
             Route::Account
-        } else if self.kind.is_read() && !self.kind.is_metadata() && !latest {
+        } else if self.kind.is_metadata() {
+            Route::Metadata
+        } else if self.kind.is_read() && !latest {
             Route::Read
         } else {
             Route::Write

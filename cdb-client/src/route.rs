@@ -3,7 +3,9 @@
 /// Which regions can serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// The write region: writes, metadata, and reads of the latest committed state.
+    /// The first write region: databases, containers, and their lists of physical partitions.
+    Metadata,
+    /// The write region of the partition: writes, and reads of the latest committed state.
     Write,
     /// The preferred regions, then the write region.
     Read,

@@ -206,6 +206,39 @@ impl Emulator {
         self.regions().move_global_endpoint();
     }
 
+    /// Moves the writes of a physical partition to a region, alone; the account document does not
+    /// show it. Other regions answer its writes with 403/3, and so the reads with
+    /// `x-ms-cosmos-hub-region-processing-only`. Moving them to the write region ends the failover.
+    ///
+    /// ```
+    /// use cdb_emulator::Emulator;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
+    /// let emulator = Emulator::builder().regions(["West US", "East US"]).partition_failover(true);
+    /// let emulator = emulator.start().await?;
+    /// emulator.fail_over_partition("db", "orders", "0", "East US")?;
+    /// # emulator.stop().await; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails when there is no such partition or region, or no
+    /// [`partition_failover`](Settings::partition_failover).
+    pub fn fail_over_partition(
+        &self,
+        database: &str,
+        container: &str,
+        range_id: &str,
+        region: &str,
+    ) -> Result<(), EmulatorError> {
+        if !self.state.service.settings.partition_failover {
+            let reason = "single partitions do not fail over; set `Settings::partition_failover`";
+            return Err(regions_error(reason.to_owned()));
+        }
+        let name = ContainerName::new(database, container);
+        let moved = op::ranges::fail_over(&self.state.service, name, range_id, region);
+        moved.map_err(|error| regions_error(error.to_string()))
+    }
+
     /// Removes a region from the account: it answers every request with 403/1008. If it is the
     /// write region, the write region moves to the next region first.
     ///

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::error::ServiceError;
 use crate::fault::{Target, TargetDetail};
 use crate::observe::{OperationKind, ResponseSummary};
+use crate::regions::Needs;
 use crate::request::Request;
 use crate::response::{JSON, Response};
 use crate::route::{Resource, header};
@@ -70,24 +71,42 @@ impl Service {
                 lists_ranges: false,
             };
         }
-        let container = request.resource.container().cloned();
-        let mut partitions = Vec::new();
-        if detail == TargetDetail::Partitions
-            && request.kind != OperationKind::Metadata
-            && container.is_some()
-        {
-            let (service, request) = (self.clone(), request.clone());
-            let work = move || op::reached_partitions(&service, &request);
-            // A request that fails here fails in the same way when it is executed.
-            partitions = self.store.run(Lane::Point, work).await.unwrap_or_default();
-        }
+        let partitions = match detail {
+            TargetDetail::Partitions => self.reached_partitions(request).await,
+            _ => Vec::new(),
+        };
         Target {
             kind: request.kind,
             region: self.regions.name(request.region),
-            container,
+            container: request.resource.container().cloned(),
             partitions,
             lists_ranges: matches!(request.resource, Resource::Ranges(_)),
         }
+    }
+
+    /// Returns the physical partitions that a data request reaches.
+    async fn reached_partitions(self: &Arc<Self>, request: &Arc<Request>) -> Vec<String> {
+        if request.kind == OperationKind::Metadata || request.resource.container().is_none() {
+            return Vec::new();
+        }
+        let (service, request) = (self.clone(), request.clone());
+        let work = move || op::reached_partitions(&service, &request);
+        // A request that fails here fails in the same way when it is executed.
+        self.store.run(Lane::Point, work).await.unwrap_or_default()
+    }
+
+    /// Fails if the region that received a request does not accept it.
+    async fn check_region(self: &Arc<Self>, request: &Arc<Request>) -> Result<(), ServiceError> {
+        let mut partitions = Vec::new();
+        let container = request.resource.container();
+        let needs = request.needs();
+        if let Some(container) = container.filter(|container| self.regions.has_moved(container))
+            && needs != Needs::Any
+        {
+            let reached = self.reached_partitions(request).await.into_iter();
+            partitions.extend(reached.map(|range| (container.clone(), range)));
+        }
+        self.regions.check(request.region, needs, &partitions)
     }
 
     /// Executes a request and logs it. Its writes are durable when this returns. They are also kept
@@ -128,7 +147,7 @@ impl Service {
         }
         check_version(request)?;
         self.authorize(request)?;
-        self.regions.check(request.region, request.is_write())?;
+        self.check_region(request).await?;
         let lane = match request.kind {
             OperationKind::Read => Lane::Point,
             OperationKind::Query | OperationKind::Feed => Lane::Scan,

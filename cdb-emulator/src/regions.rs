@@ -3,9 +3,13 @@
 //! All regions share the data. Each has an endpoint of its own, and the global endpoint leads to one
 //! of them, as the DNS entry of an account does. A failover has three steps, at three times on the
 //! service: the write region changes, the account document names the new one, and the global
-//! endpoint leads there. Sources: protocol.md 9.1 (403/3 WriteForbidden, 403/1008
-//! DatabaseAccountNotFound).
+//! endpoint leads there. Sources: azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs` (403/3 WriteForbidden,
+//! 403/1008 DatabaseAccountNotFound).
+//!
+//! The writes of a single physical partition can move too; the account document does not show that.
+//! Source: learn.microsoft.com/azure/cosmos-db/per-partition-automatic-failover.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +19,7 @@ use serde_json::{Value, json};
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::millis;
+use crate::route::ContainerName;
 
 /// The name of the only region of an account without configured regions.
 const ONLY: &str = "Local";
@@ -85,6 +90,8 @@ struct State {
     regions: Vec<Region>,
     /// The region that accepts writes.
     write: usize,
+    /// The regions that accept the writes of physical partitions that failed over alone.
+    moved: HashMap<(ContainerName, String), usize>,
     /// The write region of the account document.
     document: Delayed,
     /// The region of the global endpoint.
@@ -98,6 +105,16 @@ struct Region {
     name: String,
     endpoint: String,
     removed: bool,
+}
+
+/// Which region a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Any,
+    /// A region that accepts writes: each one, if the account has several write regions.
+    Writable,
+    /// The region that accepts the writes of this physical partition, or of the account.
+    Hub,
 }
 
 /// A region that is replaced by another one at a time.
@@ -150,6 +167,7 @@ impl Regions {
                 clock,
                 regions,
                 write: 0,
+                moved: HashMap::new(),
                 document: Delayed::default(),
                 global: Delayed::default(),
                 multiple_write_locations: false,
@@ -176,11 +194,18 @@ impl Regions {
         Some(state.regions[region].endpoint.clone())
     }
 
-    /// Fails if the region of an endpoint was removed, or does not accept this write.
+    /// Whether the writes of a physical partition of this container are elsewhere than others.
+    pub(crate) fn has_moved(&self, container: &ContainerName) -> bool {
+        let state = self.state();
+        state.moved.keys().any(|(moved, _)| moved == container)
+    }
+
+    /// Fails if the region of an endpoint was removed, or is not the one that a request needs.
     pub(crate) fn check(
         &self,
         endpoint: Option<usize>,
-        is_write: bool,
+        needs: Needs,
+        partitions: &[(ContainerName, String)],
     ) -> Result<(), ServiceError> {
         let mut state = self.state();
         let region = state.at(endpoint);
@@ -189,7 +214,18 @@ impl Regions {
         if state.regions[region].removed {
             return refuse(1008, "The database account does not exist in this region.");
         }
-        if is_write && !state.multiple_write_locations && region != state.write {
+        let is_served = match needs {
+            Needs::Any => true,
+            Needs::Writable if state.multiple_write_locations => true,
+            Needs::Writable | Needs::Hub if partitions.is_empty() => region == state.write,
+            Needs::Writable | Needs::Hub => {
+                let mut hubs = partitions
+                    .iter()
+                    .map(|partition| state.moved.get(partition));
+                hubs.all(|hub| region == *hub.unwrap_or(&state.write))
+            }
+        };
+        if !is_served {
             let message = "The requested operation cannot be performed at this region.";
             return refuse(3, message);
         }
@@ -213,6 +249,35 @@ impl Regions {
             state.global.set(to, delay, now);
         }
         Ok(state.regions[to].name.clone())
+    }
+
+    /// Moves the writes of a physical partition to a region.
+    pub(crate) fn fail_over_partition(
+        &self,
+        container: ContainerName,
+        range: &str,
+        to: &str,
+    ) -> Result<(), String> {
+        let mut state = self.state();
+        let region = state.find(to)?;
+        let partition = (container, range.to_owned());
+        if region == state.write {
+            state.moved.remove(&partition);
+        } else {
+            state.moved.insert(partition, region);
+        }
+        Ok(())
+    }
+
+    /// Leaves the writes of a split partition where they are.
+    pub(crate) fn follow_split(&self, container: &ContainerName, range: &str, children: &[String]) {
+        let mut state = self.state();
+        let parent = (container.clone(), range.to_owned());
+        if let Some(region) = state.moved.remove(&parent) {
+            let children = children.iter().cloned();
+            let moved = children.map(|child| ((container.clone(), child), region));
+            state.moved.extend(moved);
+        }
     }
 
     /// Lets the global endpoint lead to the write region.

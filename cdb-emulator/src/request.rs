@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ServiceError;
 use crate::observe::OperationKind;
-use crate::route::{self, Resource, header, is_plan_request, is_query};
+use crate::regions::Needs;
+use crate::route::{self, Resource, flag, header, is_plan_request, is_query};
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -54,8 +55,32 @@ impl Request {
         serde_json::from_slice(&self.body).map_err(ServiceError::invalid_payload)
     }
 
-    /// Returns whether this is a write, which only the write region accepts.
-    pub(crate) fn is_write(&self) -> bool {
+    /// Returns which region accepts this request.
+    ///
+    /// With several write regions, a write without the header goes to the first one only
+    /// (azure_data_cosmos_driver `operation_pipeline.rs`, `apply_tentative_writes_header`), and so
+    /// do changes of databases and containers. A read with the header of hub regions is refused by
+    /// others (azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs`: "Received 403.3").
+    pub(crate) fn needs(&self) -> Needs {
+        let is_metadata = self.kind == OperationKind::Metadata;
+        if self.is_write() {
+            let tentative = flag(&self.headers, "x-ms-cosmos-allow-tentative-writes");
+            return if tentative && !is_metadata {
+                Needs::Writable
+            } else {
+                Needs::Hub
+            };
+        }
+        let of_hub = flag(&self.headers, "x-ms-cosmos-hub-region-processing-only");
+        if of_hub && !is_metadata {
+            Needs::Writable
+        } else {
+            Needs::Any
+        }
+    }
+
+    /// Returns whether this is a write.
+    fn is_write(&self) -> bool {
         let headers = &self.headers;
         match self.kind {
             OperationKind::Read | OperationKind::Query | OperationKind::Feed => false,

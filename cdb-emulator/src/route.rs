@@ -7,7 +7,7 @@ use crate::observe::OperationKind;
 use crate::store::rid;
 
 /// The names of a container and of its database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContainerName {
     pub(crate) database: String,
     pub(crate) container: String,

@@ -143,6 +143,10 @@ settings! {
     };
     /// Lets all regions accept writes (`enableMultipleWriteLocations` of the account document).
     multiple_write_locations: bool = false, |enabled: bool| enabled;
+    /// Lets the service move the writes of single physical partitions to another region
+    /// (`enablePerPartitionFailoverBehavior` of the account document), as
+    /// [`Emulator::fail_over_partition`](crate::Emulator::fail_over_partition) does.
+    partition_failover: bool = false, |enabled: bool| enabled;
     /// Limits concurrent connections to this number; the default is 10,000. Further connections get
     /// 503 and are closed.
     max_connections: usize = 10_000, |count: usize| count;

@@ -106,19 +106,27 @@ impl ContainerContext {
     pub(crate) async fn send(&self, request: &Request) -> Result<Accepted> {
         check_name("database", &self.database)?;
         check_name("container", &self.container)?;
+        let can_fail_over = self.pipeline.has_partition_failover();
+        if can_fail_over && request.partition.is_some() && self.ranges.current().is_none() {
+            // As azure_data_cosmos_driver `pre_resolve_partition_key_range_id`: without the range, the
+            // client would ask the former region first each time. The request does not need it.
+            let _listed = Box::pin(self.ranges()).await;
+        }
         let watch = self.range_of_request(request);
-        let watch = watch.map(|range| self.health.watch(range));
-        let result = self.pipeline.send(request, Some(&self.sessions)).await;
+        let watch = watch.map(|range| self.health.watch(range, can_fail_over));
+        let pipeline = &self.pipeline;
+        let result = pipeline.send_watched(request, Some(&self.sessions), watch.as_ref());
+        let result = result.await;
         if let Some(watch) = watch {
             watch.ended(&result);
         }
         result
     }
 
-    /// Returns the physical partition that a request goes to, if it is known and not the only one,
-    /// which has no health.
+    /// Returns the physical partition that a request goes to, if it is known. The only one has no
+    /// health, unless it can fail over alone.
     fn range_of_request(&self, request: &Request) -> Option<RangeId> {
-        if self.health.is_single() {
+        if self.health.is_single() && !self.pipeline.has_partition_failover() {
             return None;
         }
         match request.range() {

@@ -114,10 +114,14 @@ impl<C: Container> ContainerClient<C> {
     /// account does not answer, or refuses the key or token.
     pub async fn check_write_regions(&self) -> Result<()> {
         let request = Request::for_account();
-        let read = self.context.pipeline.send(&request, None).await;
+        let pipeline = &self.context.pipeline;
+        let read = pipeline.send(&request, None).await;
         let account: Result<Account> = read.and_then(|accepted| accepted.json());
         match if_permitted(account)? {
-            Some(account) => account.refuse_several_write_regions(&self.context.container),
+            Some(account) => {
+                pipeline.learn(&account);
+                account.refuse_several_write_regions(&self.context.container)
+            }
             None => Ok(()),
         }
     }

@@ -21,10 +21,15 @@ const WEST: &str = "account-westus.documents.azure.com";
 
 /// An account document with these write regions, and both regions for reads.
 fn account(write: &[&str]) -> Step {
+    account_with(write, "")
+}
+
+/// The same, with a member that is true.
+fn account_with(write: &[&str], member: &str) -> Step {
     let region = |host: &str| json!({"name": name(host), "databaseAccountEndpoint": format!("https://{host}:443/")});
     let write: Vec<_> = write.iter().map(|&host| region(host)).collect();
     let readable = [region(EAST), region(WEST)];
-    Step::json(&json!({"writableLocations": write, "readableLocations": readable}))
+    Step::json(&json!({"writableLocations": write, "readableLocations": readable, member: true}))
 }
 
 fn name(host: &str) -> &'static str {
@@ -104,6 +109,51 @@ async fn a_refused_write_waits_until_the_account_document_names_another_region()
         elapsed >= Duration::from_secs(1) && elapsed < Duration::from_secs(3),
         "{elapsed:?}"
     );
+}
+
+/// azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs` retries 403/3 at the next region without delay, and
+/// reads the account document when all regions have refused.
+#[tokio::test(start_paused = true)]
+async fn a_write_tries_all_regions_at_once_if_partitions_can_fail_over() {
+    let failing_over = || account_with(&[EAST], "enablePerPartitionFailoverBehavior");
+    let refused = || Step::refusal(403, 3);
+    let script = Script::new([failing_over(), refused(), Step::status(201)]);
+    let pipeline = preferring(&script, &["East US"]);
+    pipeline.send(&create(), None).await.unwrap();
+    script.extend([refused(), refused(), refused(), failing_over()]);
+    script.extend([refused(), Step::status(201)]);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let started = Instant::now();
+    pipeline.send(&create(), None).await.unwrap();
+    let (east, west) = (format!("POST {EAST}"), format!("POST {WEST}"));
+    assert_eq!(sent(&script)[1..3], [east.clone(), west.clone()]);
+    let global = format!("POST {GLOBAL}");
+    assert_eq!(sent(&script)[3..6], [east.clone(), west.clone(), global]);
+    assert_eq!(sent(&script)[7..], [east, west]);
+    let waited = started.elapsed();
+    assert!(waited > Duration::ZERO && waited < Duration::from_secs(1));
+    assert_eq!(script.reconnects(), 0);
+}
+
+/// azure_data_cosmos_driver `operation_pipeline.rs`, `apply_tentative_writes_header`.
+#[tokio::test(start_paused = true)]
+async fn writes_to_an_account_with_several_write_regions_say_so() {
+    for (member, expected) in [("enableMultipleWriteLocations", true), ("", false)] {
+        let script = Script::new([account_with(&[EAST, WEST], member)]);
+        script.extend([Step::status(201), Step::status(200)]);
+        let pipeline = preferring(&script, &["West US"]);
+        pipeline.send(&create(), None).await.unwrap();
+        pipeline.send(&read(), None).await.unwrap();
+        assert_eq!(
+            sent(&script)[1..],
+            [format!("POST {WEST}"), format!("GET {WEST}")]
+        );
+        let requests = script.requests();
+        let is_tentative =
+            |request: &HttpRequest| request.headers.contains_key(header::ALLOW_TENTATIVE_WRITES);
+        assert_eq!(is_tentative(&requests[1]), expected);
+        assert!(!is_tentative(&requests[2]));
+    }
 }
 
 #[tokio::test(start_paused = true)]

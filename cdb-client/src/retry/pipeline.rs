@@ -15,9 +15,11 @@ use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, Result};
 use crate::header;
 use crate::operation::OperationKind;
+use crate::range_health::Watch;
 use crate::regions::Regions;
 use crate::request::Request;
 use crate::response::Response;
+use crate::retry::right::Right;
 use crate::retry::{
     Accepted, Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, verdict,
 };
@@ -58,6 +60,7 @@ pub(crate) struct Pipeline {
 pub(super) struct Call<'a> {
     pub(super) request: &'a Request,
     sessions: Option<&'a SessionTokens>,
+    pub(super) watch: Option<&'a Watch<'a>>,
     activity_id: String,
     started: Instant,
     attempts: u32,
@@ -109,18 +112,28 @@ impl Pipeline {
         Backoff::slow(&self.parts.retry, self.parts.jitter.clone())
     }
 
-    /// Sends `request` until it has a result. Reads session tokens from `sessions` and updates
-    /// them.
-    ///
-    /// # Errors
-    /// When the service refuses the request or does not answer; [`Error::is_ambiguous`] when a
-    /// write may have taken effect.
+    /// As [`send_watched`](Self::send_watched), for a request without a known physical partition.
     pub(crate) async fn send(
         &self,
         request: &Request,
         sessions: Option<&SessionTokens>,
     ) -> Result<Accepted> {
-        let mut call = self.call(request, sessions);
+        self.send_watched(request, sessions, None).await
+    }
+
+    /// Sends `request` until it has a result. Reads session tokens from `sessions` and updates
+    /// them. `watch` knows the regions of its physical partition.
+    ///
+    /// # Errors
+    /// When the service refuses the request or does not answer; [`Error::is_ambiguous`] when a
+    /// write may have taken effect.
+    pub(crate) async fn send_watched(
+        &self,
+        request: &Request,
+        sessions: Option<&SessionTokens>,
+        watch: Option<&Watch<'_>>,
+    ) -> Result<Accepted> {
+        let mut call = self.call(request, sessions, watch);
         let span = telemetry::call_span(request);
         let result = {
             use tracing::Instrument as _;
@@ -145,10 +158,12 @@ impl Pipeline {
         &self,
         request: &'a Request,
         sessions: Option<&'a SessionTokens>,
+        watch: Option<&'a Watch<'a>>,
     ) -> Call<'a> {
         Call {
             request,
             sessions,
+            watch,
             activity_id: Uuid::new_v4().to_string(),
             started: Instant::now(),
             attempts: 0,
@@ -185,6 +200,7 @@ impl Pipeline {
                 }
             };
             let outcome = outcome_of(&answer);
+            self.note_writes(call, outcome);
             call.unknown_outcome |= outcome.is_doubtful() && !call.request.kind.is_read();
             let delay = match verdict(call.request.repeat, call.tries, outcome) {
                 Verdict::Accept => {
@@ -337,6 +353,7 @@ impl Pipeline {
             header::SDK_CAPABILITIES,
             HeaderValue::from_static(header::CAPABILITIES),
         );
+        headers.extend(self.region_header(call));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(USER_AGENT, self.parts.user_agent.clone());
@@ -393,27 +410,6 @@ impl Pipeline {
         }
         self.meter.count(&attempt);
         answer
-    }
-}
-
-/// The right to read or to write data. Roles usually grant all requests of one right together, so
-/// an accepted upsert says that a refused patch is temporary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Right {
-    Read,
-    Write,
-}
-
-impl Right {
-    /// Returns the right that a request needs. `None` for metadata, which opening requests: a
-    /// missing right must fail it at once, even if another container was opened before.
-    fn of(kind: OperationKind) -> Option<Self> {
-        match kind {
-            OperationKind::ReadRanges => Some(Self::Read),
-            _ if kind.is_metadata() => None,
-            _ if kind.is_read() => Some(Self::Read),
-            _ => Some(Self::Write),
-        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Moves requests to another region: the new write region after a failover, the next preferred
 //! region after a failed read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
 use tokio::time::timeout;
 
 use crate::account::Account;
+use crate::header;
+use crate::range_health::{RangeEndpoints, Watch};
 use crate::request::Request;
 use crate::retry::Outcome;
 use crate::retry::pipeline::{Call, Pipeline};
@@ -23,6 +27,33 @@ const MISSING_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Pipeline {
+    /// Applies an account document that the caller has read, if it says what requests without a
+    /// region need to know.
+    pub(crate) fn learn(&self, account: &Account) {
+        if account.has_several_write_regions || account.has_partition_failover {
+            self.regions.apply(account);
+        }
+    }
+
+    /// Whether the writes of a physical partition can move to another region.
+    pub(crate) fn has_partition_failover(&self) -> bool {
+        self.regions.has_partition_failover()
+    }
+
+    /// Returns the header that a region other than the first, or other than that with the writes of
+    /// the partition, acts on.
+    pub(super) fn region_header(&self, call: &Call<'_>) -> Option<(HeaderName, HeaderValue)> {
+        if !call.request.kind.is_read() {
+            let value = HeaderValue::from_static("true");
+            let name = header::ALLOW_TENTATIVE_WRITES;
+            return self.regions.has_several_writes().then_some((name, value));
+        }
+        // Without the header, a former region would answer, which lacks the writes since the move.
+        let is_of_hub = call.watch.is_some() && call.request.route() == Route::Write;
+        let value = HeaderValue::from_static("True");
+        (is_of_hub && self.has_partition_failover()).then_some((header::HUB_REGION_ONLY, value))
+    }
+
     /// Chooses the endpoint of the next attempt.
     pub(super) async fn choose_endpoint(&self, call: &mut Call<'_>) {
         let route = call.request.route();
@@ -30,12 +61,41 @@ impl Pipeline {
             self.refresh_regions(call, MISSING_REFRESH_INTERVAL, false)
                 .await;
         }
-        if self.regions.endpoint(route, &call.skipped).is_none() {
+        if self.next_endpoint(call).is_none() {
             // Every endpoint failed once, so all get another chance.
             call.skipped.clear();
         }
-        let endpoint = self.regions.endpoint(route, &call.skipped);
+        let endpoint = self.next_endpoint(call);
         call.endpoint = endpoint.expect("the configured endpoint is a candidate");
+        if let Some(watch) = call.watch {
+            watch.sent_to(&call.endpoint);
+        }
+    }
+
+    /// Returns the first endpoint that did not fail during the call. `None` when all did.
+    fn next_endpoint(&self, call: &Call<'_>) -> Option<Arc<str>> {
+        let range = call.watch.map(Watch::endpoints).unwrap_or_default();
+        let route = call.request.route();
+        self.regions.endpoint(route, &range, &call.skipped)
+    }
+
+    /// Notes after an answer which region has the writes of the partition. Those of other regions
+    /// refuse the request before they execute it.
+    pub(super) fn note_writes(&self, call: &Call<'_>, outcome: Outcome) {
+        let Outcome::Answered { status, .. } = outcome else {
+            return;
+        };
+        let was_executed = status.is_success()
+            || matches!(status.code, 304 | 409 | 412)
+            || status == Status::new(404, 0);
+        if let Some(watch) = call.watch
+            && was_executed
+            && self.regions.has_partition_failover()
+            && call.request.route() == Route::Write
+        {
+            let moved = Some(&call.endpoint).filter(|endpoint| !self.regions.is_hub(endpoint));
+            watch.writes_are_at(moved);
+        }
     }
 
     /// Whether another endpoint can serve the call at once, after this one did not.
@@ -53,11 +113,11 @@ impl Pipeline {
             self.regions.mark_unreachable(&call.endpoint);
         }
         call.skipped.push(call.endpoint.clone());
-        let route = call.request.route();
-        if self.regions.endpoint(route, &call.skipped).is_some() {
+        if self.next_endpoint(call).is_some() {
             return true;
         }
-        self.refresh_regions(call, OUTAGE_REFRESH_INTERVAL, true)
+        let reconnects = !self.regions.has_partition_failover();
+        self.refresh_regions(call, OUTAGE_REFRESH_INTERVAL, reconnects)
             .await;
         false
     }
@@ -69,11 +129,18 @@ impl Pipeline {
         if matches!(outcome, Outcome::Answered { status, .. } if status == Status::ACCOUNT_NOT_FOUND)
         {
             self.regions.mark_unreachable(&refused);
+        } else if self.regions.has_partition_failover() {
+            // Perhaps only this partition has moved, so the connections of others stay.
+            call.skipped.push(refused);
+            let has_next = self.next_endpoint(call).is_some();
+            if !has_next {
+                self.refresh_regions(call, REFRESH_INTERVAL, false).await;
+            }
+            return has_next;
         }
         self.refresh_regions(call, REFRESH_INTERVAL, true).await;
         call.skipped.clear();
-        let next = self.regions.endpoint(call.request.route(), &[]);
-        next.is_some_and(|next| next != refused)
+        self.next_endpoint(call).is_some_and(|next| next != refused)
     }
 
     /// Reads the account document, unless a request for it has ended less than `interval` ago.
@@ -102,8 +169,8 @@ impl Pipeline {
     /// Reads the account document from the first endpoint that has it.
     async fn read_regions(&self) {
         let request = Request::for_account();
-        for endpoint in self.regions.candidates(request.route()) {
-            let mut call = self.call(&request, None);
+        for endpoint in (self.regions).candidates(request.route(), &RangeEndpoints::default()) {
+            let mut call = self.call(&request, None, None);
             call.endpoint = endpoint.clone();
             let Ok(Ok((Ok(answer), _))) = timeout(ACCOUNT_TIMEOUT, self.attempt(&mut call)).await
             else {

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::query::ascii;
 use crate::error::ServiceError;
 use crate::op;
+use crate::regions::Needs;
 use crate::request::Request;
 use crate::response::{JSON, Response};
 use crate::route::{ContainerName, Resource};
@@ -50,7 +51,7 @@ pub(super) async fn change(
         ));
     }
     // The region that serves the page may not accept writes.
-    service.regions.check(page.region, true)?;
+    service.regions.check(page.region, Needs::Writable, &[])?;
     let body = change
         .document
         .as_ref()

@@ -241,6 +241,7 @@ fn account(service: &Service, request: &Request) -> Value {
         "_self": "", "id": "emulator", "_rid": "emulator", "media": "//media/", "addresses": "//addresses/",
         "_dbs": "//dbs/", "writableLocations": locations["writableLocations"], "readableLocations": locations["readableLocations"],
         "enableMultipleWriteLocations": locations["enableMultipleWriteLocations"],
+        "enablePerPartitionFailoverBehavior": service.settings.partition_failover,
         "userConsistencyPolicy": { "defaultConsistencyLevel": "Session" },
         "userReplicationPolicy": { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
         "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },

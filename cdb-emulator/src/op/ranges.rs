@@ -73,6 +73,19 @@ fn to_json(container: &Container, range: &PhysicalRange, etag: &str, lsn: i64) -
     })
 }
 
+/// Moves the writes of a physical partition to a region.
+pub(crate) fn fail_over(
+    service: &Service,
+    name: ContainerName,
+    range: &str,
+    region: &str,
+) -> Result<(), ServiceError> {
+    let connection = service.store.read()?;
+    Container::find(&connection, &name.database, &name.container)?.range(range)?;
+    let moved = service.regions.fail_over_partition(name, range, region);
+    moved.map_err(ServiceError::bad_request)
+}
+
 /// Splits a physical partition in the middle of its hash range and returns the ids of its children.
 pub(crate) fn split(
     service: &Service,
@@ -84,5 +97,6 @@ pub(crate) fn split(
     let found = Container::find(&transaction, &name.database, &name.container)?;
     let children = found.split(&transaction, range)?;
     transaction.commit()?;
+    service.regions.follow_split(name, range, &children);
     Ok(children)
 }

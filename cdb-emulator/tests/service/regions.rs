@@ -11,6 +11,9 @@ use crate::account::{Account, Answer, Request, ask};
 const WEST: &str = "West US";
 const EAST: &str = "East US";
 
+/// A header that changes nothing.
+const NONE: (&str, &str) = ("accept", "application/json");
+
 async fn two_regions() -> Account {
     let builder = Emulator::builder().regions([WEST, EAST]);
     Account::with(builder.start().await.expect("it starts"), json!({})).await
@@ -38,14 +41,20 @@ async fn locations(account: &Account) -> [Vec<String>; 2] {
 
 /// Upserts a document at an endpoint.
 async fn write(account: &Account, endpoint: &str) -> Answer {
-    let document = json!({ "id": "a", "pk": "p" });
-    let request = Request::docs(Method::POST)
-        .headers(&[
-            ("x-ms-documentdb-partitionkey", r#"["p"]"#),
-            ("x-ms-documentdb-is-upsert", "True"),
-        ])
-        .body(&document);
-    account.send_to(endpoint, &request).await
+    write_with(account, endpoint, "p", NONE).await
+}
+
+/// Upserts a document of a partition key at an endpoint, with another header.
+async fn write_with(account: &Account, endpoint: &str, key: &str, header: (&str, &str)) -> Answer {
+    let document = json!({ "id": "a", "pk": key });
+    let partition = json!([key]).to_string();
+    let headers = [
+        ("x-ms-documentdb-partitionkey", &*partition),
+        ("x-ms-documentdb-is-upsert", "True"),
+        header,
+    ];
+    let request = Request::docs(Method::POST).headers(&headers);
+    account.send_to(endpoint, &request.body(&document)).await
 }
 
 /// Reads the document and queries it at an endpoint; returns both statuses.
@@ -187,10 +196,88 @@ async fn every_region_accepts_writes_with_multiple_write_locations() {
         document(&account, &east).await.body["enableMultipleWriteLocations"],
         true
     );
-    assert_eq!(write(&account, &east).await.status, 201);
+    // CHANGELOG of azure_data_cosmos: "Without it, satellite write regions returned 403 / 3".
+    assert_eq!(code(&write(&account, &east).await), (403, "3"));
+    assert_eq!(
+        write(&account, &account.emulator.endpoint()).await.status,
+        201
+    );
+    let tentative = ("x-ms-cosmos-allow-tentative-writes", "true");
+    let written = write_with(&account, &east, "p", tentative).await;
+    assert_eq!(written.status, 200);
+    // azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs`, `IsMultimasterMetadataWriteRequest`.
+    let body = json!({ "id": "d", "partitionKey": { "paths": ["/pk"], "version": 2 } });
+    let headers = [tentative];
+    let create = Request::new_container().headers(&headers).body(&body);
+    assert_eq!(code(&account.send_to(&east, &create).await), (403, "3"));
     let only_one = |settings: Settings| settings.multiple_write_locations(false);
     account.emulator.change(only_one).unwrap();
-    assert_eq!(code(&write(&account, &east).await), (403, "3"));
+    let refused = write_with(&account, &east, "p", tentative).await;
+    assert_eq!(code(&refused), (403, "3"));
+}
+
+/// Reads the document of a partition key at an endpoint, which has to have its writes.
+async fn read_of_hub(account: &Account, endpoint: &str, key: &str) -> Answer {
+    let partition = json!([key]).to_string();
+    let headers = [
+        ("x-ms-documentdb-partitionkey", &*partition),
+        ("x-ms-cosmos-hub-region-processing-only", "True"),
+    ];
+    let read = Request::to(Method::GET, "docs", "dbs/db/colls/c/docs/a").headers(&headers);
+    account.send_to(endpoint, &read).await
+}
+
+/// azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs`: a read with the header "will return a 403.3 only
+/// when the region … determines that it is not the current hub region for the partition".
+#[tokio::test]
+async fn the_writes_of_a_partition_move_alone_and_return() {
+    let builder = Emulator::builder()
+        .regions([WEST, EAST])
+        .physical_partitions(2);
+    let account = Account::with(
+        builder.partition_failover(true).start().await.unwrap(),
+        json!({}),
+    )
+    .await;
+    let (west, east) = (endpoint(&account, WEST), endpoint(&account, EAST));
+    let write = async |endpoint: &str, key: &str| write_with(&account, endpoint, key, NONE).await;
+    let move_to = |range: &str, region| {
+        account
+            .emulator
+            .fail_over_partition("db", "c", range, region)
+    };
+    move_to("1", EAST).unwrap();
+    let described = document(&account, &west).await.body;
+    assert_eq!(described["enablePerPartitionFailoverBehavior"], true);
+    assert_eq!(locations(&account).await[0], [WEST]);
+    // The first key in each partition.
+    let (mut stays, mut moved) = (None, None);
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        match write(&east, key).await.status {
+            201 => moved = moved.or(Some(key)),
+            _ => stays = stays.or(Some(key)),
+        }
+    }
+    let (stays, moved) = (stays.unwrap(), moved.unwrap());
+    assert_eq!(write(&west, stays).await.status, 201);
+    for (refuses, accepts, key) in [(&east, &west, stays), (&west, &east, moved)] {
+        assert_eq!(code(&write(refuses, key).await), (403, "3"), "{key}");
+        assert_eq!(write(accepts, key).await.status, 200, "{key}");
+        let read = read_of_hub(&account, refuses, key).await;
+        assert_eq!(code(&read), (403, "3"), "{key}");
+        assert_eq!(read_of_hub(&account, accepts, key).await.status, 200);
+    }
+    assert_eq!(read(&account, &west).await, [404, 200]);
+    for child in account.emulator.split("db", "c", "1").unwrap() {
+        let unknown = move_to(&child, "North").unwrap_err().to_string();
+        assert!(unknown.contains("no region `North`"), "{unknown}");
+    }
+    assert_eq!(code(&write(&west, moved).await), (403, "3"));
+    for child in ["2", "3"] {
+        move_to(child, WEST).unwrap();
+    }
+    assert_eq!(write(&west, moved).await.status, 200);
+    assert!(move_to("1", EAST).is_err(), "it was split");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::bank::BANK;
 use crate::excuses::Scope;
-use crate::faults::{Fault, FaultKind, LONGEST_OUTAGE, Sickness, Weather};
+use crate::faults::{Fault, FaultKind, LONGEST_OUTAGE, REGIONS, Sickness, Weather};
 use crate::network::{BYSTANDER, Link, Network, SlowLoads};
 use crate::node::{Node, NodeConfig, Pace, Shared, client, open};
 use crate::random::Random;
@@ -32,6 +32,9 @@ const BUSY_WAVE: Duration = Duration::from_secs(120);
 /// The most physical partitions, so that splits end.
 const MOST_PARTITIONS: usize = 16;
 
+/// The time after the failover of a partition in which its work goes on.
+const MOVE: Duration = Duration::from_secs(3);
+
 /// The time that a node needs to start and to join the others.
 const RESTART: Duration = Duration::from_secs(30);
 
@@ -46,6 +49,8 @@ pub(crate) struct Profile {
     pub(crate) weather: Weather,
     /// The longest time between two waves of orchestrations.
     pub(crate) wave: Duration,
+    /// Whether single partitions fail over.
+    pub(crate) partition_failover: bool,
     /// Whether a member takes no work, like a node whose dispatchers are all busy.
     pub(crate) bystander: bool,
 }
@@ -96,6 +101,8 @@ impl Profile {
             partitions,
             weather,
             wave: weather.wave(),
+            // The other seeds keep the runs that they had without.
+            partition_failover: seed % 4 == 2,
             bystander: nodes > 1 && Random::new(seed, "bystander").chance(40),
             node: NodeConfig {
                 members: nodes > 1 && random.chance(60),
@@ -120,6 +127,7 @@ impl FixedProfile {
             partitions: 1,
             weather: Weather::Calm,
             wave: BUSY_WAVE,
+            partition_failover: false,
             bystander: false,
             node: NodeConfig {
                 members: true,
@@ -140,7 +148,8 @@ impl Cluster {
     ) -> Result<Arc<Self>, String> {
         let emulator = Emulator::builder()
             .physical_partitions(profile.partitions)
-            .regions(["West", "East"])
+            .regions(REGIONS)
+            .partition_failover(profile.partition_failover)
             .seed(seed)
             .start_in_process()
             .map_err(|error| error.to_string())?;
@@ -250,6 +259,15 @@ impl Cluster {
                     emulator.inject(fault.on_partition(range).lasting(lasting));
                 }
             }
+            FaultKind::PartitionFailover {
+                to,
+                sickness,
+                outage,
+                lasting,
+            } => {
+                self.fail_over_partitions(to, sickness, outage, lasting)
+                    .await;
+            }
             FaultKind::Requests { percent, lasting } => {
                 for fault in ServiceFault::in_five_ways(f64::from(percent) / 100.0) {
                     emulator.inject(fault.lasting(lasting));
@@ -284,6 +302,36 @@ impl Cluster {
                 set(None);
             }
             _ => {}
+        }
+    }
+
+    /// Lets a partition of each container be sick in one region, and moves its writes to the other.
+    async fn fail_over_partitions(
+        &self,
+        to: &str,
+        sickness: Sickness,
+        outage: Duration,
+        lasting: Duration,
+    ) {
+        let emulator = &self.network.emulator;
+        let mut moving = Vec::new();
+        for (container, ranges) in self.ranges.lock().await.iter() {
+            let range = &ranges[self.random.lock().await.below(ranges.len())];
+            let fault = ServiceFault::always(sickness.effect()).on_partition(range);
+            let fault = fault.in_container(DATABASE, container);
+            for region in REGIONS.iter().filter(|region| **region != to) {
+                emulator.inject(fault.clone().in_region(*region).lasting(lasting));
+            }
+            let scope = Scope::Partition(container, range.clone());
+            self.excuse(scope, outage + MOVE, format!("fails over to {to}"));
+            moving.push((*container, range.clone()));
+        }
+        sleep(outage).await;
+        for (container, range) in moving {
+            let moved = emulator.fail_over_partition(DATABASE, container, &range, to);
+            if let Err(split) = moved {
+                self.network.note(split.to_string());
+            }
         }
     }
 

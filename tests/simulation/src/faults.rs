@@ -20,6 +20,9 @@ const LONGEST: Duration = Duration::from_secs(240);
 /// The longest pause between two long faults in a storm.
 const LONG_PAUSE: Duration = Duration::from_secs(300);
 
+/// The regions of the account, the write region first.
+pub(crate) const REGIONS: [&str; 2] = ["West", "East"];
+
 /// The longest time that the only node of a cluster is down.
 pub(crate) const LONGEST_OUTAGE: Duration = Duration::from_secs(60);
 
@@ -92,6 +95,14 @@ pub(crate) enum FaultKind {
     Duplicates { percent: u8, lasting: Duration },
     /// Replicas lag behind by up to this time.
     Lag { behind: Duration, lasting: Duration },
+    /// A physical partition is sick in the other region, and its writes move to this one after a
+    /// while.
+    PartitionFailover {
+        to: &'static str,
+        sickness: Sickness,
+        outage: Duration,
+        lasting: Duration,
+    },
     /// The write region moves.
     Failover { document_after: Duration },
     /// A physical partition is split, which takes this long.
@@ -133,6 +144,7 @@ impl Fault {
             }
             FaultKind::Failover { document_after } => document_after * 3,
             FaultKind::SickPartition { lasting, .. }
+            | FaultKind::PartitionFailover { lasting, .. }
             | FaultKind::Requests { lasting, .. }
             | FaultKind::Lag { lasting, .. }
             | FaultKind::Split { lasting }
@@ -161,6 +173,30 @@ impl Fault {
             let kind = FaultKind::draw_long(&mut random, nodes);
             faults.push(Self { at, kind });
             at += LONGEST + random.duration(Duration::from_secs(60)..pause);
+        }
+        faults
+    }
+
+    /// Draws the failovers of single partitions, apart from the other faults.
+    pub(crate) fn draw_partition_failovers(
+        seed: u64,
+        weather: Weather,
+        time: Duration,
+    ) -> Vec<Self> {
+        let mut random = Random::new(seed, "partition failovers");
+        let seconds = Duration::from_secs;
+        let mut faults = Vec::new();
+        let mut at = FIRST;
+        while at < time {
+            let outage = random.duration(Duration::ZERO..seconds(60));
+            let kind = FaultKind::PartitionFailover {
+                to: REGIONS[random.below(2)],
+                sickness: [Sickness::Unavailable, Sickness::Silent][random.below(2)],
+                outage,
+                lasting: outage + random.duration(seconds(1)..seconds(120)),
+            };
+            faults.push(Self { at, kind });
+            at += random.duration(seconds(1)..weather.pause());
         }
         faults
     }
@@ -198,6 +234,7 @@ impl FaultKind {
             | Self::Clock { .. }
             | Self::Pause { .. }
             | Self::Cut { .. }
+            | Self::PartitionFailover { .. }
             | Self::SickPartition { .. } => return None,
         };
         Some((Scope::Everything, lasting + RECOVERY))

@@ -159,6 +159,9 @@ fn faults(config: &RunConfig, profile: &Profile) -> Vec<Fault> {
     if config.profile.is_none() {
         drawn.extend(Fault::draw_long(seed, nodes, weather, config.time));
     }
+    if profile.partition_failover {
+        drawn.extend(Fault::draw_partition_failovers(seed, weather, config.time));
+    }
     let kept = drawn.into_iter().enumerate();
     let kept = kept.filter(|(number, _)| !config.without.contains(number));
     let mut faults: Vec<Fault> = kept.map(|(_, fault)| fault).collect();

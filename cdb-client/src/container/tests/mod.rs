@@ -7,4 +7,5 @@ mod fixture;
 mod opening;
 mod point;
 mod query;
+mod regions;
 mod shop;
