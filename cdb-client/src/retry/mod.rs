@@ -7,6 +7,7 @@ mod config;
 mod failover_tests;
 mod pipeline;
 mod reroute;
+mod right;
 #[cfg(test)]
 mod rights_tests;
 #[cfg(test)]

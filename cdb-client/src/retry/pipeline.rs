@@ -18,6 +18,7 @@ use crate::operation::OperationKind;
 use crate::regions::Regions;
 use crate::request::Request;
 use crate::response::Response;
+use crate::retry::right::Right;
 use crate::retry::{
     Accepted, Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, verdict,
 };
@@ -393,27 +394,6 @@ impl Pipeline {
         }
         self.meter.count(&attempt);
         answer
-    }
-}
-
-/// The right to read or to write data. Roles usually grant all requests of one right together, so
-/// an accepted upsert says that a refused patch is temporary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Right {
-    Read,
-    Write,
-}
-
-impl Right {
-    /// Returns the right that a request needs. `None` for metadata, which opening requests: a
-    /// missing right must fail it at once, even if another container was opened before.
-    fn of(kind: OperationKind) -> Option<Self> {
-        match kind {
-            OperationKind::ReadRanges => Some(Self::Read),
-            _ if kind.is_metadata() => None,
-            _ if kind.is_read() => Some(Self::Read),
-            _ => Some(Self::Write),
-        }
     }
 }
 
