@@ -53,7 +53,7 @@ impl CosmosClient {
     /// When the identity may not read the account's metadata, or the service does not answer.
     pub async fn account(&self) -> Result<Account> {
         let accepted = self.pipeline().send(&Request::for_account(), None).await?;
-        accepted.json()
+        accepted.metadata()
     }
 
     /// Returns the requests, request units and bytes that this client has used so far.

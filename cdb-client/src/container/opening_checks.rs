@@ -115,7 +115,7 @@ impl<C: Container> ContainerClient<C> {
     pub async fn check_write_regions(&self) -> Result<()> {
         let request = Request::for_account();
         let read = self.context.pipeline.send(&request, None).await;
-        let account: Result<Account> = read.and_then(|accepted| accepted.json());
+        let account: Result<Account> = read.and_then(|accepted| accepted.metadata());
         match if_permitted(account)? {
             Some(account) => account.refuse_several_write_regions(&self.context.container),
             None => Ok(()),

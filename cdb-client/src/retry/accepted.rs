@@ -2,6 +2,7 @@
 
 use cdb_model::ETag;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{CallDetails, Error, Result};
 use crate::operation_result::OperationResult;
@@ -26,6 +27,12 @@ impl Accepted {
     /// As [`Response::json`], with the details of the call in the error.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         self.response.json().map_err(|error| self.unusable(error))
+    }
+
+    /// As [`Response::metadata`], with the details of the call in the error.
+    pub(crate) fn metadata<T: DeserializeOwned>(&self) -> Result<T> {
+        let read = self.response.metadata();
+        read.map_err(|error| self.unusable(error))
     }
 
     /// As [`Response::text`], with the details of the call in the error.

@@ -110,7 +110,7 @@ impl Pipeline {
                 tracing::warn!(%endpoint, "account document cannot be requested");
                 continue;
             };
-            match answer.json::<Account>() {
+            match answer.metadata::<Account>() {
                 Ok(account) if answer.status.is_success() => {
                     self.regions.apply(&account);
                     return;

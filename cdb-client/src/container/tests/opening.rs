@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_model::limits::MAX_UNIQUE_KEYS;
 use cdb_model::{Container as _, UniqueKey};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bootstrap::{account, bootstrap, live, progress};
 use super::fixture::{Fixture, client, two_ranges};
@@ -138,6 +138,48 @@ async fn the_wait_for_an_index_ends_at_the_configured_time() {
         text.contains("is built to 40 % after 3 s") && text.contains("index_timeout"),
         "{text}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_are_null_count_as_missing() {
+    let opened = |change: fn(&mut Value)| async move {
+        let account = json!({"writableLocations": null, "enableMultipleWriteLocations": null,
+            "userConsistencyPolicy": {"defaultConsistencyLevel": "Strong"}});
+        let script = Script::new([Step::json(&account), live(change)]);
+        let database = client(&script).database("db");
+        database
+            .bootstrap::<Fixture>("c", Bootstrap::VerifyOnly)
+            .await
+            .map(drop)
+    };
+    opened(|live| {
+        for name in [
+            "uniqueKeyPolicy",
+            "computedProperties",
+            "vectorEmbeddingPolicy",
+            "fullTextPolicy",
+            "conflictResolutionPolicy",
+        ] {
+            live[name] = Value::Null;
+        }
+        for name in [
+            "compositeIndexes",
+            "vectorIndexes",
+            "fullTextIndexes",
+            "spatialIndexes",
+            "includedPaths",
+            "automatic",
+        ] {
+            live["indexingPolicy"][name] = Value::Null;
+        }
+    })
+    .await
+    .unwrap();
+    opened(|live| {
+        live["fullTextPolicy"] = json!({"defaultLanguage": "en-US", "fullTextPaths": null});
+    })
+    .await
+    .unwrap();
 }
 
 /// Answers to the two reads of the probe, with these charges.
