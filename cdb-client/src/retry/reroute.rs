@@ -80,7 +80,7 @@ impl Pipeline {
     /// Concurrent calls share one request. Without an answer, the known regions stay. `reconnects`
     /// drops the connections before, because a region has moved or is down.
     async fn refresh_regions(&self, call: &Call<'_>, interval: Duration, reconnects: bool) {
-        let limit = self.remaining(call);
+        let limit = call.remaining();
         // Boxed, so that this rare request does not enlarge every call.
         let refresh = Box::pin(async {
             let _reading = self.regions.reading.lock().await;

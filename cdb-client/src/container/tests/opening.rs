@@ -102,9 +102,12 @@ async fn an_opening_that_stays_throttled_fails_after_its_deadline() {
     let script = Script::new([account(false)]);
     script.extend((0..100).map(|_| Step::refusal(429, 3210).header("x-ms-retry-after-ms", "1000")));
     let database = client(&script).database("db");
+    let started = tokio::time::Instant::now();
     let opened = database.bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing);
     let error = opened.await.unwrap_err();
     assert!(error.is_throttled() && error.is_transient(), "{error}");
+    let waited = started.elapsed();
+    assert!((78..=80).contains(&waited.as_secs()), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,12 +147,43 @@ async fn a_throttled_read_of_the_progress_means_that_the_index_is_being_built() 
     let script = Script::new([account(false), progress("10")]);
     // More than one call waits for.
     let throttled = Step::refusal(429, 3210).header("x-ms-retry-after-ms", "5000");
-    script.extend(std::iter::repeat_n(throttled, 20));
+    script.extend(std::iter::repeat_n(throttled, 45));
     script.extend([progress("100")]);
     let database = client(&script).database("db");
     let opened = database.bootstrap::<Fixture>("c", extend);
     opened.await.unwrap();
     assert_eq!(script.steps_left(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_ignores_session_tokens_is_refused_with_the_remedy() {
+    for (level, is_refused) in [
+        ("Eventual", true),
+        ("ConsistentPrefix", true),
+        ("Session", false),
+        ("BoundedStaleness", false),
+        ("Strong", false),
+    ] {
+        let policy = json!({"defaultConsistencyLevel": level});
+        let account = Step::json(&json!({ "userConsistencyPolicy": policy }));
+        let script = Script::new([account.clone(), account]);
+        script.extend((0..4).map(|_| live(|_| {})));
+        let database = client(&script).database("db");
+        let checked = database.container::<Fixture>("c").check_account().await;
+        let opened = database
+            .bootstrap::<Fixture>("c", Bootstrap::VerifyOnly)
+            .await;
+        for error in [checked.err(), opened.err()] {
+            assert_eq!(error.is_some(), is_refused, "{level}: {error:?}");
+            if let Some(error) = error {
+                let text = error.to_string();
+                assert!(
+                    text.contains("--default-consistency-level Session"),
+                    "{text}"
+                );
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
