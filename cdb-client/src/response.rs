@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use cdb_model::ETag;
 use http::{HeaderMap, HeaderName};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -136,9 +136,7 @@ impl Response {
     /// # Errors
     /// When the body is not JSON of this type.
     pub(crate) fn metadata<T: DeserializeOwned>(&self) -> Result<T> {
-        let mut value = self.json()?;
-        remove_nulls(&mut value);
-        serde_json::from_value(value).map_err(unparsed)
+        without_nulls(self.json::<Value>()?).map_err(unparsed)
     }
 
     /// Returns the service's error message in one line.
@@ -157,6 +155,15 @@ impl Response {
 
 fn unparsed(error: serde_json::Error) -> Error {
     Error::protocol(format!("answer cannot be parsed: {error}")).with_source(error)
+}
+
+/// Reads a value whose members that are null count as missing.
+pub(crate) fn without_nulls<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let mut value = Value::deserialize(deserializer)?;
+    remove_nulls(&mut value);
+    serde_json::from_value(value).map_err(D::Error::custom)
 }
 
 fn remove_nulls(value: &mut Value) {

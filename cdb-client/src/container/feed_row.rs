@@ -12,6 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
+use crate::response::without_nulls;
 
 /// The rows of a change feed: [`FeedRow`] for the latest versions of documents, [`VersionRow`] for all
 /// versions and deletions. Implemented by no other type.
@@ -138,6 +139,7 @@ struct Entry<'a> {
     current: Option<&'a RawValue>,
     #[serde(borrow, default)]
     previous: Option<&'a RawValue>,
+    #[serde(deserialize_with = "without_nulls")]
     metadata: Metadata,
 }
 

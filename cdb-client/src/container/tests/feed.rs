@@ -241,7 +241,7 @@ async fn changes_of_unknown_kinds_or_without_their_optional_members_are_returned
         {"previous": stored("foreign"),
          "metadata": {"operationType": "delete", "lsn": 9, "crts": 5, "id": "a", "partitionKey": {"pk": "p"}}},
         {"metadata": {"operationType": "delete", "lsn": 10, "crts": 5, "id": "a", "partitionKey": ["p"]}},
-        {"current": stored("thing"), "metadata": {"operationType": "undelete", "lsn": 11, "crts": 5}},
+        {"current": stored("thing"), "metadata": {"operationType": "undelete", "lsn": 11, "crts": null, "previousImageLSN": null}},
     ]);
     let script = Script::new([one_range(), page(&rows).header("etag", "\"9\"")]);
     let cursor = FeedCursor::new(FeedStart::Now);
