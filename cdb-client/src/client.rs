@@ -54,7 +54,7 @@ impl CosmosClient {
     pub async fn account(&self) -> Result<Account> {
         let request = Request::for_account();
         let accepted = self.pipeline().send(&request, None).await?;
-        let account = accepted.json()?;
+        let account = accepted.metadata()?;
         self.pipeline().learn(&account);
         Ok(account)
     }

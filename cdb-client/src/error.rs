@@ -279,7 +279,7 @@ impl ErrorKind {
             404 if status == Status::SESSION_NOT_AVAILABLE => Self::Unavailable,
             404 => Self::NotFound,
             409 => Self::Conflict,
-            410 if status == Status::RANGE_GONE => Self::PartitionSplit,
+            410 if status == Status::RANGE_GONE || status.is_moving() => Self::PartitionSplit,
             412 => Self::PreconditionFailed,
             413 => Self::TooLarge,
             429 => Self::Throttled,

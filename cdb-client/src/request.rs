@@ -81,7 +81,16 @@ impl Request {
         Ok(self)
     }
 
+    /// Addresses a logical partition.
+    ///
+    /// # Errors
+    /// When the key has an integer that the service rounds.
     pub(crate) fn in_partition(mut self, key: &PartitionKey) -> Result<Self> {
+        if !key.is_exact() {
+            return Err(Error::configuration(format!(
+                "partition key {key} has an integer beyond ±(2^53 - 1), where the service rounds integers; use a string"
+            )));
+        }
         self.partition = Some(key.clone());
         self.header_value(header::PARTITION_KEY, &key.to_header())
     }
@@ -113,16 +122,22 @@ impl Request {
     /// Returns which regions can serve the request. Only the write region knows the latest committed
     /// state, and a container that was just created.
     pub(crate) fn route(&self) -> Route {
-        let latest = self.headers.contains_key(header::READ_CONSISTENCY);
         if self.kind == OperationKind::ReadAccount {
             Route::Account
         } else if self.kind.is_metadata() {
             Route::Metadata
-        } else if self.kind.is_read() && !latest {
+        } else if self.kind.is_read() && !self.reads_latest() {
             Route::Read
         } else {
             Route::Write
         }
+    }
+
+    /// Whether the request reads the latest committed state. It then carries no session token: a
+    /// quorum knows everything that the session has seen, and a token of a lagging range would only
+    /// cause 404/1002 (azure_data_cosmos_driver, `ReadConsistencyStrategy::is_session_effective`).
+    pub(crate) fn reads_latest(&self) -> bool {
+        self.headers.contains_key(header::READ_CONSISTENCY)
     }
 
     /// Returns the physical partition that the request names; the caller has to handle its split.

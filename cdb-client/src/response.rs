@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use cdb_model::ETag;
 use http::{HeaderMap, HeaderName};
-use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::header;
@@ -124,9 +126,17 @@ impl Response {
     /// # Errors
     /// When the body is not JSON of this type.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
-        serde_json::from_slice(&self.body).map_err(|error| {
-            Error::protocol(format!("answer cannot be parsed: {error}")).with_source(error)
-        })
+        serde_json::from_slice(&self.body).map_err(unparsed)
+    }
+
+    /// Reads the body as JSON about the account, a container or its ranges. A member that is null
+    /// counts as missing: tools of Azure write null for what a container does not use, and no source
+    /// says that the service does not.
+    ///
+    /// # Errors
+    /// When the body is not JSON of this type.
+    pub(crate) fn metadata<T: DeserializeOwned>(&self) -> Result<T> {
+        without_nulls(self.json::<Value>()?).map_err(unparsed)
     }
 
     /// Returns the service's error message in one line.
@@ -140,6 +150,30 @@ impl Response {
             _ => String::from_utf8_lossy(&self.body).into_owned(),
         };
         one_line(&message)
+    }
+}
+
+fn unparsed(error: serde_json::Error) -> Error {
+    Error::protocol(format!("answer cannot be parsed: {error}")).with_source(error)
+}
+
+/// Reads a value whose members that are null count as missing.
+pub(crate) fn without_nulls<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let mut value = Value::deserialize(deserializer)?;
+    remove_nulls(&mut value);
+    serde_json::from_value(value).map_err(D::Error::custom)
+}
+
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(remove_nulls);
+        }
+        _ => {}
     }
 }
 

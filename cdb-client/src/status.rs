@@ -31,6 +31,12 @@ impl Status {
     pub const CONTAINER_IN_CREATION: Self = Self::new(404, 1013);
     /// The physical partition was split or merged and no longer exists.
     pub const RANGE_GONE: Self = Self::new(410, 1002);
+    /// The physical partition completes a split or merge.
+    pub const COMPLETING_SPLIT: Self = Self::new(410, 1007);
+    /// The physical partition completes a move to other machines.
+    pub const COMPLETING_MIGRATION: Self = Self::new(410, 1008);
+    /// The answer to a bulk would be too long, and lacks the result of this operation.
+    pub const BULK_ANSWER_TOO_LONG: Self = Self::new(413, 3402);
     /// Another item of the logical partition has the same unique key.
     pub const UNIQUE_KEY_TAKEN: Self = Self::new(409, 3301);
     /// Data-plane roles do not allow the operation, such as creating a container; account keys and
@@ -45,6 +51,11 @@ impl Status {
     /// Creates a status from its two numbers.
     pub const fn new(code: u16, sub: u32) -> Self {
         Self { code, sub }
+    }
+
+    /// Whether the physical partition is changing and answers again soon, perhaps under other ids.
+    pub(crate) fn is_moving(self) -> bool {
+        matches!(self, Self::COMPLETING_SPLIT | Self::COMPLETING_MIGRATION)
     }
 
     /// Whether the request succeeded, or (304) there is nothing new.

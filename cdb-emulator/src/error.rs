@@ -128,6 +128,15 @@ impl ServiceError {
         }
     }
 
+    /// The account's budget of requests for metadata is exhausted (azure_data_cosmos_driver,
+    /// `cosmos_status.rs`: 3210 is the request units of the master partition).
+    pub(crate) fn too_much_metadata(retry_after_ms: u64) -> Self {
+        Self {
+            substatus: 3210,
+            ..Self::rate_too_large(retry_after_ms)
+        }
+    }
+
     pub(crate) fn body(&self) -> Vec<u8> {
         let mut body = json!({ "code": self.code, "message": self.message });
         if let Some(plan) = &self.plan {

@@ -147,13 +147,18 @@ impl Service {
         }
         check_version(request)?;
         self.authorize(request)?;
+        self.metadata.admit(request)?;
         self.check_region(request).await?;
         let lane = match request.kind {
             OperationKind::Read => Lane::Point,
             OperationKind::Query | OperationKind::Feed => Lane::Scan,
             _ => Lane::Write,
         };
-        let (service, request) = (self.clone(), request.clone());
+        let (service, mut request) = (self.clone(), request.clone());
+        if self.settings.consistency.ignores_sessions() {
+            let headers = &mut Arc::make_mut(&mut request).headers;
+            headers.remove("x-ms-session-token");
+        }
         let work = move || op::dispatch(&service, &request);
         self.store.run(lane, work).await
     }

@@ -49,6 +49,7 @@ mod index_build;
 mod index_terms;
 mod listen;
 mod local;
+mod metadata_budget;
 mod millis;
 mod observe;
 mod op;
@@ -84,6 +85,7 @@ pub use index_build::IndexBuild;
 pub use observe::{OperationKind, RequestLog};
 pub use regions::Failover;
 pub use replicas::ReplicaLag;
+pub use session::Consistency;
 pub use settings::Settings;
 
 #[cfg(any(test, feature = "fuzzing"))]

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Clock;
 use crate::index_build::IndexBuilds;
+use crate::metadata_budget::MetadataBudget;
 use crate::observe::RequestLog;
 use crate::regions::Regions;
 use crate::replicas::Replicas;
@@ -23,6 +24,7 @@ pub(crate) struct Service {
     pub(crate) settings: Settings,
     pub(crate) log: Mutex<RequestLog>,
     pub(crate) throughput: Throughput,
+    pub(crate) metadata: MetadataBudget,
     pub(crate) regions: Regions,
     pub(crate) index_builds: IndexBuilds,
     pub(crate) replicas: Replicas,
@@ -53,6 +55,7 @@ impl Service {
             regions: Regions::new(&account.regions, &account.endpoint, clock.clone()),
             index_builds: IndexBuilds::new(clock.clone()),
             replicas: Replicas::new(clock.clone()),
+            metadata: MetadataBudget::new(settings.metadata_budget, clock.clone()),
             parsed: ParsedQueries::default(),
             clock,
             account,

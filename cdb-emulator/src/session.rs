@@ -7,10 +7,31 @@
 //! responds to such a read with 404/1002.
 
 use http::HeaderMap;
+use serde::{Deserialize, Serialize};
 
 use crate::error::ServiceError;
 use crate::route::header;
 use crate::store::ranges::PhysicalRange;
+
+/// The default consistency of the account. Stronger levels than Session are not simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Consistency {
+    /// A reader with a session token sees at least the state of that token.
+    #[default]
+    Session,
+    /// Session tokens are ignored.
+    ConsistentPrefix,
+    /// Session tokens are ignored.
+    Eventual,
+}
+
+impl Consistency {
+    /// Source: azure_data_cosmos_driver, `ReadConsistencyStrategy::is_session_effective`.
+    pub(crate) fn ignores_sessions(self) -> bool {
+        self != Self::Session
+    }
+}
 
 /// Returns the token of physical partitions at an LSN.
 pub(crate) fn token<'a>(ranges: impl IntoIterator<Item = &'a PhysicalRange>, lsn: i64) -> String {

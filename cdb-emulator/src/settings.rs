@@ -19,6 +19,7 @@ use crate::entra::{DataRole, Identities};
 use crate::fault::{Fault, Latency};
 use crate::index_build::IndexBuild;
 use crate::replicas::ReplicaLag;
+use crate::session::Consistency;
 
 /// Maximum number of physical partitions of a new container.
 const MOST_PARTITIONS: u32 = 1000;
@@ -132,6 +133,12 @@ settings! {
     /// created with, and this throughput for other containers. Without it, only replaced offers are
     /// enforced.
     throughput: Option<u32> = None, |request_units_per_second: u32| Some(request_units_per_second);
+    /// Answers 429/3210 to more than this many requests for metadata in five minutes: reads of
+    /// databases and containers are counted apart from all others. The service allows 500 of each.
+    /// Unlimited by default.
+    metadata_budget: Option<u32> = None, |requests: u32| Some(requests);
+    /// Gives the account this default consistency.
+    consistency: Consistency = Consistency::Session, |level: Consistency| level;
     /// Keeps all versions and deletes of new containers for this time in minutes, for their change
     /// feed. Without it, only those with a `changeFeedPolicy` do.
     version_minutes: Option<u32> = None, |minutes: u32| Some(minutes);

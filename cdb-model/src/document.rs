@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::etag::ETag;
-use crate::finite;
 use crate::id::{IdError, ItemId};
+use crate::numbers;
 use crate::partition_key::PartitionKey;
 use crate::shape::DocumentShape;
 use crate::timestamp::Timestamp;
@@ -47,7 +47,7 @@ impl<D: Serialize + DeserializeOwned> FieldCodec<D> {
     /// The JSON of serde's traits.
     pub const fn serde() -> Self {
         Self {
-            write: finite::to_string,
+            write: numbers::to_string,
             read: |json| serde_json::from_str(json),
         }
     }

@@ -69,10 +69,10 @@ mod container;
 mod document;
 mod etag;
 mod evolution;
-mod finite;
 mod id;
 mod lease;
 pub mod limits;
+mod numbers;
 mod partition_key;
 mod patch;
 mod path;
@@ -80,6 +80,7 @@ mod policy;
 mod query;
 mod shape;
 mod soft_delete;
+mod text_integer;
 mod timestamp;
 mod unreadable;
 mod upgrade;
@@ -122,6 +123,7 @@ pub use shape::{
     VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
+pub use text_integer::TextInteger;
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
 pub use upgrade::{Upgraded, upgrade};

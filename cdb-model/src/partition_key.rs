@@ -26,7 +26,7 @@ pub enum PartitionKeyValue {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a partition key",
     label = "this field is marked `#[document(partition_key)]`",
-    note = "use a string, a bool, or an integer of at most 32 bits; larger integers lose precision in JSON numbers"
+    note = "use a string, a bool, an integer of at most 32 bits, or a `TextInteger`; the service stores larger numbers inexactly"
 )]
 pub trait PartitionKeyPart {
     /// Returns the value of this level.
@@ -89,6 +89,15 @@ impl PartitionKey {
         &self.0
     }
 
+    /// Whether the service stores all values exactly. It rounds integers beyond 2^53.
+    pub fn is_exact(&self) -> bool {
+        let exact = |value: &PartitionKeyValue| match value {
+            PartitionKeyValue::Integer(number) => number.unsigned_abs() <= MAX_EXACT_INTEGER,
+            PartitionKeyValue::String(_) | PartitionKeyValue::Bool(_) => true,
+        };
+        self.0.iter().all(exact)
+    }
+
     /// Returns the value of the header `x-ms-documentdb-partitionkey`: a JSON array in ASCII.
     pub fn to_header(&self) -> String {
         let mut out = String::from("[");
@@ -99,7 +108,6 @@ impl PartitionKey {
             match value {
                 PartitionKeyValue::String(text) => write_ascii_json(&mut out, text),
                 PartitionKeyValue::Integer(number) => {
-                    debug_assert!(number.unsigned_abs() <= MAX_EXACT_INTEGER);
                     out.push_str(&number.to_string());
                 }
                 PartitionKeyValue::Bool(value) => {

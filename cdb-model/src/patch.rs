@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::document::Document;
-use crate::finite;
 use crate::limits::MAX_PATCH_OPERATIONS;
+use crate::numbers;
 use crate::path::{Patchable, Path};
 use crate::query::{Filter, Operand, ValueError, patch_condition};
 use crate::timestamp::Timestamp;
@@ -177,7 +177,7 @@ impl<D: Document> Patch<D> {
         value: &impl Serialize,
         operation: impl FnOnce(Value) -> PatchOperation,
     ) -> Self {
-        match finite::to_value(value) {
+        match numbers::to_value(value) {
             Ok(value) => self.operations.push(operation(value)),
             Err(error) => {
                 self.invalid.get_or_insert(ValueError::new(path, &error));
@@ -280,15 +280,12 @@ impl<D: Document> Patch<D> {
 
     /// Adds `by` to a number. Must not be repeated: protect it with [`Patch::when`] or an ETag.
     #[must_use]
-    pub fn incr<V: Counter, I, M>(mut self, path: Path<D, V, I, M>, by: i64) -> Self
+    pub fn incr<V: Counter, I, M>(self, path: Path<D, V, I, M>, by: i64) -> Self
     where
         M: Changeable<D>,
     {
-        self.operations.push(PatchOperation::Incr {
-            path: path.pointer(),
-            value: by,
-        });
-        self
+        let path = path.pointer();
+        self.with_value(path, &by, |_| PatchOperation::Incr { path, value: by })
     }
 
     /// Sets the condition. If it does not hold, the patch fails with 412. The last call counts.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since the Unix epoch. Stored as a JSON number, exact up to the year 287396.
+use crate::limits::MAX_EXACT_INTEGER;
+
+/// Milliseconds since the Unix epoch. Stored as a JSON number, so the latest one is in the year 287396.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -15,14 +17,18 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// Creates a timestamp from milliseconds since the Unix epoch.
+    /// Creates a timestamp from milliseconds since the Unix epoch. A later one than the service can
+    /// store exactly becomes the latest one.
     pub const fn from_millis(millis: u64) -> Self {
+        if millis > MAX_EXACT_INTEGER {
+            return Self(MAX_EXACT_INTEGER);
+        }
         Self(millis)
     }
 
     /// Creates a timestamp from seconds since the Unix epoch, the unit of `_ts`.
     pub const fn from_secs(secs: u64) -> Self {
-        Self(secs.saturating_mul(1000))
+        Self::from_millis(secs.saturating_mul(1000))
     }
 
     /// Returns the milliseconds since the Unix epoch.
@@ -41,7 +47,7 @@ impl std::ops::Add<Duration> for Timestamp {
 
     fn add(self, duration: Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(millis))
+        Self::from_millis(self.0.saturating_add(millis))
     }
 }
 

@@ -1,12 +1,17 @@
-//! Numbers that JSON cannot express are errors before anything is stored or queried.
+//! Numbers that would not come back as they were sent are errors before anything is stored or queried.
 
 use std::collections::BTreeMap;
 
-use cdb_model::{Batch, Container, Document, Fetch, Patch, Query};
+use cdb_model::{
+    Batch, BulkBatch, Container, Document, Fetch, FieldCodec, Patch, Query, TextInteger, Timestamp,
+    UnknownFields,
+};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 #[derive(Document, Serialize, Deserialize, Default)]
-#[document(type = "reading", id = "{number}")]
+#[document(type = "reading", id = "{number}", version = 1)]
 struct Reading {
     #[document(partition_key)]
     sensor: String,
@@ -18,6 +23,17 @@ struct Reading {
     note: Option<String>,
     history: Vec<Level>,
     by_room: BTreeMap<String, (u8, f64)>,
+    #[document(index)]
+    serial: u64,
+    offset: Option<i64>,
+    other: Value,
+    raw: Option<Box<RawValue>>,
+    at: Timestamp,
+    #[document(index)]
+    text: TextInteger<u64>,
+    #[serde(flatten)]
+    #[document(unknown)]
+    newer: UnknownFields,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -58,11 +74,11 @@ fn a_document_with_a_number_that_is_not_finite_is_refused() {
     for (document, field) in [
         (reading(f64::NAN, None), "celsius"),
         (reading(0.0, Some(f32::INFINITY)), "humidity"),
-        (level(f64::NEG_INFINITY), "metres"),
-        (room(f64::NAN), "by_room"),
+        (level(f64::NEG_INFINITY), "history: metres"),
+        (room(f64::NAN), "by_room: hall"),
     ] {
         let error = created(&document).unwrap_err();
-        let text = format!("{field} is NaN or infinite, which JSON cannot express");
+        let text = format!("{field}: NaN and infinity cannot be expressed as JSON");
         assert!(error.ends_with(&text), "{error}");
     }
 }
@@ -75,7 +91,111 @@ fn a_filter_or_patch_with_a_number_that_is_not_finite_is_an_error_and_not_null()
     let missing = Query::<Reading>::in_partition("s").filter(Reading::HUMIDITY.eq(None::<f32>));
     assert!(Fetch::<Readings>::statement(&missing).is_ok());
     let set = |celsius| Patch::new().set(Reading::CELSIUS, celsius);
-    let now = cdb_model::Timestamp::from_millis(0);
+    let now = Timestamp::from_millis(0);
     assert!(set(1.5).body(now).is_ok());
     assert!(set(f64::NAN).body(now).is_err());
+}
+
+/// The first integer that shares its double with another one.
+const ROUNDED: u64 = 1 << 53;
+
+/// Source: concepts-limits, "Per-item limits": "Maximum length of numeric property value: IEEE754
+/// double-precision 64-bit".
+#[test]
+fn a_document_with_an_integer_that_the_service_rounds_is_refused_with_its_place() {
+    let raw = |text: String| RawValue::from_string(text).ok();
+    let newer = format!(r#"{{"new":{{"deep":{ROUNDED}}}}}"#);
+    let newer = serde_json::from_str(&newer).unwrap();
+    let exact = Reading {
+        serial: ROUNDED - 1,
+        offset: Some(-9_007_199_254_740_991),
+        other: json!([ROUNDED - 1, 1e300]),
+        raw: raw(format!("[1e300,{}]", ROUNDED - 1)),
+        at: Timestamp::from_millis(u64::MAX),
+        text: TextInteger(u64::MAX),
+        ..Reading::default()
+    };
+    assert_eq!(created(&exact), Ok(()));
+    for (document, place) in [
+        (
+            Reading {
+                serial: ROUNDED,
+                ..Reading::default()
+            },
+            "serial",
+        ),
+        (
+            Reading {
+                offset: Some(i64::MIN),
+                ..Reading::default()
+            },
+            "offset",
+        ),
+        (
+            Reading {
+                other: json!({ "a": [u64::MAX] }),
+                ..Reading::default()
+            },
+            "other: a",
+        ),
+        (
+            Reading {
+                raw: raw(u64::MAX.to_string()),
+                ..Reading::default()
+            },
+            "raw",
+        ),
+        (
+            Reading {
+                newer,
+                ..Reading::default()
+            },
+            "new: deep",
+        ),
+    ] {
+        let error = created(&document).unwrap_err();
+        assert!(error.contains(&format!("{place}: ")), "{error}");
+        assert!(
+            error.contains("store it as text (`TextInteger`)"),
+            "{error}"
+        );
+        assert!(BulkBatch::<Readings>::new().upsert(&document).is_err());
+    }
+}
+
+#[test]
+fn a_filter_or_patch_with_an_integer_that_the_service_rounds_is_an_error() {
+    let now = Timestamp::from_millis(0);
+    let queried = |serial: u64| {
+        let query = Query::<Reading>::in_partition("s").filter(Reading::SERIAL.eq(serial));
+        Fetch::<Readings>::statement(&query).is_ok()
+    };
+    assert!(queried(ROUNDED - 1) && !queried(ROUNDED));
+    let set = |serial: u64| Patch::new().set(Reading::SERIAL, serial).body(now).is_ok();
+    assert!(set(ROUNDED - 1) && !set(ROUNDED));
+    let incr = |by: i64| Patch::new().incr(Reading::SERIAL, by).body(now).is_ok();
+    assert!(incr(-1) && !incr(i64::MIN));
+    let when = Patch::new()
+        .set(Reading::SERIAL, 1)
+        .when(Reading::SERIAL.eq(ROUNDED));
+    assert!(when.body(now).is_err());
+}
+
+#[test]
+fn an_integer_as_text_keeps_its_digits_and_reads_numbers_too() {
+    let document = Reading {
+        text: TextInteger(u64::MAX),
+        ..Reading::default()
+    };
+    let codec: FieldCodec<Reading> = Reading::field_codec();
+    let json = codec.write(&document).unwrap();
+    assert!(json.contains(r#""text":"18446744073709551615""#), "{json}");
+    assert_eq!(codec.read(&json).unwrap().text, document.text);
+    let former = json.replace(r#""18446744073709551615""#, "7");
+    assert_eq!(codec.read(&former).unwrap().text, TextInteger(7));
+    let broken = json.replace("18446744073709551615", "-1");
+    assert!(codec.read(&broken).is_err());
+    let query = Query::<Reading>::in_partition("s").filter(Reading::TEXT.eq(TextInteger(7)));
+    let statement = Fetch::<Readings>::statement(&query).unwrap();
+    assert!(statement.parameters.iter().any(|known| known.value == "7"));
 }

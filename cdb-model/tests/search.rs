@@ -223,7 +223,7 @@ fn a_search_without_a_fitting_vector_or_words_is_refused() {
         ),
         (
             Note::MEANING.nearest(vec![1.0, f32::NAN, 2.0]),
-            "the value for `/meaning` is invalid: it cannot be serialized as JSON: a number is NaN or infinite, which JSON cannot express",
+            "the value for `/meaning` is invalid: it cannot be serialized as JSON: NaN and infinity cannot be expressed as JSON",
         ),
         (
             Note::BODY.ranked(["a"]).weighted(f64::NAN),

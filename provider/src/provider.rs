@@ -140,7 +140,7 @@ impl CosmosDBProvider {
             .await
             .in_operation(OPEN)?;
         if config.bootstrap == Bootstrap::Skip {
-            container.check_write_regions().await.in_operation(OPEN)?;
+            container.check_account().await.in_operation(OPEN)?;
         }
         let provider = Self::on_checked(container.view(), &config, None).await?;
         Ok((provider, container))
@@ -163,7 +163,7 @@ impl CosmosDBProvider {
         config: &CosmosDBProviderConfig,
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
-        container.check_write_regions().await.in_operation(OPEN)?;
+        container.check_account().await.in_operation(OPEN)?;
         Self::on_checked(container.view(), config, None).await
     }
 
@@ -200,7 +200,7 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
-        container.check_write_regions().await.in_operation(OPEN)?;
+        container.check_account().await.in_operation(OPEN)?;
         Self::on_checked(container.view(), config, Some(leases)).await
     }
 

@@ -9,6 +9,7 @@ mod bad_input;
 mod book;
 mod circles;
 mod core_faults;
+mod defaults;
 mod deletions;
 mod hostile;
 mod lag;

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, BootstrapConfig, CosmosClient, MasterKey};
+use cdb_client::{Bootstrap, BootstrapConfig, CosmosClient, MasterKey, RetryConfig, SimulatedTime};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_provider::documents::{Durable, InstanceKey};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::Backend;
+use tokio::time::Instant;
 
 use crate::harness::next_turn;
 use crate::several::{ack, enqueue, start};
@@ -97,4 +98,32 @@ async fn a_provider_reads_from_its_preferred_region() {
     };
     assert!(read(&near).await.is_err());
     assert!(read(&far).await.is_ok());
+}
+
+/// Source: concepts-limits, "Request limits". `duroxide-cdb` waits 80 s.
+#[tokio::test(start_paused = true)]
+async fn openings_wait_while_the_account_throttles_metadata() {
+    let time = SimulatedTime::new();
+    let service = Emulator::builder().metadata_budget(8).clock(time.clock());
+    let emulator = time.in_real_time(service.start()).await.unwrap();
+    let open = async |patience: u64| {
+        let patience = Duration::from_secs(patience);
+        let client = CosmosClient::builder(emulator.endpoint())
+            .credential(MasterKey::new(emulator.key()).unwrap())
+            .transport(time.clone())
+            .clock_of(&time)
+            .retry(RetryConfig::default().with_opening_deadline(patience))
+            .build()
+            .unwrap();
+        let database = client.database("d");
+        let opened = database.bootstrap::<Durable>("c", Bootstrap::CreateIfMissing);
+        opened.await.map(drop)
+    };
+    let begun = Instant::now();
+    while open(0).await.is_ok() {}
+    tokio::time::sleep_until(begun + Duration::from_secs(240)).await;
+    assert!(open(40).await.unwrap_err().is_throttled());
+    tokio::try_join!(open(80), open(80), open(80)).unwrap();
+    let waited = begun.elapsed();
+    assert!((300..305).contains(&waited.as_secs()), "{waited:?}");
 }

@@ -90,7 +90,7 @@ pub struct BootstrapConfig {
     /// Whether the account may have several write regions. `false` by default: two regions could
     /// accept conflicting conditional writes, and leases, locks and ETags rely on one of them being
     /// refused. [`Bootstrap::Skip`] does not check it;
-    /// [`check_write_regions`](ContainerClient::check_write_regions) does.
+    /// [`check_account`](ContainerClient::check_account) does.
     pub several_write_regions: bool,
     /// How long [`OnDifference::Extend`] waits for an index that is being built; ten minutes by
     /// default. The service builds it with spare request units, so a large container takes longer.
@@ -151,7 +151,7 @@ impl DatabaseClient {
     /// # Errors
     /// When the container or a right is missing; the message names it.
     /// [`ErrorKind::Configuration`] when the model exceeds a limit of the service, or when the account
-    /// has several write regions.
+    /// has several write regions or a weaker default consistency than Session.
     /// [`ErrorKind::ContainerMismatch`] when the container has another partition key, or other
     /// differences that `config` does not allow.
     pub async fn bootstrap<C: Container>(

@@ -296,7 +296,10 @@ fn judge(
     };
     let repeat = repeat_of(std::iter::once(operation));
     let verdict = verdict(repeat, Tries::default(), outcome);
-    let retry = matches!(verdict, Verdict::RetryAfter(_) | Verdict::RetrySlowly);
+    // The other operations leave room in the next answer (dotnet, `BulkExecutionRetryPolicy`). No
+    // source says whether this one was executed.
+    let is_too_long = status == Status::BULK_ANSWER_TOO_LONG;
+    let retry = is_too_long || matches!(verdict, Verdict::RetryAfter(_) | Verdict::RetrySlowly);
     let result = if verdict == Verdict::Accept {
         Ok(result)
     } else {
@@ -307,7 +310,7 @@ fn judge(
         let call = CallDetails {
             status: Some(status),
             retry_after,
-            ambiguous: call.ambiguous || outcome.is_doubtful(),
+            ambiguous: call.ambiguous || outcome.is_doubtful() || is_too_long,
             ..call.clone()
         };
         Err(Error::new(ErrorKind::of_status(status), message)
@@ -336,7 +339,7 @@ fn after(
 }
 
 fn is_gone(result: &Result<OperationResult>) -> bool {
-    matches!(result, Err(error) if error.status() == Some(Status::RANGE_GONE))
+    matches!(result, Err(error) if error.is_partition_split())
 }
 
 /// Returns the same failure for each of these operations.

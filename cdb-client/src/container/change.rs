@@ -210,7 +210,7 @@ impl DatabaseClient {
     ) -> Result<()> {
         let kind = OperationKind::ReadContainer;
         let read = Request::new(kind, Method::GET, resource.clone());
-        let mut live: Map<String, Value> = self.send(&read).await?.json()?;
+        let mut live: Map<String, Value> = self.send(&read).await?.metadata()?;
         let etag = live.get("_etag").and_then(Value::as_str).map(ETag::new);
         let etag = etag.ok_or_else(|| Error::protocol("container names no ETag"))?;
         if !edit(&mut live)? {

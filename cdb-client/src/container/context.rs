@@ -99,7 +99,7 @@ impl ContainerContext {
     async fn identity(&self) -> Result<Identity> {
         let resource = self.resource.clone();
         let read = Request::new(OperationKind::ReadContainer, Method::GET, resource);
-        self.send(&read).await?.json()
+        self.send(&read).await?.metadata()
     }
 
     /// Sends a request to this container.
@@ -246,7 +246,7 @@ impl ContainerContext {
                 request = request.header_value(header::CONTINUATION, token)?;
             }
             let response = self.send(&request).await?;
-            listed.extend(response.json::<RangeListing>()?.ranges);
+            listed.extend(response.metadata::<RangeListing>()?.ranges);
             continuation = response.continuation();
             if continuation.is_none() {
                 return Ok(listed);

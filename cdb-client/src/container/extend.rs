@@ -16,7 +16,10 @@ use crate::container::difference::Difference;
 use crate::container::search_definition::{Existing, add_computed, add_full_texts, list};
 use crate::error::{Error, ErrorKind, Result};
 
-const INDEX_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The first and the longest time between two reads of the indexing progress. An account allows 500
+/// reads of databases and containers in five minutes, for all processes together (concepts-limits,
+/// "Request limits").
+const PROGRESS_INTERVALS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(5)];
 
 impl Difference {
     /// Whether an addition to the container removes this difference: the container lacks an index
@@ -60,6 +63,7 @@ impl DatabaseClient {
         limit: Duration,
     ) -> Result<()> {
         let started = tokio::time::Instant::now();
+        let [mut interval, longest] = PROGRESS_INTERVALS;
         let mut logged = None;
         while let Some(percent) = progress.filter(|percent| *percent < 100) {
             if started.elapsed() >= limit {
@@ -73,8 +77,13 @@ impl DatabaseClient {
             if logged.replace(percent) != Some(percent) {
                 tracing::info!(container = name, percent, "index is being built");
             }
-            tokio::time::sleep(INDEX_POLL_INTERVAL).await;
-            progress = self.indexing_progress(name).await?;
+            tokio::time::sleep(interval).await;
+            interval = (interval * 2).min(longest);
+            progress = match self.indexing_progress(name).await {
+                // The budget of metadata reads is exhausted, which says nothing about the index.
+                Err(error) if error.is_throttled() => Some(percent),
+                read => read?,
+            };
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
+use crate::response::without_nulls;
 
 /// The rows of a change feed: [`FeedRow`] for the latest versions of documents, [`VersionRow`] for all
 /// versions and deletions. Implemented by no other type.
@@ -122,6 +123,13 @@ pub enum Change<C> {
         /// The last version, if the service sends it.
         previous: Option<Result<Stored<C>, Unreadable>>,
     },
+    /// A kind that this version of the crate does not know, with the documents that the service sends.
+    Other {
+        /// The new version.
+        current: Option<Result<Stored<C>, Unreadable>>,
+        /// The version before.
+        previous: Option<Result<Stored<C>, Unreadable>>,
+    },
 }
 
 /// A row as the service sends it.
@@ -131,15 +139,21 @@ struct Entry<'a> {
     current: Option<&'a RawValue>,
     #[serde(borrow, default)]
     previous: Option<&'a RawValue>,
+    #[serde(deserialize_with = "without_nulls")]
     metadata: Metadata,
 }
 
+/// Source of the optional members, and of the forms of the partition key: azure_data_cosmos,
+/// `change_feed_item.rs`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
+    #[serde(default)]
     operation_type: Operation,
+    #[serde(default)]
     lsn: u64,
     /// The time of the write.
+    #[serde(default)]
     crts: u64,
     #[serde(default, rename = "previousImageLSN")]
     previous_image_lsn: u64,
@@ -148,17 +162,21 @@ struct Metadata {
     /// Of a deletion.
     #[serde(default)]
     id: Option<String>,
-    /// Of a deletion: values by path.
+    /// Of a deletion: values by path, or one per level.
     #[serde(default)]
     partition_key: Value,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Operation {
     Create,
     Replace,
     Delete,
+    /// A newer one. It must not stop the feed.
+    #[default]
+    #[serde(other)]
+    Other,
 }
 
 impl<'a> Entry<'a> {
@@ -170,9 +188,12 @@ impl<'a> Entry<'a> {
 
 impl Metadata {
     fn partition_key<C: Container>(&self) -> Option<PartitionKey> {
-        let levels = C::PARTITION_KEY.iter().map(|path| {
-            let value = self.partition_key.get(path.trim_start_matches('/'))?;
-            PartitionKeyValue::deserialize(value).ok()
+        let levels = C::PARTITION_KEY.iter().enumerate().map(|(level, path)| {
+            let value = match &self.partition_key {
+                Value::Array(values) => values.get(level),
+                by_path => by_path.get(path.trim_start_matches('/')),
+            };
+            PartitionKeyValue::deserialize(value?).ok()
         });
         Some(PartitionKey::from_values(levels.collect::<Option<_>>()?))
     }
@@ -205,6 +226,10 @@ impl<C: Container> ChangeRow<C> for VersionRow<C> {
         let change = match metadata.operation_type {
             Operation::Create => written()?.map(Change::Created),
             Operation::Replace => written()?.map(|current| Change::Replaced { current, previous }),
+            Operation::Other => Some(Change::Other {
+                current: current.and_then(|json| known::<C>(json.get())),
+                previous,
+            }),
             Operation::Delete => Some(Change::Deleted {
                 partition_key: metadata.partition_key::<C>(),
                 id: metadata.id.unwrap_or_default(),
@@ -223,9 +248,11 @@ impl<C: Container> ChangeRow<C> for VersionRow<C> {
 
     fn partition_key(json: &str) -> Option<PartitionKey> {
         let entry = Entry::read(json).ok()?;
-        match entry.metadata.operation_type {
-            Operation::Create | Operation::Replace => partition_key_of::<C>(entry.current?.get()),
-            Operation::Delete => entry.metadata.partition_key::<C>(),
+        match entry.current {
+            Some(current) if !matches!(entry.metadata.operation_type, Operation::Delete) => {
+                partition_key_of::<C>(current.get())
+            }
+            _ => entry.metadata.partition_key::<C>(),
         }
     }
 }

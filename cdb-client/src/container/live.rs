@@ -18,7 +18,7 @@ pub(super) struct LiveContainer {
 impl LiveContainer {
     pub(super) fn of(accepted: &Accepted) -> Result<Self> {
         Ok(Self {
-            definition: accepted.json()?,
+            definition: accepted.metadata()?,
             index_progress: Self::index_progress_of(accepted),
         })
     }

@@ -1,5 +1,5 @@
-//! What opening a container checks beside its definition: the write regions of the account, and
-//! whether the gateway reads the latest committed state when asked to.
+//! What opening a container checks beside its definition: the write regions and the consistency of
+//! the account, and whether the gateway reads the latest committed state when asked to.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ const PROBE: &str = "cdb:probe";
 const QUORUM_RATIO: f64 = 1.5;
 
 impl DatabaseClient {
-    /// Refuses an account with several write regions unless `config` allows it. Returns the account
-    /// document, or `None` for an identity that may not read it.
+    /// Refuses an account without session tokens, and one with several write regions unless `config`
+    /// allows it. Returns the account document, or `None` for an identity that may not read it.
     pub(super) async fn check_account<C: Container>(
         &self,
         name: &str,
@@ -38,6 +38,7 @@ impl DatabaseClient {
         if !config.several_write_regions {
             account.refuse_several_write_regions(name)?;
         }
+        account.refuse_weak_consistency(name)?;
         Ok(Some(account))
     }
 
@@ -80,6 +81,22 @@ impl Account {
     }
 }
 
+impl Account {
+    /// Source: azure_data_cosmos_driver, `is_session_effective`: session tokens count only if the
+    /// default consistency of the account is Session; stronger levels need none.
+    fn refuse_weak_consistency(&self, container: &str) -> Result<()> {
+        let level = self.consistency();
+        if !matches!(level, "Eventual" | "ConsistentPrefix") {
+            return Ok(());
+        }
+        Err(Error::configuration(format!(
+            "container `{container}` cannot be opened: the default consistency of its account is {level}, which ignores \
+             session tokens, so a process may not see its own writes; use Session or a stronger level (`az cosmosdb \
+             update --default-consistency-level Session`)"
+        )))
+    }
+}
+
 /// Returns the account document; `None` for an identity that may not read it: a resource token, a
 /// role without metadata, a proxy for containers only.
 fn if_permitted(account: Result<Account>) -> Result<Option<Account>> {
@@ -104,26 +121,25 @@ fn fails_opening(error: &Error) -> bool {
 }
 
 impl<C: Container> ContainerClient<C> {
-    /// Refuses an account with several write regions, as
+    /// Refuses an account with several write regions or a weaker default consistency than Session, as
     /// [`bootstrap`](crate::DatabaseClient::bootstrap) does. For a container that was opened
     /// without it, or with [`Bootstrap::Skip`](crate::Bootstrap::Skip). Checks nothing for an
     /// identity that may not read the account document.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when the account has several write regions. Fails too when the
-    /// account does not answer, or refuses the key or token.
-    pub async fn check_write_regions(&self) -> Result<()> {
+    /// [`ErrorKind::Configuration`] when the account is refused. Fails too when the account does not
+    /// answer, or refuses the key or token.
+    pub async fn check_account(&self) -> Result<()> {
         let request = Request::for_account();
         let pipeline = &self.context.pipeline;
         let read = pipeline.send(&request, None).await;
-        let account: Result<Account> = read.and_then(|accepted| accepted.json());
-        match if_permitted(account)? {
-            Some(account) => {
-                pipeline.learn(&account);
-                account.refuse_several_write_regions(&self.context.container)
-            }
-            None => Ok(()),
-        }
+        let account: Result<Account> = read.and_then(|accepted| accepted.metadata());
+        let Some(account) = if_permitted(account)? else {
+            return Ok(());
+        };
+        pipeline.learn(&account);
+        account.refuse_several_write_regions(&self.context.container)?;
+        account.refuse_weak_consistency(&self.context.container)
     }
 
     /// Returns whether the gateway reads from a quorum for

@@ -2,6 +2,7 @@
 
 use cdb_model::ETag;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{CallDetails, Error, Result};
 use crate::operation_result::OperationResult;
@@ -28,12 +29,17 @@ impl Accepted {
         self.response.json().map_err(|error| self.unusable(error))
     }
 
+    /// As [`Response::metadata`], with the details of the call in the error.
+    pub(crate) fn metadata<T: DeserializeOwned>(&self) -> Result<T> {
+        let read = self.response.metadata();
+        read.map_err(|error| self.unusable(error))
+    }
+
     /// As [`Response::text`], with the details of the call in the error.
     pub(crate) fn text(&self) -> Result<&str> {
         self.response.text().map_err(|error| self.unusable(error))
     }
 
-    /// As [`Response::etag`], with the details of the call in the error.
     /// The results of a batch of `count` operations.
     pub(crate) fn results(&self, count: usize) -> Result<Vec<OperationResult>> {
         let results: Vec<OperationResult> = self.json()?;
@@ -44,6 +50,7 @@ impl Accepted {
         Err(self.unusable(Error::protocol(message)))
     }
 
+    /// As [`Response::etag`], with the details of the call in the error.
     pub(crate) fn etag(&self) -> Result<ETag> {
         self.response.etag().map_err(|error| self.unusable(error))
     }

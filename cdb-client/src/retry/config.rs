@@ -16,6 +16,10 @@ pub struct RetryConfig {
     /// The time for all attempts together, 30 s by default (the official clients' limit for
     /// throttling).
     pub deadline: Duration,
+    /// The same for a request about the account, a database or a container that is throttled; 80 s
+    /// by default, as long as `duroxide-cdb` waits when it opens a container. These requests share a
+    /// small budget of the account, which many processes that start together exhaust.
+    pub opening_deadline: Duration,
     /// The time for one attempt, 10 s by default. Connecting takes at most 5 s of it. The
     /// service itself gives up after 5 s; a shorter timeout causes avoidable unknown outcomes.
     pub attempt_timeout: Duration,
@@ -29,6 +33,7 @@ impl Default for RetryConfig {
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(30),
+            opening_deadline: Duration::from_secs(80),
             attempt_timeout: Duration::from_secs(10),
             first_delay: Duration::from_millis(10),
             longest_delay: Duration::from_secs(2),
@@ -40,6 +45,13 @@ impl RetryConfig {
     /// Sets the time for all attempts together.
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Sets the time for all attempts of a throttled request for the account, a database or a
+    /// container.
+    pub fn with_opening_deadline(mut self, deadline: Duration) -> Self {
+        self.opening_deadline = deadline;
         self
     }
 

@@ -63,6 +63,8 @@ pub(super) struct Call<'a> {
     pub(super) watch: Option<&'a Watch<'a>>,
     activity_id: String,
     started: Instant,
+    /// The time for all attempts.
+    deadline: Duration,
     attempts: u32,
     charge: f64,
     unknown_outcome: bool,
@@ -166,13 +168,14 @@ impl Pipeline {
             watch,
             activity_id: Uuid::new_v4().to_string(),
             started: Instant::now(),
+            deadline: self.parts.retry.deadline,
             attempts: 0,
             charge: 0.0,
             unknown_outcome: false,
             tries: Tries {
                 unauthorized: 0,
                 addressed_to_range: request.range().is_some(),
-                granted: false,
+                ..Tries::default()
             },
             backoff: self.backoff(),
             slow: self.slow_backoff(),
@@ -186,7 +189,7 @@ impl Pipeline {
             call.attempts += 1;
             call.tries.granted = self.has_granted(call.request.kind);
             self.choose_endpoint(call).await;
-            let limit = self.remaining(call).saturating_sub(self.least_time(call));
+            let limit = call.remaining().saturating_sub(self.least_time(call));
             let Ok(connection) = timeout(limit, self.connections.acquire()).await else {
                 return Err(call.refused(Err(no_connection())));
             };
@@ -202,6 +205,7 @@ impl Pipeline {
             let outcome = outcome_of(&answer);
             self.note_writes(call, outcome);
             call.unknown_outcome |= outcome.is_doubtful() && !call.request.kind.is_read();
+            call.note(outcome, &self.parts.retry);
             let delay = match verdict(call.request.repeat, call.tries, outcome) {
                 Verdict::Accept => {
                     self.grant(call.request.kind);
@@ -222,7 +226,7 @@ impl Pipeline {
                 self.parts.credential.refused(&authorization);
             }
             let needed = delay.saturating_add(self.least_time(call));
-            if call.started.elapsed().saturating_add(needed) >= self.parts.retry.deadline {
+            if call.started.elapsed().saturating_add(needed) >= call.deadline {
                 call.forget_unsatisfiable_session(outcome);
                 return Err(call.refused(answer));
             }
@@ -251,7 +255,7 @@ impl Pipeline {
             headers: self.headers(call, &date, &authorization)?,
             body: call.request.body.clone(),
         };
-        let limit = self.parts.retry.attempt_timeout.min(self.remaining(call));
+        let limit = self.parts.retry.attempt_timeout.min(call.remaining());
         let sent = Instant::now();
         let answer = match timeout(limit, self.parts.transport.send(outgoing)).await {
             Ok(answer) => answer,
@@ -270,7 +274,7 @@ impl Pipeline {
         call: &Call<'_>,
         context: &SigningContext<'_>,
     ) -> Result<Authorization> {
-        let limit = self.remaining(call);
+        let limit = call.remaining();
         let failed = match timeout(limit, self.parts.credential.authorize(context)).await {
             Ok(Ok(authorization)) => return Ok(authorization),
             Ok(Err(error)) => error,
@@ -297,7 +301,7 @@ impl Pipeline {
             error.kind(),
             ErrorKind::Unavailable | ErrorKind::Unauthorized
         );
-        if !temporary || !call.tries.granted || self.remaining(call) <= delay {
+        if !temporary || !call.tries.granted || call.remaining() <= delay {
             return Err(error);
         }
         tracing::debug!(%error, ?delay, "authorization is requested again");
@@ -328,12 +332,6 @@ impl Pipeline {
         }
     }
 
-    /// Returns the time until the deadline of a call.
-    pub(super) fn remaining(&self, call: &Call<'_>) -> Duration {
-        let deadline = self.parts.retry.deadline;
-        deadline.saturating_sub(call.started.elapsed())
-    }
-
     fn headers(
         &self,
         call: &Call<'_>,
@@ -361,6 +359,7 @@ impl Pipeline {
         headers.insert(header::ACTIVITY_ID, activity_id);
         let session = call
             .sessions
+            .filter(|_| !call.request.reads_latest())
             .and_then(|tokens| tokens.header(&call.request.session));
         if let Some(session) = session {
             let session = HeaderValue::from_str(&session).map_err(broken)?;
@@ -432,6 +431,11 @@ fn outcome_of(answer: &Result<Response, TransportError>) -> Outcome {
 }
 
 impl Call<'_> {
+    /// Returns the time until the deadline.
+    pub(super) fn remaining(&self) -> Duration {
+        self.deadline.saturating_sub(self.started.elapsed())
+    }
+
     fn accepted(&self, answer: Result<Response, TransportError>) -> Result<Accepted> {
         match answer {
             Ok(response) => Ok(Accepted {
@@ -439,6 +443,20 @@ impl Call<'_> {
                 response,
             }),
             Err(error) => Err(self.unanswered(error)),
+        }
+    }
+
+    /// Counts answers about a moving partition, and gives opening more time while it is throttled.
+    fn note(&mut self, outcome: Outcome, retry: &RetryConfig) {
+        let Outcome::Answered { status, .. } = outcome else {
+            return;
+        };
+        if status.is_moving() {
+            self.tries.moving += 1;
+        }
+        let kind = self.request.kind;
+        if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadRanges {
+            self.deadline = self.deadline.max(retry.opening_deadline);
         }
     }
 

@@ -147,7 +147,7 @@ impl Pipeline {
     /// Concurrent calls share one request. Without an answer, the known regions stay. `reconnects`
     /// drops the connections before, because a region has moved or is down.
     async fn refresh_regions(&self, call: &Call<'_>, interval: Duration, reconnects: bool) {
-        let limit = self.remaining(call);
+        let limit = call.remaining();
         // Boxed, so that this rare request does not enlarge every call.
         let refresh = Box::pin(async {
             let _reading = self.regions.reading.lock().await;
@@ -177,7 +177,7 @@ impl Pipeline {
                 tracing::warn!(%endpoint, "account document cannot be requested");
                 continue;
             };
-            match answer.json::<Account>() {
+            match answer.metadata::<Account>() {
                 Ok(account) if answer.status.is_success() => {
                     self.regions.apply(&account);
                     return;

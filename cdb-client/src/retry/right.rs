@@ -1,4 +1,4 @@
-//! The rights that requests need.
+//! The rights that the service has accepted requests with.
 
 use crate::operation::OperationKind;
 

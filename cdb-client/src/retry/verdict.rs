@@ -37,6 +37,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Tries {
     /// Earlier attempts that ended in 401, or in a 403 because of a wrong date.
     pub unauthorized: u32,
+    /// Answers that the physical partition is being split or moved.
+    pub moving: u32,
     /// The request names a physical partition, so only the caller can choose another one.
     pub addressed_to_range: bool,
     /// The service has accepted such a request (a read, a write) from this client, so a refusal of
@@ -62,6 +64,9 @@ pub(crate) enum Verdict {
     /// Read the account document, and try again at the endpoint that it names.
     Reroute,
 }
+
+/// The answers about a moving range after which its caller looks for another one; about 2 s.
+const MOST_MOVING: u32 = 3;
 
 impl Outcome {
     /// Whether a write may have taken effect. The service sends 408 and 500 during execution,
@@ -93,6 +98,7 @@ impl Outcome {
 /// | 403/3, 403/1008 (write region moved, region removed) | read the account document, retry | |
 /// | 404/1002, 404/1013 (replica behind, container in creation) | retry | |
 /// | 410/1002 (range gone) | retry slowly; refuse if addressed to that range | |
+/// | 410/1007, 410/1008 (split or move completes) | retry slowly; refuse the fourth if addressed to that range | |
 /// | other 410 (moving, splitting, stale name) | retry slowly | |
 /// | 429, 449, 503 (not executed) | retry, 429 after the requested delay | |
 /// | no connection | retry | |
@@ -138,6 +144,11 @@ pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict
             Verdict::RetryAfter(None)
         }
         410 if status == Status::RANGE_GONE && tries.addressed_to_range => Verdict::Refuse,
+        // The caller lists the ranges again, as the official clients do at once
+        // (azure_data_cosmos_driver, `is_partition_topology_change`).
+        410 if status.is_moving() && tries.addressed_to_range && tries.moving > MOST_MOVING => {
+            Verdict::Refuse
+        }
         410 => Verdict::RetrySlowly,
         449 | 503 => Verdict::RetryAfter(None),
         429 => Verdict::RetryAfter(retry_after),
@@ -292,9 +303,13 @@ mod tests {
             verdict(Repeat::Always, tries, answered(410, 1002)),
             Verdict::Refuse
         );
-        assert_eq!(
-            verdict(Repeat::Always, tries, answered(410, 1007)),
-            Verdict::RetrySlowly
-        );
+        for sub in [1007, 1008] {
+            let after = |moving| {
+                let tries = Tries { moving, ..tries };
+                verdict(Repeat::Always, tries, answered(410, sub))
+            };
+            assert_eq!(after(MOST_MOVING), Verdict::RetrySlowly);
+            assert_eq!(after(MOST_MOVING + 1), Verdict::Refuse);
+        }
     }
 }

@@ -247,14 +247,6 @@ function valueAt(row, path) {
   return path.slice(1).split("/").reduce((inner, name) => inner?.[name], row);
 }
 
-/// Returns whether a browser rounds an integer of the value.
-function isRounded(value) {
-  if (typeof value === "number") {
-    return Number.isInteger(value) && !Number.isSafeInteger(value);
-  }
-  return value !== null && typeof value === "object" && Object.values(value).some(isRounded);
-}
-
 /// The buttons that change a document.
 function actions(row) {
   const edit = element("button", { type: "button", textContent: "Edit" });
@@ -267,10 +259,6 @@ function actions(row) {
 
 function openEditor(row, bar) {
   forgive();
-  if (isRounded(row)) {
-    fail(new Error("The document has integers beyond 2^53, which a browser rounds. Change it with a client."));
-    return;
-  }
   const system = ["_rid", "_self", "_etag", "_attachments", "_ts"];
   const content = Object.fromEntries(Object.entries(row).filter(([name]) => !system.includes(name)));
   const text = element("textarea", { value: JSON.stringify(content, null, 2), spellcheck: false });

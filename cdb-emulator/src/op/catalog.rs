@@ -242,7 +242,7 @@ fn account(service: &Service, request: &Request) -> Value {
         "_dbs": "//dbs/", "writableLocations": locations["writableLocations"], "readableLocations": locations["readableLocations"],
         "enableMultipleWriteLocations": locations["enableMultipleWriteLocations"],
         "enablePerPartitionFailoverBehavior": service.settings.partition_failover,
-        "userConsistencyPolicy": { "defaultConsistencyLevel": "Session" },
+        "userConsistencyPolicy": { "defaultConsistencyLevel": service.settings.consistency },
         "userReplicationPolicy": { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
         "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },

@@ -22,11 +22,13 @@ pub(crate) fn number(number: f64) -> Value {
     }
 }
 
-/// Converts whole numbers such as `3.0` and `-0.0` to integers, at any depth, as the service stores
-/// them (azure_data_cosmos_driver, `binary_json`, measured there on an account).
+/// Stores numbers as doubles, at any depth, as the service does: `3.0` and `-0.0` become integers,
+/// and integers beyond 2^53 are rounded and written in scientific notation
+/// (azure_data_cosmos_driver, docs/BINARY_ENCODING_ROUNDTRIP_FUZZER.md 3.1, measured there on an
+/// account).
 pub(crate) fn fold_numbers(value: &mut Value) {
     match value {
-        Value::Number(found) if found.is_f64() => {
+        Value::Number(found) => {
             *value = number(found.as_f64().unwrap_or_default());
         }
         Value::Array(items) => items.iter_mut().for_each(fold_numbers),

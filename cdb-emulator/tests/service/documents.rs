@@ -181,3 +181,21 @@ async fn a_document_expires_in_simulated_time() {
         .await
         .is(201);
 }
+
+/// Source: azure_data_cosmos_driver, docs/BINARY_ENCODING_ROUNDTRIP_FUZZER.md 3.1: "the backend
+/// stores them as IEEE-754 doubles (lossy) and returns scientific notation".
+#[tokio::test]
+async fn integers_beyond_2_to_the_53_are_stored_as_doubles() {
+    let account = Account::start().await;
+    let document = json!({ "id": "a", "pk": "p", "exact": -9_007_199_254_740_991_i64,
+        "rounded": [9_007_199_254_740_993_u64, u64::MAX], "deep": { "n": i64::MIN } });
+    account.create(&document).await.is(201);
+    let read = account.item(Method::GET, "a", &[], None).await;
+    assert_eq!(read.body["exact"], -9_007_199_254_740_991_i64);
+    let rounded = [9.007_199_254_740_992e15, 1.844_674_407_370_955_2e19];
+    assert_eq!(read.body["rounded"], json!(rounded));
+    assert_eq!(read.body["deep"]["n"], json!(-9.223_372_036_854_776e18));
+    let patch = json!({ "operations": [{ "op": "set", "path": "/n", "value": u64::MAX }] });
+    let patched = account.item(Method::PATCH, "a", &[], Some(&patch)).await;
+    assert_eq!(patched.body["n"], json!(1.844_674_407_370_955_2e19));
+}

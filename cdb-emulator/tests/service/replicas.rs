@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_emulator::{Emulator, ReplicaLag, Settings};
+use cdb_emulator::{Consistency, Emulator, ReplicaLag, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -333,5 +333,24 @@ async fn the_lag_is_changed_over_http() {
         let (status, refused) = admin(Method::POST, json!({ "replicaLag": lag })).await;
         let message = refused["message"].as_str().unwrap_or_default();
         assert!(status == 400 && message.contains(says), "{refused}");
+    }
+}
+
+/// Source: azure_data_cosmos_driver, `ReadConsistencyStrategy::is_session_effective`.
+#[tokio::test]
+async fn session_tokens_count_only_on_an_account_with_session_consistency() {
+    for (level, name, status) in [
+        (Consistency::Session, "Session", 404),
+        (Consistency::ConsistentPrefix, "ConsistentPrefix", 200),
+        (Consistency::Eventual, "Eventual", 200),
+    ] {
+        let emulator = Emulator::builder().consistency(level).start().await;
+        let account = Account::with(emulator.expect("it starts"), json!({})).await;
+        upsert(&account, "a", 1).await;
+        let ahead = [("x-ms-session-token", "0:-1#99")];
+        assert_eq!(read(&account, "a", &ahead).await.status, status, "{name}");
+        let document = account.send(&Request::to(Method::GET, "", "")).await.body;
+        let stated = &document["userConsistencyPolicy"]["defaultConsistencyLevel"];
+        assert_eq!(stated, name);
     }
 }

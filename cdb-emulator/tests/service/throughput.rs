@@ -1,5 +1,7 @@
 //! Tests of offers and throughput budgets.
 
+use std::time::Duration;
+
 use cdb_emulator::Emulator;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -193,7 +195,7 @@ async fn an_exhausted_budget_returns_the_delay_of_the_service() {
         .expect("a time");
     assert!((1..=1000).contains(&wait), "{wait}");
     for (milliseconds, status) in [(wait - 2, 429), (2, 200)] {
-        tokio::time::sleep(std::time::Duration::from_millis(milliseconds)).await;
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
         let read = account.item(Method::GET, "0", &[], None).await;
         assert_eq!(read.status, status);
     }
@@ -262,5 +264,33 @@ async fn a_bulk_rejects_only_the_operations_over_the_budget() {
             refused["retryAfterMilliseconds"].as_u64() > Some(0),
             "{refused}"
         );
+    }
+}
+
+/// Source: concepts-limits, "Request limits": per five minutes, reads of databases and containers
+/// apart from other operations.
+#[tokio::test(start_paused = true)]
+async fn requests_for_metadata_have_a_budget_of_five_minutes() {
+    let account = Account::simulated(Emulator::builder().metadata_budget(4), json!({})).await;
+    let read = async || account.send(&Request::container(Method::GET)).await;
+    let list = async || account.send(&Request::ranges()).await;
+    // The account has created a database and a container.
+    for (reads, lists) in [(4, 2), (4, 4)] {
+        for _ in 0..reads {
+            read().await.is(200);
+        }
+        for _ in 0..lists {
+            list().await.is(200);
+        }
+        for refused in [read().await, list().await] {
+            assert_eq!(
+                (refused.status, refused.header("x-ms-substatus")),
+                (429, "3210")
+            );
+            assert_eq!(refused.header("x-ms-retry-after-ms"), "1000");
+        }
+        let document = json!({ "id": lists.to_string(), "pk": "p" });
+        account.create(&document).await.is(201);
+        tokio::time::sleep(Duration::from_secs(300)).await;
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Queryable;
 use crate::container::{Container, MemberOf};
 use crate::document::Document;
-use crate::finite;
+use crate::numbers;
 use crate::path::{FullText, Indexed, Path};
 use crate::shape::DocumentShape;
 
@@ -254,7 +254,7 @@ macro_rules! operands {
     ($($ty:ty => $path:ty $(, $generic:ident)?;)*) => {$(
         impl$(<$generic: Serialize>)? Operand<$path> for $ty {
             fn into_json(self) -> serde_json::Result<Value> {
-                finite::to_value(self)
+                numbers::to_value(self)
             }
         }
     )*};

@@ -70,7 +70,7 @@ const DAMAGES: [Damage; 8] = [
         "no-chunks",
         |it| {
             it["eventData"] = json!({
-                "instanceId": it["instanceId"], "blob": "gone", "chunks": 4_000_000_000_u32, "bytes": u64::MAX,
+                "instanceId": it["instanceId"], "blob": "gone", "chunks": 4_000_000_000_u32, "bytes": 9_007_199_254_740_991_u64,
             });
         },
         "a chunk is missing",

@@ -14,7 +14,7 @@ use crate::model::Model;
 use crate::output::Console;
 
 /// The interval between two reads of the indexing progress.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 #[expect(
     clippy::struct_excessive_bools,

@@ -200,17 +200,39 @@ async fn a_bulk_is_grouped_by_range_and_each_operation_has_its_own_result() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bulk_follows_a_split() {
-    let script = Script::new([
-        one_range(),
+    let of_each = |sub_status| {
+        let result = json!({"statusCode": 410, "subStatusCode": sub_status});
+        Step::json(&[&result; 3])
+    };
+    for refusal in [
         Step::refusal(410, 1002),
-        listing(&[("1", "", "23", &["0"]), ("2", "23", "FF", &["0"])]),
-        results(&[201, 201]),
-        results(&[201]),
-    ]);
-    assert_eq!(
-        codes(shop(&script).execute_bulk(&bulk()).await),
-        [201, 201, 201]
-    );
+        of_each(1002),
+        of_each(1007),
+        of_each(1008),
+    ] {
+        let script = Script::new([
+            one_range(),
+            refusal,
+            listing(&[("1", "", "23", &["0"]), ("2", "23", "FF", &["0"])]),
+            results(&[201, 201]),
+            results(&[201]),
+        ]);
+        assert_eq!(
+            codes(shop(&script).execute_bulk(&bulk()).await),
+            [201, 201, 201]
+        );
+    }
+}
+
+/// Source: azure-cosmos-dotnet-v3, `BulkExecutionRetryPolicy.cs`.
+#[tokio::test(start_paused = true)]
+async fn an_operation_whose_result_did_not_fit_into_the_answer_is_sent_again() {
+    let too_long = json!({"statusCode": 413, "subStatusCode": 3402});
+    let first = json!([{"statusCode": 201}, too_long, {"statusCode": 200}]);
+    let script = Script::new([one_range(), Step::json(&first), results(&[409])]);
+    let outcome = shop(&script).execute_bulk(&bulk()).await;
+    assert!(outcome[1].as_ref().unwrap_err().is_ambiguous());
+    assert_eq!(codes(outcome), [201, 409, 200]);
 }
 
 #[tokio::test(start_paused = true)]

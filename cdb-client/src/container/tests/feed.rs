@@ -1,6 +1,6 @@
 //! The change feed: cursors, end of the feed, splits.
 
-use cdb_model::Stored;
+use cdb_model::{PartitionKey, Stored};
 use serde_json::json;
 
 use super::fixture::{Fixture, fixture, listing, one_range, page, two_ranges};
@@ -232,7 +232,7 @@ async fn the_parts_of_a_merged_range_share_its_documents() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_returned_without_its_previous_version_or_partition_key() {
+async fn changes_of_unknown_kinds_or_without_their_optional_members_are_returned() {
     let stored = |kind: &str| json!({"id": "a", "type": kind, "pk": "p", "_etag": "e", "_ts": 5});
     let rows = json!([
         {"current": stored("thing"), "previous": stored("foreign"),
@@ -240,12 +240,14 @@ async fn a_change_is_returned_without_its_previous_version_or_partition_key() {
         {"metadata": {"operationType": "delete", "lsn": 8, "crts": 5, "id": "a", "partitionKey": null}},
         {"previous": stored("foreign"),
          "metadata": {"operationType": "delete", "lsn": 9, "crts": 5, "id": "a", "partitionKey": {"pk": "p"}}},
+        {"metadata": {"operationType": "delete", "lsn": 10, "crts": 5, "id": "a", "partitionKey": ["p"]}},
+        {"current": stored("thing"), "metadata": {"operationType": "undelete", "lsn": 11, "crts": null, "previousImageLSN": null}},
     ]);
     let script = Script::new([one_range(), page(&rows).header("etag", "\"9\"")]);
     let cursor = FeedCursor::new(FeedStart::Now);
     let mut feed = fixture(&script).resume_feed::<VersionRow<Fixture>>(cursor);
     let rows = feed.next_page().await.unwrap().rows;
-    let [replaced, deleted] = &*rows else {
+    let [replaced, deleted, by_level, other] = &*rows else {
         panic!("{rows:?}");
     };
     let Change::Replaced { current, previous } = &replaced.change else {
@@ -256,4 +258,16 @@ async fn a_change_is_returned_without_its_previous_version_or_partition_key() {
         panic!("{deleted:?}");
     };
     assert_eq!((deleted.lsn, partition_key), (8, &None));
+    let Change::Deleted { partition_key, .. } = &by_level.change else {
+        panic!("{by_level:?}");
+    };
+    assert_eq!(partition_key, &Some(PartitionKey::from("p")));
+    // azure_data_cosmos, `change_feed_item.rs`: an unknown operation must not stall the feed.
+    assert!(matches!(
+        &other.change,
+        Change::Other {
+            current: Some(Ok(_)),
+            previous: None
+        }
+    ));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_model::limits::MAX_UNIQUE_KEYS;
 use cdb_model::{Container as _, UniqueKey};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bootstrap::{account, bootstrap, live, progress};
 use super::fixture::{Fixture, client, two_ranges};
@@ -102,42 +102,130 @@ async fn an_opening_that_stays_throttled_fails_after_its_deadline() {
     let script = Script::new([account(false)]);
     script.extend((0..100).map(|_| Step::refusal(429, 3210).header("x-ms-retry-after-ms", "1000")));
     let database = client(&script).database("db");
+    let started = tokio::time::Instant::now();
     let opened = database.bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing);
     let error = opened.await.unwrap_err();
     assert!(error.is_throttled() && error.is_transient(), "{error}");
+    let waited = started.elapsed();
+    assert!((78..=80).contains(&waited.as_secs()), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_opener_waits_for_an_index_that_another_process_added() {
+async fn the_second_opener_waits_for_an_index_with_few_reads() {
     let extend =
         BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
-    let steps = vec![
-        progress("10"),
-        progress("10"),
-        progress("80"),
-        progress("100"),
-    ];
+    let mut steps: Vec<_> = (0..99).map(|_| progress("10")).collect();
+    steps.push(progress("100"));
     let started = tokio::time::Instant::now();
     bootstrap(extend, steps).await.0.unwrap();
-    assert!(started.elapsed() >= Duration::from_millis(1500));
+    // concepts-limits, "Request limits": 500 reads in five minutes, for all processes of the account.
+    assert!(started.elapsed() >= Duration::from_secs(480));
     let warn = BootstrapConfig::from(Bootstrap::CreateIfMissing);
     bootstrap(warn, vec![progress("10")]).await.0.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_for_an_index_ends_at_the_configured_time() {
-    let limit = Duration::from_secs(3);
+    let limit = Duration::from_secs(1);
     let extend = BootstrapConfig::from(Bootstrap::VerifyOnly)
         .with_on_difference(OnDifference::Extend)
         .with_index_timeout(limit);
-    let steps = (0..7).map(|_| progress("40")).collect();
+    let steps = (0..2).map(|_| progress("40")).collect();
     let error = bootstrap(extend, steps).await.0.unwrap_err();
     assert!(error.is_transient(), "{error}");
     let text = error.to_string();
     assert!(
-        text.contains("is built to 40 % after 3 s") && text.contains("index_timeout"),
+        text.contains("is built to 40 % after 1 s") && text.contains("index_timeout"),
         "{text}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_read_of_the_progress_means_that_the_index_is_being_built() {
+    let extend =
+        BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
+    let script = Script::new([account(false), progress("10")]);
+    // More than one call waits for.
+    let throttled = Step::refusal(429, 3210).header("x-ms-retry-after-ms", "5000");
+    script.extend(std::iter::repeat_n(throttled, 45));
+    script.extend([progress("100")]);
+    let database = client(&script).database("db");
+    let opened = database.bootstrap::<Fixture>("c", extend);
+    opened.await.unwrap();
+    assert_eq!(script.steps_left(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_ignores_session_tokens_is_refused_with_the_remedy() {
+    for (level, is_refused) in [
+        ("Eventual", true),
+        ("ConsistentPrefix", true),
+        ("Session", false),
+        ("BoundedStaleness", false),
+        ("Strong", false),
+    ] {
+        let policy = json!({"defaultConsistencyLevel": level});
+        let account = Step::json(&json!({ "userConsistencyPolicy": policy }));
+        let script = Script::new([account.clone(), account]);
+        script.extend((0..4).map(|_| live(|_| {})));
+        let database = client(&script).database("db");
+        let checked = database.container::<Fixture>("c").check_account().await;
+        let opened = database
+            .bootstrap::<Fixture>("c", Bootstrap::VerifyOnly)
+            .await;
+        for error in [checked.err(), opened.err()] {
+            assert_eq!(error.is_some(), is_refused, "{level}: {error:?}");
+            if let Some(error) = error {
+                let text = error.to_string();
+                assert!(
+                    text.contains("--default-consistency-level Session"),
+                    "{text}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_are_null_count_as_missing() {
+    let opened = |change: fn(&mut Value)| async move {
+        let account = json!({"writableLocations": null, "enableMultipleWriteLocations": null,
+            "userConsistencyPolicy": {"defaultConsistencyLevel": "Strong"}});
+        let script = Script::new([Step::json(&account), live(change)]);
+        let database = client(&script).database("db");
+        database
+            .bootstrap::<Fixture>("c", Bootstrap::VerifyOnly)
+            .await
+            .map(drop)
+    };
+    opened(|live| {
+        for name in [
+            "uniqueKeyPolicy",
+            "computedProperties",
+            "vectorEmbeddingPolicy",
+            "fullTextPolicy",
+            "conflictResolutionPolicy",
+        ] {
+            live[name] = Value::Null;
+        }
+        for name in [
+            "compositeIndexes",
+            "vectorIndexes",
+            "fullTextIndexes",
+            "spatialIndexes",
+            "includedPaths",
+            "automatic",
+        ] {
+            live["indexingPolicy"][name] = Value::Null;
+        }
+    })
+    .await
+    .unwrap();
+    opened(|live| {
+        live["fullTextPolicy"] = json!({"defaultLanguage": "en-US", "fullTextPaths": null});
+    })
+    .await
+    .unwrap();
 }
 
 /// Answers to the two reads of the probe, with these charges.

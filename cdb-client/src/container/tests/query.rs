@@ -186,17 +186,20 @@ async fn ranges_are_listed_once_and_queried_with_their_own_session_token() {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_starts_over_on_the_children_of_a_split() {
-    let script = Script::new([
-        one_range(),
-        continued(numbers(&[1])),
-        Step::refusal(410, 1002),
-        listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
-        numbers(&[1, 4]),
-        numbers(&[2]),
-    ]);
-    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
-    assert_eq!(n_of(&rows), [1, 2, 4]);
-    assert_eq!(queried_ranges(&script), ["0", "0", "1", "2"]);
+    // A range that is completing its split is asked a few times.
+    for (sub_status, asked) in [(1002, 1), (1007, 4), (1008, 4)] {
+        let script = Script::new([one_range(), continued(numbers(&[1]))]);
+        script.extend((0..asked).map(|_| Step::refusal(410, sub_status)));
+        script.extend([
+            listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
+            numbers(&[1, 4]),
+            numbers(&[2]),
+        ]);
+        let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
+        assert_eq!(n_of(&rows), [1, 2, 4]);
+        let queried = queried_ranges(&script);
+        assert_eq!(queried[1 + asked..], ["1", "2"], "410/{sub_status}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,18 +348,19 @@ async fn first_requests_a_page_of_one_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn latest_committed_sets_the_consistency_of_reads_and_queries() {
-    let script = Script::new([numbers(&[]), numbers(&[])]);
-    let container = fixture(&script);
-    container.query(in_partition("a")).all().await.unwrap();
-    container
-        .latest_committed()
-        .query(in_partition("a"))
-        .all()
-        .await
-        .unwrap();
+async fn latest_committed_replaces_the_session_of_reads_and_queries() {
+    let token = || numbers(&[]).header("x-ms-session-token", "0:-1#7");
+    let script = Script::new([token(), token(), token(), token()]);
+    let session = fixture(&script);
+    let latest = session.latest_committed();
+    for container in [&session, &session, &latest, &session] {
+        container.query(in_partition("a")).all().await.unwrap();
+    }
+    let (latest, token) = ("LatestCommitted".to_owned(), Some("0:-1#7".to_owned()));
     let asked = script.sent_header("x-ms-cosmos-read-consistency-strategy");
-    assert_eq!(asked, [None, Some("LatestCommitted".to_owned())]);
+    assert_eq!(asked, [None, None, Some(latest), None]);
+    let tokens = script.sent_header("x-ms-session-token");
+    assert_eq!(tokens, [None, token.clone(), None, token]);
 }
 
 #[tokio::test(start_paused = true)]

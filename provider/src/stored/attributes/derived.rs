@@ -49,7 +49,7 @@ pub trait SearchAttributes: Sized {
     ///
     /// # Errors
     /// Fails when a string has more than 256 bytes, all attributes have more than 4 KiB as JSON,
-    /// or a number is not finite or an integer beyond ±2^53. Earlier attributes then remain.
+    /// or a number is not finite or an integer beyond ±(2^53 - 1). Earlier attributes then remain.
     fn set(&self, context: &OrchestrationContext) -> Result<(), AttributesError> {
         context.set_kv_value(KEY, to_text(self.to_values())?);
         Ok(())
@@ -225,8 +225,10 @@ mod tests {
             refused(&|| set(&"ä".repeat(129))),
             "search attribute `a` has 258 bytes; shorten the string to 256 bytes"
         );
-        let number = "search attribute `a` is not a finite number, or is an integer beyond ±2^53; use a string";
-        assert!(set(&(1_u64 << 53)).is_ok() && set(&-(1_i64 << 53)).is_ok() && set(&1e300).is_ok());
+        let number = "search attribute `a` is not a finite number, or is an integer beyond ±(2^53 - 1); use a string";
+        let most = (1_i64 << 53) - 1;
+        assert!(set(&most).is_ok() && set(&-most).is_ok() && set(&1e300).is_ok());
+        assert_eq!(refused(&|| set(&(most + 1))), number);
         assert_eq!(refused(&|| set(&f64::NAN)), number);
         assert_eq!(refused(&|| set(&Some(f32::INFINITY))), number);
         assert_eq!(refused(&|| set(&u64::MAX)), number);

@@ -109,9 +109,9 @@ pub enum AttributesError {
         /// The length of their JSON.
         bytes: usize,
     },
-    /// The service cannot store a number: it is not finite, or an integer beyond ±2^53.
+    /// The service cannot store a number: it is not finite, or an integer beyond ±(2^53 - 1).
     #[error(
-        "search attribute `{name}` is not a finite number, or is an integer beyond ±2^53; use a string"
+        "search attribute `{name}` is not a finite number, or is an integer beyond ±(2^53 - 1); use a string"
     )]
     Number {
         /// The attribute.

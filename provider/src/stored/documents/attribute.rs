@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 /// Integers up to this one have one double each.
-const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
+const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// The value of a search attribute, in the types that an index of the service compares.
 ///
