@@ -7,6 +7,7 @@ use cdb_emulator::Emulator;
 use cdb_work::{IntervalConfig, RunConfig, WorkConfig};
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the values are one list")]
 fn default_values() {
     let processor = ChangeProcessorConfig {
         member: "unique".to_owned(),
