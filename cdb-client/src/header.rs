@@ -37,7 +37,6 @@ headers! {
     IS_UPSERT = "x-ms-documentdb-is-upsert";
     IS_PLAN_REQUEST = "x-ms-cosmos-is-query-plan-request";
     MAX_ITEMS = "x-ms-max-item-count";
-    PARALLEL_CROSS_PARTITION = "x-ms-documentdb-query-parallelizecrosspartitionquery";
     PARTITION_KEY = "x-ms-documentdb-partitionkey";
     POPULATE_QUOTA = "x-ms-documentdb-populatequotainfo";
     PREFER = "prefer";

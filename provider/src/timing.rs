@@ -103,11 +103,6 @@ pub(crate) const BUSY_POLL: Duration = ms(100);
 pub(crate) const BUSY_FOR: Duration = ms(250);
 /// The poll interval from which on the probe precedes each poll of a single partition.
 pub(crate) const PROBED_FROM: Duration = ms(200);
-/// The deadline of a probe by the gateway, which waits for its slowest partition.
-pub(crate) const GATEWAY_DEADLINE: Duration = ms(500);
-/// The time without probes by the gateway after one has failed. Each partition is then probed
-/// separately.
-pub(crate) const GATEWAY_BACKOFF: Duration = secs(10);
 /// The time after which an item is overdue, so that runtimes of other shares take it.
 pub(crate) const OVERDUE_AFTER: Duration = secs(5);
 /// The time between two probes for overdue items of other runtimes' partitions.
@@ -226,10 +221,6 @@ const _: () = assert!(fits(BUSY_POLL, 1, DEFAULT_MAX_POLL));
 const _: () = assert!(fits(DEFAULT_MIN_POLL, 1, BUSY_POLL));
 // Other items wait less for prelocked and reserved ones than an idle process waits for a poll.
 const _: () = assert!(fits(FIRST_FOR, 1, DEFAULT_MAX_POLL));
-// A probe that the gateway does not answer delays its poll by less than a poll interval, and the
-// fallback to single partitions lasts at least as long as one search for overdue items.
-const _: () = assert!(fits(GATEWAY_DEADLINE, 1, DEFAULT_MAX_POLL));
-const _: () = assert!(fits(OVERDUE_SEARCH, 1, GATEWAY_BACKOFF));
 // The owner of a share has several polls before others take its work.
 const _: () = assert!(fits(DEFAULT_MAX_POLL, 4, OVERDUE_AFTER));
 const _: () = assert!(fits(OVERDUE_POLL, 1, OVERDUE_AFTER));

@@ -1,7 +1,9 @@
 //! Merges the rows of several targets: in order, up to `TOP`, with partial aggregates merged.
 //!
-//! The gateway refuses ordered queries and aggregates across partitions (400/1004), so the client
-//! queries each range separately. It reads ahead only as much as the order requires.
+//! The gateway refuses ordered queries and aggregates across partitions (400/1004), and answers
+//! others one partition after another, a page each (.NET client,
+//! `DefaultDocumentQueryExecutionContext.ExecuteOnceAsync`). So the client queries the ranges itself,
+//! concurrently. It reads ahead only as much as the order requires.
 
 use cdb_model::{Groups, RowForm, Statement};
 use futures::future::try_join_all;

@@ -1,11 +1,9 @@
 //! Typed queries: all rows, the first row, or pages.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_model::{Container, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement};
 use serde_json::value::RawValue;
-use tokio::time::timeout;
 
 use crate::container::handle::ContainerClient;
 use crate::container::merge::Merge;
@@ -16,10 +14,6 @@ use crate::ranges::{RangeId, RangeMap};
 
 /// How often a query starts over because partitions split during it.
 pub(super) const MAX_RESTARTS: u32 = 4;
-
-/// The deadline of a page from the gateway, which waits for its slowest partition, when each
-/// partition can be queried instead.
-const GATEWAY_DEADLINE: Duration = Duration::from_millis(500);
 
 /// No limit on rows.
 const ALL: usize = usize::MAX;
@@ -32,7 +26,6 @@ pub struct QueryRun<'a, C: Container, Q> {
     query: Q,
     page_size: Option<u32>,
     range: Option<RangeId>,
-    by_gateway: bool,
     available_only: bool,
 }
 
@@ -54,7 +47,6 @@ impl<C: Container> ContainerClient<C> {
             query,
             page_size: None,
             range: None,
-            by_gateway: false,
             available_only: false,
         }
     }
@@ -76,17 +68,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         self
     }
 
-    /// Lets the service's gateway query the physical partitions, instead of one request for each.
-    /// The gateway refuses an order, a limit and aggregates (400/1004). Has no effect on a query in
-    /// one logical or physical partition.
-    pub fn by_gateway(mut self) -> Self {
-        self.by_gateway = true;
-        self
-    }
-
     /// Leaves out physical partitions that do not answer, instead of failing or waiting for them:
     /// their rows are missing. The query still fails when no partition answers. Has no effect on a
-    /// query in one logical partition or by the gateway.
+    /// query in one logical partition.
     pub fn available_only(mut self) -> Self {
         self.available_only = true;
         self
@@ -100,7 +84,6 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             query: RowByRow(self.query),
             page_size: self.page_size,
             range: self.range,
-            by_gateway: self.by_gateway,
             available_only: self.available_only,
         }
     }
@@ -124,42 +107,13 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         Ok(AvailableRows { rows, is_complete })
     }
 
-    /// Returns the rows of all physical partitions that answer, and whether all did. After
-    /// [`by_gateway`](Self::by_gateway), a gateway that waits for a partition is left out too, and
-    /// each partition is queried separately.
+    /// Returns the rows of all physical partitions that answer, and whether all did.
     ///
     /// # Errors
     /// When the service refuses the query, a row does not match its type, or no partition answers.
     pub async fn all_available(mut self) -> Result<AvailableRows<Q::Row>> {
-        if self.by_gateway && self.range.is_none() {
-            if self.container.health().all_answer()
-                && let Some(rows) = self.read_by_gateway().await
-            {
-                let is_complete = true;
-                return Ok(AvailableRows { rows, is_complete });
-            }
-            self.by_gateway = false;
-        }
         self.available_only = true;
         over_splits(self.restarts(), || self.read_available()).await
-    }
-
-    /// Returns all rows, or `None` when the gateway does not answer in time.
-    async fn read_by_gateway(&self) -> Option<Vec<Q::Row>> {
-        let mut reading = self.merge().await.ok()?;
-        let mut rows = Vec::new();
-        loop {
-            let page = timeout(GATEWAY_DEADLINE, reading.rows(self, ALL)).await;
-            match page {
-                Ok(Ok(Some(page))) => rows.extend(page),
-                Ok(Ok(None)) => return Some(rows),
-                Ok(Err(Stale { error, .. })) => {
-                    tracing::debug!(%error, "the gateway cannot query all partitions");
-                    return None;
-                }
-                Err(_) => return None,
-            }
-        }
     }
 
     /// Returns the first row, or `None`. Requests one row only, unless the query aggregates.
@@ -311,9 +265,6 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             (Scope::AllPartitions, Some(range)) => {
                 let map = self.container.context.ranges().await?;
                 self.read_from(vec![Target::Range(range.clone())], Some(map))
-            }
-            (Scope::AllPartitions, None) if self.by_gateway => {
-                self.read_from(vec![Target::Gateway], None)
             }
             (Scope::AllPartitions, None) => {
                 let map = self.container.context.ranges().await?;

@@ -23,8 +23,6 @@ pub(super) const QUERY: &str = "application/query+json";
 pub(super) enum Target {
     Partition(PartitionKey),
     Range(RangeId),
-    /// All ranges. The gateway queries them.
-    Gateway,
 }
 
 /// The parts of a query request that all pages share.
@@ -89,8 +87,7 @@ pub(super) struct Source {
 /// The read position of a target: the page, and how many of its rows were returned.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Position {
-    /// The physical partition; `None` for a logical partition, which the query names, and for the
-    /// gateway.
+    /// The physical partition; `None` for a logical partition, which the query names.
     range: Option<RangeId>,
     page: Option<String>,
     given: usize,
@@ -115,8 +112,7 @@ impl Source {
         let target = match (scope, position.range) {
             (Scope::Partition(key), None) => Target::Partition(key.clone()),
             (Scope::AllPartitions, Some(range)) => Target::Range(range),
-            (Scope::AllPartitions, None) => Target::Gateway,
-            (Scope::Partition(_), Some(_)) => return None,
+            (Scope::AllPartitions, None) | (Scope::Partition(_), Some(_)) => return None,
         };
         Some(Self {
             continuation: position.page,
@@ -128,7 +124,7 @@ impl Source {
     /// Returns the read position.
     pub(super) fn position(&self) -> Position {
         let range = match &self.target {
-            Target::Partition(_) | Target::Gateway => None,
+            Target::Partition(_) => None,
             Target::Range(range) => Some(range.clone()),
         };
         // Without rows read ahead, the next page continues the query.
@@ -220,10 +216,6 @@ impl Source {
                 .in_range(range.as_str())?
                 .header(header::CROSS_PARTITION, "True")
                 .session(SessionScope::Range(range.to_string())),
-            Target::Gateway => request
-                .header(header::CROSS_PARTITION, "True")
-                .header(header::PARALLEL_CROSS_PARTITION, "True")
-                .session(SessionScope::Container),
         };
         if query.latest_committed {
             request = request.header(header::READ_CONSISTENCY, "LatestCommitted");

@@ -100,8 +100,8 @@ async fn find(services: &Services, incarnation: &str) -> Result<(Vec<Stored<Dura
     let instances = Instance::LOCKED_UNTIL.gt(now).within();
     let locked = instances | WorkerItem::LOCKED_UNTIL.gt(now).within();
     let query = Query::<Durable>::across_partitions().filter(locked);
-    let run = services.container().query(query).by_gateway();
-    let found = run.row_by_row().all_available().await?;
+    let run = services.container().query(query).row_by_row();
+    let found = run.all_available().await?;
     let mut rows = services.store.corrupt_documents.readable(found.rows);
     rows.retain(|row| {
         let token = match &row.document {

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, OperationUsage};
-use cdb_provider::documents::{
-    Durable, FIRST_DUE, Instance, NEVER, OrchestratorItem, OrchestratorItemKey,
-};
+use cdb_provider::documents::{Durable, FIRST_DUE, NEVER, OrchestratorItem, OrchestratorItemKey};
 use cdb_provider::model::{Batch, Document as _, Patch, Query, Timestamp};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::WorkItem;
@@ -41,7 +39,6 @@ enum Topic {
     Batches,
     ETags,
     Order,
-    Gateway,
     LatestCommitted,
     Clock,
     Latencies,
@@ -65,7 +62,7 @@ const fn measured(topic: Topic, text: &'static str, needed_for: &'static str) ->
 }
 
 /// All questions, in the order of docs/operations.md.
-const QUESTIONS: [Question; 11] = [
+const QUESTIONS: [Question; 10] = [
     required(
         Topic::WriteRegion,
         "Does one region accept writes?",
@@ -95,11 +92,6 @@ const QUESTIONS: [Question; 11] = [
         Topic::Order,
         "Does a query of one physical partition sort by a composite index?",
         "polls",
-    ),
-    measured(
-        Topic::Gateway,
-        "Does the gateway serve the probe of all partitions, in how many requests?",
-        "idle cost",
     ),
     measured(
         Topic::LatestCommitted,
@@ -178,7 +170,6 @@ impl Check<'_> {
             Topic::Batches => self.batches_are_atomic().await,
             Topic::ETags => self.etags_protect().await,
             Topic::Order => self.ranges_are_sorted().await,
-            Topic::Gateway => self.gateway_serves_probes().await,
             Topic::LatestCommitted => self.latest_committed_is_honoured().await,
             Topic::Clock => Ok(self.clock()),
             Topic::Latencies => self.latencies().await,
@@ -305,22 +296,6 @@ impl Check<'_> {
             "{requests} requests, {charge:.1} RU for {} partitions",
             ranges.len()
         )))
-    }
-
-    async fn gateway_serves_probes(&self) -> Answer {
-        let ranges = self.container.ranges().await?.len();
-        let before = self.container.usage().total();
-        // Nothing is due: the gateway has to ask every partition.
-        let due = Instance::STATUS.eq(cdb_provider::documents::Status::Failed);
-        let query = Query::<Instance>::across_partitions().filter(due);
-        let rows = self.container.query(query).by_gateway().all().await?;
-        let (requests, charge) = self.spent(before);
-        let text = format!("{requests} requests, {charge:.1} RU for {ranges} partitions");
-        Ok(if rows.is_empty() && requests == 1 {
-            Ok(text)
-        } else {
-            Err(text)
-        })
     }
 
     async fn latest_committed_is_honoured(&self) -> Answer {

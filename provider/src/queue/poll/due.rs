@@ -13,8 +13,6 @@ use super::share::{PolledQueue, Share};
 pub(crate) enum Due {
     /// Items are due in these partitions only.
     In(BTreeSet<RangeId>),
-    /// Overdue items are in these partitions only. Items may be due in others.
-    OverdueIn(BTreeSet<RangeId>),
     /// Items may be due in any partition.
     Anywhere,
 }
@@ -23,7 +21,7 @@ impl Due {
     /// Returns the partitions of the share to poll.
     pub(crate) fn ranges(&self, share: &Share) -> Vec<RangeId> {
         match self {
-            Self::In(ranges) | Self::OverdueIn(ranges) => share.existing(ranges),
+            Self::In(ranges) => share.existing(ranges),
             Self::Anywhere => share.own_ranges(),
         }
     }
@@ -31,25 +29,20 @@ impl Due {
     /// Returns the partitions with due items, also those of other shares.
     pub(crate) fn all_ranges(&self, share: &Share) -> Vec<RangeId> {
         match self {
-            Self::In(ranges) | Self::OverdueIn(ranges) => share.existing(ranges),
+            Self::In(ranges) => share.existing(ranges),
             Self::Anywhere => share.all_ranges(),
         }
     }
 
     /// Adds a partition.
     fn add(&mut self, range: RangeId) {
-        if let Self::In(ranges) | Self::OverdueIn(ranges) = self {
+        if let Self::In(ranges) = self {
             ranges.insert(range);
         }
     }
 
-    /// Returns whether a poll of these partitions finds all due items of the share.
-    pub(crate) fn is_complete(&self) -> bool {
-        !matches!(self, Self::OverdueIn(_))
-    }
-
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self, Self::In(ranges) | Self::OverdueIn(ranges) if ranges.is_empty())
+        matches!(self, Self::In(ranges) if ranges.is_empty())
     }
 }
 
@@ -61,12 +54,8 @@ pub(crate) struct LastProbe(pub(super) Mutex<ProbeState>);
 pub(crate) struct ProbeState {
     /// The time of the last probe, and its answer.
     pub(super) last: Option<(Instant, DueItems)>,
-    /// The time from which on the gateway may probe again after a failure.
-    pub(super) gateway_retry_at: Option<Instant>,
     /// The time of the last probe for overdue items of other shares.
     pub(super) overdue_at: Option<Instant>,
-    /// The number of probes for overdue items that found more than they returned.
-    pub(super) crowded: usize,
     /// The partitions with overdue items of other shares, kept until a poll takes them: the next
     /// probe does not search for them again.
     overdue: BTreeMap<PolledQueue, BTreeSet<RangeId>>,
@@ -94,7 +83,7 @@ impl ProbeState {
     pub(super) fn take(&mut self, queue: PolledQueue) -> Due {
         let due = self.last.as_ref().and_then(|(_, due)| due.of(queue));
         let mut due = due.cloned().unwrap_or(Due::Anywhere);
-        if let Due::In(ranges) | Due::OverdueIn(ranges) = &mut due {
+        if let Due::In(ranges) = &mut due {
             ranges.extend(self.overdue.remove(&queue).unwrap_or_default());
         }
         due
@@ -172,10 +161,7 @@ mod tests {
         let activities = PolledQueue::Activities;
         found.0.insert(activities, Due::In([range.clone()].into()));
         state.add_overdue(&found);
-        state.last = Some((
-            Instant::now(),
-            nothing().all(&Due::OverdueIn(BTreeSet::new())),
-        ));
+        state.last = Some((Instant::now(), nothing()));
         // Another caller probes before the activities are polled.
         assert!(state.take(PolledQueue::Intents).is_nothing());
         state.last = Some((Instant::now(), nothing()));

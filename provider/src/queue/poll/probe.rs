@@ -2,14 +2,13 @@
 //!
 //! Each queue has its own poll, which queries for the work that this process can run. After empty
 //! polls, and always with several physical partitions, one probe for all queues precedes the next
-//! poll. Its answer serves every queue. The gateway can serve it, so an idle provider sends one
-//! request per interval, whatever the number of partitions.
+//! poll. Its answer serves every queue. An idle provider sends one request per interval and
+//! partition of its share; the gateway would not need fewer (`cdb_client`'s merge of queries).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cdb_client::RangeId;
-use cdb_model::{Filter, PartitionKey, Query, Stored, Unreadable};
+use cdb_model::{Filter, Query, Stored, Unreadable};
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
@@ -23,11 +22,9 @@ use crate::queue::activities::Activities;
 use crate::queue::instances::Instances;
 use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::{Durable, FIRST_DUE, OutboxIntent, dispatch_slot};
-use crate::timing::{
-    GATEWAY_BACKOFF, GATEWAY_DEADLINE, OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM,
-};
+use crate::timing::{OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM};
 
-/// The most items that a probe finds. If more are due, all partitions are polled.
+/// The most items that a probe finds in a partition. If more are due, it is polled for all queues.
 const MAX_FOUND: u32 = 32;
 
 /// Returns the partitions to poll.
@@ -90,58 +87,14 @@ impl ProbeState {
             return probe_single(services, &share, nothing).await;
         }
         let now = Instant::now();
-        let is_past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
-        let is_overdue_round = is_past(self.overdue_at.map(|at| at + OVERDUE_SEARCH));
-        if is_overdue_round {
-            self.overdue_at = Some(now);
-        }
-        if (share.is_wide() || is_overdue_round) && is_past(self.gateway_retry_at) {
-            let probe = async {
-                if share.is_wide() {
-                    probe_share(services, &share, nothing.clone()).await
-                } else {
-                    self.probe_overdue(services, &share, nothing.clone()).await
-                }
-            };
-            match tokio::time::timeout(GATEWAY_DEADLINE, probe).await {
-                Ok(Ok(due)) => return Ok(due),
-                failed => tracing::debug!(?failed, "the gateway cannot probe all partitions"),
-            }
-            self.gateway_retry_at = Some(Instant::now() + GATEWAY_BACKOFF);
-        }
+        let is_overdue_round = self.overdue_at.is_none_or(|at| at + OVERDUE_SEARCH <= now);
         if !is_overdue_round {
             return probe_each(services, &share, share.own_ranges(), nothing).await;
         }
-        // Without the gateway, this round searches the other shares for overdue items too.
+        self.overdue_at = Some(now);
         let due = probe_each(services, &share, share.all_ranges(), nothing).await?;
         self.add_overdue(&due);
         Ok(due)
-    }
-
-    /// Probes all physical partitions for overdue items in one request. If more are overdue than
-    /// it returns, the following polls visit one further partition each time.
-    async fn probe_overdue(
-        &mut self,
-        services: &Services,
-        share: &Share,
-        nothing: DueItems,
-    ) -> Result<DueItems> {
-        let mut found = nothing.clone();
-        let (rows, has_more) = by_gateway(services, &Part::Overdue, &nothing).await?;
-        for (item, range) in rows {
-            if let Some(range) = range {
-                found.add(item.as_ref(), share, range);
-            }
-        }
-        if has_more {
-            self.crowded += 1;
-            let ranges = share.all_ranges();
-            if let Some(range) = ranges.get(self.crowded % ranges.len().max(1)) {
-                found.add_all(range);
-            }
-        }
-        self.add_overdue(&found);
-        Ok(nothing.all(&Due::OverdueIn(BTreeSet::new())))
     }
 }
 
@@ -156,49 +109,7 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
     })
 }
 
-/// Probes all physical partitions for items of the share in one request.
-async fn probe_share(services: &Services, share: &Share, mut due: DueItems) -> Result<DueItems> {
-    let (rows, has_more) = by_gateway(services, &share.part_of_all(), &due).await?;
-    if has_more {
-        return Ok(due.all(&Due::Anywhere));
-    }
-    for (found, range) in rows {
-        match range {
-            Some(range) => due.add(found.as_ref(), share, range),
-            None => return Ok(due.all(&Due::Anywhere)),
-        }
-    }
-    Ok(due)
-}
-
-/// Queries all physical partitions in one request. Returns the first due items with their
-/// partitions, if they are known, and whether there are more.
-async fn by_gateway(
-    services: &Services,
-    part: &Part<'_>,
-    asked: &DueItems,
-) -> Result<(Vec<(Option<Found>, Option<RangeId>)>, bool)> {
-    let container = services.container();
-    let mut pages = container
-        .query(query(services, part, asked))
-        .page_size(MAX_FOUND)
-        .by_gateway()
-        .row_by_row()
-        .pages();
-    let rows = pages.next_page().await?.unwrap_or_default();
-    let mut found = Vec::with_capacity(rows.len());
-    for row in rows {
-        let (item, key) = classify(services, row);
-        let range = match key {
-            Some(key) => container.range_of(&key).await?,
-            None => None,
-        };
-        found.push((item, range));
-    }
-    Ok((found, pages.has_more()))
-}
-
-/// Probes physical partitions one by one, without those that do not answer.
+/// Probes each of these physical partitions, without those that do not answer.
 async fn probe_each(
     services: &Services,
     share: &Share,
@@ -219,7 +130,7 @@ async fn probe_each(
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
     for (range, rows, has_more) in answered(answers)?.0 {
         for row in rows {
-            due.add(classify(services, row).0.as_ref(), share, range.clone());
+            due.add(classify(services, row).as_ref(), share, range.clone());
         }
         if has_more {
             due.add_all(&range);
@@ -242,39 +153,30 @@ fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durabl
     Query::across_partitions().filter(due)
 }
 
-/// Classifies a due document; `None` stands for an unknown one. Returns its partition key, if it
-/// has a valid one.
-fn classify(
-    services: &Services,
-    row: Result<Stored<Durable>, Unreadable>,
-) -> (Option<Found>, Option<PartitionKey>) {
+/// Classifies a due document; `None` stands for an unknown one.
+fn classify(services: &Services, row: Result<Stored<Durable>, Unreadable>) -> Option<Found> {
     let overdue = services.store.now() - OVERDUE_AFTER;
-    let (queue, slot, instance_id, is_overdue) = match row.map(|row| row.document) {
-        Ok(Durable::OrchestratorItem(item)) => (
+    let (queue, slot, is_overdue) = match row.ok()?.document {
+        Durable::OrchestratorItem(item) => (
             PolledQueue::Orchestrations,
             item.dispatch_slot,
-            item.instance_id,
             item.visible_at <= overdue,
         ),
-        Ok(Durable::WorkerItem(item)) => (
+        Durable::WorkerItem(item) => (
             PolledQueue::Activities,
             item.dispatch_slot,
-            item.instance_id,
             item.visible_at <= overdue,
         ),
-        Ok(Durable::OutboxIntent(intent)) => (
+        Durable::OutboxIntent(intent) => (
             PolledQueue::Intents,
             dispatch_slot(&intent.instance_id),
-            intent.instance_id,
             intent.created_at <= overdue - services.delivery.reconciler_age,
         ),
-        Ok(_) => return (None, None),
-        Err(found) => return (None, found.location.map(|found| found.partition_key)),
+        _ => return None,
     };
-    let found = Found {
+    Some(Found {
         queue,
         slot,
         is_overdue,
-    };
-    (Some(found), Some(instance_id.into()))
+    })
 }

@@ -80,7 +80,7 @@ pub(crate) async fn poll<Q: Polled>(
             enough: enough_of_each(Q::queue(services).polls.enough, ranges.len()),
             share,
         };
-        let is_complete = due.is_complete() && ranges.len() == count;
+        let is_complete = ranges.len() == count;
         let answers = stream::iter(ranges).map(|range| poll.range(range));
         let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).collect().await;
         let has_split = |answer: &Result<_>| matches!(answer, Err(Error::Request(error)) if error.is_partition_split());

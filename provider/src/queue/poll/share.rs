@@ -128,12 +128,6 @@ impl Share {
         self.ranges.len() > 1
     }
 
-    /// Returns whether the share has most of the physical partitions, so that one query of all is
-    /// cheaper than one of each.
-    pub(crate) fn is_wide(&self) -> bool {
-        2 * self.own_ranges().len() > self.ranges.len()
-    }
-
     /// Returns the own slots in a physical partition.
     fn own(&self, range: &RangeId) -> &SlotSet {
         self.ranges.get(range).unwrap_or(&SlotSet::NONE)
@@ -275,7 +269,6 @@ mod tests {
             assert!(owners.iter().all(|owners| *owners == 1));
             assert_eq!(most, most_polled, "{runtimes} on {partitions}");
         }
-        assert!(!share(0, 8, 100).await.is_wide());
     }
 
     /// A provider that does not know how many runtimes there are.
@@ -320,7 +313,7 @@ mod tests {
     async fn a_single_runtime_polls_everything_and_one_without_slots_nothing() {
         let alone = share(0, 1, 50).await;
         assert_eq!(alone.own_ranges().len(), 50);
-        assert!(alone.is_wide() && alone.part(&ranges(1)[0]) == Part::All);
+        assert!(alone.part(&ranges(1)[0]) == Part::All);
         let left = Shares::new(Arc::new(SlotsOnly(SlotSet::NONE)));
         let left = left.widest(ranges(50)).await;
         assert!(left.own_ranges().is_empty() && left.all_ranges().is_empty());

@@ -80,7 +80,7 @@ impl Sessions {
         let now = self.store.now();
         let theirs = Session::OWNER_ID.is_in(owners.iter().copied());
         let query = Query::across_partitions().filter(theirs & Session::LOCKED_UNTIL.gt(now));
-        let run = self.store.container.query(query).by_gateway().row_by_row();
+        let run = self.store.container.query(query).row_by_row();
         let found = run.all_available().await?;
         // An undecodable session expires, and its next claim replaces it.
         let held = self
@@ -113,7 +113,7 @@ impl Sessions {
         let container = &self.store.container;
         let expired = Session::LOCKED_UNTIL.lt(container.now());
         let expired = Query::<Session>::across_partitions().filter(expired);
-        let expired = container.query(expired).by_gateway().row_by_row();
+        let expired = container.query(expired).row_by_row();
         let expired = expired.all_available().await?;
         let mut removed = 0;
         for stored in self.store.corrupt_documents.readable(expired.rows) {

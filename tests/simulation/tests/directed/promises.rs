@@ -161,7 +161,7 @@ fn requests(scenario: &Scenario) -> f64 {
 }
 
 #[test]
-fn fifty_partitions_cost_a_single_runtime_few_requests() {
+fn fifty_partitions_cost_a_single_runtime_one_probe_per_second_each() {
     let emulator = Emulator::builder().physical_partitions(50);
     Scenario::run(emulator, async |scenario| {
         let node = scenario.node(1, &settings()).await;
@@ -171,11 +171,16 @@ fn fifty_partitions_cost_a_single_runtime_few_requests() {
         sleep(Duration::from_secs(60)).await;
         let idle = requests(&scenario) / 60.0;
         let log = || scenario.emulator().requests();
-        assert!(idle <= 5.0, "{idle} requests per idle second: {:#?}", log());
+        assert!(
+            idle <= 50.0,
+            "{idle} requests per idle second: {:#?}",
+            log()
+        );
+        // Ten seconds of idle probes are divided by the instances.
         let cost = backlog(&scenario, &client, "hello", 40).await;
-        assert!(cost <= 7.0, "{cost} requests per instance");
+        assert!(cost <= 25.0, "{cost} requests per instance");
         let cost = backlog(&scenario, &client, "more", 300).await;
-        assert!(cost <= 7.0, "{cost} requests per instance of a backlog");
+        assert!(cost <= 10.0, "{cost} requests per instance of a backlog");
     });
 }
 
@@ -219,10 +224,12 @@ fn requests_of_idle(runtimes: u32, partitions: u32) -> RequestLog {
     log.expect("the cluster ran")
 }
 
+/// Every runtime searches all partitions for overdue items, because it may be the only one that can
+/// run them.
 #[test]
-fn fifty_idle_runtimes_cost_one_request_per_second_and_partition() {
+fn fifty_idle_runtimes_search_each_partition_every_eight_seconds() {
     let log = requests_of_idle(50, 100);
-    assert!(log.total() <= 20 * 100, "{log:#?}");
+    assert!(log.total() <= 20 * 100 * 9, "{log:#?}");
 }
 
 /// Each of them polls one partition. A heartbeat costs about 30 RU every 3 s, a poll of a partition
