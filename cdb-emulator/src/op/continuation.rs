@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::scope::EpkBounds;
 use crate::error::ServiceError;
 use crate::plan::{self, Key};
 use crate::request::Request;
@@ -56,6 +55,22 @@ pub(super) struct LastDocument {
     pub(super) keys: Vec<Key>,
 }
 
+/// A range of effective partition keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct EpkBounds {
+    pub(super) min: String,
+    pub(super) max: String,
+}
+
+impl EpkBounds {
+    pub(super) fn new(min: impl Into<String>, max: impl Into<String>) -> Self {
+        Self {
+            min: min.into(),
+            max: max.into(),
+        }
+    }
+}
+
 /// The query and the scope that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Binding {
@@ -71,6 +86,12 @@ struct Token {
     position: Position,
     #[serde(flatten)]
     binding: Binding,
+}
+
+fn token(text: &str) -> Result<Token, ServiceError> {
+    let token = STANDARD.decode(text).ok();
+    let token = token.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    token.ok_or_else(|| ServiceError::bad_request("Invalid Continuation Token: it is malformed."))
 }
 
 impl Binding {
@@ -94,12 +115,17 @@ impl Binding {
         }
     }
 
+    /// Returns the bounds of the token of a request.
+    pub(super) fn bounds(request: &Request) -> Result<Option<EpkBounds>, ServiceError> {
+        match header(&request.headers, "x-ms-continuation") {
+            None | Some("") => Ok(None),
+            Some(text) => Ok(Some(token(text)?.binding.bounds)),
+        }
+    }
+
     /// Returns the position of a token.
     fn position(&self, text: &str) -> Result<Position, ServiceError> {
-        let malformed =
-            || ServiceError::bad_request("Invalid Continuation Token: it is malformed.");
-        let bytes = STANDARD.decode(text).map_err(|_| malformed())?;
-        let token: Token = serde_json::from_slice(&bytes).map_err(|_| malformed())?;
+        let token = token(text)?;
         if token.binding == *self {
             return Ok(token.position);
         }

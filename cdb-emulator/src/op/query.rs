@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::Access;
-use super::continuation::{Binding, Position};
+use super::continuation::{Binding, EpkBounds, Position};
 use super::cost_inputs::{PageCost, Times, with_cost};
 use super::query_body::QueryBody;
 use super::query_plan;
@@ -13,7 +13,7 @@ use super::target::container;
 use crate::clock::stopwatch;
 use crate::error::ServiceError;
 use crate::plan;
-use crate::plan::IndexUse;
+use crate::plan::{IndexUse, KeyRanges};
 use crate::request::Request;
 use crate::response::Response;
 use crate::route::flag;
@@ -32,12 +32,21 @@ pub(super) fn query(service: &Service, request: &Request) -> Result<Response, Se
     let query = ParsedQuery::parse(service, request, body)?;
     let connection = service.store.read()?;
     let container = container(&connection, request)?;
-    let scope = RequestScope::of(&request.headers, &container)?;
-    check_cross_partition(&query, &scope, &container)?;
+    let mut scope = RequestScope::of(&request.headers, &container)?;
+    let keys = if scope.everything {
+        query.body.key_ranges(&query.select, &container)
+    } else {
+        KeyRanges::default()
+    };
+    check_cross_partition(&query, &scope, &keys, &container)?;
+    if scope.everything {
+        scope = scope.of_page(request, &container, &keys)?;
+    }
     let ranges = scope.ranges.clone();
     let access = Access::read(service, &connection, request, &container, ranges)?;
     let view = access.view(&container);
-    let response = query.page(service, &connection, &view, scope)?;
+    let next = scope.next(&container, &keys);
+    let response = query.page(service, &connection, &view, scope, next)?;
     let lsn = access.lsn();
     Ok(access.end(response, lsn))
 }
@@ -77,6 +86,7 @@ impl<'a> ParsedQuery<'a> {
         connection: &Connection,
         container: &Container,
         scope: RequestScope<'_>,
+        next: Option<EpkBounds>,
     ) -> Result<Response, ServiceError> {
         let request = self.request;
         let select = &mut self.select;
@@ -86,8 +96,8 @@ impl<'a> ParsedQuery<'a> {
         }
         let context = self.body.context(service.clock.now());
         let bounds = scope.bounds;
-        let binding = || Binding::of(request, bounds.clone(), select);
-        let position = Position::of(request, binding)?;
+        let binding = |bounds| Binding::of(request, bounds, select);
+        let position = Position::of(request, || binding(bounds.clone()))?;
         let ranges = scope.ranges.len();
         let run = Run {
             connection,
@@ -101,11 +111,16 @@ impl<'a> ParsedQuery<'a> {
                 .map(|policy| Policy::of(&policy)),
             limit: request.page_size()?.unwrap_or(PAGE),
         };
-        let page = run.page(select, position)?;
+        let mut page = run.page(select, position)?;
+        let next = match (page.next.take(), next) {
+            (Some(position), _) => Some(binding(bounds).token(position)?),
+            (None, Some(partition)) => Some(binding(partition).token(Position::default())?),
+            (None, None) => None,
+        };
         let (inputs, rows) = (page.cost_inputs, page.rows.len());
         Ok(with_cost(
             request,
-            response(page, container, binding)?,
+            response(&page, container, next),
             &index,
             &PageCost {
                 inputs,
@@ -117,11 +132,7 @@ impl<'a> ParsedQuery<'a> {
     }
 }
 
-fn response(
-    page: Page,
-    container: &Container,
-    binding: impl FnOnce() -> Binding,
-) -> Result<Response, ServiceError> {
+fn response(page: &Page, container: &Container, next: Option<String>) -> Response {
     let count = page.rows.len().to_string();
     let rid = container.rid();
     let parts = [
@@ -135,10 +146,10 @@ fn response(
     ];
     let mut response = Response::empty(200).with("x-ms-item-count", count.clone());
     response.body = parts.concat().into_bytes();
-    if let Some(next) = page.next {
-        response = response.with("x-ms-continuation", binding().token(next)?);
+    match next {
+        Some(next) => response.with("x-ms-continuation", next),
+        None => response,
     }
-    Ok(response)
 }
 
 /// Checks a query of the whole container: it needs a header, and the gateway must be able to answer
@@ -146,6 +157,7 @@ fn response(
 fn check_cross_partition(
     query: &ParsedQuery<'_>,
     scope: &RequestScope<'_>,
+    keys: &KeyRanges,
     container: &Container,
 ) -> Result<(), ServiceError> {
     let (select, body) = (&query.select, &query.body);
@@ -164,7 +176,18 @@ fn check_cross_partition(
              x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
         ));
     }
-    plan::check_gateway(select).map_err(|error| with_plan(error, body, container))
+    let headers = &query.request.headers;
+    let parallel = flag(
+        headers,
+        "x-ms-documentdb-query-parallelizecrosspartitionquery",
+    );
+    let checked = if parallel && scope.everything && !keys.are_one_point() {
+        // The client asks to run it itself (.NET client, `PartitionRoutingHelper`).
+        Err(plan::not_servable("parallel"))
+    } else {
+        plan::check_gateway(select)
+    };
+    checked.map_err(|error| with_plan(error, body, container))
 }
 
 /// Adds the plan to the refusal, so that a client needs no second request.

@@ -6,7 +6,10 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::plan::KeyRanges;
 use crate::sql::Context;
+use crate::sql::ast::Select;
+use crate::store::Container;
 
 /// A query with its parameters.
 #[derive(Debug, Deserialize)]
@@ -22,6 +25,12 @@ impl QueryBody {
         let parameters = std::mem::take(&mut self.parameters).into_iter();
         let parameters = parameters.map(|parameter| (parameter.name, parameter.value));
         Context::new(parameters.collect(), now)
+    }
+
+    /// Returns the ranges of partition keys that the query can have results in.
+    pub(super) fn key_ranges(&self, select: &Select, container: &Container) -> KeyRanges {
+        let paths = container.partition_key_paths();
+        KeyRanges::of(select, &self.parameters(), &paths, container.key_version())
     }
 
     /// Returns the parameters by name.

@@ -5,11 +5,14 @@
 //! middle of a feed, which the client would take for its end.
 
 use http::HeaderMap;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::continuation::{Binding, EpkBounds};
+use super::query_body::QueryBody;
 use super::target::container_by_name;
 use crate::error::ServiceError;
+use crate::observe::OperationKind;
+use crate::plan::KeyRanges;
 use crate::request::Request;
 use crate::route::header;
 use crate::service::Service;
@@ -31,25 +34,14 @@ pub(crate) fn reached_partitions(
     if let Some(id) = header(&request.headers, "x-ms-documentdb-partitionkeyrangeid") {
         return Ok(vec![id.to_owned()]);
     }
-    let scope = RequestScope::of(&request.headers, &container)?;
+    let mut scope = RequestScope::of(&request.headers, &container)?;
+    if scope.everything && request.kind == OperationKind::Query {
+        let body: QueryBody = request.json()?;
+        let keys = body.key_ranges(&*service.parsed.parse(&body.query)?, &container);
+        scope = scope.of_page(request, &container, &keys)?;
+    }
     let ids = scope.ranges.iter().map(|range| range.id.clone());
     Ok(ids.collect())
-}
-
-/// A range of effective partition keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct EpkBounds {
-    pub(super) min: String,
-    pub(super) max: String,
-}
-
-impl EpkBounds {
-    fn new(min: impl Into<String>, max: impl Into<String>) -> Self {
-        Self {
-            min: min.into(),
-            max: max.into(),
-        }
-    }
 }
 
 /// The rows that a request reads, and their physical partitions.
@@ -97,6 +89,37 @@ impl<'a> RequestScope<'a> {
         }
     }
 
+    /// Returns the scope of a page of a query without a partition key or a physical partition. The
+    /// gateway visits the partitions that can have results one after another, each in a page of its
+    /// own, and returns empty pages too (.NET client,
+    /// `DefaultDocumentQueryExecutionContext.ExecuteOnceAsync`, with the `PartitionRoutingHelper` of
+    /// the gateway).
+    pub(super) fn of_page(
+        self,
+        request: &Request,
+        container: &'a Container,
+        keys: &KeyRanges,
+    ) -> Result<Self, ServiceError> {
+        let begun = Binding::bounds(request)?;
+        let Some(bounds) = begun.or_else(|| next_partition("", container, keys)) else {
+            return Ok(self);
+        };
+        let mut ranges = self.ranges;
+        ranges.retain(|range| range.min < bounds.max && bounds.min < range.max);
+        Ok(Self {
+            rows: RowCondition::between(&bounds.min, &bounds.max),
+            ranges,
+            bounds,
+            everything: true,
+        })
+    }
+
+    /// Returns the bounds of the partition that the gateway visits after this one.
+    pub(super) fn next(&self, container: &Container, keys: &KeyRanges) -> Option<EpkBounds> {
+        self.everything
+            .then(|| next_partition(&self.bounds.max, container, keys))?
+    }
+
     /// Returns the scope of a partition key, or of all keys with this prefix when levels are
     /// missing.
     fn key(container: &'a Container, key: Vec<Option<Value>>) -> Result<Self, ServiceError> {
@@ -135,6 +158,13 @@ impl<'a> RequestScope<'a> {
             everything: false,
         })
     }
+}
+
+/// Returns the bounds of the first partition from `min` on that can have results of a query.
+fn next_partition(min: &str, container: &Container, keys: &KeyRanges) -> Option<EpkBounds> {
+    let mut ranges = container.ranges.iter();
+    let next = ranges.find(|range| *range.min >= *min && keys.meet(range))?;
+    Some(EpkBounds::new(&*next.min, &*next.max))
 }
 
 impl RowCondition {

@@ -29,17 +29,16 @@ pub(crate) fn check_gateway(select: &Select) -> Result<(), ServiceError> {
     if found.is_empty() {
         return Ok(());
     }
-    Err(ServiceError::new(
-        400,
-        1004,
-        "BadRequest",
-        format!(
-            "The provided cross partition query can not be directly served by the gateway. This is a \
-             first chance (internal) exception that all newer clients will know how to handle \
-             gracefully. Features: {}.",
-            found.join(", ")
-        ),
-    ))
+    Err(not_servable(&found.join(", ")))
+}
+
+/// The refusal of a query that the gateway does not run, because of these features.
+pub(crate) fn not_servable(features: &str) -> ServiceError {
+    let message = format!(
+        "The provided cross partition query can not be directly served by the gateway. This is a first chance \
+         (internal) exception that all newer clients will know how to handle gracefully. Features: {features}."
+    );
+    ServiceError::new(400, 1004, "BadRequest", message)
 }
 
 /// Checks that an index serves the sort: a range index for one path, a composite for several.

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use crate::epk::{self, Version};
 use crate::sql::ast::{Binary, Expr, Select};
+use crate::store::ranges::PhysicalRange;
 
 /// Maximum number of keys of a plan. A query with more keys goes to all physical partitions.
 const MOST: usize = 1024;
 
-/// KeyRanges of effective partition keys, lowest first. An empty list stands for the whole hash space.
+/// Ranges of effective partition keys, lowest first. An empty list stands for the whole hash space.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct KeyRanges(Vec<Range>);
+pub(crate) struct KeyRanges(Vec<Range>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
@@ -24,7 +25,7 @@ struct Range {
 
 impl KeyRanges {
     /// Finds the ranges of a query of a container with these partition key paths.
-    pub(super) fn of(
+    pub(crate) fn of(
         select: &Select,
         parameters: &HashMap<String, Value>,
         paths: &[String],
@@ -53,7 +54,13 @@ impl KeyRanges {
         Self(ranges)
     }
 
-    pub(super) fn are_one_point(&self) -> bool {
+    /// Returns whether the query can have results in this physical partition.
+    pub(crate) fn meet(&self, partition: &PhysicalRange) -> bool {
+        let meets = |range: &Range| range.min < partition.max && partition.min <= range.max;
+        self.0.is_empty() || self.0.iter().any(meets)
+    }
+
+    pub(crate) fn are_one_point(&self) -> bool {
         matches!(&*self.0, [range] if range.min == range.max)
     }
 

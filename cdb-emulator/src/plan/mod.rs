@@ -15,8 +15,9 @@ mod pushdown;
 mod query_plan;
 mod rewrite;
 
-pub(crate) use allowed::{check_gateway, check_sort, streams};
+pub(crate) use allowed::{check_gateway, check_sort, not_servable, streams};
 pub(crate) use index_use::{IndexUse, counts_only, is_served};
+pub(crate) use key_ranges::KeyRanges;
 pub(crate) use order::{Key, Order, ScanRange};
 pub(crate) use pushdown::Pushdown;
 pub(crate) use query_plan::{PlanInput, QueryPlan};

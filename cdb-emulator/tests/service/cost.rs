@@ -173,16 +173,52 @@ async fn the_utilization_has_the_used_and_the_missing_indexes() {
 }
 
 #[tokio::test]
-async fn a_query_is_charged_per_physical_partition() {
-    let cost = async |partitions: u32| {
-        let emulator = Emulator::builder().physical_partitions(partitions);
-        let account = Account::with(emulator.start().await.expect("it starts"), json!({})).await;
-        let headers = [("x-ms-documentdb-query-enablecrosspartition", "True")];
-        let sql = "SELECT * FROM c WHERE c.n = 1";
-        account.query(&headers, sql, json!([])).await.charge()
-    };
-    let (one, four) = (cost(1).await, cost(4).await);
-    assert!((four - one - 7.5).abs() < 0.01, "{one} {four}");
+async fn the_gateway_visits_one_physical_partition_per_page() {
+    const EVERYWHERE: (&str, &str) = ("x-ms-documentdb-query-enablecrosspartition", "True");
+    let emulator = Emulator::builder().physical_partitions(4);
+    let account = Account::with(emulator.start().await.expect("it starts"), json!({})).await;
+    account
+        .create(&json!({ "id": "a", "pk": "p", "n": 1 }))
+        .await
+        .is(201);
+    let (mut pages, mut rows, mut next) = (Vec::new(), 0, String::new());
+    loop {
+        let headers = [EVERYWHERE, ("x-ms-continuation", &*next)];
+        let page = account
+            .query(&headers, "SELECT * FROM c WHERE c.n = 1", json!([]))
+            .await;
+        rows += page.documents().len();
+        pages.push(page.charge());
+        next = page.header("x-ms-continuation").to_owned();
+        if next.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((pages.len(), rows), (4, 1), "three pages are empty");
+    let cheapest = pages.into_iter().min_by(f64::total_cmp);
+    assert!(
+        (cheapest.unwrap_or_default() - 2.5).abs() < 0.5,
+        "{cheapest:?}"
+    );
+    let one = account
+        .query(&[EVERYWHERE], "SELECT * FROM c WHERE c.pk = 'p'", json!([]))
+        .await;
+    assert_eq!(
+        (one.documents().len(), one.header("x-ms-continuation")),
+        (1, "")
+    );
+    // .NET client, `PartitionRoutingHelper`: the gateway leaves a parallel query to the client.
+    let parallel = (
+        "x-ms-documentdb-query-parallelizecrosspartitionquery",
+        "True",
+    );
+    let refused = account
+        .query(&[EVERYWHERE, parallel], "SELECT * FROM c", json!([]))
+        .await;
+    assert_eq!(
+        (refused.status, refused.header("x-ms-substatus")),
+        (400, "1004")
+    );
 }
 
 #[tokio::test]
