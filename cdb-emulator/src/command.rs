@@ -53,7 +53,7 @@ pub struct EmulatorCommand {
     /// Directory that stores the data
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Physical partitions of a new container; 1 by default
+    /// Physical partitions of a new container; one per 10,000 RU/s by default
     #[arg(long, value_name = "COUNT")]
     partitions: Option<u32>,
     /// Request units per second of a container that was created without an offer; unlimited by
@@ -124,7 +124,7 @@ impl EmulatorCommand {
             host: given.host.unwrap_or(settings.host),
             port: given.port.unwrap_or(settings.port),
             data_dir: given.data.or(settings.data_dir),
-            physical_partitions: given.partitions.unwrap_or(settings.physical_partitions),
+            physical_partitions: given.partitions.or(settings.physical_partitions),
             throughput: given.throughput.or(settings.throughput),
             key: given.key.unwrap_or(settings.key),
             regions: given.regions.unwrap_or(settings.regions),
@@ -158,8 +158,9 @@ fn ready(emulator: &Emulator, started: Instant) -> String {
         |throughput| format!("{throughput} RU/s"),
     );
     let partitions = match settings.physical_partitions {
-        1 => "1 physical partition".to_owned(),
-        count => format!("{count} physical partitions"),
+        None => "physical partitions by throughput".to_owned(),
+        Some(1) => "1 physical partition".to_owned(),
+        Some(count) => format!("{count} physical partitions"),
     };
     format!(
         "ready after {} ms at {endpoint} with {key}; {data}; {partitions} and {limit} per container; \

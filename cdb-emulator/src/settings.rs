@@ -125,8 +125,9 @@ settings! {
     data_dir: Option<PathBuf> = None, |directory: impl Into<PathBuf>| Some(directory.into());
     /// Accepts this account key (base64) instead of the well-known key.
     key: String = crate::WELL_KNOWN_KEY.to_owned(), |key: impl Into<String>| key.into();
-    /// Creates containers with this many physical partitions, 1 to 1000; the default is 1.
-    physical_partitions: u32 = 1, |count: u32| count;
+    /// Creates containers with this many physical partitions, 1 to 1000. Without it, a container has
+    /// one per 10,000 request units per second that it is created with.
+    physical_partitions: Option<u32> = None, |count: u32| Some(count);
     /// Enforces the throughput (request units per second) that a container or its database was
     /// created with, and this throughput for other containers. Without it, only replaced offers are
     /// enforced.
@@ -237,8 +238,9 @@ impl Settings {
 
     /// Fails if a setting is invalid.
     pub(crate) fn check(&self) -> Result<(), EmulatorError> {
-        let partitions = self.physical_partitions;
-        if !(1..=MOST_PARTITIONS).contains(&partitions) {
+        if let Some(partitions) = self.physical_partitions
+            && !(1..=MOST_PARTITIONS).contains(&partitions)
+        {
             let reason = format!("a container has 1 to 1000 physical partitions, not {partitions}");
             return Err(EmulatorError::setting("physicalPartitions", reason));
         }

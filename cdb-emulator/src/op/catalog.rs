@@ -124,11 +124,11 @@ fn create_container(
     {
         definition["changeFeedPolicy"] = json!({ "retentionDuration": minutes });
     }
-    let (ranges, now) = (
-        service.settings.physical_partitions,
-        service.clock.now_secs(),
-    );
+    let now = service.clock.now_secs();
     let throughput = offers::requested(&request.headers)?;
+    let by_throughput = || throughput.as_ref().map_or(1, offers::partitions);
+    let ranges = service.settings.physical_partitions;
+    let ranges = ranges.unwrap_or_else(by_throughput);
     let parent = Database::find(connection, database)?;
     let shared = Offer::of(connection, &parent.self_link())?.is_some();
     let created = Container::create(connection, database, &definition, ranges, now)?;

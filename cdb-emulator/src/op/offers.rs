@@ -15,6 +15,8 @@ use crate::store::offers::Offer;
 
 /// Throughput of a container that was created without an offer.
 const DEFAULT: u64 = 400;
+/// The most throughput of a physical partition (scaling-provisioned-throughput-best-practices).
+const OF_PARTITION: u64 = 10_000;
 /// The valid range of manual throughput.
 const MANUAL: std::ops::RangeInclusive<u64> = 400..=1_000_000;
 /// The valid range of autoscale throughput.
@@ -93,6 +95,14 @@ pub(super) fn requested(headers: &HeaderMap) -> Result<Option<Value>, ServiceErr
         }
         (None, None) => Ok(None),
     }
+}
+
+/// Returns the number of physical partitions that a new container with this offer has.
+pub(super) fn partitions(content: &Value) -> u32 {
+    let most = &content["offerAutopilotSettings"]["maxThroughput"];
+    let units = most.as_u64().or(content["offerThroughput"].as_u64());
+    let partitions = units.unwrap_or_default().div_ceil(OF_PARTITION).max(1);
+    u32::try_from(partitions).unwrap_or(u32::MAX)
 }
 
 /// Returns the offer of a container that was created without one, in a database without shared

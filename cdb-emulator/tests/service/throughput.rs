@@ -123,6 +123,33 @@ async fn the_throughput_of_a_create_request_is_stored_or_rejected() {
     assert_eq!(all.body["_count"], 2);
 }
 
+#[tokio::test]
+async fn a_container_has_a_physical_partition_per_10_000_request_units() {
+    let account = Account::start().await;
+    let scaling = "x-ms-cosmos-offer-autopilot-settings";
+    for (at, (header, count)) in [
+        (("x-ms-offer-throughput", "10000"), 1),
+        (("x-ms-offer-throughput", "11000"), 2),
+        ((scaling, r#"{"maxThroughput":30000}"#), 3),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("c{at}");
+        let body = json!({ "id": id, "partitionKey": { "paths": ["/pk"], "kind": "Hash" } });
+        let place = ("colls", "dbs/db", "dbs/db/colls");
+        send(&account, Method::POST, place, &[header], Some(&body))
+            .await
+            .is(201);
+        let (link, path) = (
+            format!("dbs/db/colls/{id}"),
+            format!("dbs/db/colls/{id}/pkranges"),
+        );
+        let ranges = send(&account, Method::GET, ("pkranges", &link, &path), &[], None).await;
+        assert_eq!(ranges.body["_count"], count, "{header:?}");
+    }
+}
+
 /// Writes documents of this size until the budget is exhausted.
 async fn exhaust(
     account: &Account,
