@@ -12,6 +12,46 @@ use crate::service::Service;
 use crate::store::Lane;
 use crate::{auth, op};
 
+/// The version of responses, and of the requests of the vendor's clients.
+const VERSION: &str = "2020-07-15";
+
+/// The versions of requests that the service accepts: `HttpConstants.Versions` of the .NET client
+/// (branch msdata/direct), without 2019-10-14, which the service refused (azure-cosmos-dotnet-v3#3170).
+const VERSIONS: [&str; 20] = [
+    VERSION,
+    "2024-06-06",
+    "2024-05-15",
+    "2020-11-05",
+    "2018-12-31",
+    "2018-09-17",
+    "2018-08-31",
+    "2018-06-18",
+    "2017-11-15",
+    "2017-05-03",
+    "2017-02-22",
+    "2017-01-19",
+    "2016-11-14",
+    "2016-07-11",
+    "2016-05-30",
+    "2015-12-16",
+    "2015-08-06",
+    "2015-06-03",
+    "2015-04-08",
+    "2014-08-21",
+];
+
+/// Rejects an unknown version. Without the header, the latest applies (REST reference, common
+/// request headers).
+fn check_version(request: &Request) -> Result<(), ServiceError> {
+    match header(&request.headers, "x-ms-version") {
+        Some(version) if !VERSIONS.contains(&version) => Err(ServiceError::bad_request(
+            "Invalid API version. Ensure a valid x-ms-version header value is passed. Please update to the latest \
+             version of Azure Cosmos DB SDK.",
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl Service {
     /// Returns what a request reaches, as far as the active faults distinguish it. The lookup of
     /// physical partitions reads the container.
@@ -82,6 +122,7 @@ impl Service {
         if let Resource::Unknown(reason) = &request.resource {
             return Err(ServiceError::bad_request(reason));
         }
+        check_version(request)?;
         self.authorize(request)?;
         self.regions.check(request.region, request.is_write())?;
         let lane = match request.kind {
@@ -124,6 +165,6 @@ impl Service {
             .with("x-ms-activity-id", activity)
             .with("x-ms-request-charge", charge)
             .with("content-type", JSON)
-            .with("x-ms-version", "2020-07-15")
+            .with("x-ms-version", VERSION)
     }
 }

@@ -157,6 +157,13 @@ async fn every_attempt_has_a_new_signature_and_a_refused_key_switches_to_the_oth
     assert_eq!(signed.len(), 3);
     // The second is signed at the service's date, the third with the secondary key.
     assert!(signed[0] != signed[1] && signed[1] != signed[2]);
+    // The version of the vendor's clients (.NET, `CosmosClient.cs`; Rust driver, `COSMOS_API_VERSION`).
+    let versions = script.sent_header("x-ms-version");
+    assert!(
+        versions
+            .iter()
+            .all(|version| version.as_deref() == Some("2020-07-15"))
+    );
     let dates = script.sent_header("x-ms-date");
     assert!(
         dates[1]

@@ -231,8 +231,14 @@ impl Account {
             .method(request.method.clone())
             .uri(format!("{endpoint}{}", request.path))
             .header("authorization", token)
-            .header("x-ms-date", date)
-            .header("x-ms-version", "2020-07-15");
+            .header("x-ms-date", date);
+        if !request
+            .headers
+            .iter()
+            .any(|(name, _)| *name == "x-ms-version")
+        {
+            http = http.header("x-ms-version", "2020-07-15");
+        }
         for (name, value) in request.headers {
             http = http.header(*name, *value);
         }

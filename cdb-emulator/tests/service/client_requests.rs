@@ -46,6 +46,21 @@ async fn the_refusal_of_a_query_that_needs_a_merge_contains_its_plan() {
 }
 
 #[tokio::test]
+async fn an_unknown_version_is_refused() {
+    let account = filled(0).await;
+    // Refused by the service: learn.microsoft.com/answers 456967, azure-cosmos-dotnet-v3#3170.
+    for (version, status) in [
+        ("2018-12-31", 200),
+        ("2021-03-15", 400),
+        ("2019-10-14", 400),
+    ] {
+        let headers = [IN_P[0], ("x-ms-version", version)];
+        let answer = account.query(&headers, "SELECT * FROM c", json!([])).await;
+        assert_eq!(answer.status, status, "{version}");
+    }
+}
+
+#[tokio::test]
 async fn a_patch_can_be_an_array_of_operations() {
     let account = filled(1).await;
     let operations = json!([{ "op": "incr", "path": "/n", "value": 2 }]);
