@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::scope::EpkBounds;
 use crate::error::ServiceError;
 use crate::plan::{self, Key};
 use crate::request::Request;
@@ -54,6 +53,22 @@ pub(super) struct LastDocument {
     pub(super) pk: String,
     pub(super) id: String,
     pub(super) keys: Vec<Key>,
+}
+
+/// A range of effective partition keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct EpkBounds {
+    pub(super) min: String,
+    pub(super) max: String,
+}
+
+impl EpkBounds {
+    pub(super) fn new(min: impl Into<String>, max: impl Into<String>) -> Self {
+        Self {
+            min: min.into(),
+            max: max.into(),
+        }
+    }
 }
 
 /// The query and the scope that a token is bound to.

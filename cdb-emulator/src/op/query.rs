@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::Access;
-use super::continuation::{Binding, Position};
+use super::continuation::{Binding, EpkBounds, Position};
 use super::cost_inputs::{PageCost, Times, with_cost};
 use super::query_body::QueryBody;
 use super::query_plan;

@@ -5,10 +5,9 @@
 //! middle of a feed, which the client would take for its end.
 
 use http::HeaderMap;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::continuation::Binding;
+use super::continuation::{Binding, EpkBounds};
 use super::query_body::QueryBody;
 use super::target::container_by_name;
 use crate::error::ServiceError;
@@ -43,22 +42,6 @@ pub(crate) fn reached_partitions(
     }
     let ids = scope.ranges.iter().map(|range| range.id.clone());
     Ok(ids.collect())
-}
-
-/// A range of effective partition keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct EpkBounds {
-    pub(super) min: String,
-    pub(super) max: String,
-}
-
-impl EpkBounds {
-    fn new(min: impl Into<String>, max: impl Into<String>) -> Self {
-        Self {
-            min: min.into(),
-            max: max.into(),
-        }
-    }
 }
 
 /// The rows that a request reads, and their physical partitions.
