@@ -19,9 +19,6 @@ const PARTITIONS: u32 = 50;
 const WEST: &str = "West";
 const EAST: &str = "East";
 
-/// The partition that fails over alone.
-const MOVED: &str = "7";
-
 /// When activities ran, by instance.
 type Ran = Arc<Mutex<Vec<(String, Instant)>>>;
 
@@ -95,7 +92,7 @@ struct Run {
     resumed: [Duration; 2],
 }
 
-/// Runs 100 chains while a partition is sick for `outage`, and then moves.
+/// Runs 200 chains while a partition is sick for `outage`, and then moves.
 fn run_chains(sickness: Option<Effect>, outage: Duration, fails_over: bool) -> Run {
     let run = Arc::new(Mutex::new(Run::default()));
     let found = run.clone();
@@ -104,11 +101,12 @@ fn run_chains(sickness: Option<Effect>, outage: Duration, fails_over: bool) -> R
         let _node = scenario.node(1, &settings(&ran)).await;
         let (provider, client) = scenario.client().await;
         let mut partitions = BTreeMap::new();
-        for number in 0..100 {
+        for number in 0..200 {
             let instance = format!("chain-{number}");
             let partition = partition_of(&provider, &instance).await;
             partitions.insert(instance, partition);
         }
+        let failing = &partitions["chain-199"];
         let begun = Instant::now();
         let starting = partitions
             .keys()
@@ -117,18 +115,18 @@ fn run_chains(sickness: Option<Effect>, outage: Duration, fails_over: bool) -> R
         sleep(Duration::from_millis(500)).await;
         let emulator = scenario.emulator();
         if let Some(effect) = sickness {
-            sicken(emulator, MOVED, effect);
+            sicken(emulator, failing, effect);
         }
         sleep(outage).await;
         let moved = Instant::now();
         if fails_over {
-            fail_over(emulator, MOVED, EAST);
+            fail_over(emulator, failing, EAST);
         }
         for instance in partitions.keys() {
             assert_eq!(output(&client, instance).await, "210", "{instance}");
         }
         let ran = ran.lock().expect("no activity panics");
-        let in_moved = |instance: &String| partitions[instance] == MOVED;
+        let in_moved = |instance: &String| partitions[instance] == *failing;
         let others = ran.iter().filter(|(instance, _)| !in_moved(instance));
         let last = others.map(|(_, at)| *at).max().expect("all have run");
         let mut first = BTreeMap::new();
@@ -137,6 +135,7 @@ fn run_chains(sickness: Option<Effect>, outage: Duration, fails_over: bool) -> R
         }
         let mut found = found.lock().expect("nothing has panicked");
         found.others = last - begun;
+        assert!(!fails_over || !first.is_empty(), "the move came too late");
         let resumed = || first.values().map(|at| *at - moved);
         found.resumed = [resumed().min(), resumed().max()].map(Option::unwrap_or_default);
     });
