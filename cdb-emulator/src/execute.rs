@@ -1,8 +1,8 @@
 //! The path of a request through the service: authorization, the operation, the log.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
+use crate::clock::stopwatch;
 use crate::error::ServiceError;
 use crate::fault::{Target, TargetDetail};
 use crate::observe::{OperationKind, ResponseSummary};
@@ -112,7 +112,7 @@ impl Service {
     /// Executes a request and logs it. Its writes are durable when this returns. They are also kept
     /// when the caller drops the future.
     pub(crate) async fn execute(self: &Arc<Self>, request: &Arc<Request>) -> Response {
-        let begun = Instant::now();
+        let begun = stopwatch();
         let response = self.authorize_and_run(request).await;
         let response = response.unwrap_or_else(|error| Response::error(&error));
         let duration = begun.elapsed().as_secs_f64() * 1000.0;

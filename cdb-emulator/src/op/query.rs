@@ -8,7 +8,7 @@ use super::cost_inputs::{PageCost, Times, with_cost};
 use super::query_body::QueryBody;
 use super::query_plan;
 use super::run::{Page, Run};
-use super::scope::{EpkBounds, RequestScope};
+use super::scope::RequestScope;
 use super::target::container;
 use crate::clock::stopwatch;
 use crate::error::ServiceError;

@@ -257,13 +257,12 @@ impl Run {
                 let id = self.waiters.swap_remove(at % self.waiters.len());
                 self.queue.leave(id, now);
             }
-            Event::Leave(_) => {}
-            Event::Close => self.queue.close(),
             Event::LoseRace(at) if !self.claims.is_empty() => {
                 let key = self.claims[at % self.claims.len()].key;
                 self.queue.lost_race(&key, now);
             }
-            Event::LoseRace(_) => {}
+            Event::Leave(_) | Event::LoseRace(_) => {}
+            Event::Close => self.queue.close(),
             Event::Unused => {
                 for (claim, _) in self.queue.take_unused(now, now) {
                     self.queue.released(&claim, now);
