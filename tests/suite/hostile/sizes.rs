@@ -50,7 +50,7 @@ async fn a_custom_status_of_ten_megabytes_is_refused_and_the_turn_can_still_fail
         .await
         .expect_err("it is too long");
     assert!(!error.is_retryable(), "{error}");
-    for words in ["custom status", "10485760", "262144"] {
+    for words in ["Custom status", "10485760", "262144"] {
         assert!(
             error.to_string().contains(words),
             "no `{words}` in: {error}"
