@@ -216,7 +216,8 @@ impl Emulator {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
     /// let emulator = Emulator::builder().regions(["West US", "East US"]).partition_failover(true);
     /// let emulator = emulator.start().await?;
-    /// emulator.fail_over_partition("db", "orders", "0", "East US")?;
+    /// let missing = emulator.fail_over_partition("db", "orders", "0", "East US");
+    /// assert!(missing.is_err(), "no client has created the container yet");
     /// # emulator.stop().await; Ok(()) }
     /// ```
     ///
