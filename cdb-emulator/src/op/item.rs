@@ -159,6 +159,10 @@ fn response(request: &Request, outcome: Outcome, reads: bool) -> Response {
     if reads || !minimal {
         response.body = outcome.body.unwrap_or_default().into_bytes();
     }
+    if let Some(lsn) = outcome.read_lsn {
+        // Rust SDK, emulator_tests/cosmos_response_metadata.rs.
+        response = response.with("x-ms-item-lsn", lsn.to_string());
+    }
     match outcome.etag {
         Some(etag) => response.with("etag", etag),
         None => response,

@@ -54,6 +54,8 @@ pub(super) struct Outcome {
     /// The document after the operation.
     pub(super) body: Option<String>,
     pub(super) charge: f64,
+    /// The LSN of the last write of a document that was read.
+    pub(super) read_lsn: Option<i64>,
 }
 
 /// Resource id numbers per LSN: more than the operations of a batch.
@@ -187,6 +189,7 @@ impl OperationContext<'_> {
             etag: None,
             body: None,
             charge: charge::delete(terms),
+            read_lsn: None,
         })
     }
 
@@ -234,6 +237,7 @@ impl OperationContext<'_> {
             charge: charge::read(found.body.len()),
             body: (!unchanged).then_some(found.body),
             etag: Some(found.etag),
+            read_lsn: Some(found.lsn),
         })
     }
 
@@ -327,6 +331,7 @@ impl OperationContext<'_> {
             etag: Some(etag),
             body: Some(stored.body),
             charge,
+            read_lsn: None,
         })
     }
 }

@@ -50,8 +50,9 @@ pub(crate) fn definition(
             definition["indexingPolicy"][list] = default_policy()[list].clone();
         }
     }
-    // The service adds it (Rust SDK, emulator_tests/cosmos_containers.rs).
-    if indexes && definition["indexingPolicy"]["automatic"].is_null() {
+    // The service sets it, also for a client that sends `false` (Rust SDK,
+    // emulator_tests/cosmos_containers.rs).
+    if indexes {
         definition["indexingPolicy"]["automatic"] = true.into();
     }
     policy::check(&definition["indexingPolicy"], expires)?;

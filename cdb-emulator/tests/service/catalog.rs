@@ -119,6 +119,8 @@ async fn answers_carry_duration_lsn_and_physical_partition() {
     let created = account.create(&json!({ "id": "1", "pk": "p" })).await;
     let after: i64 = created.header("lsn").parse().expect("a number");
     assert!(after > before);
+    let found = account.item(Method::GET, "1", &[], None).await;
+    assert_eq!(found.header("x-ms-item-lsn"), after.to_string());
     let duration: f64 = created
         .header("x-ms-request-duration-ms")
         .parse()
