@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use cdb_client::machine_now;
 use cdb_coordination::execute_proven;
-use cdb_model::{Batch, Document, Timestamp};
+use cdb_model::{Batch, Document};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
@@ -31,7 +30,7 @@ pub(crate) async fn message(
     // The time of the write may be ahead of the clock, and would delay the messages of a burst.
     let now = services.store.now();
     let enqueued_at = services.store.enqueue_time();
-    let due = now + due_after(item, machine_now()).max(delay.unwrap_or_default());
+    let due = now + delay.unwrap_or_default();
     // Chosen before the first attempt, so that a repeated send stores one message.
     let cause = uuid::Uuid::new_v4().to_string();
     let mut document = OrchestratorItem::new(item, cause, due, enqueued_at)?;
@@ -52,17 +51,6 @@ pub(crate) async fn message(
         return large_message(services, document, due.since(now)).await;
     }
     create(services, document, item, due.since(now)).await
-}
-
-/// Returns how long after `machine_now` a message is due. A timer carries its due time, by the clock
-/// of this machine; other messages are due at once.
-pub(crate) fn due_after(item: &WorkItem, machine_now: Timestamp) -> Duration {
-    match item {
-        WorkItem::TimerFired { fire_at_ms, .. } => {
-            Timestamp::from_millis(*fire_at_ms).since(machine_now)
-        }
-        _ => Duration::ZERO,
-    }
 }
 
 /// Creates the document of a message, and notes the message in the local queue.

@@ -13,6 +13,7 @@ pub struct Difference {
 
 const FASTER: &str = "expects that two messages, sent one after the other, reach the same turn; this provider wakes its \
                       dispatcher with the first";
+const EARLY: &str = "expects that an activity of some milliseconds has not ended when it is looked at; SQLite's is found later";
 const SQL: &str = "changes SQLite's tables";
 
 pub const DIFFERENCES: &[Difference] = &[
@@ -42,6 +43,18 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         suite: "duroxide",
+        test: "worker_reliability_test::activity_reliability_after_crash_before_completion_enqueue",
+        reason: EARLY,
+        sometimes: true,
+    },
+    Difference {
+        suite: "duroxide",
+        test: "worker_reliability_test::multiple_activities_reliability_after_crash",
+        reason: EARLY,
+        sometimes: true,
+    },
+    Difference {
+        suite: "duroxide",
         test: "capability_filtering_tests::wide_supported_range_drains_stuck_items_via_deserialization_error",
         reason: SQL,
         sometimes: false,
@@ -50,6 +63,12 @@ pub const DIFFERENCES: &[Difference] = &[
         suite: "duroxide",
         test: "cancellation_corner_cases::q14_missing_version_is_poisoned_by_sqlite_dispatcher",
         reason: SQL,
+        sometimes: false,
+    },
+    Difference {
+        suite: "duroxide-cdb",
+        test: "cosmosdb_provider_test::kv_store_tests::test_kv_special_chars_in_key",
+        reason: "duroxide-cdb writes the key into the id; ids contain no `/`, `\\`, `?` or `#` (concepts-limits)",
         sometimes: false,
     },
 ];

@@ -4,11 +4,12 @@
 //! intents, which hold many items in one document. Items of the own partition may be packed too.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use cdb_model::{Batch, BatchError, OperationIndex, Timestamp};
+use duroxide::providers::WorkItem;
 
-use crate::delivery::enqueue::due_after;
 use crate::queue::instances::TurnResult;
 use crate::stored::documents::{
     Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
@@ -256,6 +257,17 @@ fn intent_bytes(intent: &OutboxIntent) -> usize {
         + items
             .map(|item| item.work_item.header().len() + ITEM_BYTES)
             .sum::<usize>()
+}
+
+/// Returns how long after `machine_now` a message is due. A timer carries its due time, by the clock
+/// of this machine; other messages are due at once.
+fn due_after(item: &WorkItem, machine_now: Timestamp) -> Duration {
+    match item {
+        WorkItem::TimerFired { fire_at_ms, .. } => {
+            Timestamp::from_millis(*fire_at_ms).since(machine_now)
+        }
+        _ => Duration::ZERO,
+    }
 }
 
 #[cfg(test)]
