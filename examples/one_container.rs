@@ -117,11 +117,14 @@ async fn reserve(
     reserve: Received<Reserve>,
     mut batch: OutboxBatch<Shop>,
 ) -> Result<OutboxBatch<Shop>, Failed> {
-    batch.changes().create(&Reservation {
-        instance_id: STOCK.to_owned(),
-        order: reserve.message.order,
-        article: reserve.message.article,
-    })?;
+    batch.changes().add(
+        Reservation {
+            instance_id: STOCK.to_owned(),
+            order: reserve.message.order,
+            article: reserve.message.article,
+        }
+        .create(),
+    )?;
     Ok(batch)
 }
 
@@ -130,7 +133,7 @@ async fn reserve(
 async fn place(messaging: &Messaging<Shop>, order: Order) -> Result<String, Failure> {
     let id = order.instance_id.clone();
     let mut batch = messaging.batch(id.as_str());
-    batch.changes().create(&order)?;
+    batch.changes().add(order.create())?;
     let article = order.article;
     batch.send(
         STOCK,

@@ -58,7 +58,7 @@ async fn main() -> Result<(), Failure> {
             text: text.to_owned(),
             meaning: meaning_of(text),
         };
-        notes.create(&note).await?;
+        notes.run(note.create()).await?;
     }
 
     let question = "What does my pet do?";

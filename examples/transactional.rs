@@ -98,7 +98,7 @@ async fn main() -> Result<(), Failure> {
         instance_id: STOCK.to_owned(),
         lamps: 10,
     };
-    shop.upsert(&full).await?;
+    shop.run(full.upsert()).await?;
     // An instance id can be used once, so a second run on an account needs another id.
     let instance = format!("order-{}", std::process::id());
     let client = Client::new(provider);
@@ -128,11 +128,14 @@ async fn place(
     tx: Effects<Shop>,
     cents: u64,
 ) -> Result<String, ActivityError> {
-    tx.create(&Order {
-        instance_id: ctx.instance_id().to_owned(),
-        state: "open".to_owned(),
-        cents,
-    })?;
+    tx.add(
+        Order {
+            instance_id: ctx.instance_id().to_owned(),
+            state: "open".to_owned(),
+            cents,
+        }
+        .create(),
+    )?;
     Ok("open".to_owned())
 }
 
@@ -149,8 +152,8 @@ async fn charge(
         return Err(format!("the order is {}", order.document.state).into());
     }
     let cents = order.document.cents;
-    tx.patch_stored(&order, &Patch::new().set(Order::STATE, "paid".to_owned()))?;
-    tx.create(&Receipt { instance_id, cents })?;
+    tx.add(order.patch().set(Order::STATE, "paid".to_owned()))?;
+    tx.add(Receipt { instance_id, cents }.create())?;
     tx.send(STOCK, &Take { lamps })?;
     Ok("paid".to_owned())
 }
@@ -161,9 +164,7 @@ async fn take(
     mut batch: OutboxBatch<Shop>,
 ) -> Result<OutboxBatch<Shop>, Failed> {
     let fewer = Patch::new().incr(Shelf::LAMPS, -take.message.lamps);
-    batch
-        .changes()
-        .patch::<Shelf>(&ShelfKey::new(STOCK), &fewer)?;
+    batch.changes().add(fewer.at(&ShelfKey::new(STOCK)))?;
     Ok(batch)
 }
 

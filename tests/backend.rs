@@ -291,7 +291,7 @@ impl ProviderFactory for Backend {
         );
         for segment in segments {
             container
-                .patch_stored(&segment, &garbage)
+                .run(garbage.at(&segment))
                 .await
                 .expect("the history can be patched");
         }
@@ -306,7 +306,7 @@ impl ProviderFactory for Backend {
             let same =
                 Patch::<Instance>::new().set(Instance::UPDATED_AT, instance.document.updated_at);
             container
-                .patch_stored(&instance, &same)
+                .run(same.at(&instance))
                 .await
                 .expect("the instance can be patched");
         }

@@ -3,6 +3,7 @@
 //! Every instance has run five activities and waits for an event: a history of 12 events. The
 //! emulator runs in this process, on the same processors.
 
+use cdb_model::Document as _;
 use std::time::Instant;
 
 use cdb_cli::{Cli, Exit};
@@ -98,8 +99,8 @@ async fn store(container: &ContainerClient<Durable>, id: String) -> Result<(), F
         started_at: Some(now),
         ..Instance::pending(&id, now)
     };
-    container.create(&segment).await?;
-    container.create(&instance).await?;
+    container.run(segment.create()).await?;
+    container.run(instance.create()).await?;
     Ok(())
 }
 

@@ -109,11 +109,14 @@ async fn main() -> Outcome {
 async fn write_old(old: &ContainerClient<old::Grid>, number: u64) -> Outcome {
     let mut bulk = BulkBatch::<old::Grid>::new();
     for site in 0..SITES {
-        bulk.upsert(&old::Meter {
-            site: site.to_string(),
-            number,
-            watts: number,
-        })?;
+        bulk.add(
+            old::Meter {
+                site: site.to_string(),
+                number,
+                watts: number,
+            }
+            .upsert(),
+        )?;
     }
     for result in old.execute_bulk(&bulk).await {
         result?;
@@ -125,12 +128,15 @@ async fn write_new(grid: &ContainerClient<Grid>, number: u64) -> Outcome {
     let mut bulk = BulkBatch::<Grid>::new();
     for site in 0..SITES {
         let (site, newer) = (site.to_string(), UnknownFields::default());
-        bulk.create(&Meter {
-            site,
-            number,
-            milliwatts: number * 1000,
-            newer,
-        })?;
+        bulk.add(
+            Meter {
+                site,
+                number,
+                milliwatts: number * 1000,
+                newer,
+            }
+            .create(),
+        )?;
     }
     for result in grid.execute_bulk(&bulk).await {
         result?;

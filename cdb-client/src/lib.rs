@@ -37,7 +37,7 @@
 //!         .bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing)
 //!         .await?;
 //!     let order = Order { customer: "ann".into(), number: 1, status: "paid".into() };
-//!     match shop.create(&order).await {
+//!     match shop.run(order.create()).await {
 //!         Err(error) if error.is_conflict() => println!("it exists"),
 //!         created => println!("{} RU", created?.charge),
 //!     }
@@ -51,7 +51,7 @@
 //!
 //! [`RetryConfig`] limits them. A write without an answer is sent again only if a second execution
 //! has the same result: an upsert, replace or delete without ETag, a patch that only sets, a batch
-//! of upserts and replaces. A create, a conditional write or any other batch is not sent again; its
+//! of such operations without deletes. A create, a conditional write or any other batch is not sent again; its
 //! error [is ambiguous](Error::is_ambiguous).
 //!
 //! # Features
@@ -116,8 +116,8 @@ pub use connection_string::{ConnectionString, ConnectionStringParts};
 pub use container::{
     AvailableRows, BatchOutcome, Bootstrap, BootstrapConfig, Change, ChangeFeed, ChangeRow,
     ContainerChange, ContainerClient, Continuation, Difference, FeedCursor, FeedPage, FeedRow,
-    FeedStart, Migration, MigrationStep, OnDifference, Page, Pages, QueryRun, Throughput,
-    VersionRow, Written,
+    FeedStart, FromExecuted, Migration, MigrationStep, OnDifference, Page, Pages, QueryRun,
+    SingleOperation, Throughput, VersionRow, Written,
 };
 pub use credential::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]

@@ -44,7 +44,7 @@ async fn shop(backend: &Backend) -> ContainerClient<Shop> {
 async fn request(messaging: &Messaging<Shop>, id: &str, answer: u64) -> Result<u64, OutboxError> {
     let mut batch = messaging.batch("desk");
     let place = "desk".to_owned();
-    batch.changes().create(&Order { place })?;
+    batch.add(Order { place }.create())?;
     batch.send("warehouse", &Placed).expect("a small message");
     messaging.commit_once(batch, id, answer).await
 }

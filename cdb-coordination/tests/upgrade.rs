@@ -103,7 +103,7 @@ async fn leave_form_1(backend: &Backend) {
         let document: Value = serde_json::from_str(line).expect("a document");
         if document["type"] == "member" {
             let member: StoredMember = serde_json::from_value(document).expect("a member");
-            shop.create(&member).await.expect("a stored member");
+            shop.run(member.create()).await.expect("a stored member");
         } else {
             let (kind, _) = document["id"]
                 .as_str()
@@ -112,7 +112,7 @@ async fn leave_form_1(backend: &Backend) {
             let kind = kind.to_owned();
             let message = serde_json::from_value(document).expect("a message");
             let message = StoredMessage { kind, ..message };
-            shop.create(&message).await.expect("a stored message");
+            shop.run(message.create()).await.expect("a stored message");
         }
     }
 }
@@ -133,7 +133,7 @@ async fn leave_newer_form(backend: &Backend) {
         ..StoredMessage::default()
     };
     let shop = open_stored(backend).await;
-    shop.create(&form).await.expect("a stored form");
+    shop.run(form.create()).await.expect("a stored form");
 }
 
 /// Messaging that passes on the numbers of the received notes.
@@ -269,7 +269,7 @@ async fn a_roster_of_a_newer_form_is_not_joined() {
         name: "roster".to_owned(),
         record: serde_json::json!({"kind": "roster", "members": ["dan"], "form": 2}),
     };
-    stored.create(&roster).await.expect("a stored roster");
+    stored.run(roster.create()).await.expect("a stored roster");
     let shop = open::<Shop>(&backend, "shop").await;
     let refused = Membership::start::<ShopMember, _>(shop, MembershipConfig::named("cat"));
     tokio::time::sleep(Duration::from_secs(60)).await;

@@ -10,18 +10,16 @@ use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::codec::{Encoded, encode, encode_stored};
-use crate::codec_error::EncodeError;
+use crate::address::Partition as _;
 use crate::container::{Container, Extends, MemberOf};
-use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
+use crate::operation::{Operation, OperationError};
 use crate::partition_key::PartitionKey;
-use crate::patch::{Patch, PatchBody, PatchError, PatchOperation};
+use crate::patch::{PatchBody, PatchOperation};
 use crate::timestamp::Timestamp;
-use crate::unreadable::Location;
-use crate::write_times::{LATER, TimeSlots};
+use crate::write_times::TimeSlots;
 
 /// Why an operation was not added to a batch. The batch is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -44,15 +42,15 @@ pub enum BatchError {
         /// The partition of the document.
         found: PartitionKey,
     },
-    /// The document cannot be stored.
+    /// The operation cannot be sent.
     #[error(transparent)]
-    Encode(#[from] EncodeError),
-    /// The key has no valid id.
-    #[error(transparent)]
-    Id(#[from] IdError),
-    /// The patch cannot be sent.
-    #[error(transparent)]
-    Patch(#[from] PatchError),
+    Operation(#[from] OperationError),
+}
+
+impl From<IdError> for BatchError {
+    fn from(error: IdError) -> Self {
+        Self::Operation(error.into())
+    }
 }
 
 /// The index of an operation in its batch, and of its result.
@@ -131,6 +129,20 @@ pub enum BatchOperation {
 }
 
 impl BatchOperation {
+    /// Whether a second execution succeeds and leaves the same document as the first.
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Create { .. } | Self::Delete { .. } => false,
+            Self::Upsert { if_match, .. } | Self::Replace { if_match, .. } => if_match.is_none(),
+            Self::Patch {
+                resource_body,
+                if_match,
+                ..
+            } => if_match.is_none() && resource_body.is_repeatable(),
+            Self::Read { .. } => true,
+        }
+    }
+
     /// Sets the time of the write.
     pub(crate) fn set_time(&mut self, times: &TimeSlots, now: Timestamp) {
         match self {
@@ -157,14 +169,14 @@ impl BatchOperation {
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{Batch, BatchError, Patch};
+/// use cdb_model::{Batch, BatchError, Document as _, DocumentKey as _};
 /// use shop::{Order, OrderKey, Shop};
 ///
 /// /// Moves an amount to a new order. `ContainerClient::execute` sends the batch.
 /// fn transfer(from: u64, to: &Order) -> Result<Batch<Shop>, BatchError> {
 ///     let mut batch = Batch::new(to.customer_id.as_str());
-///     batch.patch(&OrderKey::new(from), &Patch::new().set(Order::TOTAL_CENTS, 0))?;
-///     batch.create(to)?;
+///     batch.add(OrderKey::new(from).patch().set(Order::TOTAL_CENTS, 0))?;
+///     batch.add(to.create())?;
 ///     Ok(batch)
 /// }
 /// ```
@@ -227,170 +239,19 @@ impl<C: Container> Batch<C> {
         self.bytes
     }
 
-    /// Creates a document.
+    /// Adds an operation. Returns its index in the batch.
     ///
     /// # Errors
-    /// See [`BatchError`].
-    pub fn create<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        self.push_document(document, |resource_body| BatchOperation::Create {
-            resource_body,
-        })
-    }
-
-    /// Creates or replaces a document, whatever its version.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn upsert<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        self.push_document(document, |resource_body| BatchOperation::Upsert {
-            resource_body,
-            if_match: None,
-        })
-    }
-
-    /// Replaces a document, whatever its version.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn replace<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        self.check_partition(document.partition_key())?;
-        self.push_replace(encode::<C, D>(document, LATER)?, None)
-    }
-
-    /// Replaces the version `etag` of a document.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn replace_if_match<D: MemberOf<C>>(
-        &mut self,
-        document: &D,
-        etag: &ETag,
-    ) -> Result<OperationIndex, BatchError> {
-        self.check_partition(document.partition_key())?;
-        self.push_replace(encode::<C, D>(document, LATER)?, Some(etag))
-    }
-
-    /// Replaces exactly this stored version, by its stored id.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn replace_stored<D: MemberOf<C>>(
-        &mut self,
-        stored: &Stored<D>,
-    ) -> Result<OperationIndex, BatchError> {
-        self.check_partition(stored.document.partition_key())?;
-        let encoded = encode_stored::<C, D>(stored.id.clone(), &stored.document)?;
-        self.push_replace(encoded, Some(&stored.etag))
-    }
-
-    /// Patches a document.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn patch<D: MemberOf<C>>(
-        &mut self,
-        key: &D::Key,
-        patch: &Patch<D>,
-    ) -> Result<OperationIndex, BatchError> {
-        self.push_patch(key.to_id()?, patch, None)
-    }
-
-    /// Patches the version `etag` of a document.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn patch_if_match<D: MemberOf<C>>(
-        &mut self,
-        key: &D::Key,
-        patch: &Patch<D>,
-        etag: &ETag,
-    ) -> Result<OperationIndex, BatchError> {
-        self.push_patch(key.to_id()?, patch, Some(etag))
-    }
-
-    /// Patches exactly this stored version, by its stored id.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn patch_stored<D: MemberOf<C>>(
-        &mut self,
-        stored: &Stored<D>,
-        patch: &Patch<D>,
-    ) -> Result<OperationIndex, BatchError> {
-        self.check_partition(stored.document.partition_key())?;
-        self.push_patch(stored.id.clone(), patch, Some(&stored.etag))
-    }
-
-    /// Deletes a document. A missing document fails the batch.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn delete<K: DocumentKey>(&mut self, key: &K) -> Result<OperationIndex, BatchError>
+    /// See [`BatchError`]. The batch is unchanged then.
+    pub fn add<O: Operation>(&mut self, operation: O) -> Result<OperationIndex, BatchError>
     where
-        K::Document: MemberOf<C>,
+        O::Document: MemberOf<C>,
     {
-        self.push_delete(key.to_id()?, None)
-    }
-
-    /// Deletes the version `etag` of a document.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn delete_if_match<K: DocumentKey>(
-        &mut self,
-        key: &K,
-        etag: &ETag,
-    ) -> Result<OperationIndex, BatchError>
-    where
-        K::Document: MemberOf<C>,
-    {
-        self.push_delete(key.to_id()?, Some(etag))
-    }
-
-    /// Deletes exactly this stored version, by its stored id.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn delete_stored<D: MemberOf<C>>(
-        &mut self,
-        stored: &Stored<D>,
-    ) -> Result<OperationIndex, BatchError> {
-        self.check_partition(stored.document.partition_key())?;
-        self.push_delete(stored.id.clone(), Some(&stored.etag))
-    }
-
-    /// Patches the found version of a document that cannot be read.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn patch_at<D: MemberOf<C>>(
-        &mut self,
-        location: &Location,
-        patch: &Patch<D>,
-    ) -> Result<OperationIndex, BatchError> {
-        self.check_partition(location.partition_key.clone())?;
-        self.push_patch(location.id.clone(), patch, Some(&location.etag))
-    }
-
-    /// Deletes the found version of a document that cannot be read.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn delete_at(&mut self, location: &Location) -> Result<OperationIndex, BatchError> {
-        self.check_partition(location.partition_key.clone())?;
-        self.push_delete(location.id.clone(), Some(&location.etag))
-    }
-
-    /// Reads a document after the operations before. A missing document fails the batch.
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    pub fn read<K: DocumentKey>(&mut self, key: &K) -> Result<OperationIndex, BatchError>
-    where
-        K::Document: MemberOf<C>,
-    {
-        let id = key.to_id()?;
-        self.push(id.clone(), BatchOperation::Read { id }, TimeSlots::None)
+        let prepared = operation.prepare::<C>()?;
+        if let Some(partition) = prepared.partition.known() {
+            self.check_partition(partition)?;
+        }
+        self.push(prepared.id, prepared.operation, prepared.times)
     }
 
     /// Adds the operations of another batch of the same partition, whose container may extend this
@@ -399,7 +260,7 @@ impl<C: Container> Batch<C> {
     /// # Errors
     /// See [`BatchError`]. No operation is added then.
     pub fn append<B: Extends<C>>(&mut self, other: &Batch<B>) -> Result<(), BatchError> {
-        self.check_partition(other.partition_key.clone())?;
+        self.check_partition(&other.partition_key)?;
         if self.len() + other.len() > MAX_BATCH_OPERATIONS {
             return Err(BatchError::Full);
         }
@@ -417,63 +278,14 @@ impl<C: Container> Batch<C> {
         Ok(())
     }
 
-    fn check_partition(&self, found: PartitionKey) -> Result<(), BatchError> {
-        if found == self.partition_key {
+    fn check_partition(&self, found: &PartitionKey) -> Result<(), BatchError> {
+        if *found == self.partition_key {
             return Ok(());
         }
         Err(BatchError::OtherPartition {
             expected: self.partition_key.clone(),
-            found,
+            found: found.clone(),
         })
-    }
-
-    fn push_document<D: MemberOf<C>>(
-        &mut self,
-        document: &D,
-        operation: impl FnOnce(Box<RawValue>) -> BatchOperation,
-    ) -> Result<OperationIndex, BatchError> {
-        self.check_partition(document.partition_key())?;
-        let encoded = encode::<C, D>(document, LATER)?;
-        self.push(encoded.id, operation(encoded.json), encoded.times)
-    }
-
-    fn push_replace(
-        &mut self,
-        encoded: Encoded,
-        etag: Option<&ETag>,
-    ) -> Result<OperationIndex, BatchError> {
-        let operation = BatchOperation::Replace {
-            id: encoded.id.clone(),
-            resource_body: encoded.json,
-            if_match: etag.cloned(),
-        };
-        self.push(encoded.id, operation, encoded.times)
-    }
-
-    fn push_patch<D: Document>(
-        &mut self,
-        id: ItemId,
-        patch: &Patch<D>,
-        etag: Option<&ETag>,
-    ) -> Result<OperationIndex, BatchError> {
-        let operation = BatchOperation::Patch {
-            id: id.clone(),
-            resource_body: patch.body(LATER)?,
-            if_match: etag.cloned(),
-        };
-        self.push(id, operation, TimeSlots::of_patch(D::SHAPE))
-    }
-
-    fn push_delete(
-        &mut self,
-        id: ItemId,
-        etag: Option<&ETag>,
-    ) -> Result<OperationIndex, BatchError> {
-        let operation = BatchOperation::Delete {
-            id: id.clone(),
-            if_match: etag.cloned(),
-        };
-        self.push(id, operation, TimeSlots::None)
     }
 
     fn push(

@@ -18,7 +18,7 @@ use crate::evolution::{upgraded, with_version};
 use crate::id::ItemId;
 use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::timestamp::Timestamp;
-use crate::write_times::{LATER, TimeSlots, with_times};
+use crate::write_times::{TimeSlots, with_times};
 
 /// A document in its stored form.
 #[derive(Clone, Debug)]
@@ -41,56 +41,54 @@ pub fn encode<C: Container, D: MemberOf<C>>(
     document: &D,
     now: Timestamp,
 ) -> Result<Encoded, EncodeError> {
-    let id = document.key().to_id()?;
-    encode_as(id, document, C::DISCRIMINATOR, now)
+    Encoded::new::<C, D>(document.key().to_id()?, encode_fields(document)?, now)
 }
 
-/// Encodes `document` with its stored id, for a write at a later time.
-pub(crate) fn encode_stored<C: Container, D: MemberOf<C>>(
-    id: ItemId,
-    document: &D,
-) -> Result<Encoded, EncodeError> {
-    encode_as(id, document, C::DISCRIMINATOR, LATER)
+/// Writes the fields of a document as a JSON object.
+pub(crate) fn encode_fields<D: Document>(document: &D) -> Result<String, EncodeError> {
+    let written = D::field_codec().write(document);
+    written.map_err(|error| unserializable(D::SHAPE.name, error.to_string()))
 }
 
-fn encode_as<D: Document>(
-    id: ItemId,
-    document: &D,
-    property: &str,
-    now: Timestamp,
-) -> Result<Encoded, EncodeError> {
-    let shape = D::SHAPE;
-    let failed = |reason: String| EncodeError::Serialize {
-        document: shape.name,
-        reason,
-    };
-    let (own, times) = D::field_codec()
-        .write(document)
-        .and_then(|own| with_version(shape, own, property))
-        .and_then(|own| with_times(shape, own, now))
-        .map_err(|error| failed(error.to_string()))?;
-    let fields = own
-        .strip_prefix('{')
-        .ok_or_else(|| failed("its Serialize writes another form".to_owned()))?;
-    let mut json = String::with_capacity(own.len() + id.as_str().len() + 48);
-    json.push('{');
-    push_property(&mut json, "id", id.as_str()).map_err(|error| failed(error.to_string()))?;
-    json.push(',');
-    push_property(&mut json, property, shape.discriminator)
-        .map_err(|error| failed(error.to_string()))?;
-    if fields != "}" {
+fn unserializable(document: &'static str, reason: String) -> EncodeError {
+    EncodeError::Serialize { document, reason }
+}
+
+impl Encoded {
+    /// Completes the fields of a document to the form that container `C` stores.
+    pub(crate) fn new<C: Container, D: MemberOf<C>>(
+        id: ItemId,
+        fields: String,
+        now: Timestamp,
+    ) -> Result<Self, EncodeError> {
+        let (shape, property) = (D::SHAPE, C::DISCRIMINATOR);
+        let failed = |reason: String| unserializable(shape.name, reason);
+        let (own, times) = with_version(shape, fields, property)
+            .and_then(|own| with_times(shape, own, now))
+            .map_err(|error| failed(error.to_string()))?;
+        let fields = own
+            .strip_prefix('{')
+            .ok_or_else(|| failed("its Serialize writes another form".to_owned()))?;
+        let mut json = String::with_capacity(own.len() + id.as_str().len() + 48);
+        json.push('{');
+        push_property(&mut json, "id", id.as_str()).map_err(|error| failed(error.to_string()))?;
         json.push(',');
+        push_property(&mut json, property, shape.discriminator)
+            .map_err(|error| failed(error.to_string()))?;
+        if fields != "}" {
+            json.push(',');
+        }
+        json.push_str(fields);
+        if json.len() > MAX_DOCUMENT_BYTES {
+            return Err(EncodeError::TooLarge {
+                document: shape.name,
+                id,
+                length: json.len(),
+            });
+        }
+        let json = RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
+        Ok(Self { id, json, times })
     }
-    json.push_str(fields);
-    if json.len() > MAX_DOCUMENT_BYTES {
-        return Err(EncodeError::TooLarge {
-            document: shape.name,
-            id,
-            length: json.len(),
-        });
-    }
-    let json = RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
-    Ok(Encoded { id, json, times })
 }
 
 fn push_property(json: &mut String, name: &str, value: &str) -> serde_json::Result<()> {

@@ -4,7 +4,7 @@ use crate::id::{IdError, ItemId};
 use crate::limits::MAX_DOCUMENT_BYTES;
 
 /// Why a document cannot be stored.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// The key has no valid id.

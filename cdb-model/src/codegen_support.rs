@@ -18,6 +18,7 @@ pub use core::primitive::{bool, str};
 pub use core::result::Result;
 pub use std::vec;
 
+pub use crate::address::BatchPartition;
 pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
@@ -25,7 +26,7 @@ pub use crate::conflict::{
     check_search, check_ttl, check_type, check_unique,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
-pub use crate::document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
+pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::partition_key::{PartitionKey, PartitionKeyPart};

@@ -6,10 +6,13 @@ use std::ops::Deref;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::address::{Address, Partition, Target as _};
 use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
 use crate::numbers;
+use crate::operation::{Create, Delete, Replace, Upsert};
 use crate::partition_key::PartitionKey;
+use crate::patch::Patch;
 use crate::shape::DocumentShape;
 use crate::timestamp::Timestamp;
 
@@ -32,6 +35,27 @@ pub trait Document: Sized + Send + Sync + 'static {
 
     /// Returns the partition key of this document.
     fn partition_key(&self) -> PartitionKey;
+
+    /// Returns the address of the stored document with the key of this one.
+    fn address(&self) -> Address<Self> {
+        self.key().in_partition(self.partition_key())
+    }
+
+    /// Creates this document. Fails with 409 if an item has its id or unique key.
+    fn create(&self) -> Create<Self> {
+        Create::new(self)
+    }
+
+    /// Creates this document, or replaces the one with its key.
+    fn upsert(&self) -> Upsert<Self> {
+        Upsert::new(self)
+    }
+
+    /// Replaces the document with the key of this one, whatever its version;
+    /// [`Stored::replace`] replaces the version that was read.
+    fn replace(&self) -> Replace<Self> {
+        Replace::new(self)
+    }
 }
 
 /// How the fields of a document are written as JSON and read from it.
@@ -81,6 +105,9 @@ impl<D> fmt::Debug for FieldCodec<D> {
 pub trait DocumentKey: Clone + fmt::Debug + Send + Sync + Sized + 'static {
     /// The document type of this key.
     type Document: Document<Key = Self>;
+    /// What the key knows of its partition: a [`PartitionKey`] if the id pattern contains the whole
+    /// partition key, otherwise [`BatchPartition`](crate::BatchPartition).
+    type Partition: Partition;
 
     /// Returns the item id.
     ///
@@ -93,17 +120,24 @@ pub trait DocumentKey: Clone + fmt::Debug + Send + Sync + Sized + 'static {
     /// # Errors
     /// [`IdError::Malformed`] when `id` does not match the id pattern.
     fn parse(id: &str) -> Result<Self, IdError>;
-}
 
-/// A key whose id pattern contains the whole partition key, so that the key alone locates the
-/// document.
-#[diagnostic::on_unimplemented(
-    message = "the id pattern of this key does not contain the partition key",
-    note = "use the method that takes a `PartitionKey`"
-)]
-pub trait LocatedKey: DocumentKey {
-    /// Returns the partition key of the document with this key.
-    fn partition_key(&self) -> PartitionKey;
+    /// Returns what the key knows of its partition.
+    fn partition(&self) -> Self::Partition;
+
+    /// Returns the address of the document with this key in a partition.
+    fn in_partition(&self, partition: impl Into<PartitionKey>) -> Address<Self::Document> {
+        Address::new(self.to_id(), partition.into())
+    }
+
+    /// Patches the document with this key: add the changes to the operation.
+    fn patch(&self) -> Patch<Self::Document, Address<Self::Document, Self::Partition>> {
+        Patch::new().at(self)
+    }
+
+    /// Deletes the document with this key.
+    fn delete(&self) -> Delete<Self::Document, Self::Partition> {
+        Delete::new(self.address())
+    }
 }
 
 /// A stored document with the properties that the service adds.
@@ -118,6 +152,23 @@ pub struct Stored<T> {
     pub etag: ETag,
     /// The service's time of the last write, in whole seconds.
     pub timestamp: Timestamp,
+}
+
+impl<D: Document> Stored<D> {
+    /// Replaces exactly this version with the document as it is now, by its stored id.
+    pub fn replace(&self) -> Replace<D> {
+        Replace::at(self.address(), &self.document)
+    }
+
+    /// Patches exactly this version: add the changes to the operation.
+    pub fn patch(&self) -> Patch<D, Address<D>> {
+        Patch::new().at(self)
+    }
+
+    /// Deletes exactly this version.
+    pub fn delete(&self) -> Delete<D> {
+        Delete::new(self.address())
+    }
 }
 
 impl<T> Deref for Stored<T> {

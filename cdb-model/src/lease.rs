@@ -189,8 +189,7 @@ impl<D: Document> LeasePaths<D> {
     }
 
     /// Adds a change of the lease to a patch.
-    #[must_use]
-    pub fn set(self, patch: Patch<D>, lease: &Lease) -> Patch<D> {
+    pub fn set<T>(self, patch: Patch<D, T>, lease: &Lease) -> Patch<D, T> {
         let stored = Path::<D, Lease, Unindexed, Patchable>::new(self.lease);
         patch.set(stored, lease.clone())
     }

@@ -41,8 +41,8 @@
 //!     // All operations of a batch are on one partition.
 //!     let order = Order { customer_id: "ada".into(), number: 7, total_cents: 9_900, remark: None };
 //!     let mut batch = Batch::<Shop>::new("ada");
-//!     batch.create(&order)?;
-//!     assert!(Batch::<Shop>::new("grace").create(&order).is_err());
+//!     batch.add(order.create())?;
+//!     assert!(Batch::<Shop>::new("grace").add(order.create()).is_err());
 //!     Ok(())
 //! }
 //! ```
@@ -60,6 +60,7 @@
 #[doc(hidden)]
 #[path = "codegen_support.rs"]
 pub mod __private;
+mod address;
 mod batch;
 mod bulk;
 mod codec;
@@ -73,6 +74,7 @@ mod id;
 mod lease;
 pub mod limits;
 mod numbers;
+mod operation;
 mod partition_key;
 mod patch;
 mod path;
@@ -86,8 +88,9 @@ mod unreadable;
 mod upgrade;
 mod write_times;
 
+pub use address::{Address, BatchPartition, KnownPartition, Partition, Target};
 pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
-pub use bulk::{BulkBatch, BulkOperation};
+pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document, Projection};
 pub use codec::{Encoded, decode, decode_any, encode};
@@ -96,11 +99,14 @@ pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, LimitExceeded, MemberOf,
     PartitionKeyDefinition, PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
 };
-pub use document::{Document, DocumentKey, FieldCodec, LocatedKey, Stored};
+pub use document::{Document, DocumentKey, FieldCodec, Stored};
 pub use etag::ETag;
 pub use evolution::UnknownFields;
 pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use lease::{Leasable, Lease, LeasePaths};
+pub use operation::{
+    Create, Delete, Operation, OperationError, PreparedOperation, Read, Replace, Upsert,
+};
 pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};

@@ -10,7 +10,9 @@ use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::address::{Address, Partition, Target};
 use crate::document::Document;
+use crate::etag::ETag;
 use crate::limits::MAX_PATCH_OPERATIONS;
 use crate::numbers;
 use crate::path::{Patchable, Path};
@@ -30,10 +32,11 @@ use crate::timestamp::Timestamp;
 ///         .set(Order::REMARK, Some("a voucher".to_owned()))
 ///         .when(Order::TOTAL_CENTS.ge(u64::from(cents)))
 /// }
-/// assert!(!discount(500).is_repeatable()); // because of `incr`
 /// ```
-#[derive_where(Clone, Debug)]
-pub struct Patch<D> {
+#[derive_where(Clone, Debug; T)]
+#[must_use = "an operation does nothing until it is sent"]
+pub struct Patch<D, T = ()> {
+    target: T,
     operations: Vec<PatchOperation>,
     condition: Option<Filter<D>>,
     /// The first value that cannot be serialized; `body` reports it.
@@ -89,6 +92,15 @@ pub struct PatchBody {
     /// The condition; if it does not hold, the patch fails with 412.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+}
+
+impl PatchBody {
+    /// Whether a second execution succeeds and leaves the same document as the first: the patch only
+    /// sets values. A condition may no longer hold after the first.
+    pub fn is_repeatable(&self) -> bool {
+        let sets = |operation: &PatchOperation| matches!(operation, PatchOperation::Set { .. });
+        self.condition.is_none() && self.operations.iter().all(sets)
+    }
 }
 
 /// Why a patch cannot be sent.
@@ -148,17 +160,47 @@ pub trait Changeable<D> {}
 impl<D> Changeable<D> for Patchable {}
 
 impl<D: Document> Patch<D> {
-    /// Creates a patch without changes.
+    /// Creates a patch without changes, for any document: [`at`](Self::at) addresses it.
     pub fn new() -> Self {
         Self {
+            target: (),
             operations: Vec::new(),
             condition: None,
             invalid: None,
         }
     }
 
+    /// Returns the operation that patches this document.
+    pub fn at<T: Target<Document = D>>(&self, target: T) -> Patch<D, Address<D, T::Partition>> {
+        Patch {
+            target: target.address(),
+            operations: self.operations.clone(),
+            condition: self.condition.clone(),
+            invalid: self.invalid.clone(),
+        }
+    }
+}
+
+impl<D: Document, P: Partition> Patch<D, Address<D, P>> {
+    /// Requires the version `etag`. Another version fails with 412.
+    pub fn if_match(mut self, etag: &ETag) -> Self {
+        self.target = self.target.if_match(etag);
+        self
+    }
+
+    /// Requires no version.
+    pub fn unconditional(mut self) -> Self {
+        self.target = self.target.unconditional();
+        self
+    }
+
+    pub(crate) fn into_target(self) -> Address<D, P> {
+        self.target
+    }
+}
+
+impl<D: Document, T> Patch<D, T> {
     /// Sets a value.
-    #[must_use]
     pub fn set<V: Serialize, I, M>(self, path: Path<D, V, I, M>, value: V) -> Self
     where
         M: Changeable<D>,
@@ -187,7 +229,6 @@ impl<D: Document> Patch<D> {
     }
 
     /// Removes a path. The patch fails with 400 if the path is missing.
-    #[must_use]
     pub fn remove<V, I, M>(mut self, path: Path<D, Option<V>, I, M>) -> Self
     where
         M: Changeable<D>,
@@ -200,7 +241,6 @@ impl<D: Document> Patch<D> {
 
     /// Moves a value to another path of the same type and replaces the value there. The document
     /// lacks the first path afterwards. The patch fails with 400 if the first path is missing.
-    #[must_use]
     pub fn move_to<V, I, J, M, N>(
         mut self,
         from: Path<D, Option<V>, I, M>,
@@ -219,7 +259,6 @@ impl<D: Document> Patch<D> {
 
     /// Adds an element to the end of an array. The patch fails with 400 if the array is missing.
     /// Must not be repeated: protect it with [`Patch::when`] or an ETag.
-    #[must_use]
     pub fn append<V: Serialize, I, M>(self, path: Path<D, Vec<V>, I, M>, element: V) -> Self
     where
         M: Changeable<D>,
@@ -229,7 +268,6 @@ impl<D: Document> Patch<D> {
 
     /// Inserts an element into an array before the element at `index`. The patch fails with 400 if
     /// the array is shorter than `index`. Must not be repeated, as [`append`](Self::append).
-    #[must_use]
     pub fn insert<V: Serialize, I, M>(
         self,
         path: Path<D, Vec<V>, I, M>,
@@ -248,7 +286,6 @@ impl<D: Document> Patch<D> {
     }
 
     /// Replaces the element at `index` of an array.
-    #[must_use]
     pub fn set_at<V: Serialize, I, M>(
         self,
         path: Path<D, Vec<V>, I, M>,
@@ -267,7 +304,6 @@ impl<D: Document> Patch<D> {
 
     /// Removes the element at `index` of an array. The patch fails with 400 if there is none. Must
     /// not be repeated, as [`append`](Self::append).
-    #[must_use]
     pub fn remove_at<V, I, M>(mut self, path: Path<D, Vec<V>, I, M>, index: usize) -> Self
     where
         M: Changeable<D>,
@@ -279,7 +315,6 @@ impl<D: Document> Patch<D> {
     }
 
     /// Adds `by` to a number. Must not be repeated: protect it with [`Patch::when`] or an ETag.
-    #[must_use]
     pub fn incr<V: Counter, I, M>(self, path: Path<D, V, I, M>, by: i64) -> Self
     where
         M: Changeable<D>,
@@ -288,16 +323,8 @@ impl<D: Document> Patch<D> {
         self.with_value(path, &by, |_| PatchOperation::Incr { path, value: by })
     }
 
-    /// Sets the condition. If it does not hold, the patch fails with 412. The last call counts.
-    #[must_use]
+    /// Adds a condition. If one does not hold, the patch fails with 412.
     pub fn when(mut self, condition: Filter<D>) -> Self {
-        self.condition = Some(condition);
-        self
-    }
-
-    /// Adds a condition to the present one.
-    #[must_use]
-    pub fn and_when(mut self, condition: Filter<D>) -> Self {
         self.condition = Some(match self.condition {
             Some(known) => known.and(condition),
             None => condition,
@@ -307,16 +334,8 @@ impl<D: Document> Patch<D> {
 
     /// Adds the condition that a field has this value. The service checks it on the document, so the
     /// field needs no index.
-    #[must_use]
-    pub fn and_when_eq<V, I, M>(self, path: Path<D, V, I, M>, value: impl Operand<V>) -> Self {
-        self.and_when(path.equal_without_index(value))
-    }
-
-    /// Whether a second execution leaves the same document as the first.
-    pub fn is_repeatable(&self) -> bool {
-        self.operations
-            .iter()
-            .all(|operation| matches!(operation, PatchOperation::Set { .. }))
+    pub fn when_eq<V, I, M>(self, path: Path<D, V, I, M>, value: impl Operand<V>) -> Self {
+        self.when(path.equal_without_index(value))
     }
 
     /// Returns the patch in the service's form. `now` is the time of the write, for the field

@@ -33,7 +33,6 @@ pub type DeletionPath<D> = Path<D, Option<Timestamp>, Indexed, Patchable>;
 /// }
 ///
 /// let patch = Patch::<Note>::new().soft_delete(Timestamp::from_secs(1_700_000_000));
-/// assert!(patch.is_repeatable());
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no field `#[document(soft_delete)]`",
@@ -44,9 +43,8 @@ pub trait SoftDelete: Document {
     const TIME_OF_DELETION: DeletionPath<Self>;
 }
 
-impl<D: Document> Patch<D> {
+impl<D: Document, T> Patch<D, T> {
     /// Marks the document as deleted at `time`.
-    #[must_use]
     pub fn soft_delete(self, time: Timestamp) -> Self
     where
         D: SoftDelete,
@@ -55,7 +53,6 @@ impl<D: Document> Patch<D> {
     }
 
     /// Removes the mark of a soft deletion.
-    #[must_use]
     pub fn restore(self) -> Self
     where
         D: SoftDelete,

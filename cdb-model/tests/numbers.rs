@@ -50,7 +50,7 @@ enum Readings {
 }
 
 fn created(reading: &Reading) -> Result<(), String> {
-    let created = Batch::<Readings>::new("").create(reading);
+    let created = Batch::<Readings>::new("").add(reading.create());
     created.map(drop).map_err(|error| error.to_string())
 }
 
@@ -159,7 +159,7 @@ fn a_document_with_an_integer_that_the_service_rounds_is_refused_with_its_place(
             error.contains("store it as text (`TextInteger`)"),
             "{error}"
         );
-        assert!(BulkBatch::<Readings>::new().upsert(&document).is_err());
+        assert!(BulkBatch::<Readings>::new().add(document.upsert()).is_err());
     }
 }
 

@@ -127,7 +127,7 @@ async fn handle(
     };
     order.history.push(message.body);
     let mut effects = claimed.effects::<Shop>();
-    effects.upsert(&order)?;
+    effects.add(order.upsert())?;
     let report = claimed.done().with_effects(&effects)?;
     // The next message reads this write, so it waits. A program with its state in memory need not
     // wait.

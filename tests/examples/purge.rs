@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cdb_provider::client::{ContainerClient, Usage};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, Status, Text};
-use cdb_provider::model::{BulkBatch, Query, Timestamp};
+use cdb_provider::model::{BulkBatch, Document as _, Query, Timestamp};
 use cdb_tests::Backend;
 use duroxide::providers::ProviderAdmin;
 
@@ -112,15 +112,18 @@ fn add(bulk: &mut BulkBatch<Durable>, id: &str) -> Result<(), Failure> {
         completed_at: Some(now),
         ..Instance::pending(id, now)
     };
-    bulk.create(&instance)?;
+    bulk.add(instance.create())?;
     for event_id in [1, 3] {
-        bulk.create(&HistorySegment {
-            instance_id: id.to_owned(),
-            execution_id: 1,
-            event_id,
-            event_count: 2,
-            event_data: Text::Inline(format!("[{}]", "x".repeat(500))),
-        })?;
+        bulk.add(
+            HistorySegment {
+                instance_id: id.to_owned(),
+                execution_id: 1,
+                event_id,
+                event_count: 2,
+                event_data: Text::Inline(format!("[{}]", "x".repeat(500))),
+            }
+            .create(),
+        )?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
-use cdb_provider::model::{BulkBatch, Filter, Timestamp};
+use cdb_provider::model::{BulkBatch, Document as _, Filter, Timestamp};
 use cdb_provider::{CosmosDBProvider, SearchAttributes};
 use cdb_tests::Backend;
 
@@ -97,7 +97,7 @@ async fn main() -> Result<(), Failure> {
     for first in (0..wanted).step_by(usize::try_from(AT_ONCE)?) {
         let mut bulk = BulkBatch::<Durable>::new();
         for number in first..wanted.min(first + AT_ONCE) {
-            bulk.create(&instance(number))?;
+            bulk.add(instance(number).create())?;
         }
         for result in provider.container().execute_bulk(&bulk).await {
             result?;

@@ -103,12 +103,12 @@ async fn open_gate(provider: &CosmosDBProvider) {
     let container = provider.container();
     let messages = Query::<OrchestratorItem>::in_partition(SCHEMA_PARTITION);
     for message in container.query(messages).all().await.expect("messages") {
-        let deleted = container.delete_stored(&message).await;
+        let deleted = container.run(message.delete()).await;
         deleted.expect("it is deleted");
     }
     let activities = Query::<WorkerItem>::in_partition(SCHEMA_PARTITION);
     for activity in container.query(activities).all().await.expect("activities") {
-        let deleted = container.delete_stored(&activity).await;
+        let deleted = container.run(activity.delete()).await;
         deleted.expect("it is deleted");
     }
 }

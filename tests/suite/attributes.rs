@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cdb_provider::documents::{AttributeValue, Instance, InstanceKey, Status};
-use cdb_provider::model::{Filter, PartitionDocuments, Timestamp};
+use cdb_provider::model::{Document as _, Filter, PartitionDocuments, Timestamp};
 use cdb_provider::payload::Encryption;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
 use duroxide::runtime::registry::ActivityRegistry;
@@ -243,7 +243,7 @@ async fn a_commit_restores_attributes_that_an_older_version_has_dropped() {
     // An older version replaces the document without the member.
     instance.document.attributes.clear();
     container
-        .replace(&instance.document)
+        .run(instance.document.replace())
         .await
         .expect("it is replaced");
     assert_eq!(

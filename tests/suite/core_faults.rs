@@ -245,7 +245,7 @@ async fn an_abandoned_turn_releases_its_lock_although_its_message_is_gone() {
     let messages = Query::<OrchestratorItem>::in_partition("i");
     let messages = provider.container().query(messages.filter(Filter::all()));
     for message in messages.all().await.expect("the messages") {
-        let deleted = provider.container().delete_stored(&message).await;
+        let deleted = provider.container().run(message.delete()).await;
         deleted.expect("the message is deleted");
     }
     let delay = Some(Duration::from_millis(1));

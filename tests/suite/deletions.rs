@@ -9,7 +9,7 @@ use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{
     Instance, InstanceKey, IntentItem, IntentQueue, OutboxIntent, Status, Text,
 };
-use cdb_provider::model::Patch;
+use cdb_provider::model::{Document as _, Patch};
 use cdb_tests::Backend;
 use duroxide::providers::{
     DeleteInstanceResult, InstanceFilter, Provider as _, ProviderAdmin as _, ProviderError,
@@ -34,7 +34,7 @@ async fn delete_while_it_continues(
         tokio::time::sleep(Duration::from_secs(5)).await;
         let running = Patch::<Instance>::new().set(Instance::STATUS, Status::Running);
         let key = InstanceKey::new("rewound");
-        let patched = provider.container().patch(&key, &running).await;
+        let patched = provider.container().run(running.at(&key)).await;
         patched.expect("it is patched");
     };
     let (deleted, ()) = tokio::join!(delete(&provider), rewind);
@@ -87,7 +87,7 @@ async fn sender_of(provider: &CosmosDBProvider, target: &str, parent: Option<&st
         work_item: Text::Inline(serde_json::to_string(&start).expect("it is JSON")),
         visible_at: now,
     });
-    let created = provider.container().create(&intent).await;
+    let created = provider.container().run(intent.create()).await;
     created.expect("it is created");
 }
 

@@ -7,7 +7,7 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::RetryPolicy;
 use cdb_provider::documents::{NEVER, OutboxIntent};
-use cdb_provider::model::{ETag, Timestamp};
+use cdb_provider::model::{Document as _, ETag, Timestamp};
 use cdb_tests::Backend;
 
 use crate::harness::until_some;
@@ -49,7 +49,10 @@ async fn a_delivery_failure_noted_with_a_lost_answer_counts_once() {
         return;
     };
     let provider = backend.provider().await;
-    let created = provider.container().create(&unreadable(&provider)).await;
+    let created = provider
+        .container()
+        .run(unreadable(&provider).create())
+        .await;
     created.expect("it is new");
     emulator.inject(Fault::always(Effect::DropAnswer).on(OperationKind::Patch));
     let (intent, _) = given_up(&provider, None).await;
@@ -66,7 +69,10 @@ async fn an_operator_action_with_a_lost_answer_applies_once() {
         return;
     };
     let provider = backend.provider().await;
-    let created = provider.container().create(&unreadable(&provider)).await;
+    let created = provider
+        .container()
+        .run(unreadable(&provider).create())
+        .await;
     created.expect("it is new");
     let (_, version) = given_up(&provider, None).await;
     let found = provider.undeliverable(10).await.expect("they can be read");
@@ -92,7 +98,7 @@ async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again
     let provider = backend.provider().await;
     let container = provider.container();
     container
-        .create(&unreadable(&provider))
+        .run(unreadable(&provider).create())
         .await
         .expect("it is new");
 

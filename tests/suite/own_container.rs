@@ -94,7 +94,7 @@ async fn write_newer_schema(shop: &ContainerClient<Shop>) -> Schema {
         ..Schema::current(shop.now())
     };
     let container = shop.view::<Durable>();
-    container.upsert(&newer).await.expect("it is written");
+    container.run(newer.upsert()).await.expect("it is written");
     newer
 }
 
@@ -105,7 +105,7 @@ async fn a_container_with_own_types_gets_the_gate() {
     let order = Order {
         instance_id: "i".to_owned(),
     };
-    shop.create(&order).await.expect("it is stored");
+    shop.run(order.create()).await.expect("it is stored");
     let provider = CosmosDBProvider::on(shop.clone(), &config).await;
     provider.expect("the container opens");
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);

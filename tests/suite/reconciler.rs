@@ -8,7 +8,7 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::{
     IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, OutboxIntentKey, Text,
 };
-use cdb_provider::model::{Query, Timestamp};
+use cdb_provider::model::{Document as _, Query, Timestamp};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::Backend;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ async fn create(provider: &CosmosDBProvider, key: OutboxIntentKey, target: &str,
         work_item: Text::Inline(serde_json::to_string(&event(target)).expect("it is JSON")),
         visible_at: Timestamp::default(),
     });
-    let created = provider.container().create(&intent).await;
+    let created = provider.container().run(intent.create()).await;
     created.expect("the intent is new");
 }
 
@@ -229,7 +229,7 @@ async fn a_postponed_intent_keeps_its_age() {
     let mut intent = OutboxIntent::new("sender", "k".to_owned(), "target", now);
     intent.payload = Some("this is not a document".to_owned());
     intent.created_at = now - Duration::from_secs(23 * 3600 - 2);
-    let created = runtime.container().create(&intent).await;
+    let created = runtime.container().run(intent.create()).await;
     created.expect("it is new");
     let dead_letter = until_some(async || {
         let found = runtime.undeliverable(10).await.expect("they can be read");

@@ -9,7 +9,7 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::{
     Durable, Execution, Instance, InstanceKey, NEVER, OutboxIntent, Status, dispatch_slot,
 };
-use cdb_provider::model::{Document, Patch, Query};
+use cdb_provider::model::{Document, DocumentKey as _, Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::{Backend, instance_id};
 use duroxide::providers::Provider as _;
@@ -203,7 +203,7 @@ pub(crate) async fn create(
         status,
         ..Instance::pending(id, hour_ago)
     };
-    let created = provider.container().create(&instance).await;
+    let created = provider.container().run(instance.create()).await;
     created.expect("it is created");
 }
 
@@ -218,7 +218,7 @@ async fn a_child_with_an_undelivered_message_from_or_to_it_is_kept_while_its_par
     let completion = OutboxIntent::new("silent", "turn-1-0".to_owned(), "parent", NEVER);
     let start = OutboxIntent::new("parent", "turn-2-0".to_owned(), "starting", NEVER);
     for intent in [&completion, &start] {
-        let created = provider.container().create(intent).await;
+        let created = provider.container().run(intent.create()).await;
         created.expect("it is created");
     }
     let keep = Duration::from_secs(60);
@@ -231,7 +231,7 @@ async fn a_child_with_an_undelivered_message_from_or_to_it_is_kept_while_its_par
         ["parent", "silent", "starting"].map(str::to_owned).into()
     );
     for intent in [&completion, &start] {
-        let deleted = provider.container().delete(&intent.key()).await;
+        let deleted = provider.container().run(intent.key().delete()).await;
         deleted.expect("it is deleted");
     }
     let mut purge = provider.purge_ended(keep);
@@ -250,7 +250,7 @@ async fn ended_children_beyond_a_slice_are_deleted_and_needed_ones_are_passed_ov
         create(&provider, &id, Some("parent"), Status::Failed).await;
         if number < 120 {
             let intent = OutboxIntent::new("parent", format!("turn-{number}"), &id, NEVER);
-            let created = provider.container().create(&intent).await;
+            let created = provider.container().run(intent.create()).await;
             created.expect("it is created");
         }
     }
@@ -270,7 +270,7 @@ async fn a_child_of_an_ended_parent_is_kept_as_long_as_its_parent() {
         completed_at: Some(provider.container().now()),
         ..Instance::pending("parent", provider.container().now())
     };
-    let created = provider.container().create(&parent).await;
+    let created = provider.container().run(parent.create()).await;
     created.expect("it is created");
     let mut purge = provider.purge_ended(Duration::from_secs(60));
     assert!(purge.next_slice().await.expect("nothing").is_none());
@@ -295,7 +295,7 @@ async fn a_tree_that_continues_during_a_purge_is_kept() {
         for id in ["goes-on", "rewound"] {
             let running = Patch::<Instance>::new().set(Instance::STATUS, Status::Running);
             let key = InstanceKey::new(id);
-            let patched = provider.container().patch(&key, &running).await;
+            let patched = provider.container().run(running.at(&key)).await;
             patched.expect("it is patched");
         }
     };
@@ -335,7 +335,7 @@ async fn two_runtimes_with_slots_of_their_own_share_the_work_of_retention() {
             completed_at: Some(hour_ago),
             rewound: None,
         };
-        let created = provider.container().create(&execution).await;
+        let created = provider.container().run(execution.create()).await;
         created.expect("it is created");
     }
     let config = CosmosDBProviderConfig {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_client::HttpRequest;
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{HistorySegment, Instance, InstanceKey, Status};
-use cdb_provider::model::{Patch, Timestamp};
+use cdb_provider::model::{Document as _, Patch, Timestamp};
 use cdb_tests::Backend;
 use duroxide::providers::Provider as _;
 use duroxide::{Event, EventKind};
@@ -33,7 +33,10 @@ async fn create_busy(provider: &CosmosDBProvider) {
         let event = Event::with_event_id(id, "busy", 1, None, kind);
         let segment = HistorySegment::pack("busy", 1, &[event]);
         let segment = segment.expect("it is JSON").expect("there is an event");
-        container.create(&segment).await.expect("it is created");
+        container
+            .run(segment.create())
+            .await
+            .expect("it is created");
     }
     let instance = Instance {
         orchestration_name: "Wait".to_owned(),
@@ -41,7 +44,10 @@ async fn create_busy(provider: &CosmosDBProvider) {
         history_documents: Some(SEGMENTS),
         ..Instance::pending("busy", container.now())
     };
-    container.create(&instance).await.expect("it is created");
+    container
+        .run(instance.create())
+        .await
+        .expect("it is created");
 }
 
 fn is_query_of_busy(request: &HttpRequest) -> bool {
@@ -65,7 +71,7 @@ async fn another_instance_is_handed_out(change: fn(Timestamp) -> Patch<Instance>
         let key = InstanceKey::new("busy");
         loop {
             let change = change(other.container().now());
-            let changed = other.container().patch(&key, &change).await;
+            let changed = other.container().run(change.at(&key)).await;
             changed.expect("it is changed");
             sleep(CHANGE).await;
         }

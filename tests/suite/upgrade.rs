@@ -14,7 +14,10 @@ use std::sync::Arc;
 use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_provider::documents::{NEVER, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
-use cdb_provider::model::{Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape};
+use cdb_provider::model::{
+    Container, ContainerDefinition, DecodeError, DefaultTtl, Document as _, DocumentKey as _,
+    DocumentShape,
+};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
 use duroxide::providers::{Provider, ProviderAdmin, TagFilter};
 use duroxide::runtime::{Runtime, RuntimeOptions};
@@ -382,7 +385,7 @@ async fn a_container_of_a_newer_form_is_refused() {
     };
     provider
         .container()
-        .upsert(&newer)
+        .run(newer.upsert())
         .await
         .expect("it is written");
     let refused = try_open(&emulator).await.expect_err("it is newer");
@@ -417,7 +420,7 @@ async fn a_container_whose_schema_document_was_deleted_gets_another() {
     let provider = open(&emulator).await;
     let schema = SchemaKey::new(SCHEMA_PARTITION);
     let container = provider.container();
-    container.delete(&schema).await.expect("it is deleted");
+    container.run(schema.delete()).await.expect("it is deleted");
     open(&emulator).await;
     let stored = container.read(&schema).await.expect("it can be read");
     assert!(stored.is_some());

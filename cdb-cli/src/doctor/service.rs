@@ -1,5 +1,6 @@
 //! Checks of the account: endpoint, permissions, clock, throttling.
 
+use cdb_model::DocumentKey as _;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error, ErrorKind, Usage};
@@ -87,7 +88,7 @@ pub(super) fn clock(ahead_millis: Option<i64>) -> Finding {
 pub(super) async fn rights(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
     let read = container.read(&InstanceKey::new(PROBE)).await.map(drop);
     let write = match container
-        .delete(&InboxRecordKey::new(PROBE, PROBE, 0_u64))
+        .run(InboxRecordKey::new(PROBE, PROBE, 0_u64).delete())
         .await
     {
         Err(error) if error.is_not_found() => Ok(()),

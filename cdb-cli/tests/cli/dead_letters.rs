@@ -71,7 +71,7 @@ where
     MessageDocument<C>: MemberOf<C>,
 {
     for number in 1..=count {
-        let stored = container.create(&dead::<C>(number)).await;
+        let stored = container.run(dead::<C>(number).create()).await;
         stored.expect("it is stored");
     }
 }

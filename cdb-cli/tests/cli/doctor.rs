@@ -32,7 +32,7 @@ async fn each_finding_has_a_remedy() {
         .set(Instance::LOCK_TOKEN, Some("lock".to_owned()))
         .set(Instance::LOCKED_UNTIL, Some(lock));
     container
-        .patch(&InstanceKey::new("order-2"), &stuck)
+        .run(stuck.at(&InstanceKey::new("order-2")))
         .await
         .expect("it is stuck");
     let mut policy = Durable::definition().indexing_policy;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use cdb_client::ContainerClient;
-use cdb_model::Timestamp;
+use cdb_model::{Document as _, Timestamp};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::{MemberDocument, MemberRecord};
 use cdb_provider::documents::{
@@ -137,13 +137,13 @@ pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
         ..instance("order-2::sub::4", "Ship", Status::Running, 63)
     };
     for document in [order(1, Status::Completed), running, failed, child] {
-        container.create(&document).await.expect("an instance");
+        container.run(document.create()).await.expect("an instance");
     }
     for events in history() {
         let segment = HistorySegment::pack("order-2", 2, &events)
             .expect("it packs")
             .expect("events");
-        container.create(&segment).await.expect("a segment");
+        container.run(segment.create()).await.expect("a segment");
     }
     let earlier = Execution {
         instance_id: "order-2".to_owned(),
@@ -154,7 +154,7 @@ pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
         completed_at: Some(at(59)),
         rewound: None,
     };
-    container.create(&earlier).await.expect("an execution");
+    container.run(earlier.create()).await.expect("an execution");
     let value = KeyValue {
         instance_id: "order-2".to_owned(),
         key: "total".to_owned(),
@@ -162,7 +162,7 @@ pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
         execution_id: 1,
         last_updated_at_ms: at(31),
     };
-    container.create(&value).await.expect("a value");
+    container.run(value.create()).await.expect("a value");
     queue(&container).await;
     container
 }
@@ -182,7 +182,7 @@ async fn queue(container: &ContainerClient<Durable>) {
     };
     let message =
         OrchestratorItem::new(&raised, "raised-1".to_owned(), at(70), at(70)).expect("a message");
-    container.create(&message).await.expect("it is stored");
+    container.run(message.create()).await.expect("it is stored");
     let notify = WorkItem::ActivityExecute {
         instance: "order-2".to_owned(),
         execution_id: 2,
@@ -199,7 +199,10 @@ async fn queue(container: &ContainerClient<Durable>) {
         attempt_count: 7,
         ..activity
     };
-    container.create(&activity).await.expect("it is stored");
+    container
+        .run(activity.create())
+        .await
+        .expect("it is stored");
     let start = WorkItem::StartOrchestration {
         instance: "order-2::sub::4".to_owned(),
         orchestration: "Ship".to_owned(),
@@ -227,7 +230,7 @@ async fn queue(container: &ContainerClient<Durable>) {
         attempt_count: 3,
         failure: None,
     };
-    container.create(&intent).await.expect("it is stored");
+    container.run(intent.create()).await.expect("it is stored");
 }
 
 /// Stores a dead letter of `order-3`.
@@ -249,7 +252,7 @@ pub(crate) async fn dead_intent(container: &ContainerClient<Durable>) {
         failure: Some("create item: 403 Forbidden".to_owned()),
         ..OutboxIntent::new("order-3", "turn-1".to_owned(), "stock", at(90))
     };
-    container.create(&intent).await.expect("it is stored");
+    container.run(intent.create()).await.expect("it is stored");
 }
 
 /// Stores two members, one of them without a heartbeat since 2026-01-01.
@@ -266,6 +269,6 @@ pub(crate) async fn members(container: &ContainerClient<Durable>) {
         ("member.west", heartbeat(at(0))),
     ] {
         let member = Member::new("cdb:members", name, record);
-        container.create(&member).await.expect("it is stored");
+        container.run(member.create()).await.expect("it is stored");
     }
 }

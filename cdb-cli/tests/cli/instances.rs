@@ -2,7 +2,7 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
-use cdb_model::Container as _;
+use cdb_model::{Container as _, Document as _};
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::{Durable, Execution, HistorySegment, Instance, Status};
 use duroxide::{AppErrorKind, Client, ErrorDetails, Event, EventKind};
@@ -86,7 +86,7 @@ async fn pages_have_no_gaps_and_no_duplicates() {
     for number in 0..20 {
         // The same creation time, so that only the continuation distinguishes the instances.
         let same = instance(&format!("same-{number}"), "Same", Status::Completed, 500);
-        container.create(&same).await.expect("an instance");
+        container.run(same.create()).await.expect("an instance");
     }
     let (mut seen, mut from) = (Vec::new(), None::<String>);
     loop {
@@ -331,7 +331,7 @@ async fn the_five_newest_earlier_executions_are_listed() {
         current_execution_id: 12,
         ..instance("again", "Again", Status::Running, 0)
     };
-    container.create(&again).await.expect("an instance");
+    container.run(again.create()).await.expect("an instance");
     for execution_id in 1..12 {
         let execution = Execution {
             instance_id: "again".to_owned(),
@@ -342,7 +342,10 @@ async fn the_five_newest_earlier_executions_are_listed() {
             completed_at: Some(at(execution_id + 1)),
             rewound: None,
         };
-        container.create(&execution).await.expect("an execution");
+        container
+            .run(execution.create())
+            .await
+            .expect("an execution");
     }
     let run = account.cdb("instances show again").await;
     let listed: Vec<&str> = run
@@ -364,7 +367,7 @@ async fn a_history_shows_child_ids_and_error_messages() {
     let account = Account::start().await;
     let container = account.container::<Durable>().await;
     let parent = instance("parent", "Order", Status::Failed, 0);
-    container.create(&parent).await.expect("an instance");
+    container.run(parent.create()).await.expect("an instance");
     let event = |event_id, source_event_id, kind| Event {
         event_id,
         source_event_id,
@@ -397,7 +400,7 @@ async fn a_history_shows_child_ids_and_error_messages() {
     ];
     let segment = HistorySegment::pack("parent", 1, &events).expect("it packs");
     container
-        .create(&segment.expect("events"))
+        .run(segment.expect("events").create())
         .await
         .expect("a segment");
     let run = account.cdb("instances history parent").await;

@@ -2,7 +2,7 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerClient;
-use cdb_model::{Container, Document, PartitionKey, UnknownFields, UpcastError};
+use cdb_model::{Container, Document, DocumentKey as _, PartitionKey, UnknownFields, UpcastError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -87,7 +87,7 @@ async fn older_documents_are_rewritten_once() {
         "{migrated:?}"
     );
     assert!(!directory.exists(), "the position is removed at the end");
-    let lamp = house.read_in(&"room-1".into(), &LampKey::new(6_u32)).await;
+    let lamp = house.read(LampKey::new(6_u32).in_partition("room-1")).await;
     assert_eq!(lamp.expect("it is read").expect("it exists").color, "white");
     // The feed contains the rewritten documents, and nothing is left to do.
     let again = account.run(&cli, "migrate").await;

@@ -2,7 +2,7 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
-use cdb_model::{Container, IncludedPath, IndexingPolicy, Query};
+use cdb_model::{Container, Document as _, IncludedPath, IndexingPolicy, Query};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
@@ -247,7 +247,7 @@ async fn apply_does_not_remove_indexes_of_another_program_unasked() {
     let account = Account::empty().await;
     let container = account.container::<Shop>().await;
     container
-        .create(&Payment::example())
+        .run(Payment::example().create())
         .await
         .expect("it is created");
     let before = container_policy(&account).await;

@@ -1,5 +1,6 @@
 //! `cdb instances rewind` and `fork`, and encoded payloads, with a duroxide runtime.
 
+use cdb_model::Document as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -103,7 +104,7 @@ async fn a_plan_shows_the_instances_that_cannot_be_rewound() {
     // It is the newest, and has no history.
     let pruned = instance("pruned", "Order", Status::Failed, 60 * 60 * 24 * 365 * 50);
     let container = account.container::<Durable>().await;
-    container.create(&pruned).await.expect("it is stored");
+    container.run(pruned.create()).await.expect("it is stored");
     let plan = "instances rewind --status failed --dry-run";
     let planned = account.cdb(plan).await;
     assert_eq!(planned.exit, Exit::Finding, "{planned:?}");

@@ -1,7 +1,7 @@
 //! The schema version of a container: newer versions are rejected, and no command writes a schema.
 
 use cdb_cli::Exit;
-use cdb_model::Query;
+use cdb_model::{Document as _, Query};
 use cdb_provider::documents::{Durable, SCHEMA_VERSION, Schema};
 
 use crate::harness::Account;
@@ -15,7 +15,7 @@ async fn a_container_with_a_newer_schema_is_rejected_with_its_version() {
         written_by: "cdb-provider 9.0.0".to_owned(),
         ..Schema::current(container.now())
     };
-    container.create(&newer).await.expect("a schema");
+    container.run(newer.create()).await.expect("a schema");
     for command in [
         &["instances", "list"][..],
         &["queues"],

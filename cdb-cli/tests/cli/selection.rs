@@ -2,7 +2,7 @@
 
 use cdb_cli::Exit;
 use cdb_client::ContainerClient;
-use cdb_model::Query;
+use cdb_model::{Document as _, Query};
 use cdb_provider::documents::{Durable, HistorySegment, OrchestratorItem};
 use duroxide::{Event, EventKind};
 
@@ -81,7 +81,7 @@ async fn add_history(container: &ContainerClient<Durable>) {
     let events = [Event::with_event_id(1, "order-1", 1, None, started)];
     let segment = HistorySegment::pack("order-1", 1, &events).expect("it packs");
     let segment = segment.expect("an event");
-    container.create(&segment).await.expect("a segment");
+    container.run(segment.create()).await.expect("a segment");
 }
 
 #[tokio::test]

@@ -68,14 +68,7 @@ fn is_read(operation: &BatchOperation) -> bool {
 /// Returns whether a batch may be repeated: every operation may, and none fails because it was
 /// executed before.
 pub(super) fn repeat_of<'a>(mut operations: impl Iterator<Item = &'a BatchOperation>) -> Repeat {
-    let repeatable = operations.all(|operation| match operation {
-        BatchOperation::Read { .. } => true,
-        BatchOperation::Upsert { if_match, .. } | BatchOperation::Replace { if_match, .. } => {
-            if_match.is_none()
-        }
-        _ => false,
-    });
-    if repeatable {
+    if operations.all(BatchOperation::is_repeatable) {
         Repeat::Always
     } else {
         Repeat::IfNotExecuted

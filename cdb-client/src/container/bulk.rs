@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{BatchOperation, BulkBatch, BulkOperation, Container};
+use cdb_model::{BatchOperation, BulkBatch, Container, PreparedOperation};
 use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -122,7 +122,7 @@ impl ContainerContext {
     /// Sends these operations once, with all requests concurrently.
     async fn bulk_round(
         &self,
-        operations: &[BulkOperation],
+        operations: &[PreparedOperation],
         pending: &[usize],
         wait: Wait,
     ) -> Vec<Tried> {
@@ -147,7 +147,7 @@ impl ContainerContext {
 
     async fn send_chunk(
         &self,
-        operations: &[BulkOperation],
+        operations: &[PreparedOperation],
         chunk: Chunk,
         wait: Wait,
     ) -> Vec<Tried> {
@@ -221,7 +221,7 @@ impl ContainerContext {
 /// Groups operations by range, in requests within the service's limits. An operation whose range is
 /// unknown fails at once.
 fn group(
-    operations: &[BulkOperation],
+    operations: &[PreparedOperation],
     pending: &[usize],
     map: &Arc<RangeMap>,
 ) -> (Vec<Chunk>, Vec<Tried>) {
@@ -246,8 +246,8 @@ fn group(
     (full, failed)
 }
 
-fn locate(operation: &BulkOperation, map: &RangeMap) -> Result<(RangeId, Vec<u8>)> {
-    let key = &operation.partition_key;
+fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(RangeId, Vec<u8>)> {
+    let key = &operation.partition;
     let range = map
         .locate(key)
         .ok_or_else(|| Error::configuration(format!("partition key {key} cannot be hashed")))?;

@@ -20,19 +20,19 @@ use crate::usage::Usage;
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// use cdb_client::ContainerClient;
-/// use cdb_model::{Patch, Query};
+/// use cdb_model::{Document as _, DocumentKey as _, Query};
 /// use shop::{Order, OrderKey, Shop};
 ///
 /// async fn pay(shop: &ContainerClient<Shop>, order: &Order) -> cdb_client::Result<()> {
-///     shop.create(order).await?;
+///     shop.run(order.create()).await?;
 ///     let key = OrderKey::new("ann", 1_u64);
 ///     if let Some(stored) = shop.read(&key).await? {
-///         let paid = Patch::new().set(Order::STATUS, "paid".to_owned());
-///         shop.patch_stored(&stored, &paid).await?; // fails if the document has changed since
+///         let paid = stored.patch().set(Order::STATUS, "paid".to_owned());
+///         shop.run(paid).await?; // fails if the document has changed since
 ///     }
 ///     let open = Query::<Order>::across_partitions().filter(Order::STATUS.eq("open"));
 ///     println!("{:?} open orders", shop.query(open.count()).first().await?);
-///     shop.delete(&key).await
+///     shop.run(key.delete()).await
 /// }
 /// ```
 #[derive_where(Clone)]

@@ -117,7 +117,8 @@ impl<C: Container> ContainerClient<C> {
     async fn replace_upgraded(&self, upgraded: &Upgraded) -> Result<bool> {
         let (location, json) = (&upgraded.location, upgraded.json.as_bytes());
         let (partition, id) = (&location.partition_key, &location.id);
-        let request = self.item_request(OperationKind::Replace, Method::PUT, partition, id)?;
+        let request = self.item_request(OperationKind::Replace, Method::PUT, id)?;
+        let request = request.in_partition(partition)?;
         let request = request.body(JSON, Bytes::copy_from_slice(json));
         match self.context.send(&request.if_match(&location.etag)?).await {
             Ok(_) => Ok(true),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cdb_model::{
-    Container, Document, DocumentKey, ItemId, KeyLookup, LocatedKey, MemberOf, PartitionKey,
-    Stored, decode,
+    Container, Document as _, ItemId, KeyLookup, KnownPartition, MemberOf, PartitionKey, Stored,
+    Target, decode,
 };
 use futures::future::try_join_all;
 
@@ -34,67 +34,28 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// # Errors
     /// When the service cannot be reached or a document does not match its type.
-    pub async fn read_many<K>(&self, keys: &[K]) -> Result<Vec<Option<Stored<K::Document>>>>
-    where
-        K: LocatedKey,
-        K::Document: MemberOf<C>,
-    {
-        let located = keys.iter().map(|key| (key.partition_key(), key));
-        self.read_located(located).await
-    }
-
-    /// As [`read_many`](Self::read_many), for keys in one partition.
-    ///
-    /// # Errors
-    /// As [`read_many`](Self::read_many).
-    pub async fn read_many_in<K>(
+    pub async fn read_many<T>(
         &self,
-        partition: &PartitionKey,
-        keys: &[K],
-    ) -> Result<Vec<Option<Stored<K::Document>>>>
+        targets: impl IntoIterator<Item = T>,
+    ) -> Result<Vec<Option<Stored<T::Document>>>>
     where
-        K: DocumentKey,
-        K::Document: MemberOf<C>,
-    {
-        let located = keys.iter().map(|key| (partition.clone(), key));
-        self.read_located(located).await
-    }
-
-    /// As [`read_many`](Self::read_many), for keys without a partition key, in several partitions.
-    ///
-    /// # Errors
-    /// As [`read_many`](Self::read_many).
-    pub async fn read_many_at<K>(
-        &self,
-        keys: &[(PartitionKey, K)],
-    ) -> Result<Vec<Option<Stored<K::Document>>>>
-    where
-        K: DocumentKey,
-        K::Document: MemberOf<C>,
-    {
-        let located = keys.iter().map(|(partition, key)| (partition.clone(), key));
-        self.read_located(located).await
-    }
-
-    async fn read_located<'k, K>(
-        &self,
-        keys: impl Iterator<Item = (PartitionKey, &'k K)>,
-    ) -> Result<Vec<Option<Stored<K::Document>>>>
-    where
-        K: DocumentKey,
-        K::Document: MemberOf<C>,
+        T: Target,
+        T::Document: MemberOf<C>,
+        T::Partition: KnownPartition,
     {
         let mut positions = HashMap::<Location, Vec<usize>>::new();
         let mut count = 0;
-        for (partition, key) in keys {
-            let id = key.to_id().map_err(Error::encode)?;
+        for target in targets {
+            let address = target.address();
+            let id = address.id().map_err(Error::encode)?.clone();
+            let partition = address.partition().clone().into_key();
             positions.entry((partition, id)).or_default().push(count);
             count += 1;
         }
         let mut found: Vec<_> = (0..count).map(|_| None).collect();
         let documents = over_splits(MAX_RESTARTS, || self.look_up(positions.keys())).await?;
         for json in documents {
-            let read = || decode::<C, K::Document>(&json).map_err(Error::decode);
+            let read = || decode::<C, T::Document>(&json).map_err(Error::decode);
             let document = read()?;
             let location = (document.document.partition_key(), document.id.clone());
             let Some((last, others)) = positions.get(&location).and_then(|at| at.split_last())

@@ -1,38 +1,39 @@
 //! Soft deletion of documents.
 
-use cdb_model::{Container, LocatedKey, MemberOf, Patch, SoftDelete};
+use cdb_model::{Container, KnownPartition, MemberOf, Patch, SoftDelete, Target};
 
 use crate::container::handle::ContainerClient;
 use crate::container::point::Written;
 use crate::error::Result;
 
 impl<C: Container> ContainerClient<C> {
-    /// Marks the document with this key as deleted [now](Self::now). Queries do not return it
-    /// afterwards; reads by key do. Another call replaces the time.
+    /// Marks a document as deleted [now](Self::now). Queries do not return it afterwards; reads by
+    /// key do. Another call replaces the time.
     ///
-    /// A batch or a key without a partition key takes the patch
-    /// [`Patch::soft_delete`](cdb_model::Patch::soft_delete).
+    /// A batch takes the patch [`Patch::soft_delete`].
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) when the document does not exist.
-    pub async fn soft_delete<D>(&self, key: &D::Key) -> Result<Written>
+    pub async fn soft_delete<T>(&self, target: T) -> Result<Written>
     where
-        D: MemberOf<C> + SoftDelete,
-        D::Key: LocatedKey,
+        T: Target,
+        T::Document: MemberOf<C> + SoftDelete,
+        T::Partition: KnownPartition,
     {
-        let patch = Patch::<D>::new().soft_delete(self.now());
-        self.patch(key, &patch).await
+        let patch = Patch::new().soft_delete(self.now());
+        self.run(patch.at(target)).await
     }
 
     /// Removes the mark of a soft deletion. A document without the mark stays as it is.
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) when the document does not exist.
-    pub async fn restore<D>(&self, key: &D::Key) -> Result<Written>
+    pub async fn restore<T>(&self, target: T) -> Result<Written>
     where
-        D: MemberOf<C> + SoftDelete,
-        D::Key: LocatedKey,
+        T: Target,
+        T::Document: MemberOf<C> + SoftDelete,
+        T::Partition: KnownPartition,
     {
-        self.patch(key, &Patch::<D>::new().restore()).await
+        self.run(Patch::new().restore().at(target)).await
     }
 }

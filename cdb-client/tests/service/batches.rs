@@ -1,7 +1,7 @@
 //! Batches and bulks.
 
 use cdb_client::ErrorKind;
-use cdb_model::{Batch, BulkBatch, Document, LocatedKey, Patch, Query};
+use cdb_model::{Batch, BulkBatch, Document, DocumentKey as _, Patch, Query, Read};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};
@@ -10,11 +10,11 @@ use crate::shop::{Order, Profile, Shop, order, profile};
 async fn a_batch_is_atomic_and_sees_its_own_writes() {
     let (_account, shop) = Account::with_shop().await;
     let mut batch = Batch::<Shop>::new("ann");
-    batch.create(&profile("ann")).unwrap();
-    batch.create(&order("ann", 1)).unwrap();
+    batch.add(profile("ann").create()).unwrap();
+    batch.add(order("ann", 1).create()).unwrap();
     let touch = Patch::<Order>::new().incr(Order::VIEW_COUNT, 1);
-    batch.patch(&order("ann", 1).key(), &touch).unwrap();
-    let read = batch.read(&order("ann", 1).key()).unwrap();
+    batch.add(touch.at(&order("ann", 1).key())).unwrap();
+    let read = batch.add(Read::new(&order("ann", 1).key())).unwrap();
     let outcome = shop.execute(&batch).await.unwrap();
     let stored = outcome.document::<Order>(read).unwrap().unwrap();
     assert_eq!(stored.document.view_count, 1);
@@ -24,11 +24,11 @@ async fn a_batch_is_atomic_and_sees_its_own_writes() {
 #[tokio::test]
 async fn a_failed_batch_has_no_effect_and_names_the_operation() {
     let (_account, shop) = Account::with_shop().await;
-    shop.create(&profile("ann")).await.unwrap();
+    shop.run(profile("ann").create()).await.unwrap();
     let mut batch = Batch::<Shop>::new("ann");
-    batch.create(&order("ann", 1)).unwrap();
-    let culprit = batch.create(&profile("ann")).unwrap();
-    batch.create(&order("ann", 2)).unwrap();
+    batch.add(order("ann", 1).create()).unwrap();
+    let culprit = batch.add(profile("ann").create()).unwrap();
+    batch.add(order("ann", 2).create()).unwrap();
     let error = shop.execute(&batch).await.unwrap_err();
     assert!(error.is_conflict() && !error.is_ambiguous(), "{error}");
     assert_eq!(error.operation_index(), Some(culprit.get()));
@@ -39,12 +39,12 @@ async fn a_failed_batch_has_no_effect_and_names_the_operation() {
 #[tokio::test]
 async fn a_stale_version_fails_its_batch() {
     let (_account, shop) = Account::with_shop().await;
-    let first = shop.create(&profile("ann")).await.unwrap();
-    shop.upsert(&profile("ann")).await.unwrap();
+    let first = shop.run(profile("ann").create()).await.unwrap();
+    shop.run(profile("ann").upsert()).await.unwrap();
     let mut batch = Batch::<Shop>::new("ann");
-    batch.create(&order("ann", 1)).unwrap();
+    batch.add(order("ann", 1).create()).unwrap();
     batch
-        .replace_if_match(&profile("ann"), &first.etag)
+        .add(profile("ann").replace().if_match(&first.etag))
         .unwrap();
     let error = shop.execute(&batch).await.unwrap_err();
     assert!(error.is_precondition_failed(), "{error}");
@@ -54,13 +54,13 @@ async fn a_stale_version_fails_its_batch() {
 #[tokio::test]
 async fn a_bulk_writes_to_all_partitions_and_operations_are_independent() {
     let (_account, shop) = Account::with_shop().await;
-    shop.create(&profile("customer-3")).await.unwrap();
+    shop.run(profile("customer-3").create()).await.unwrap();
     let mut bulk = BulkBatch::<Shop>::new();
     for customer in 0..60 {
-        bulk.create(&profile(&format!("customer-{customer}")))
+        bulk.add(profile(&format!("customer-{customer}")).create())
             .unwrap();
         for number in 0..4 {
-            bulk.upsert(&order(&format!("customer-{customer}"), number))
+            bulk.add(order(&format!("customer-{customer}"), number).upsert())
                 .unwrap();
         }
     }
@@ -80,8 +80,8 @@ async fn a_bulk_writes_to_all_partitions_and_operations_are_independent() {
     let mut deletions = BulkBatch::<Shop>::new();
     for customer in 0..60 {
         let key = profile(&format!("customer-{customer}")).key();
-        assert_eq!(key.partition_key(), format!("customer-{customer}").into());
-        deletions.delete(&key).unwrap();
+        assert_eq!(key.partition(), format!("customer-{customer}").into());
+        deletions.add(key.delete()).unwrap();
     }
     assert!(
         shop.execute_bulk(&deletions)

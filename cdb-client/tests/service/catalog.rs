@@ -132,14 +132,17 @@ pub(crate) async fn stocked(
         .collect();
     let mut bulk = BulkBatch::<Catalog>::new();
     for product in &products {
-        bulk.create(product).unwrap();
+        bulk.add(product.create()).unwrap();
     }
     for seller in 0..12 {
         let seller = format!("seller-{seller}");
-        bulk.create(&Seller {
-            seller,
-            price_cents: 1_000_000,
-        })
+        bulk.add(
+            Seller {
+                seller,
+                price_cents: 1_000_000,
+            }
+            .create(),
+        )
         .unwrap();
     }
     assert!(catalog.execute_bulk(&bulk).await.iter().all(Result::is_ok));

@@ -1,6 +1,6 @@
 //! Point operations.
 
-use cdb_model::{Document, ETag, PartitionKey, Patch};
+use cdb_model::{Document, DocumentKey as _, ETag, PartitionKey, Patch};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, order, profile};
@@ -10,7 +10,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
     let (_account, shop) = Account::with_shop().await;
     let key = profile("ann").key();
     assert!(shop.read(&key).await.unwrap().is_none());
-    let created = shop.create(&profile("ann")).await.unwrap();
+    let created = shop.run(profile("ann").create()).await.unwrap();
     let stored = shop.read(&key).await.unwrap().unwrap();
     assert_eq!(
         (stored.document, &stored.etag),
@@ -22,11 +22,13 @@ async fn a_document_is_created_read_replaced_and_deleted() {
         ..profile("ann")
     };
     let replaced = shop
-        .replace_if_match(&renamed, &created.etag)
+        .run(renamed.replace().if_match(&created.etag))
         .await
         .unwrap();
     assert_ne!(replaced.etag, created.etag);
-    shop.delete_if_match(&key, &replaced.etag).await.unwrap();
+    shop.run(key.delete().if_match(&replaced.etag))
+        .await
+        .unwrap();
     assert!(shop.read(&key).await.unwrap().is_none());
 }
 
@@ -34,30 +36,30 @@ async fn a_document_is_created_read_replaced_and_deleted() {
 async fn each_refusal_has_its_own_kind() {
     let (_account, shop) = Account::with_shop().await;
     let key = profile("ann").key();
-    assert!(shop.delete(&key).await.unwrap_err().is_not_found());
+    assert!(shop.run(key.delete()).await.unwrap_err().is_not_found());
     assert!(
-        shop.replace(&profile("ann"))
+        shop.run(profile("ann").replace())
             .await
             .unwrap_err()
             .is_not_found()
     );
-    shop.create(&profile("ann")).await.unwrap();
+    shop.run(profile("ann").create()).await.unwrap();
     assert!(
-        shop.create(&profile("ann"))
+        shop.run(profile("ann").create())
             .await
             .unwrap_err()
             .is_conflict()
     );
     let stale = ETag::new("\"00000000-0000-0000-0000-000000000000\"");
     let error = shop
-        .replace_if_match(&profile("ann"), &stale)
+        .run(profile("ann").replace().if_match(&stale))
         .await
         .unwrap_err();
     assert!(
         error.is_precondition_failed() && !error.is_ambiguous(),
         "{error}"
     );
-    let error = shop.delete_if_match(&key, &stale).await.unwrap_err();
+    let error = shop.run(key.delete().if_match(&stale)).await.unwrap_err();
     assert!(error.is_precondition_failed(), "{error}");
 }
 
@@ -77,10 +79,10 @@ async fn a_document_is_found_by_any_id_and_partition_key() {
         "{\"json\":[1]}",
         &"long ".repeat(40),
     ] {
-        shop.create(&profile(customer)).await.unwrap();
+        shop.run(profile(customer).create()).await.unwrap();
         let stored = shop.read(&profile(customer).key()).await.unwrap();
         assert_eq!(stored.unwrap().document, profile(customer), "{customer:?}");
-        shop.delete(&profile(customer).key()).await.unwrap();
+        shop.run(profile(customer).key().delete()).await.unwrap();
     }
 }
 
@@ -91,15 +93,21 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
         note: Some("ring twice".to_owned()),
         ..order("ann", 2)
     };
-    shop.create(&noted).await.unwrap();
+    shop.run(noted.create()).await.unwrap();
     let (partition, key) = (PartitionKey::from("ann"), noted.key());
     let pay = Patch::<Order>::new()
         .set(Order::STATUS, "paid".to_owned())
         .incr(Order::VIEW_COUNT, 3)
         .remove(Order::NOTE)
         .when(Order::STATUS.eq("new"));
-    shop.patch_in(&partition, &key, &pay).await.unwrap();
-    let stored = shop.read_in(&partition, &key).await.unwrap().unwrap();
+    shop.run(pay.at(key.in_partition(&partition)))
+        .await
+        .unwrap();
+    let stored = shop
+        .read(key.in_partition(&partition))
+        .await
+        .unwrap()
+        .unwrap();
     let Order {
         status,
         view_count,
@@ -107,13 +115,16 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
         ..
     } = &stored.document;
     assert_eq!((status.as_str(), *view_count, note), ("paid", 3, &None));
-    let error = shop.patch_in(&partition, &key, &pay).await.unwrap_err();
+    let error = shop
+        .run(pay.at(key.in_partition(&partition)))
+        .await
+        .unwrap_err();
     assert!(error.is_precondition_failed(), "{error}");
     let touch = Patch::<Order>::new().set(Order::VIEW_COUNT, 4);
-    let written = shop.patch_stored(&stored, &touch).await.unwrap();
+    let written = shop.run(touch.at(&stored)).await.unwrap();
     assert_ne!(written.etag, stored.etag);
     assert!(
-        shop.patch_stored(&stored, &touch)
+        shop.run(touch.at(&stored))
             .await
             .unwrap_err()
             .is_precondition_failed()
@@ -123,7 +134,7 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
 #[tokio::test]
 async fn the_client_learns_the_services_clock_and_counts_charges() {
     let (account, shop) = Account::with_shop().await;
-    shop.create(&profile("ann")).await.unwrap();
+    shop.run(profile("ann").create()).await.unwrap();
     let stored = shop.read(&profile("ann").key()).await.unwrap().unwrap();
     // `_ts` has whole seconds.
     assert!(shop.now().since(stored.timestamp).as_secs() < 10);

@@ -2,7 +2,7 @@
 
 use cdb_client::ContainerClient;
 use cdb_emulator::{Effect, Fault};
-use cdb_model::{Batch, Document, Patch, Query};
+use cdb_model::{Batch, Document, DocumentKey as _, Patch, Query};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};
@@ -44,9 +44,12 @@ async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
 async fn create_exactly_once(shop: &ContainerClient<Shop>, order: &Order) -> u32 {
     let partition = order.partition_key();
     for resolved in 0.. {
-        match shop.create(order).await {
+        match shop.run(order.create()).await {
             Err(error) if error.is_ambiguous() => {
-                let stored = shop.read_in(&partition, &order.key()).await.unwrap();
+                let stored = shop
+                    .read(order.key().in_partition(&partition))
+                    .await
+                    .unwrap();
                 if stored.is_some() {
                     return resolved + 1;
                 }
@@ -87,18 +90,18 @@ async fn batches_are_exactly_once_when_ambiguous_outcomes_are_read() {
     create_exactly_once(&shop, &counter).await;
     for number in 0..300 {
         let mut batch = Batch::<Shop>::new("ann");
-        batch.create(&order("ann", number)).unwrap();
+        batch.add(order("ann", number).create()).unwrap();
         let count = Patch::<Order>::new().incr(Order::VIEW_COUNT, 1);
-        batch.patch(&counter.key(), &count).unwrap();
+        batch.add(count.at(&counter.key())).unwrap();
         while let Err(error) = shop.execute(&batch).await {
             assert!(error.is_ambiguous(), "{error}");
             let key = order("ann", number).key();
-            if shop.read_in(&"ann".into(), &key).await.unwrap().is_some() {
+            if shop.read(key.in_partition("ann")).await.unwrap().is_some() {
                 break;
             }
         }
     }
-    let stored = shop.read_in(&"ann".into(), &counter.key()).await.unwrap();
+    let stored = shop.read(counter.key().in_partition("ann")).await.unwrap();
     assert_eq!(stored.unwrap().document.view_count, 300);
 }
 
@@ -113,14 +116,14 @@ async fn repeatable_requests_never_fail() {
             name,
             ..profile("ann")
         };
-        shop.upsert(&ann).await.unwrap();
+        shop.run(ann.upsert()).await.unwrap();
         let stored = shop.read(&ann.key()).await.unwrap().unwrap();
         assert_eq!(stored.document, ann);
-        shop.upsert(&order("ann", round)).await.unwrap();
+        shop.run(order("ann", round).upsert()).await.unwrap();
         let orders = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
         let rows = shop.query(orders).page_size(9).all().await.unwrap();
         assert_eq!(u64::try_from(rows.len()).unwrap(), round + 1);
     }
-    shop.delete(&profile("ann").key()).await.unwrap();
+    shop.run(profile("ann").key().delete()).await.unwrap();
     assert!(shop.read(&profile("ann").key()).await.unwrap().is_none());
 }

@@ -28,7 +28,7 @@ async fn drain(feed: &mut ChangeFeed<Shop>) -> BTreeSet<u64> {
 async fn the_feed_returns_all_changes_once_and_later_ones_after() {
     let (_account, shop) = Account::with_shop().await;
     for number in 0..12 {
-        shop.create(&order(&format!("customer-{number}"), number))
+        shop.run(order(&format!("customer-{number}"), number).create())
             .await
             .unwrap();
     }
@@ -37,8 +37,8 @@ async fn the_feed_returns_all_changes_once_and_later_ones_after() {
     let mut feed = shop.change_feed(FeedStart::Beginning).page_size(2);
     assert_eq!(drain(&mut feed).await, (0..12).collect());
 
-    shop.upsert(&order("customer-5", 5)).await.unwrap();
-    shop.create(&order("customer-5", 99)).await.unwrap();
+    shop.run(order("customer-5", 5).upsert()).await.unwrap();
+    shop.run(order("customer-5", 99).create()).await.unwrap();
     let mut resumed = shop.resume_change_feed(feed.cursor().clone());
     assert_eq!(drain(&mut resumed).await, BTreeSet::from([5, 99]));
     assert_eq!(drain(&mut from_now).await, BTreeSet::from([5, 99]));
@@ -91,10 +91,10 @@ async fn the_feed_of_all_versions_rebuilds_the_container_across_restarts_and_spl
         return; // the account may lack the feature
     };
     let shop = account.shop().await;
-    shop.create(&order("before", 500)).await.unwrap();
+    shop.run(order("before", 500).create()).await.unwrap();
     let mut feed = shop.versions_feed().page_size(3);
     assert!(feed.next_rows().await.unwrap().is_empty());
-    shop.delete_in(&"before".into(), &OrderKey::new(500_u64))
+    shop.run(OrderKey::new(500_u64).in_partition("before").delete())
         .await
         .unwrap();
     let rows = feed.next_rows().await.unwrap();
@@ -108,10 +108,10 @@ async fn the_feed_of_all_versions_rebuilds_the_container_across_restarts_and_spl
         let mut order = order(&format!("customer-{number}"), number);
         order.placed_at = random.below(9);
         if random.below(3) == 0 {
-            let partition = order.partition_key();
-            writes += usize::from(shop.delete_in(&partition, &order.key()).await.is_ok());
+            let deleted = shop.run(order.address().delete()).await;
+            writes += usize::from(deleted.is_ok());
         } else {
-            shop.upsert(&order).await.unwrap();
+            shop.run(order.upsert()).await.unwrap();
             writes += 1;
         }
         if step == 150 {

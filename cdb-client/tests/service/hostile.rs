@@ -1,7 +1,7 @@
 //! Hostile data: SQL fragments, headers and paths in ids, partition keys and values.
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{Document, PartitionKey, Query};
+use cdb_model::{Document, DocumentKey as _, PartitionKey, Query};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -39,12 +39,12 @@ async fn behaves(shop: &ContainerClient<Shop>, text: &str) -> Result<(), Error> 
     let mut stored = order(text, 7);
     text.clone_into(&mut stored.status);
     stored.note = Some(text.to_owned());
-    shop.upsert(&stored).await?;
+    shop.run(stored.upsert()).await?;
     // The id contains the text.
     let named = profile(text);
-    shop.upsert(&named).await?;
+    shop.run(named.upsert()).await?;
     let partition = PartitionKey::from(text);
-    let read = shop.read_in(&partition, &stored.key()).await?;
+    let read = shop.read(stored.key().in_partition(&partition)).await?;
     assert_eq!(read.expect("it was written").document, stored);
     let read = shop.read(&named.key()).await?.expect("it was written");
     assert_eq!(read.document, named);
@@ -58,15 +58,16 @@ async fn behaves(shop: &ContainerClient<Shop>, text: &str) -> Result<(), Error> 
         "{text:?}"
     );
     assert_eq!(everywhere.len(), 1, "{text:?}");
-    shop.delete(&named.key()).await?;
-    shop.delete_in(&partition, &stored.key()).await
+    shop.run(named.key().delete()).await?;
+    shop.run(stored.key().in_partition(&partition).delete())
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_becomes_sql_or_a_header_or_a_path() {
     let (account, shop) = Account::with_shop().await;
     let bystander = profile("bystander");
-    shop.create(&bystander).await.unwrap();
+    shop.run(bystander.create()).await.unwrap();
     let runtime = tokio::runtime::Handle::current();
     let container = shop.clone();
     let checked = tokio::task::spawn_blocking(move || {
@@ -99,7 +100,7 @@ async fn a_long_id_is_refused_before_anything_is_sent() {
         customer: "é".repeat(600),
         name: String::new(),
     };
-    let error = shop.create(&long).await.unwrap_err();
+    let error = shop.run(long.create()).await.unwrap_err();
     assert!(error.call().is_none(), "{error}");
     assert_eq!(account.client.usage().total().requests, sent);
 }

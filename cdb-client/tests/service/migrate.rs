@@ -72,11 +72,14 @@ async fn write_old(old: &ContainerClient<old::Grid>, numbers: std::ops::Range<u6
     let mut bulk = BulkBatch::<old::Grid>::new();
     for number in numbers {
         let (site, watts) = (site(number), watts(number));
-        bulk.upsert(&old::Meter {
-            site,
-            number,
-            watts,
-        })
+        bulk.add(
+            old::Meter {
+                site,
+                number,
+                watts,
+            }
+            .upsert(),
+        )
         .unwrap();
     }
     for result in old.execute_bulk(&bulk).await {
@@ -113,7 +116,7 @@ async fn an_interrupted_migration_continues_and_loses_nothing() {
         newer: UnknownFields::default(),
     };
     for number in 3_000..3_010 {
-        grid.create(&new(number)).await.unwrap();
+        grid.run(new(number).create()).await.unwrap();
     }
 
     let mut first = grid.migrate(None);

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cdb_client::{ContainerClient, Continuation};
-use cdb_model::{BulkBatch, Query};
+use cdb_model::{BulkBatch, Document as _, Query};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};
@@ -14,9 +14,10 @@ async fn stocked(account: &Account) -> ContainerClient<Shop> {
     let mut bulk = BulkBatch::<Shop>::new();
     for customer in 0..20_u64 {
         let name = format!("customer-{customer}");
-        bulk.create(&profile(&name)).unwrap();
+        bulk.add(profile(&name).create()).unwrap();
         for number in 0..10 {
-            bulk.create(&order(&name, customer * 10 + number)).unwrap();
+            bulk.add(order(&name, customer * 10 + number).create())
+                .unwrap();
         }
     }
     assert!(shop.execute_bulk(&bulk).await.iter().all(Result::is_ok));

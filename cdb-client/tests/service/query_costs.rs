@@ -1,7 +1,7 @@
 //! The measured charges in `docs/queries.md`.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Aggregate, Document, PartitionKey, Patch, Projection, Query};
+use cdb_model::{Aggregate, Document, DocumentKey as _, PartitionKey, Patch, Projection, Query};
 use serde::Deserialize;
 
 use crate::account::Account;
@@ -109,11 +109,18 @@ async fn measure_keys(costs: &mut Costs<'_>, products: &[Product]) {
             )
         })
         .collect();
-    let many = async |c: &ContainerClient<Catalog>| c.read_many_at(&keys).await.unwrap();
-    costs.add("100 documents, `read_many_at`", many).await;
+    let many = async |c: &ContainerClient<Catalog>| {
+        c.read_many(
+            keys.iter()
+                .map(|(partition, key)| key.in_partition(partition)),
+        )
+        .await
+        .unwrap()
+    };
+    costs.add("100 documents, `read_many`", many).await;
     let each = async |c: &ContainerClient<Catalog>| {
         for (partition, key) in &keys {
-            c.read_in(partition, key).await.unwrap();
+            c.read(key.in_partition(partition)).await.unwrap();
         }
     };
     costs.add("100 documents, one read each", each).await;
@@ -147,13 +154,15 @@ async fn measure_patches(costs: &mut Costs<'_>, product: &Product) {
     let (partition, key) = (product.partition_key(), product.key());
     let append = Patch::new().append(Product::TAGS, "new".to_owned());
     let patch = async |c: &ContainerClient<Catalog>| {
-        c.patch_in(&partition, &key, &append).await.unwrap();
+        c.run(append.at(key.in_partition(&partition)))
+            .await
+            .unwrap();
     };
     costs.add("a patch that appends to an array", patch).await;
     let replace = async |c: &ContainerClient<Catalog>| {
-        let mut stored = c.read_in(&partition, &key).await.unwrap().unwrap();
+        let mut stored = c.read(key.in_partition(&partition)).await.unwrap().unwrap();
         stored.document.tags.push("newer".to_owned());
-        c.replace_if_match(&stored.document, &stored.etag)
+        c.run(stored.document.replace().if_match(&stored.etag))
             .await
             .unwrap();
     };

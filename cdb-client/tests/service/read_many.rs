@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cdb_client::ContainerClient;
-use cdb_model::{BulkBatch, PartitionKey};
+use cdb_model::{BulkBatch, Document as _, DocumentKey as _, PartitionKey};
 
 use crate::account::Account;
 use crate::catalog::{Catalog, Numbers, Product, ProductKey, stocked};
@@ -13,7 +13,13 @@ async fn read(
     catalog: &ContainerClient<Catalog>,
     keys: &[(PartitionKey, ProductKey)],
 ) -> Vec<Option<Product>> {
-    let read = catalog.read_many_at(keys).await.unwrap();
+    let read = catalog
+        .read_many(
+            keys.iter()
+                .map(|(partition, key)| key.in_partition(partition)),
+        )
+        .await
+        .unwrap();
     read.into_iter()
         .map(|found| Some(found?.document))
         .collect()
@@ -83,7 +89,10 @@ async fn one_request_per_physical_partition_reads_many_documents() {
         .collect();
     let before = account.client.usage();
     let partition = PartitionKey::from(&**seller);
-    let found = catalog.read_many_in(&partition, &of_one).await.unwrap();
+    let found = catalog
+        .read_many(of_one.iter().map(|key| key.in_partition(&partition)))
+        .await
+        .unwrap();
     assert!(of_one.len() > 5 && found.iter().all(Option::is_some));
     assert_eq!(account.client.usage().since(&before).total().requests, 1);
 }
@@ -94,12 +103,15 @@ async fn more_keys_than_one_query_takes_are_divided() {
     let orders: Vec<Order> = (0..1_500).map(|number| order("ann", number)).collect();
     let mut bulk = BulkBatch::new();
     for order in &orders {
-        bulk.create(order).unwrap();
+        bulk.add(order.create()).unwrap();
     }
     assert!(shop.execute_bulk(&bulk).await.iter().all(Result::is_ok));
     let keys: Vec<_> = (0..1_501_u64).map(OrderKey::new).collect();
     let before = account.client.usage();
-    let found = shop.read_many_in(&"ann".into(), &keys).await.unwrap();
+    let found = shop
+        .read_many(keys.iter().map(|key| key.in_partition("ann")))
+        .await
+        .unwrap();
     let found: Vec<_> = found
         .into_iter()
         .map(|found| Some(found?.document))

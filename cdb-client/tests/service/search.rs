@@ -101,7 +101,7 @@ fn note(number: u64) -> Note {
 async fn filled(account: &Account) -> ContainerClient<Notes> {
     let notes: ContainerClient<Notes> = account.open("notes").await;
     for number in 0..NOTES {
-        notes.create(&note(number)).await.unwrap();
+        notes.run(note(number).create()).await.unwrap();
     }
     for name in ["red", "bike"] {
         let author = format!("author-{}", name.len());
@@ -110,7 +110,7 @@ async fn filled(account: &Account) -> ContainerClient<Notes> {
             name: name.to_owned(),
             body: "red bike".to_owned(),
         };
-        notes.create(&tag).await.unwrap();
+        notes.run(tag.create()).await.unwrap();
     }
     notes
 }
@@ -389,7 +389,7 @@ async fn a_container_without_search_is_extended_as_far_as_it_can_be() {
         left.iter().all(only_vectors) && !left.is_empty(),
         "{left:#?}"
     );
-    notes.create(&note(1)).await.unwrap();
+    notes.run(note(1).create()).await.unwrap();
     let query = Query::<Note>::across_partitions().filter(Note::TITLE_LOWER.eq("odd 01"));
     assert_eq!(notes.query(query.count()).one().await.unwrap(), 1);
 }

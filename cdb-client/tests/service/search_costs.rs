@@ -53,7 +53,7 @@ async fn filled(account: &Account) -> ContainerClient<Notes> {
     let notes: ContainerClient<Notes> = account.open("notes").await;
     let mut bulk = BulkBatch::<Notes>::new();
     for number in 0..1_000 {
-        bulk.create(&note(number)).unwrap();
+        bulk.add(note(number).create()).unwrap();
     }
     for result in notes.execute_bulk(&bulk).await {
         result.unwrap();

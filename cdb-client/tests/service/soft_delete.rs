@@ -56,14 +56,14 @@ async fn notebook(account: &Account, notes: u64) -> ContainerClient<Notebook> {
     let notebook: ContainerClient<Notebook> = account.open("notebook").await;
     let mut bulk = BulkBatch::<Notebook>::new();
     for number in 0..notes {
-        bulk.create(&note(number)).unwrap();
+        bulk.add(note(number).create()).unwrap();
     }
     let draft = Draft {
         author: "author-1".to_owned(),
         number: 1,
         deleted_at: Some(Timestamp::from_secs(1)),
     };
-    bulk.create(&draft).unwrap();
+    bulk.add(draft.create()).unwrap();
     for result in notebook.execute_bulk(&bulk).await {
         result.unwrap();
     }
@@ -85,10 +85,10 @@ async fn queries_return_exactly_the_documents_that_are_not_deleted() {
         let number = random.below(120);
         let key = note(number).key();
         if random.chance() {
-            notebook.soft_delete::<Note>(&key).await.unwrap();
+            notebook.soft_delete(&key).await.unwrap();
             expected.remove(&number);
         } else {
-            notebook.restore::<Note>(&key).await.unwrap();
+            notebook.restore(&key).await.unwrap();
             expected.insert(number);
         }
     }
@@ -135,7 +135,7 @@ async fn a_query_of_the_container_excludes_only_types_with_soft_deletion() {
     let notebook = notebook(&account, 10).await;
     for number in 0..4 {
         let key = note(number).key();
-        notebook.soft_delete::<Note>(&key).await.unwrap();
+        notebook.soft_delete(&key).await.unwrap();
     }
     let all = Query::<Notebook>::across_partitions;
     // Six notes and the draft.
@@ -152,9 +152,9 @@ async fn a_deleted_document_is_read_by_its_key_with_the_time_of_its_deletion() {
     let notebook = notebook(&account, 2).await;
     let key = note(1).key();
     let before = notebook.now();
-    notebook.soft_delete::<Note>(&key).await.unwrap();
+    notebook.soft_delete(&key).await.unwrap();
     let after = notebook.now();
-    let found = notebook.read::<NoteKey>(&key).await.unwrap().unwrap();
+    let found = notebook.read(&key).await.unwrap().unwrap();
     let deleted_at = found.deleted_at.unwrap();
     assert!(before <= deleted_at && deleted_at <= after);
 
@@ -163,8 +163,8 @@ async fn a_deleted_document_is_read_by_its_key_with_the_time_of_its_deletion() {
     let deleted = notes(&notebook, times().with_deleted()).await;
     assert_eq!(deleted, BTreeSet::from([1]));
 
-    notebook.restore::<Note>(&key).await.unwrap();
-    let found = notebook.read::<NoteKey>(&key).await.unwrap().unwrap();
+    notebook.restore(&key).await.unwrap();
+    let found = notebook.read(&key).await.unwrap().unwrap();
     assert_eq!(found.document, note(1));
 }
 
@@ -183,7 +183,7 @@ async fn aggregates_and_projections_exclude_deleted_documents_and_reads_by_key_d
     for number in deleted {
         let patch = Patch::<Note>::new().soft_delete(notebook.now());
         let mut batch = Batch::new(note(number).author);
-        batch.patch(&note(number).key(), &patch).unwrap();
+        batch.add(patch.at(&note(number).key())).unwrap();
         notebook.execute(&batch).await.unwrap();
     }
     let all = Query::<Note>::across_partitions;
@@ -224,9 +224,9 @@ async fn a_missing_document_cannot_be_deleted_or_restored() {
     let account = Account::new().await;
     let notebook = notebook(&account, 1).await;
     let key = note(5).key();
-    let error = notebook.soft_delete::<Note>(&key).await.unwrap_err();
+    let error = notebook.soft_delete(&key).await.unwrap_err();
     assert!(error.is_not_found());
-    let error = notebook.restore::<Note>(&key).await.unwrap_err();
+    let error = notebook.restore(&key).await.unwrap_err();
     assert!(error.is_not_found());
 }
 
@@ -241,7 +241,7 @@ async fn the_condition_costs_what_the_docs_say() {
     notebook.ranges().await.unwrap();
     for number in 0..500 {
         let key = note(number).key();
-        notebook.soft_delete::<Note>(&key).await.unwrap();
+        notebook.soft_delete(&key).await.unwrap();
     }
     let all = Query::<Note>::across_partitions;
     let mut charges = Vec::new();
@@ -252,7 +252,7 @@ async fn the_condition_costs_what_the_docs_say() {
     }
     let before = account.client.usage();
     let patch = Patch::<Note>::new().restore();
-    notebook.patch(&note(1).key(), &patch).await.unwrap();
+    notebook.run(patch.at(&note(1).key())).await.unwrap();
     charges.push(account.client.usage().since(&before).total().charge);
     let charges: Vec<_> = charges.iter().map(|c| format!("{c:.1}")).collect();
     assert_eq!(charges, ["56.6", "38.3", "10.5"]);

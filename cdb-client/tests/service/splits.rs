@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use cdb_client::{Bootstrap, ChangeFeed, ContainerClient, FeedStart};
 use cdb_emulator::Emulator;
 use cdb_model::{
-    BulkBatch, Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape, Query,
+    BulkBatch, Container, ContainerDefinition, DecodeError, DefaultTtl, Document as _,
+    DocumentKey as _, DocumentShape, PartitionKey, Query,
 };
 
 use crate::account::Account;
@@ -18,7 +19,7 @@ async fn place(shop: &ContainerClient<Shop>, numbers: std::ops::Range<u64>) {
     let mut bulk = BulkBatch::<Shop>::new();
     for number in numbers {
         let customer = format!("customer-{number}");
-        bulk.create(&order(&customer, number)).unwrap();
+        bulk.add(order(&customer, number).create()).unwrap();
     }
     for result in shop.execute_bulk(&bulk).await {
         result.unwrap();
@@ -187,7 +188,7 @@ async fn a_process_reads_its_own_writes_after_a_split() {
     for number in 0..12 {
         let customer = format!("customer-{number}");
         let placed = order(&customer, number);
-        shop.create(&placed).await.unwrap();
+        shop.run(placed.create()).await.unwrap();
         if number % 4 == 3 {
             split(emulator, &account, &(number / 4).to_string());
         }
@@ -212,12 +213,18 @@ async fn documents_are_found_by_their_keys_after_a_split() {
     let keys: Vec<_> = (0..40_u64)
         .map(|number| {
             (
-                format!("customer-{number}").as_str().into(),
+                PartitionKey::from(format!("customer-{number}")),
                 OrderKey::new(number),
             )
         })
         .collect();
-    let found = shop.read_many_at(&keys).await.unwrap();
+    let found = shop
+        .read_many(
+            keys.iter()
+                .map(|(partition, key)| key.in_partition(partition)),
+        )
+        .await
+        .unwrap();
     let numbers: Vec<_> = found
         .into_iter()
         .flatten()

@@ -72,7 +72,7 @@ async fn later(shop: &ContainerClient<Shop>) {
 async fn every_kind_of_write_sets_its_time() {
     let account = Account::new().await;
     let shop: ContainerClient<Shop> = account.open("shop").await;
-    shop.create(&order(1)).await.unwrap();
+    shop.run(order(1).create()).await.unwrap();
     let (created, updated) = times(&shop, 1).await;
     assert_eq!(created, updated);
     assert!(
@@ -82,14 +82,14 @@ async fn every_kind_of_write_sets_its_time() {
 
     later(&shop).await;
     let key = order(1).key();
-    shop.patch(&key, &paid()).await.unwrap();
+    shop.run(paid().at(&key)).await.unwrap();
     let patched = times(&shop, 1).await;
     assert_eq!(patched.0, created);
     assert!(patched.1 > updated);
 
     later(&shop).await;
     let stored = shop.read(&key).await.unwrap().unwrap();
-    shop.replace_if_match(&stored.document, &stored.etag)
+    shop.run(stored.document.replace().if_match(&stored.etag))
         .await
         .unwrap();
     let replaced = times(&shop, 1).await;
@@ -100,7 +100,7 @@ async fn every_kind_of_write_sets_its_time() {
     assert!(replaced.1 > patched.1);
 
     later(&shop).await;
-    shop.upsert(&order(1)).await.unwrap();
+    shop.run(order(1).upsert()).await.unwrap();
     let upserted = times(&shop, 1).await;
     assert!(upserted.0 > created, "a new document in its place");
 }
@@ -109,12 +109,12 @@ async fn every_kind_of_write_sets_its_time() {
 async fn the_operations_of_a_batch_have_one_time() {
     let account = Account::new().await;
     let shop: ContainerClient<Shop> = account.open("shop").await;
-    shop.create(&order(1)).await.unwrap();
+    shop.run(order(1).create()).await.unwrap();
     let first = times(&shop, 1).await;
     later(&shop).await;
     let mut batch = Batch::<Shop>::new("ann");
-    batch.patch(&order(1).key(), &paid()).unwrap();
-    batch.create(&order(2)).unwrap();
+    batch.add(paid().at(&order(1).key())).unwrap();
+    batch.add(order(2).create()).unwrap();
     later(&shop).await;
     shop.execute(&batch).await.unwrap();
     let (one, two) = (times(&shop, 1).await, times(&shop, 2).await);
@@ -122,9 +122,9 @@ async fn the_operations_of_a_batch_have_one_time() {
     assert_eq!(two.0, two.1);
 
     let mut bulk = BulkBatch::<Shop>::new();
-    bulk.create(&order(3)).unwrap();
+    bulk.add(order(3).create()).unwrap();
     let stored = shop.read(&order(2).key()).await.unwrap().unwrap();
-    bulk.patch_stored(&stored, &paid()).unwrap();
+    bulk.add(paid().at(&stored)).unwrap();
     later(&shop).await;
     for result in shop.execute_bulk(&bulk).await {
         result.unwrap();
@@ -146,8 +146,8 @@ async fn the_times_cost_what_the_docs_say() {
         state: "open".to_owned(),
     };
     let charges = [
-        shop.create(&order(1)).await.unwrap().charge,
-        shop.create(&plain).await.unwrap().charge,
+        shop.run(order(1).create()).await.unwrap().charge,
+        shop.run(plain.create()).await.unwrap().charge,
     ];
     let docs = include_str!("../../../docs/writing.md");
     let text = format!(

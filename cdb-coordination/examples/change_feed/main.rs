@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_coordination::{ChangeFeedState, feed_progress};
 use cdb_emulator::Emulator;
-use cdb_model::BulkBatch;
+use cdb_model::{BulkBatch, Document as _};
 
 use handled::{Handled, now};
 use worker::{Meter, PROCESSOR, Reading, Task};
@@ -96,10 +96,13 @@ async fn open(
 async fn write(meters: &ContainerClient<Meter>, number: u64) -> Result<(), Box<dyn Error>> {
     let mut bulk = BulkBatch::<Meter>::new();
     for site in 0..SITES {
-        bulk.create(&Reading {
-            site: site.to_string(),
-            number,
-        })?;
+        bulk.add(
+            Reading {
+                site: site.to_string(),
+                number,
+            }
+            .create(),
+        )?;
     }
     for result in meters.execute_bulk(&bulk).await {
         result?;

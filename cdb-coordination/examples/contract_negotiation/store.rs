@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Page};
 use cdb_coordination::{Criteria, LeaseError, LeaseGuard, Leases, Store, StoreError};
-use cdb_model::{Direction, Patch, Query, SortCriterion, Stored, Timestamp};
+use cdb_model::{Direction, Document as _, Patch, Query, SortCriterion, Stored, Timestamp};
 
 use crate::negotiation::{
     ContractAgreement, ContractNegotiation, ContractNegotiationKey, Dataspace, State,
@@ -113,7 +113,7 @@ impl NegotiationStore {
             signed_under: negotiation.token(),
         };
         let mut signed = negotiation.begin_release(self.moved_to(State::Agreed))?;
-        signed.batch.create(&agreement)?;
+        signed.batch.add(agreement.create())?;
         negotiation.commit(signed).await
     }
 

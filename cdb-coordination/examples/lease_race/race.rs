@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient};
 use cdb_emulator::Emulator;
-use cdb_model::{BulkBatch, Lease, Query};
+use cdb_model::{BulkBatch, Document as _, Lease, Query};
 use tokio::time::Instant;
 
 use crate::worker::{Job, Jobs, Task};
@@ -65,13 +65,16 @@ impl Race {
             .await?;
         let mut bulk = BulkBatch::new();
         for number in 0..documents {
-            bulk.create(&Job {
-                lane: format!("lane-{}", number % LANES),
-                number,
-                round: 0,
-                times: 0,
-                lease: Lease::free(),
-            })?;
+            bulk.add(
+                Job {
+                    lane: format!("lane-{}", number % LANES),
+                    number,
+                    round: 0,
+                    times: 0,
+                    lease: Lease::free(),
+                }
+                .create(),
+            )?;
         }
         for created in jobs.execute_bulk(&bulk).await {
             created?;

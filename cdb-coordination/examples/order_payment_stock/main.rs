@@ -16,7 +16,7 @@ use std::time::Duration;
 use cdb_client::{Bootstrap, ConnectionString, ContainerClient, MasterKey};
 use cdb_coordination::OutboxError;
 use cdb_emulator::Emulator;
-use cdb_model::{QueriedIn, Query};
+use cdb_model::{Document as _, QueriedIn, Query};
 
 mod killed;
 mod process;
@@ -110,10 +110,10 @@ async fn prepare(account: &Account) -> Outcome<ContainerClient<Shop>> {
         place: shop::account_place("ada"),
         cents: 10_000,
     };
-    shop.create(&purse).await?;
+    shop.run(purse.create()).await?;
     for (item, on_hand) in [("lamp", 5), ("rug", 1)] {
         let place = shop::stock_place(item);
-        shop.create(&Stock { place, on_hand }).await?;
+        shop.run(Stock { place, on_hand }.create()).await?;
     }
     Ok(shop)
 }

@@ -131,7 +131,7 @@ pub(crate) async fn place_order(
     order: Order,
 ) -> Result<(), OutboxError> {
     let mut batch = messaging.batch(&*order.place);
-    batch.changes().create(&order)?;
+    batch.add(order.create())?;
     let account = account_place(&order.customer);
     batch
         .send(account, &PayOrder(order))
@@ -174,13 +174,16 @@ async fn pay(
         return Ok(batch);
     };
     account.document.cents = left;
-    batch.changes().replace_stored(&account)?;
-    batch.changes().create(&Payment {
-        place,
-        order: order.place.clone(),
-        cents: order.cents,
-        refunded: false,
-    })?;
+    batch.add(account.replace())?;
+    batch.add(
+        Payment {
+            place,
+            order: order.place.clone(),
+            cents: order.cents,
+            refunded: false,
+        }
+        .create(),
+    )?;
     batch.send(stock_place(&order.item), &ReserveStock(order))?;
     Ok(batch)
 }
@@ -201,12 +204,15 @@ async fn reserve(
         batch.send(account_place(&order.customer), &Refund(order))?;
         return Ok(batch);
     };
-    batch.changes().replace_stored(&stock)?;
-    batch.changes().create(&Reservation {
-        place,
-        order: order.place.clone(),
-        quantity: order.quantity,
-    })?;
+    batch.add(stock.replace())?;
+    batch.add(
+        Reservation {
+            place,
+            order: order.place.clone(),
+            quantity: order.quantity,
+        }
+        .create(),
+    )?;
     batch.send(&*order.place, &Settled(State::Completed))?;
     Ok(batch)
 }
@@ -225,8 +231,8 @@ async fn refund(
     };
     account.document.cents += payment.document.cents;
     payment.document.refunded = true;
-    batch.changes().replace_stored(&account)?;
-    batch.changes().replace_stored(&payment)?;
+    batch.add(account.replace())?;
+    batch.add(payment.replace())?;
     batch.send(
         &*order.place,
         &Settled(State::Rejected("out of stock".to_owned())),
@@ -247,6 +253,6 @@ async fn settle(
         return Err(Failed::permanently("the order does not exist"));
     };
     order.document.state = message.message.0;
-    batch.changes().replace_stored(&order)?;
+    batch.add(order.replace())?;
     Ok(batch)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, MasterKey};
 use cdb_coordination::{DeadLetters, MessagingConfig, OutboxError};
-use cdb_model::{QueriedIn, Query};
+use cdb_model::{Document as _, QueriedIn, Query};
 
 use super::process::{Account, Process};
 use super::shop::{self, Order, Payment, Reservation, Shop, State, Stock};
@@ -35,12 +35,12 @@ impl Trial {
             place: shop::account_place("ada"),
             cents: MONEY,
         };
-        shop.create(&ada).await?;
+        shop.run(ada.create()).await?;
         let rugs = Stock {
             place: shop::stock_place("rug"),
             on_hand: RUGS,
         };
-        shop.create(&rugs).await?;
+        shop.run(rugs.create()).await?;
         Ok(Self { account, shop })
     }
 

@@ -97,8 +97,8 @@ pub async fn reset_feed(
         };
         let processor = ProcessorDocument::new(name, stored.document.generation + 1);
         let mut batch = Batch::new(name);
-        batch.replace_if_match(&processor, &stored.etag)?;
-        batch.create(&PartDocument::whole(name, processor.generation, start))?;
+        batch.add(processor.replace().if_match(&stored.etag))?;
+        batch.add(PartDocument::whole(name, processor.generation, start).create())?;
         written(state, &batch, &processor).await?;
         return delete_obsolete(state, &processor).await;
     }
@@ -112,8 +112,8 @@ pub(super) async fn create(
 ) -> Result<bool, LeaseError> {
     let processor = ProcessorDocument::new(name, 0);
     let mut batch = Batch::new(name);
-    batch.create(&processor)?;
-    batch.create(&PartDocument::whole(name, 0, start))?;
+    batch.add(processor.create())?;
+    batch.add(PartDocument::whole(name, 0, start).create())?;
     match written(state, &batch, &processor).await {
         Err(LeaseError::Client(error)) if error.is_conflict() => Ok(false),
         written => written.map(|()| true),
@@ -142,7 +142,7 @@ async fn delete_obsolete(
     let mut bulk = BulkBatch::new();
     for part in state.query(parts).all().await? {
         if part.document.generation + 1 < processor.generation {
-            bulk.delete_stored(&part);
+            bulk.add(part.delete())?;
         }
     }
     for deleted in state.execute_bulk(&bulk).await {

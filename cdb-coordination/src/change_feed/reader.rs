@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{ChangeFeed, ChangeRow};
-use cdb_model::{Container, Patch};
+use cdb_model::{Container, Document as _, Patch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -165,7 +165,7 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
         let part = self.guard.document();
         for cursor in parts {
             let part = PartDocument::new(&part.processor, part.generation, cursor);
-            batch.batch.create(&part)?;
+            batch.batch.add(part.create())?;
         }
         self.guard.commit(batch).await?;
         Ok(true)

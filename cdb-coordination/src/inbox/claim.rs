@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use cdb_client::Error;
-use cdb_model::{Container, MemberOf, Patch, Stored, Timestamp};
+use cdb_model::{Container, Document as _, MemberOf, Patch, Stored, Timestamp};
 use tokio::time::{sleep, timeout};
 
 use super::partition::incoming;
@@ -76,7 +76,7 @@ where
         let document = MessageDocument::<C>::incoming(incoming.clone(), now + self.config.claim);
         let written = self
             .container
-            .replace_if_match(&document, &stored.etag)
+            .run(document.replace().if_match(&stored.etag))
             .await;
         match written {
             Ok(written) => Ok(document.stored(written.etag, now).map(|stored| Claimed {

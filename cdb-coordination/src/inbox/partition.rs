@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use cdb_client::{Error, ErrorKind};
-use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
+use cdb_model::{
+    BulkBatch, Container, DocumentKey as _, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp,
+};
 use tokio::sync::{Mutex, SemaphorePermit};
 
 use super::outcome::Step;
@@ -166,7 +168,10 @@ where
             return Ok(());
         }
         let key = MessageDocumentKey::seen(&arrived.stream);
-        arrived.seen = self.container.read_in(arrived.partition, &key).await?;
+        arrived.seen = self
+            .container
+            .read(key.in_partition(arrived.partition))
+            .await?;
         let mut losses = 0;
         while !self.stop.is_cancelled() {
             self.drop_duplicates(arrived).await;
@@ -178,7 +183,7 @@ where
                 Step::Lost if losses < LOSSES => {
                     losses += 1;
                     let reader = self.container.latest_committed();
-                    arrived.seen = reader.read_in(arrived.partition, &key).await?;
+                    arrived.seen = reader.read(key.in_partition(arrived.partition)).await?;
                 }
                 Step::Waits | Step::Lost => break,
             }
@@ -205,7 +210,9 @@ where
         let duplicates = std::mem::replace(&mut arrived.waiting, later);
         let mut bulk = BulkBatch::<C>::new();
         for duplicate in duplicates.values() {
-            bulk.delete_stored(duplicate);
+            if let Err(error) = bulk.add(duplicate.delete()) {
+                tracing::debug!(%error, "a duplicate was not deleted");
+            }
         }
         if bulk.is_empty() {
             return;
@@ -230,7 +237,11 @@ where
         }
         // The search may have missed the message: it is due later, or it has arrived since.
         let key = MessageDocumentKey::incoming(&arrived.stream, number);
-        if let Some(next) = self.container.read_in(arrived.partition, &key).await? {
+        if let Some(next) = self
+            .container
+            .read(key.in_partition(arrived.partition))
+            .await?
+        {
             return Ok(Some(next));
         }
         let now = self.container.now();
@@ -294,7 +305,7 @@ where
                 .set(MessageDocument::<C>::RECEIVE_DUE, now + delay)
                 .set(MessageDocument::<C>::CLAIMED_BY, None)
                 .set(MessageDocument::<C>::STARTED, 0);
-            if let Err(error) = bulk.patch_stored(stored, &later) {
+            if let Err(error) = bulk.add(later.at(stored)) {
                 tracing::debug!(%error, "an early message was not postponed");
             }
         }

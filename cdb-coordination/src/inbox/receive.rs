@@ -2,7 +2,8 @@
 
 use cdb_client::{BatchOutcome, Error};
 use cdb_model::{
-    Batch, BatchError, Container, Document as _, MemberOf, OperationIndex, Stored, Timestamp,
+    Batch, BatchError, Container, Document as _, DocumentKey as _, MemberOf, OperationIndex,
+    Stored, Timestamp,
 };
 
 use super::claim::{Claimed, Renewal};
@@ -163,7 +164,7 @@ where
         };
         // By its key: after the end of the claim another process has claimed another version. The
         // first batch takes place, because the record and the deletion refuse the second.
-        let removed = prepared.batch.delete(&claimed.stored.document.key());
+        let removed = prepared.batch.add(claimed.stored.document.key().delete());
         let record = match removed.and_then(|_| self.record(&mut prepared.batch, claimed)) {
             Ok(record) => record,
             Err(error) => return unfit(error),
@@ -209,8 +210,8 @@ where
         let partition = envelope.to.partition.clone();
         let document = MessageDocument::<C>::seen(partition, seen, self.lifetimes().seen_ttl());
         let index = match claimed.seen {
-            Some(known) => batch.replace_if_match(&document, &known.etag)?,
-            None => batch.create(&document)?,
+            Some(known) => batch.add(document.replace().if_match(&known.etag))?,
+            None => batch.add(document.create())?,
         };
         Ok(Some((index, document)))
     }
@@ -241,7 +242,7 @@ where
         let later = MessageDocument::<C>::incoming(incoming, now + delay);
         match self
             .container
-            .replace_if_match(&later, &claimed.stored.etag)
+            .run(later.replace().if_match(&claimed.stored.etag))
             .await
         {
             Ok(_) => Ok(Step::Waits),
@@ -278,8 +279,8 @@ where
         let mut batch = Batch::<C>::new(&partition);
         // Only the claimed version: another process that has claimed the message may succeed.
         let record = batch
-            .create(&MessageDocument::<C>::dead(partition, dead, now))
-            .and_then(|_| batch.delete_stored(&claimed.stored))
+            .add(MessageDocument::<C>::dead(partition, dead, now).create())
+            .and_then(|_| batch.add(claimed.stored.delete()))
             .and_then(|_| self.record(&mut batch, &claimed));
         let record = match record {
             Ok(record) => record,

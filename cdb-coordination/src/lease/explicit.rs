@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_model::{
-    Container, DocumentKey, Leasable, Lease, LocatedKey, MemberOf, PartitionKey, Patch, Stored,
-};
+use cdb_model::{Container, KnownPartition, Leasable, Lease, MemberOf, Patch, Stored, Target};
 use derive_where::derive_where;
 use tokio::time::Instant;
 
@@ -102,32 +100,21 @@ where
         self
     }
 
-    /// Leases the document with this key, if it is free or its lease has expired.
+    /// Leases a document, if it is free or its lease has expired.
     ///
     /// # Errors
     /// [`Held`](LeaseError::Held) when another holder has the lease, [`Gone`](LeaseError::Gone)
     /// when the document does not exist.
-    pub async fn acquire(&self, key: &D::Key) -> Result<LeaseGuard<C, D>, LeaseError>
+    pub async fn acquire<T>(&self, target: T) -> Result<LeaseGuard<C, D>, LeaseError>
     where
-        D::Key: LocatedKey,
+        T: Target<Document = D>,
+        T::Partition: KnownPartition,
     {
-        self.acquire_in(&key.partition_key(), key).await
-    }
-
-    /// Leases a document as [`acquire`](Self::acquire) does, for keys that do not contain the
-    /// partition.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_in(
-        &self,
-        partition: &PartitionKey,
-        key: &D::Key,
-    ) -> Result<LeaseGuard<C, D>, LeaseError> {
+        let address = target.address();
         let mut container = self.container.clone();
         for _ in 0..ATTEMPTS {
-            let Some(seen) = container.read_in(partition, key).await? else {
-                return Err(LeaseError::gone::<D>(&key.to_id()?));
+            let Some(seen) = container.read(address.clone()).await? else {
+                return Err(LeaseError::gone::<D>(address.id()?));
             };
             if let Some(guard) = self.acquire_seen(seen).await? {
                 return Ok(guard);
@@ -136,7 +123,7 @@ where
             // write.
             container = self.container.latest_committed();
         }
-        let id = key.to_id()?.to_string();
+        let id = address.id()?.to_string();
         Err(LeaseError::Contended { id })
     }
 
@@ -186,27 +173,16 @@ where
     ///
     /// # Errors
     /// [`Gone`](LeaseError::Gone) when the document does not exist.
-    pub async fn break_lease(&self, key: &D::Key) -> Result<Option<Lease>, LeaseError>
+    pub async fn break_lease<T>(&self, target: T) -> Result<Option<Lease>, LeaseError>
     where
-        D::Key: LocatedKey,
+        T: Target<Document = D>,
+        T::Partition: KnownPartition,
     {
-        self.break_lease_in(&key.partition_key(), key).await
-    }
-
-    /// Breaks a lease as [`break_lease`](Self::break_lease) does, for keys that do not contain the
-    /// partition.
-    ///
-    /// # Errors
-    /// As [`break_lease`](Self::break_lease).
-    pub async fn break_lease_in(
-        &self,
-        partition: &PartitionKey,
-        key: &D::Key,
-    ) -> Result<Option<Lease>, LeaseError> {
+        let address = target.address();
         let container = self.container.latest_committed();
         for _ in 0..ATTEMPTS {
-            let Some(seen) = container.read_in(partition, key).await? else {
-                return Err(LeaseError::gone::<D>(&key.to_id()?));
+            let Some(seen) = container.read(address.clone()).await? else {
+                return Err(LeaseError::gone::<D>(address.id()?));
             };
             let lease = seen.document.lease();
             if !lease.is_held(container.now()) {
@@ -220,7 +196,7 @@ where
                 return Ok(Some(lease.clone()));
             }
         }
-        let id = key.to_id()?.to_string();
+        let id = address.id()?.to_string();
         Err(LeaseError::Contended { id })
     }
 

@@ -8,7 +8,9 @@
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{Batch, Container, ETag, Leasable, Lease, MemberOf, Patch, Stored};
+use cdb_model::{
+    Batch, Container, DocumentKey as _, ETag, Leasable, Lease, MemberOf, Patch, Stored,
+};
 use tokio::time::Instant;
 
 use super::error::LeaseError;
@@ -113,7 +115,7 @@ where
         self.check_held()?;
         if !self.unfinished.is_empty() {
             let latest = self.container.latest_committed();
-            if let Some(found) = latest.read_stored(&self.stored).await? {
+            if let Some(found) = latest.read(&self.stored).await? {
                 self.adopt(&found);
             }
         }
@@ -138,7 +140,7 @@ where
         let paths = D::LEASE_PATHS;
         paths
             .set(patch, &step.after)
-            .and_when(paths.fence(&step.before))
+            .when(paths.fence(&step.before))
     }
 
     /// Sends a write until its outcome is known.
@@ -198,7 +200,7 @@ where
     pub(super) async fn refresh(&mut self) -> Result<(), LeaseError> {
         self.check_held()?;
         let latest = self.container.latest_committed();
-        let Some(found) = latest.read_stored(&self.stored).await? else {
+        let Some(found) = latest.read(&self.stored).await? else {
             return Err(self.gone());
         };
         let lease = found.document.lease();
@@ -274,7 +276,7 @@ where
         let patches: Vec<_> = leases.map(release).collect();
         async move {
             for patch in patches {
-                match container.patch_in(&partition, &key, &patch).await {
+                match container.run(patch.at(key.in_partition(&partition))).await {
                     Ok(_) => return Event::RELEASED.count::<D>(),
                     Err(error) => {
                         tracing::debug!(%error, "a dropped guard did not release its lease");
@@ -313,19 +315,23 @@ where
         match self.write {
             Write::Patch(patch) => {
                 let (partition, key) = (stored.document.partition_key(), stored.document.key());
-                let written = container.patch_in(&partition, &key, patch).await?;
+                let written = container
+                    .run(patch.at(key.in_partition(&partition)))
+                    .await?;
                 Ok(Some(written.etag))
             }
             Write::PatchSeen(patch) => {
-                let written = container.patch_stored(stored, patch).await?;
+                let written = container.run(patch.at(stored)).await?;
                 Ok(Some(written.etag))
             }
             Write::Replace(document) => {
-                let written = container.replace_if_match(*document, &stored.etag).await?;
+                let written = container
+                    .run(document.replace().if_match(&stored.etag))
+                    .await?;
                 Ok(Some(written.etag))
             }
             Write::Delete => {
-                container.delete_stored(stored).await?;
+                container.run(stored.delete()).await?;
                 Ok(None)
             }
             Write::Batch(batch) => {
@@ -338,7 +344,7 @@ where
     /// Fails when the lease was lost.
     async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, LeaseError> {
         let (held, step) = (&mut *self.held, self.step);
-        let Some(found) = latest.read_stored(&held.stored).await? else {
+        let Some(found) = latest.read(&held.stored).await? else {
             return match step.then {
                 Then::Delete => Ok(Found::Done),
                 Then::Keep | Then::Release => Err(held.gone()),

@@ -263,12 +263,12 @@ mod tests {
                 state: self.state.to_owned(),
                 ..self.seen.document.clone()
             };
-            let written = self.container.replace_if_match(&task, &self.seen.etag);
+            let written = self.container.run(task.replace().if_match(&self.seen.etag));
             Ok(written.await?.etag)
         }
 
         async fn find_out(&mut self, latest: &ContainerClient<Lists>) -> Result<Found, Error> {
-            Ok(match latest.read_stored(&self.seen).await? {
+            Ok(match latest.read(&self.seen).await? {
                 Some(found) if found.document.state == self.state => Found::Done,
                 Some(found) if found.etag == self.seen.etag => Found::Unchanged,
                 _ => Found::Lost,
@@ -292,7 +292,7 @@ mod tests {
             list: "today".to_owned(),
             state: "open".to_owned(),
         };
-        container.create(&task).await.expect("it is created");
+        container.run(task.create()).await.expect("it is created");
         let seen = container.read(&task.key()).await.expect("it is read");
         let write = Write {
             container,
@@ -354,7 +354,9 @@ mod tests {
             state: "withdrawn".to_owned(),
             ..write.seen.document.clone()
         };
-        let written = write.container.replace_if_match(&other, &write.seen.etag);
+        let written = write
+            .container
+            .run(other.replace().if_match(&write.seen.etag));
         written.await.expect("the other write takes place");
         let fenced = execute_fenced(&mut write).await;
         assert!(matches!(fenced, Ok(Fenced::Lost)), "{fenced:?}");

@@ -213,7 +213,7 @@ where
         let document = self.document();
         let step = self.held.step(then);
         let mut batch = Batch::new(document.partition_key());
-        batch.patch(&document.key(), &Held::fenced(&step, patch))?;
+        batch.add(Held::fenced(&step, patch).at(&document.key()))?;
         Ok(LeasedBatch { batch, step })
     }
 

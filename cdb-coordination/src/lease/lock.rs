@@ -103,14 +103,9 @@ where
     C: Container,
     D: MemberOf<C> + Lockable,
 {
-    let written = container.patch_stored(seen, patch).await;
+    let written = container.run(patch.at(seen)).await;
     let now = container.latest_committed();
-    confirm_lock(
-        written.map(|written| written.etag),
-        mark,
-        now.read_stored(seen),
-    )
-    .await
+    confirm_lock(written.map(|written| written.etag), mark, now.read(seen)).await
 }
 
 /// Returns the version that a conditional write of a lock left, or `None` when the write did not
@@ -207,10 +202,10 @@ where
     C: Container,
     D: MemberOf<C> + Lockable,
 {
-    match container.patch_stored(held, patch).await {
+    match container.run(patch.at(held)).await {
         Ok(written) => Ok(Kept::Written(written.etag)),
         Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
-            let found = match container.latest_committed().read_stored(held).await {
+            let found = match container.latest_committed().read(held).await {
                 Err(_) if error.is_ambiguous() => return Err(error),
                 found => found?,
             };
@@ -233,6 +228,7 @@ pub fn is_lost_race(error: &Error) -> bool {
 mod tests {
     use cdb_client::{Bootstrap, CosmosClient, MasterKey};
     use cdb_emulator::{Effect, Emulator, Fault};
+    use cdb_model::DocumentKey as _;
     use serde::{Deserialize, Serialize};
 
     use super::*;
@@ -282,7 +278,7 @@ mod tests {
             lock_token: Some("holder".to_owned()),
             locked_until: Some(Timestamp::from_millis(1_000)),
         };
-        container.create(&task).await.expect("it is created");
+        container.run(task.create()).await.expect("it is created");
         let held = container.read(&task.key()).await.expect("it is read");
         (emulator, container, held.expect("it is there"))
     }
@@ -325,7 +321,7 @@ mod tests {
         let kept = keep(&container, &held, &renewal()).await;
         assert!(matches!(kept, Ok(Kept::Lost)), "{kept:?}");
         container
-            .delete(&held.document.key())
+            .run(held.document.key().delete())
             .await
             .expect("it is deleted");
         let kept = keep(&container, &held, &renewal()).await;

@@ -2,7 +2,7 @@
 //! token that it writes.
 
 use cdb_client::{BatchOutcome, ContainerClient, Error};
-use cdb_model::{Batch, Container, LocatedKey, MemberOf};
+use cdb_model::{Batch, Container, KnownPartition, MemberOf, Target};
 
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 
@@ -28,22 +28,24 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 /// assert!(matches!(placed, Fenced::Committed(_)));
 /// # Ok(()) }).unwrap();
 /// ```
-pub async fn execute_proven<C, K>(
+pub async fn execute_proven<C, T>(
     container: &ContainerClient<C>,
     batch: &Batch<C>,
-    created: &K,
+    created: T,
 ) -> Result<Fenced<BatchOutcome<C>>, Error>
 where
     C: Container,
-    K: LocatedKey,
-    K::Document: MemberOf<C>,
+    T: Target,
+    T::Document: MemberOf<C>,
+    T::Partition: KnownPartition,
 {
+    let created = &created.address();
     let mut write = ProvenBatch {
         container,
         batch,
         may_be_repeated: true,
         took_place: |latest: ContainerClient<C>| async move {
-            Ok(latest.read(created).await?.is_some())
+            Ok(latest.read(created.clone()).await?.is_some())
         },
     };
     execute_fenced(&mut write).await

@@ -189,7 +189,7 @@ where
             .collect();
         let mut bulk = BulkBatch::<C>::new();
         for (_, attempt) in &attempts {
-            bulk.patch_stored(&attempt.seen, &attempt.patch())?;
+            bulk.add(attempt.patch().at(&attempt.seen))?;
         }
         let results = self.container.execute_bulk(&bulk).await;
         let guards = attempts
@@ -218,7 +218,7 @@ where
             Err(error) => Err(error),
         };
         let now = self.container.latest_committed();
-        let etag = confirm_lock(written, &attempt.mark, now.read_stored(&attempt.seen)).await?;
+        let etag = confirm_lock(written, &attempt.mark, now.read(&attempt.seen)).await?;
         Ok(etag.map(|etag| self.won(attempt, etag)))
     }
 }

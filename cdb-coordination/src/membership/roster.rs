@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{
-    Batch, BatchError, Container, Document, ETag, MemberOf, OperationIndex, PartitionKey, Stored,
+    Batch, BatchError, Container, Document, DocumentKey as _, ETag, MemberOf, OperationIndex,
+    PartitionKey, Read, Stored,
 };
 
 use super::config::MembershipConfig;
@@ -140,8 +141,8 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
             }
             let mut batch = self.batch();
             match &self.own {
-                Some(etag) => batch.replace_if_match(&self.heartbeat(), etag)?,
-                None => batch.create(&self.heartbeat())?,
+                Some(etag) => batch.add(self.heartbeat().replace().if_match(etag))?,
+                None => batch.add(self.heartbeat().create())?,
             };
             if !on_roster {
                 listed.members.push(self.config.member.clone());
@@ -188,11 +189,11 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
 
     async fn try_beat(&mut self, etag: &ETag, watched: &[String]) -> Result<Beat, Refused> {
         let mut batch = self.batch();
-        let own = batch.replace_if_match(&self.heartbeat(), etag)?;
-        let roster = batch.read(&self.key(ROSTER))?;
+        let own = batch.add(self.heartbeat().replace().if_match(etag))?;
+        let roster = batch.add(Read::new(&self.key(ROSTER)))?;
         let others = watched
             .iter()
-            .map(|name| batch.read(&self.key(&document_name(name))))
+            .map(|name| batch.add(Read::new(&self.key(&document_name(name)))))
             .collect::<Result<Vec<_>, _>>()?;
         let outcome = self.container.execute(&batch).await.map_err(|error| {
             let culprit = error.operation_index();
@@ -244,7 +245,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         let mut batch = self.batch();
         for sighting in failed {
             let key = self.key(&document_name(&sighting.name));
-            batch.delete_if_match(&key, &sighting.etag)?;
+            batch.add(key.delete().if_match(&sighting.etag))?;
         }
         let mut listed = listed.clone();
         listed.members.retain(|name| {
@@ -272,7 +273,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
             let mut listed = self.listed().await?;
             listed.members.retain(|name| *name != self.config.member);
             let mut batch = self.batch();
-            batch.delete_if_match(&self.key(&self.own_name()), &own.etag)?;
+            batch.add(self.key(&self.own_name()).delete().if_match(&own.etag))?;
             self.write_roster(&mut batch, &listed)?;
             match self.container.execute(&batch).await {
                 Ok(_) => return Ok(()),
@@ -297,14 +298,14 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         let (partition, key) = (self.partition(), self.key(name));
         // A read after a lost answer must show the write of that request.
         let now = self.container.latest_committed();
-        let found = now.read_in(&partition, &key).await?;
+        let found = now.read(key.in_partition(&partition)).await?;
         Ok(found.map(|stored| stored.map(D::into_record)))
     }
 
     async fn listed(&self) -> Result<Listed, RosterError> {
         let (partition, key) = (self.partition(), self.key(ROSTER));
         let now = self.container.latest_committed();
-        as_listed(now.read_in(&partition, &key).await?)
+        as_listed(now.read(key.in_partition(&partition)).await?)
     }
 
     fn is_ours(&self, own: &Stored<MemberRecord>) -> bool {
@@ -337,8 +338,8 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         let members = listed.members.clone();
         let roster = self.document(ROSTER, MemberRecord::roster(members));
         match &listed.etag {
-            Some(etag) => batch.replace_if_match(&roster, etag),
-            None => batch.create(&roster),
+            Some(etag) => batch.add(roster.replace().if_match(etag)),
+            None => batch.add(roster.create()),
         }
     }
 

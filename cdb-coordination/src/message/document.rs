@@ -7,10 +7,10 @@ use std::marker::PhantomData;
 
 use cdb_model::__private::{IdReader, IdWriter};
 use cdb_model::{
-    Composite, CompositePath, CompositeShape, CompositeTarget, Container, DecodeError, Direction,
-    Document, DocumentKey, DocumentShape, FieldCodec, FieldIndexing, FieldShape, IdError,
-    IdSegment, Indexed, ItemId, MemberOf, PartitionKey, Patchable, Path, QueriedIn, Queryable,
-    Stored, Timestamp, Unindexed, decode,
+    BatchPartition, Composite, CompositePath, CompositeShape, CompositeTarget, Container,
+    DecodeError, Direction, Document, DocumentKey, DocumentShape, FieldCodec, FieldIndexing,
+    FieldShape, IdError, IdSegment, Indexed, ItemId, MemberOf, PartitionKey, Patchable, Path,
+    QueriedIn, Queryable, Stored, Timestamp, Unindexed, decode,
 };
 use derive_where::derive_where;
 use serde::{Deserialize, Serialize};
@@ -228,6 +228,7 @@ impl<C> MessageDocumentKey<C> {
 
 impl<C: Container> DocumentKey for MessageDocumentKey<C> {
     type Document = MessageDocument<C>;
+    type Partition = BatchPartition;
 
     fn to_id(&self) -> Result<ItemId, IdError> {
         IdWriter::new("MessageDocument")
@@ -244,6 +245,10 @@ impl<C: Container> DocumentKey for MessageDocumentKey<C> {
         let slot: String = reader.field("slot")?;
         reader.finish()?;
         Ok(Self::new(&kind, slot))
+    }
+
+    fn partition(&self) -> BatchPartition {
+        BatchPartition
     }
 }
 

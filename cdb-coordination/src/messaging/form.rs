@@ -4,7 +4,9 @@
 //! before the number read answers, and ignore this one.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Container, MemberOf, PartitionKey, PartitionKeyValue};
+use cdb_model::{
+    Container, Document as _, DocumentKey as _, MemberOf, PartitionKey, PartitionKeyValue,
+};
 use serde::{Deserialize, Serialize};
 
 use super::inner::Inner;
@@ -42,7 +44,7 @@ where
     let key = MessageDocumentKey::answer(REQUEST);
     let latest = container.latest_committed();
     loop {
-        if let Some(stored) = latest.read_in(&partition, &key).await? {
+        if let Some(stored) = latest.read(key.in_partition(&partition)).await? {
             return check(stored.document.content());
         }
         let form = Form {
@@ -54,7 +56,7 @@ where
             result: serde_json::to_string(&form)?,
         };
         let document = MessageDocument::<C>::answer(partition.clone(), content, None);
-        match container.create(&document).await {
+        match container.run(document.create()).await {
             Err(error) if error.is_conflict() || error.is_ambiguous() => {}
             created => return Ok(created.map(drop)?),
         }

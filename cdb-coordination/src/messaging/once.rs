@@ -1,6 +1,6 @@
 //! Requests from outside that may be repeated: the answer is committed with the change.
 
-use cdb_model::{Container, MemberOf, PartitionKey};
+use cdb_model::{Container, Document as _, DocumentKey as _, MemberOf, PartitionKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
@@ -51,7 +51,7 @@ where
         };
         let ttl = self.inner.lifetimes().answer_ttl();
         let stored = MessageDocument::answer(partition.clone(), content, Some(ttl));
-        batch.changes().create(&stored)?;
+        batch.add(stored.create())?;
         let Err(error) = self.commit(batch).await else {
             return Ok(answer);
         };
@@ -75,7 +75,7 @@ where
     ) -> Result<Option<R>, OutboxError> {
         let key = MessageDocumentKey::answer(request_id);
         let latest = self.inner.container.latest_committed();
-        let read = latest.read_in(&partition.into(), &key).await?;
+        let read = latest.read(key.in_partition(partition)).await?;
         let Some(stored) = read else { return Ok(None) };
         match stored.document.content() {
             Content::Answer(answer) => Ok(Some(serde_json::from_str(&answer.result)?)),

@@ -76,7 +76,7 @@ impl TestEnv {
                 notes.lock().unwrap().push(number);
                 async move {
                     let partition = "bob".to_owned();
-                    batch.changes().create(&Receipt { partition, number })?;
+                    batch.add(Receipt { partition, number }.create())?;
                     Ok(batch)
                 }
             })
@@ -246,7 +246,7 @@ async fn a_message_not_received_in_time_becomes_a_dead_letter() {
     };
     let due = messaging.container().now();
     let arrived = MessageDocument::<TestContainer>::incoming(arrived, due);
-    messaging.container().create(&arrived).await.unwrap();
+    messaging.container().run(arrived.create()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(env.receive().await.is_empty());
     assert_eq!(env.dead_letter().await.side, Side::Inbox);
@@ -264,7 +264,7 @@ async fn a_message_that_kills_its_process_becomes_a_dead_letter() {
     arrived.started = 10;
     let container = env.messaging.container();
     let arrived = MessageDocument::<TestContainer>::incoming(arrived, container.now());
-    container.create(&arrived).await.unwrap();
+    container.run(arrived.create()).await.unwrap();
     assert!(env.receive().await.is_empty());
     let reason = env.dead_letter().await.reason;
     assert!(reason.contains("started 10 times"), "{reason}");

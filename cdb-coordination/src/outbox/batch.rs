@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_model::{Batch, Container, PartitionKey};
+use cdb_model::{Batch, BatchError, Container, MemberOf, Operation, OperationIndex, PartitionKey};
 use serde::ser::Error as _;
 
 use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message, MessageContext};
@@ -18,13 +18,14 @@ const STREAM_BYTES: usize = 8 * 1024;
 ///
 /// ```
 /// use cdb_coordination::{OutboxBatch, Messaging};
+/// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{OrderKey, Placed, Shop, order};
 /// # shop::with_shop(async |shop| {
 ///
 /// let messaging = Messaging::builder(shop).start()?;
 /// let mut batch: OutboxBatch<Shop> = messaging.batch("ann");
-/// batch.changes().create(&order(7))?;
+/// batch.add(order(7).create())?;
 /// batch.send("warehouse", &Placed { number: 7 })?;
 /// messaging.commit(batch).await?; // the order and the message, or neither
 /// assert!(messaging.container().read(&OrderKey::new("ann", 7_u64)).await?.is_some());
@@ -61,6 +62,17 @@ impl<C: Container> OutboxBatch<C> {
     /// the trace context and the scope of the received message.
     pub fn context(&mut self) -> &mut MessageContext {
         &mut self.context
+    }
+
+    /// Adds an operation to the change.
+    ///
+    /// # Errors
+    /// See [`BatchError`].
+    pub fn add<O: Operation>(&mut self, operation: O) -> Result<OperationIndex, BatchError>
+    where
+        O::Document: MemberOf<C>,
+    {
+        self.changes.add(operation)
     }
 
     /// The change. It shares the limits of a batch with the messages: one operation for each

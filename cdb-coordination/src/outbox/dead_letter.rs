@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
-use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timestamp, Unreadable};
+use cdb_model::{
+    Batch, Container, Document as _, DocumentKey as _, MemberOf, PartitionKey, Query, Stored,
+    Timestamp, Unreadable,
+};
 
 use super::batch::OutboxBatch;
 use super::commit::commit;
@@ -231,11 +234,13 @@ where
     /// [`OutboxError::Gone`] when another caller was faster.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
         let deleted = match self.find(letter).await {
-            Ok((stored, _)) => self.container.delete_stored(&stored).await,
+            Ok((stored, _)) => self.container.run(stored.delete()).await,
             // No other dead letter ever has its id.
             Err(OutboxError::Unreadable { .. }) => {
                 let key = MessageDocumentKey::dead(&letter.name);
-                self.container.delete_in(&letter.partition, &key).await
+                self.container
+                    .run(key.in_partition(&letter.partition).delete())
+                    .await
             }
             Err(error) => return Err(error),
         };
@@ -253,7 +258,7 @@ where
         envelope: &Envelope,
     ) -> Result<(), OutboxError> {
         let mut batch = OutboxBatch::new(envelope.from.clone());
-        batch.changes().delete_stored(stored)?;
+        batch.add(stored.delete())?;
         batch.send_again(envelope);
         let lifetimes = self.config.lifetimes();
         // Not reserved: the reconciler of any process delivers it.
@@ -277,12 +282,11 @@ where
             ..envelope
         };
         let mut batch = Batch::<C>::new(stored.document.partition());
-        batch.delete_stored(stored)?;
-        batch.create(&MessageDocument::<C>::incoming(arriving(again), now))?;
+        batch.add(stored.delete())?;
+        batch.add(MessageDocument::<C>::incoming(arriving(again), now).create())?;
         // Only this batch or another redrive deletes the dead letter and leaves a message.
-        let took_place = |latest: ContainerClient<C>| async move {
-            Ok(latest.read_stored(stored).await?.is_none())
-        };
+        let took_place =
+            |latest: ContainerClient<C>| async move { Ok(latest.read(stored).await?.is_none()) };
         match execute_once(&self.container, &batch, took_place).await {
             Err(error) if error.is_not_found() || error.is_conflict() => Err(OutboxError::Gone),
             executed => Ok(executed?),
@@ -312,7 +316,7 @@ where
         name: &str,
     ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
         let key = MessageDocumentKey::dead(name);
-        self.container.read_in(partition, &key).await
+        self.container.read(key.in_partition(partition)).await
     }
 }
 

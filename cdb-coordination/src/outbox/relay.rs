@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::Error;
-use cdb_model::{Batch, BulkBatch, Container, MemberOf, OperationIndex, Query, Stored, Timestamp};
+use cdb_model::{
+    Batch, BulkBatch, Container, Document as _, MemberOf, OperationIndex, Query, Stored, Timestamp,
+};
 use futures::future::{join, join_all};
 
 use super::dispatch::Relay;
@@ -108,7 +110,10 @@ where
             .tries
             .note(now, &failure.to_string(), failure.counts());
         let later = MessageDocument::<C>::outgoing(outgoing, now + delay);
-        let written = self.container.replace_if_match(&later, &message.etag).await;
+        let written = self
+            .container
+            .run(later.replace().if_match(&message.etag))
+            .await;
         self.note_lost("postponed", written.map(drop));
     }
 
@@ -195,7 +200,9 @@ where
         for message in delivered {
             // If another process has changed the message, that process delivers it again, which
             // changes nothing.
-            sorting.bulk.delete_stored(message);
+            if let Err(error) = sorting.bulk.add(message.delete()) {
+                tracing::debug!(%error, "a delivered message was not deleted");
+            }
         }
         sorting
     }
@@ -219,7 +226,7 @@ where
         let document = MessageDocument::<C>::incoming(incoming, due);
         let operation = sorting
             .bulk
-            .create(&document)
+            .add(document.create())
             .map_err(|error| Undelivered::permanent(error.to_string()))?;
         sorting.ours.push((number, operation));
         Ok(())
@@ -296,15 +303,16 @@ where
                 Some(_) => self.config.retry.first_delay,
                 None => self.config.retry.longest_delay,
             };
-            batch.replace_if_match(
-                &MessageDocument::<C>::outgoing(number_alone, now + delay),
-                &message.etag,
+            batch.add(
+                MessageDocument::<C>::outgoing(number_alone, now + delay)
+                    .replace()
+                    .if_match(&message.etag),
             )?;
         } else {
-            batch.delete_stored(message)?;
+            batch.add(message.delete())?;
         }
         if outgoing.envelope.payload.is_some() {
-            batch.create(&MessageDocument::<C>::dead(partition.clone(), dead, now))?;
+            batch.add(MessageDocument::<C>::dead(partition.clone(), dead, now).create())?;
         }
         Ok(batch)
     }

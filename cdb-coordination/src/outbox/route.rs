@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
-use cdb_model::{BulkBatch, Container, MemberOf};
+use cdb_model::{BulkBatch, Container, Document as _, MemberOf};
 
 use super::retry::{Tries, Undelivered};
 use crate::message::{Envelope, Incoming, MessageDocument};
@@ -26,7 +26,7 @@ where
         let mut results = Vec::with_capacity(envelopes.len());
         let mut places = Vec::new();
         for (number, envelope) in envelopes.into_iter().enumerate() {
-            match bulk.create(&MessageDocument::<C>::incoming(arriving(envelope), now)) {
+            match bulk.add(MessageDocument::<C>::incoming(arriving(envelope), now).create()) {
                 Ok(_) => {
                     places.push(number);
                     results.push(Ok(()));

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{Batch, BatchError, Container, ETag, MemberOf, OperationIndex, Stored, Timestamp};
+use cdb_model::{
+    Batch, BatchError, Container, Document as _, DocumentKey as _, ETag, MemberOf, OperationIndex,
+    Stored, Timestamp,
+};
 use futures::future::try_join_all;
 
 use super::batch::OutboxBatch;
@@ -61,7 +64,7 @@ where
         targets.dedup();
         let reads = targets.into_iter().map(|to| async move {
             let key = MessageDocumentKey::stream(to);
-            let stored = container.read_in(partition, &key).await?;
+            let stored = container.read(key.in_partition(partition)).await?;
             let stream = match stored.as_ref().map(|stored| stored.document.content()) {
                 Some(Content::Stream(stream)) => stream.clone(),
                 _ => Stream::new(to.clone()),
@@ -106,8 +109,8 @@ where
             let ttl = terms.lifetimes.stream_ttl();
             let document = MessageDocument::stream(source.partition().clone(), known.stream, ttl);
             match known.stored {
-                Some(stored) => batch.replace_if_match(&document, &stored.etag)?,
-                None => batch.create(&document)?,
+                Some(stored) => batch.add(document.replace().if_match(&stored.etag))?,
+                None => batch.add(document.create())?,
             };
         }
         let mut outgoing = Vec::new();
@@ -115,7 +118,7 @@ where
             let tries = Tries::default();
             let document =
                 MessageDocument::outgoing(Outgoing { envelope, tries }, terms.now + terms.reserved);
-            outgoing.push((batch.create(&document)?, document));
+            outgoing.push((batch.add(document.create())?, document));
         }
         Ok(PreparedBatch {
             batch,

@@ -80,14 +80,11 @@ where
             unreadable: true,
         };
         let mut batch = Batch::<C>::new(&location.partition_key);
-        batch.create(&MessageDocument::<C>::dead(
-            location.partition_key.clone(),
-            dead,
-            now,
-        ))?;
+        batch
+            .add(MessageDocument::<C>::dead(location.partition_key.clone(), dead, now).create())?;
         match partial.number_alone(side, location, now) {
-            Some(number) => batch.replace_if_match(&number, &location.etag)?,
-            None => batch.delete_at(location)?,
+            Some(number) => batch.add(number.replace().if_match(&location.etag))?,
+            None => batch.add(location.address::<MessageDocument<C>>().delete())?,
         };
         Ok(batch)
     }
@@ -100,7 +97,7 @@ where
         };
         let later = Patch::<MessageDocument<C>>::new().set(due, self.container.now() + TOO_LARGE);
         let mut batch = Batch::<C>::new(&location.partition_key);
-        batch.patch_at(location, &later)?;
+        batch.add(later.at(location.address()))?;
         Ok(batch)
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cdb_client::{ContainerClient, Page};
 use cdb_model::{
-    Container, Filter, Filterable, Leasable, LocatedKey, MemberOf, Operand, PartitionKey, Path,
-    QueriedIn, Query, Stored,
+    Container, Filter, Filterable, KnownPartition, Leasable, MemberOf, Operand, PartitionKey, Path,
+    QueriedIn, Query, Stored, Target,
 };
 use derive_where::derive_where;
 use futures::future::try_join_all;
@@ -62,23 +62,12 @@ where
     ///
     /// # Errors
     /// When the read fails.
-    pub async fn find(&self, key: &D::Key) -> Result<Option<Stored<D>>, StoreError>
+    pub async fn find<T>(&self, target: T) -> Result<Option<Stored<D>>, StoreError>
     where
-        D::Key: LocatedKey,
+        T: Target<Document = D>,
+        T::Partition: KnownPartition,
     {
-        Ok(self.container.read(key).await?)
-    }
-
-    /// Reads a document as [`find`](Self::find) does, for keys that do not contain the partition.
-    ///
-    /// # Errors
-    /// As [`find`](Self::find).
-    pub async fn find_in(
-        &self,
-        partition: &PartitionKey,
-        key: &D::Key,
-    ) -> Result<Option<Stored<D>>, StoreError> {
-        Ok(self.container.read_in(partition, key).await?)
+        Ok(self.container.read(target).await?)
     }
 
     /// Creates a document.

@@ -59,14 +59,17 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
 
     async fn send(&self) -> Result<Option<ETag>, Error> {
         match self.change {
-            Change::Create(document) => Ok(Some(self.container.create(*document).await?.etag)),
+            Change::Create(document) => Ok(Some(self.container.run(document.create()).await?.etag)),
             Change::Update(stored) => {
                 let (document, etag) = (&stored.document, &stored.etag);
-                let written = self.container.replace_if_match(document, etag).await?;
+                let written = self
+                    .container
+                    .run(document.replace().if_match(etag))
+                    .await?;
                 Ok(Some(written.etag))
             }
             Change::Delete(stored) => {
-                self.container.delete_stored(stored).await?;
+                self.container.run(stored.delete()).await?;
                 Ok(None)
             }
         }
@@ -76,7 +79,9 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
     async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, StoreError> {
         let document = self.change.document();
         let key = document.key();
-        let found = latest.read_in(&document.partition_key(), &key).await?;
+        let found = latest
+            .read(key.in_partition(document.partition_key()))
+            .await?;
         match (self.change, found) {
             (Change::Create(_), None) => Ok(Found::Unchanged),
             (Change::Delete(_), None) => Ok(Found::Done),

@@ -1,5 +1,6 @@
 //! Failing handlers, reads, writes of positions, and renewals of leases.
 
+use cdb_model::Document as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -274,7 +275,7 @@ async fn the_lag_grows_while_a_handler_hangs_and_ends_with_the_reader() {
     let (plant, state) = site.process(&IsDead::default());
     let running = Arc::new(AtomicU64::new(0));
     let counted = running.clone();
-    site.plant.upsert(&reading(0, 1)).await.unwrap();
+    site.plant.run(reading(0, 1).upsert()).await.unwrap();
     let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
         .config(config("a"))
         .start(move |_| {

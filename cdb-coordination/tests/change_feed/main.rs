@@ -430,7 +430,7 @@ async fn progress_is_the_age_of_the_oldest_change_that_is_not_handled() {
             .collect::<Vec<_>>()
     };
     assert_eq!(lags().await, [Duration::ZERO; 2]);
-    site.plant.upsert(&reading(1, 2)).await.unwrap();
+    site.plant.run(reading(1, 2).upsert()).await.unwrap();
     sleep(Duration::from_secs(60)).await;
     let mut lags = lags().await;
     lags.sort();

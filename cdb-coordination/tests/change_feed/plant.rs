@@ -199,7 +199,7 @@ impl Site {
     pub(crate) async fn write(&self, sites: std::ops::Range<u64>, value: u64) {
         let mut bulk = BulkBatch::<Plant>::new();
         for site in sites {
-            bulk.upsert(&reading(site, value)).unwrap();
+            bulk.add(reading(site, value).upsert()).unwrap();
         }
         for result in self.plant.execute_bulk(&bulk).await {
             result.unwrap();
@@ -214,7 +214,7 @@ impl Site {
             value: "hot".to_owned(),
         };
         let plant = self.backend.database().container::<SpoiledPlant>("plant");
-        plant.create(&spoiled).await.unwrap();
+        plant.run(spoiled.create()).await.unwrap();
     }
 
     /// Writes documents of another program.
@@ -222,7 +222,7 @@ impl Site {
         let mut bulk = BulkBatch::<Orders>::new();
         for number in numbers {
             let site = "site-0".to_owned();
-            bulk.create(&Order { site, number }).unwrap();
+            bulk.add(Order { site, number }.create()).unwrap();
         }
         let plant = self.backend.database().container::<Orders>("plant");
         for result in plant.execute_bulk(&bulk).await {

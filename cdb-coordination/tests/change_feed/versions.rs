@@ -79,7 +79,10 @@ async fn until(record: &Record, changes: usize) {
 
 async fn delete(site: &Site, sites: std::ops::Range<u64>) {
     for number in sites {
-        site.plant.delete(&reading(number, 0).key()).await.unwrap();
+        site.plant
+            .run(reading(number, 0).key().delete())
+            .await
+            .unwrap();
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn order(customer: &str, number: u64) -> Order {
 pub(crate) async fn with_order() -> (Account, ContainerClient<Shop>, Order) {
     let (account, shop) = Account::with_shop().await;
     let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    shop.run(order.create()).await.unwrap();
     (account, shop, order)
 }
 

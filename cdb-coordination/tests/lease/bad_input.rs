@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_coordination::LeaseError;
-use cdb_model::{Document, Patch};
+use cdb_model::{Document, DocumentKey as _, Patch};
 
 use crate::account::{Account, Label, Order, OrderKey, leases, order, stored, with_order};
 
@@ -22,9 +22,9 @@ async fn a_document_deleted_during_its_lease_is_gone_for_the_holder() {
     let (_account, shop) = Account::with_shop().await;
     for write in 0..4 {
         let order = order("ann", write);
-        shop.create(&order).await.unwrap();
+        shop.run(order.create()).await.unwrap();
         let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
-        shop.delete(&order.key()).await.unwrap();
+        shop.run(order.key().delete()).await.unwrap();
         let patch = Patch::new().set(Order::PARCELS, 1);
         let refused = match write {
             0 => guard.patch(patch).await,
@@ -41,8 +41,8 @@ async fn a_document_deleted_during_its_lease_is_gone_for_the_holder() {
 async fn a_recreated_document_is_not_leased_by_the_former_holder() {
     let (_account, shop, order) = with_order().await;
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
-    shop.delete(&order.key()).await.unwrap();
-    shop.create(&order).await.unwrap();
+    shop.run(order.key().delete()).await.unwrap();
+    shop.run(order.create()).await.unwrap();
     let refused = guard.patch(Patch::new().set(Order::PARCELS, 1)).await;
     assert!(refused.unwrap_err().is_lost());
     assert_eq!(stored(&shop, &order).await, order);
@@ -54,7 +54,7 @@ async fn a_batch_of_another_guard_or_an_earlier_state_is_refused_unsent() {
     let mut guards = Vec::new();
     for number in 0..2 {
         let order = order("ann", number);
-        shop.create(&order).await.unwrap();
+        shop.run(order.create()).await.unwrap();
         guards.push(leases(&shop, "holder").acquire(&order.key()).await.unwrap());
     }
     let [first, second] = &mut guards[..] else {
@@ -83,11 +83,11 @@ async fn a_refusal_of_another_operation_of_a_batch_is_returned_as_it_is() {
         customer: "ann".to_owned(),
         number: 1,
     };
-    shop.create(&order).await.unwrap();
-    shop.create(&label).await.unwrap();
+    shop.run(order.create()).await.unwrap();
+    shop.run(label.create()).await.unwrap();
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
     let mut batch = guard.begin(Patch::new().set(Order::PARCELS, 1)).unwrap();
-    batch.batch.create(&label).unwrap();
+    batch.batch.add(label.create()).unwrap();
     let refused = guard.commit(batch).await.unwrap_err();
     let LeaseError::Client(error) = refused else {
         panic!("{refused}")

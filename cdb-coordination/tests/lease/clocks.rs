@@ -23,7 +23,7 @@ async fn a_lease_of_sixty_seconds_holds_between_clocks_twenty_seconds_apart() {
     let account = Account::new().await;
     let [ahead, behind] = apart(&account).await;
     let order = order("ann", 1);
-    ahead.create(&order).await.unwrap();
+    ahead.run(order.create()).await.unwrap();
     let guard = leases(&behind, "behind")
         .acquire(&order.key())
         .await
@@ -41,7 +41,7 @@ async fn a_lease_taken_too_early_by_a_wrong_clock_stops_the_former_holder() {
     let account = Account::new().await;
     let [ahead, behind] = apart(&account).await;
     let order = order("ann", 1);
-    ahead.create(&order).await.unwrap();
+    ahead.run(order.create()).await.unwrap();
     let short = leases(&behind, "behind").with_duration(Duration::from_secs(9));
     let mut victim = short.acquire(&order.key()).await.unwrap();
     assert!(victim.remaining() > Duration::from_secs(4));

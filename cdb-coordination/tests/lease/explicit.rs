@@ -68,7 +68,7 @@ async fn the_service_refuses_each_write_of_a_holder_that_was_away() {
     let other = leases(&account.shop().await, "next");
     for write in 0..6 {
         let order = order("ann", write);
-        shop.create(&order).await.unwrap();
+        shop.run(order.create()).await.unwrap();
         let mut slow = short.acquire(&order.key()).await.unwrap();
         let batch = slow.begin(Patch::new().set(Order::PARCELS, 7)).unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -10,7 +10,7 @@ use crate::account::{Account, Guard, Label, Order, leases, order, stored, with_o
 async fn held(account: &Account) -> (Order, Guard) {
     let shop = account.shop().await;
     let order = order("ann", 1);
-    shop.create(&order).await.unwrap();
+    shop.run(order.create()).await.unwrap();
     let guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
     (order, guard)
 }
@@ -36,7 +36,7 @@ async fn every_write_of_the_holder_renews_the_lease() {
         customer: "ann".to_owned(),
         number: 1,
     };
-    batch.batch.create(&label).unwrap();
+    batch.batch.add(label.create()).unwrap();
     guard.commit(batch).await.unwrap();
     let now = stored(&shop, &order).await;
     assert_eq!((now.parcels, now.lease.token()), (3, 1));
@@ -77,7 +77,7 @@ async fn a_change_by_a_writer_without_a_lease_is_not_a_lost_lease() {
     let (order, mut guard) = held(&account).await;
     let shop = account.shop().await;
     let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
-    shop.patch(&order.key(), &foreign).await.unwrap();
+    shop.run(foreign.at(&order.key())).await.unwrap();
     let changed = guard.replace(order.clone()).await.unwrap_err();
     assert!(matches!(changed, LeaseError::Changed { .. }), "{changed}");
     assert_eq!(guard.refresh().await.unwrap().state, "cancelled");
@@ -99,7 +99,7 @@ async fn a_renewal_does_not_hide_a_change_by_a_writer_without_a_lease() {
         let (order, mut guard) = held(&account).await;
         let shop = account.shop().await;
         let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
-        shop.patch(&order.key(), &foreign).await.unwrap();
+        shop.run(foreign.at(&order.key())).await.unwrap();
         guard.renew().await.unwrap();
         guard.renew().await.unwrap();
         let refused = if is_deletion {
@@ -122,7 +122,7 @@ async fn a_deletion_never_undoes_a_change_that_was_not_read() {
     let (order, mut guard) = held(&account).await;
     let shop = account.shop().await;
     let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
-    shop.patch(&order.key(), &foreign).await.unwrap();
+    shop.run(foreign.at(&order.key())).await.unwrap();
     guard
         .patch(Patch::new().set(Order::PARCELS, 1))
         .await

@@ -23,7 +23,7 @@ fn faults() -> [Fault; 3] {
 async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
     let (account, shop) = Account::with_shop().await;
     for number in 0..40 {
-        shop.create(&order("ann", number)).await.unwrap();
+        shop.run(order("ann", number).create()).await.unwrap();
     }
     let Some(emulator) = account.emulator() else {
         eprintln!("skipped: an account does not lose answers on demand");
@@ -62,7 +62,7 @@ async fn every_write_under_a_lease_takes_place_exactly_once() {
             number,
         };
         let mut batch = guard.begin(Patch::new().incr(Order::PARCELS, 1)).unwrap();
-        batch.batch.create(&label).unwrap();
+        batch.batch.add(label.create()).unwrap();
         for outcome in [
             guard.commit(batch).await,
             guard.patch(Patch::new().incr(Order::PARCELS, 1)).await,
@@ -146,7 +146,7 @@ async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
         return;
     };
     let (first, second) = (order("ann", 1), order("ann", 2));
-    shop.create(&first).await.unwrap();
+    shop.run(first.create()).await.unwrap();
     let ambiguous = |error: LeaseError| {
         let is_ambiguous = matches!(&error, LeaseError::Client(error) if error.is_ambiguous());
         assert!(is_ambiguous, "{error}");
@@ -223,7 +223,7 @@ async fn a_lost_answer_does_not_hide_a_change_by_a_writer_without_a_lease() {
     let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
     let change = async {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        shop.patch(&order.key(), &foreign).await.unwrap();
+        shop.run(foreign.at(&order.key())).await.unwrap();
         emulator.clear_faults();
     };
     let (renewed, ()) = tokio::join!(guard.renew(), change);

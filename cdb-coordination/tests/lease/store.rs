@@ -109,7 +109,7 @@ async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
     let Some(emulator) = account.emulator() else {
         return;
     };
-    shop.create(&order("ann", 1)).await.unwrap();
+    shop.run(order("ann", 1).create()).await.unwrap();
     let invoices = Store::<Invoices, Invoice>::new(&account.container());
     let invoice = Invoice {
         customer: "ann".to_owned(),

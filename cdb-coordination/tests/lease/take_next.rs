@@ -27,7 +27,7 @@ async fn account_with(count: u64) -> Account {
             placed_at: 1000 - number,
             ..order(&letter.to_string(), number)
         };
-        shop.create(&order).await.unwrap();
+        shop.run(order.create()).await.unwrap();
     }
     account
 }
@@ -194,10 +194,10 @@ async fn unreadable_documents_are_skipped() {
             parcels: "torn".to_owned(),
             lease: Lease::free(),
         };
-        spoiler.create(&torn).await.unwrap();
+        spoiler.run(torn.create()).await.unwrap();
     }
     for number in 1..=5 {
-        shop.create(&order(&format!("ann-{number}"), number))
+        shop.run(order(&format!("ann-{number}"), number).create())
             .await
             .unwrap();
     }

@@ -103,10 +103,13 @@ pub(crate) async fn send(
 /// Records a note in the partition that receives it.
 pub(crate) fn note_down(note: &Note, mut batch: OutboxBatch<House>) -> Handled<House> {
     let place = place_of(&batch);
-    batch.changes().create(&Noted {
-        place,
-        number: note.0,
-    })?;
+    batch.add(
+        Noted {
+            place,
+            number: note.0,
+        }
+        .create(),
+    )?;
     Ok(batch)
 }
 

@@ -11,7 +11,7 @@ use cdb_coordination::{
     MessagingConfig, OutboxBatch, OutboxError, Received, RetryPolicy, Side,
 };
 use cdb_emulator::{Effect, Fault};
-use cdb_model::{Container, Document, Timestamp};
+use cdb_model::{Container, Document, DocumentKey as _, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
@@ -165,10 +165,10 @@ async fn note_down(
     let line = format!("{} {}", note.message.from, note.message.number);
     if let Some(mut diary) = house.read(&DiaryKey::new(&*to)).await? {
         diary.document.lines.push(line);
-        batch.changes().replace_stored(&diary)?;
+        batch.add(diary.replace())?;
     } else {
         let lines = vec![line];
-        batch.changes().create(&Diary { place: to, lines })?;
+        batch.add(Diary { place: to, lines }.create())?;
     }
     Ok(batch)
 }
@@ -325,7 +325,7 @@ async fn messages_of_one_batch_arrive_in_order_with_its_change_or_not_at_all() {
     };
     for expected in [true, false] {
         let mut batch = messaging.batch("ann");
-        batch.changes().create(&diary).unwrap();
+        batch.add(diary.create()).unwrap();
         for number in 1..=5 {
             batch.send("bob", &note("ann", number)).unwrap();
         }
@@ -431,7 +431,7 @@ async fn an_undeliverable_message_becomes_a_dead_letter_and_can_be_redriven() {
     let reception = reception.on(
         |note: Received<Note>, mut batch: OutboxBatch<Hotel>| async move {
             let noted = format!("{} {}", note.from.container, note.message.number);
-            batch.changes().create(&Room { floor: 7, noted })?;
+            batch.add(Room { floor: 7, noted }.create())?;
             Ok(batch)
         },
     );
@@ -444,7 +444,7 @@ async fn an_undeliverable_message_becomes_a_dead_letter_and_can_be_redriven() {
     found.dead_letters().redrive(&dead).await.unwrap();
     let floor = cdb_model::PartitionKey::from(7_u32);
     let room = eventually(async || {
-        let room = env.hotel.read_in(&floor, &RoomKey::new()).await;
+        let room = env.hotel.read(RoomKey::new().in_partition(&floor)).await;
         room.ok().flatten()
     });
     assert_eq!(room.await.document.noted, "house 1");

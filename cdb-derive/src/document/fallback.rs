@@ -108,17 +108,14 @@ fn key_stubs(model: &DocumentModel) -> TokenStream {
         #[automatically_derived]
         impl __model::DocumentKey for #key {
             type Document = #name;
+            type Partition = __model::PartitionKey;
             fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
                 ::core::unreachable!()
             }
             fn parse(_: &__model::str) -> __model::Result<Self, __model::IdError> {
                 ::core::unreachable!()
             }
-        }
-
-        #[automatically_derived]
-        impl __model::LocatedKey for #key {
-            fn partition_key(&self) -> __model::PartitionKey {
+            fn partition(&self) -> __model::PartitionKey {
                 ::core::unreachable!()
             }
         }

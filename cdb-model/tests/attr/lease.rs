@@ -87,7 +87,7 @@ fn the_fence_is_added_to_the_condition_of_the_patch() {
         .when(Order::WORK_LEASE_UNTIL.gt(at(1)));
     let patch = Order::LEASE_PATHS
         .set(patch, &held.kept("m2", at(90)))
-        .and_when(Order::LEASE_PATHS.fence(&held));
+        .when(Order::LEASE_PATHS.fence(&held));
     let condition = r#"from c where (c["workLease"]["until"] > 1 AND c["workLease"]["token"] = 1 AND c["workLease"]["mark"] = "m1")"#;
     let lease = json!({ "holder": "ann", "mark": "m2", "token": 1, "until": 90 });
     let expected = json!({

@@ -1,6 +1,6 @@
 //! `partition_key`: the order of levels is independent of the order of fields.
 
-use cdb_model::{Container, Document, LocatedKey, PartitionKeyKind};
+use cdb_model::{Container, Document, DocumentKey as _, PartitionKeyKind};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize, Clone)]
@@ -60,8 +60,5 @@ fn a_container_with_levels_is_hashed_over_all_of_them() {
 #[test]
 fn a_key_with_all_levels_locates_its_document() {
     let key = MemberKey::new("t", 7_u32, true);
-    assert_eq!(
-        LocatedKey::partition_key(&key).to_header(),
-        r#"["t",7,true]"#
-    );
+    assert_eq!(key.partition().to_header(), r#"["t",7,true]"#);
 }

@@ -1,8 +1,8 @@
 //! The derives by behaviour.
 
 use cdb_model::{
-    Batch, Container, Document, Filter, PartitionKey, Patch, Query, Timestamp, decode, decode_any,
-    encode,
+    Batch, Container, Document, DocumentKey as _, Filter, PartitionKey, Patch, Query, Timestamp,
+    decode, decode_any, encode,
 };
 use cdb_model::{Fetch, Scope};
 use expect_test::expect;
@@ -217,7 +217,7 @@ fn a_condition_needs_no_index() {
     let patch = Patch::<Order>::new()
         .remove(Order::REMARK)
         .when(Order::STATE.eq(State::Open))
-        .and_when_eq(Order::NUMBER, 7);
+        .when_eq(Order::NUMBER, 7);
     let body = patch.body(Timestamp::default()).unwrap();
     let condition = r#"from c where (c["state"] = "open" AND c["number"] = 7)"#;
     assert_eq!(body.condition.as_deref(), Some(condition));
@@ -231,9 +231,9 @@ fn patches_and_batches_have_the_form_of_the_service() {
         .remove(Order::REMARK)
         .when(Order::STATE.eq(State::Open));
     let mut batch = Batch::<Shop>::new("c:1");
-    batch.create(&order()).unwrap();
-    batch.patch(&order().key(), &patch).unwrap();
-    batch.delete(&CustomerKey::new()).unwrap();
+    batch.add(order().create()).unwrap();
+    batch.add(patch.at(&order().key())).unwrap();
+    batch.add(CustomerKey::new().delete()).unwrap();
     expect![[r#"[{"operationType":"Create","resourceBody":{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}},{"operationType":"Patch","id":"c~3A1:order:7","resourceBody":{"operations":[{"op":"set","path":"/state","value":"closed"},{"op":"incr","path":"/totalCents","value":-50},{"op":"remove","path":"/remark"}],"condition":"from c where c[\"state\"] = \"open\""}},{"operationType":"Delete","id":"customer"}]"#]]
         .assert_eq(&serde_json::to_string(&*batch.operations_at(Timestamp::default())).unwrap());
     assert_eq!(
@@ -244,10 +244,13 @@ fn patches_and_batches_have_the_form_of_the_service() {
             + 1
     );
     let error = batch
-        .create(&Order {
-            customer_id: "d".to_owned(),
-            ..order()
-        })
+        .add(
+            Order {
+                customer_id: "d".to_owned(),
+                ..order()
+            }
+            .create(),
+        )
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -260,10 +263,10 @@ fn patches_and_batches_have_the_form_of_the_service() {
 fn a_batch_never_exceeds_the_limits_of_the_service() {
     let mut batch = Batch::<Shop>::new("c:1");
     for number in 0..100 {
-        batch.create(&Order { number, ..order() }).unwrap();
+        batch.add(Order { number, ..order() }.create()).unwrap();
     }
     assert_eq!(
-        batch.create(&order()).unwrap_err().to_string(),
+        batch.add(order().create()).unwrap_err().to_string(),
         "the service allows 100 operations per batch"
     );
     let mut batch = Batch::<Shop>::new("c:1");
@@ -271,10 +274,10 @@ fn a_batch_never_exceeds_the_limits_of_the_service() {
         remark: Some("x".repeat(1_500_000)),
         ..order()
     };
-    batch.create(&large).unwrap();
+    batch.add(large.create()).unwrap();
     assert!(
         batch
-            .create(&large)
+            .add(large.create())
             .unwrap_err()
             .to_string()
             .contains("the service allows 2097152")
@@ -288,10 +291,10 @@ fn append_adds_all_operations_of_a_batch_or_none() {
         number,
     };
     let mut batch = Batch::<Shop>::new("c:1");
-    batch.create(&order()).unwrap();
+    batch.add(order().create()).unwrap();
     let mut more = Batch::<LargerShop>::new("c:1");
     for number in 0..99 {
-        more.create(&note(number)).unwrap();
+        more.add(note(number).create()).unwrap();
     }
     batch.append(&more).unwrap();
     assert_eq!(batch.len(), 100);
@@ -307,10 +310,13 @@ fn append_adds_all_operations_of_a_batch_or_none() {
     assert_eq!(batch.len(), 100);
     let mut elsewhere = Batch::<LargerShop>::new("c:2");
     elsewhere
-        .create(&Note {
-            customer_id: "c:2".to_owned(),
-            number: 1,
-        })
+        .add(
+            Note {
+                customer_id: "c:2".to_owned(),
+                number: 1,
+            }
+            .create(),
+        )
         .unwrap();
     assert!(Batch::<Shop>::new("c:1").append(&elsewhere).is_err());
 }

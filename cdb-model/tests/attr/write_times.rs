@@ -1,8 +1,8 @@
 //! `created_at` and `updated_at`: the times of writes.
 
 use cdb_model::{
-    Batch, BulkBatch, Container, Document, LocatedKey, Patch, PatchError, Timestamp, UnknownFields,
-    encode,
+    Batch, BulkBatch, Container, Document, DocumentKey as _, Patch, PatchError, Timestamp,
+    UnknownFields, encode,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -104,25 +104,24 @@ fn a_write_sets_the_time_of_the_last_write_and_a_missing_time_of_creation() {
 #[test]
 fn the_operations_of_a_batch_have_the_time_at_which_it_is_sent() {
     let mut batch = Batch::<Shop>::new("ann");
-    batch.create(&order(None)).unwrap();
-    batch.create(&plain()).unwrap();
+    batch.add(order(None).create()).unwrap();
+    batch.add(plain().create()).unwrap();
     batch
-        .upsert(&order(Some(Timestamp::from_millis(7))))
+        .add(order(Some(Timestamp::from_millis(7))).upsert())
         .unwrap();
-    batch.replace(&order(None)).unwrap();
+    batch.add(order(None).replace()).unwrap();
     batch
-        .patch(
-            &order(None).key(),
-            &Patch::new().set(Order::STATE, "paid".to_owned()),
+        .add(
+            order(None)
+                .key()
+                .patch()
+                .set(Order::STATE, "paid".to_owned()),
         )
         .unwrap();
     batch
-        .patch(
-            &plain().key(),
-            &Patch::new().set(Plain::STATE, "paid".to_owned()),
-        )
+        .add(plain().key().patch().set(Plain::STATE, "paid".to_owned()))
         .unwrap();
-    batch.delete(&order(None).key()).unwrap();
+    batch.add(order(None).key().delete()).unwrap();
     for millis in [0, 5, 1_763_721_471_000, 9_999_999_999_999] {
         let sent = sent(&batch, Timestamp::from_millis(millis));
         let time = json!(millis);
@@ -153,9 +152,9 @@ fn the_operations_of_a_batch_have_the_time_at_which_it_is_sent() {
 #[test]
 fn an_appended_batch_keeps_its_times() {
     let mut batch = Batch::<Shop>::new("ann");
-    batch.create(&plain()).unwrap();
+    batch.add(plain().create()).unwrap();
     let mut more = Batch::<Shop>::new("ann");
-    more.create(&order(None)).unwrap();
+    more.add(order(None).create()).unwrap();
     batch.append(&more).unwrap();
     batch.append(&more.clone()).unwrap();
     let sent = sent(&batch, NOW);
@@ -172,18 +171,15 @@ fn an_appended_batch_keeps_its_times() {
 #[test]
 fn the_operations_of_a_bulk_have_the_time_at_which_it_is_sent() {
     let mut bulk = BulkBatch::<Shop>::new();
-    bulk.upsert(&order(None)).unwrap();
-    bulk.create(&plain()).unwrap();
+    bulk.add(order(None).upsert()).unwrap();
+    bulk.add(plain().create()).unwrap();
     let operations = bulk.operations_at(NOW);
     let sent = serde_json::to_value(&operations[0].operation).unwrap();
     assert_eq!(
         sent["resourceBody"]["updatedAt"],
         json!(1_763_721_471_000_u64)
     );
-    assert_eq!(
-        operations[0].partition_key,
-        order(None).key().partition_key()
-    );
+    assert_eq!(operations[0].partition, order(None).key().partition());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cdb_client::ContainerClient;
 use cdb_emulator::{Emulator, Fault};
-use cdb_model::{BulkBatch, Query, Timestamp};
+use cdb_model::{BulkBatch, Document as _, Query, Timestamp};
 use cdb_work::{Partitions, Work, WorkMessage};
 
 use crate::store::Store;
@@ -109,7 +109,7 @@ async fn create_tallies(
     let partitions = Partitions::default();
     let mut bulk = BulkBatch::<Measured>::new();
     for stream in 0..streams {
-        bulk.create(&Tally::new(partitions, stream))?;
+        bulk.add(Tally::new(partitions, stream).create())?;
     }
     for created in container.execute_bulk(&bulk).await {
         created?;

@@ -218,7 +218,7 @@ fn applied(work: &WorkContext) -> Result<Completed, Failed> {
         .incr(Tally::COUNT, 1)
         .when(Tally::LAST.eq(number - 1));
     let mut effects = work.effects::<Measured>();
-    effects.patch(&key, &patch)?;
+    effects.add(patch.at(&key))?;
     Ok(work.done().with_effects(&effects)?)
 }
 
@@ -252,6 +252,6 @@ async fn judge(container: ContainerClient<Measured>, mut told: mpsc::UnboundedRe
             unique: uuid::Uuid::new_v4().to_string(),
             what,
         };
-        while container.upsert(&violation).await.is_err() {}
+        while container.run(violation.upsert()).await.is_err() {}
     }
 }

@@ -53,7 +53,7 @@ impl WorkCoordinator {
             .set(WorkMessage::STARTED_UNDER, None)
             .set(WorkMessage::DEAD_SINCE, None)
             .when(is_set_aside(message));
-        let patched = container.patch(&message_key(message), &patch).await;
+        let patched = container.run(patch.at(&message_key(message))).await;
         refused(patched.map(drop), message)
     }
 
@@ -74,8 +74,8 @@ impl WorkCoordinator {
             .set(WorkStream::TOUCHED, self.inner.container.now())
             .when(WorkStream::DONE.eq(message.sequence - 1));
         let mut batch = Batch::<Work>::new(message.partition.as_str());
-        batch.patch(&message_key(message), &ended)?;
-        batch.patch(&stream_key(&key, &message.partition), &next)?;
+        batch.add(ended.at(&message_key(message)))?;
+        batch.add(next.at(&stream_key(&key, &message.partition)))?;
         let executed = self.inner.container.execute(&batch).await;
         refused(executed.map(drop), message)
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
 use cdb_coordination::Failed;
-use cdb_model::BulkBatch;
+use cdb_model::{BulkBatch, Document as _};
 
 use super::read::read_events;
 use crate::error::WorkError;
@@ -70,10 +70,13 @@ impl EventArchive for ContainerArchive {
     async fn store(&self, events: &[StreamEvent]) -> Result<(), Failed> {
         let mut bulk = BulkBatch::<Work>::new();
         for event in events {
-            bulk.upsert(&StreamEvent {
-                partition: event.stream.clone(),
-                ..event.clone()
-            })?;
+            bulk.add(
+                StreamEvent {
+                    partition: event.stream.clone(),
+                    ..event.clone()
+                }
+                .upsert(),
+            )?;
         }
         for stored in self.container.execute_bulk(&bulk).await {
             stored?;

@@ -5,7 +5,7 @@
 //! message can append events, which then exist if and only if the message is completed.
 
 use cdb_client::{ContainerClient, FeedCursor, FeedStart};
-use cdb_model::{Batch, BatchError, Document as _, Patch, Query};
+use cdb_model::{Batch, BatchError, Document as _, DocumentKey as _, Patch, Query};
 
 use super::archive::EventArchive;
 use super::feed::EventFeed;
@@ -164,17 +164,20 @@ impl EventStore {
         };
         for event in events {
             append.version += 1;
-            append.batch.create(&StreamEvent {
-                partition: partition.clone(),
-                stream: stream.to_owned(),
-                version: append.version,
-                kind: event.kind,
-                context: Box::new(event.context),
-                body: event.body,
-                recorded_at,
-                message_id: None,
-                token: append.token.clone(),
-            })?;
+            append.batch.add(
+                StreamEvent {
+                    partition: partition.clone(),
+                    stream: stream.to_owned(),
+                    version: append.version,
+                    kind: event.kind,
+                    context: Box::new(event.context),
+                    body: event.body,
+                    recorded_at,
+                    message_id: None,
+                    token: append.token.clone(),
+                }
+                .create(),
+            )?;
         }
         if append.version == expected {
             return Ok(append);
@@ -275,7 +278,7 @@ impl EventStore {
         };
         let mut batch = Batch::new(&*first.partition);
         for event in events {
-            batch.delete(&event.key())?;
+            batch.add(event.key().delete())?;
         }
         let first = &first.key();
         let took_place =
@@ -307,11 +310,11 @@ impl EventStore {
             .set(EventSnapshot::VERSION, version)
             .set(EventSnapshot::BODY, snapshot.body.clone())
             .when(EventSnapshot::VERSION.lt(version));
-        match self.container.create(&snapshot).await {
+        match self.container.run(snapshot.create()).await {
             Err(error) if error.is_conflict() => {}
             created => return Ok(created.map(drop)?),
         }
-        match self.container.patch(&key, &replace).await {
+        match self.container.run(replace.at(&key)).await {
             // The stored snapshot is as new or newer.
             Err(error) if error.is_precondition_failed() => Ok(()),
             replaced => Ok(replaced.map(drop)?),

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cdb_model::{Batch, BatchError, OperationIndex, Patch, Timestamp};
+use cdb_model::{Batch, BatchError, Document as _, OperationIndex, Patch, Timestamp};
 
 use super::queue::{NotedReport, Pending, PendingKind};
 use crate::streams::documents::{
@@ -193,10 +193,10 @@ impl Plan {
             .set(WorkPartition::TOKEN, context.token.clone())
             .set(WorkPartition::UNTIL, fence.until)
             .when(WorkPartition::FENCE.eq(fence.number))
-            .and_when_eq(WorkPartition::TOKEN, fence.last_token);
+            .when_eq(WorkPartition::TOKEN, fence.last_token);
         let key = WorkPartitionKey::new(context.partition);
         self.lease = Some((fence.number, fence.until));
-        let added = self.batch.patch(&key, &patch);
+        let added = self.batch.add(patch.at(&key));
         self.push(Origin::Fence, added)
     }
 
@@ -262,16 +262,19 @@ impl Plan {
                     .set(WorkStream::TOUCHED, context.now)
                     .when(WorkStream::NEXT.eq(before));
                 self.batch
-                    .patch(&stream_key(key, context.partition), &patch)
+                    .add(patch.at(&stream_key(key, context.partition)))
             }
-            None => self.batch.create(&WorkStream {
-                partition: context.partition.to_owned(),
-                lane: key.lane(),
-                stream: key.stream().to_owned(),
-                next,
-                done: 0,
-                touched: context.now,
-            }),
+            None => self.batch.add(
+                WorkStream {
+                    partition: context.partition.to_owned(),
+                    lane: key.lane(),
+                    stream: key.stream().to_owned(),
+                    next,
+                    done: 0,
+                    touched: context.now,
+                }
+                .create(),
+            ),
         };
         self.heads.insert(key.clone(), next);
         self.push(Origin::Next(key.clone()), operation)
@@ -302,7 +305,7 @@ impl Plan {
             .when(WorkStream::DONE.eq(from));
         let operation = self
             .batch
-            .patch(&stream_key(key, context.partition), &patch);
+            .add(patch.at(&stream_key(key, context.partition)));
         self.done.insert(key.clone(), to);
         self.push(Origin::Done(key.clone()), operation)
     }
@@ -319,11 +322,11 @@ impl Plan {
             message.status |= WorkStatus::EVENT_STORED;
         }
         let event = event.map(|version| event_of(&message, version, now));
-        let added = self.batch.create(&message);
+        let added = self.batch.add(message.create());
         self.stored.push((number, message));
         self.push(Origin::Message(number), added)?;
         let Some(event) = event else { return Ok(()) };
-        let added = self.batch.create(&event);
+        let added = self.batch.add(event.create());
         self.push(Origin::Event(number), added)
     }
 
@@ -333,10 +336,9 @@ impl Plan {
         report: &NotedReport,
         context: &PlanContext<'_>,
     ) -> Result<(), BatchError> {
-        let added = self.batch.patch(
-            &message_key(&report.message),
-            &change(report, context.remember),
-        );
+        let added = self
+            .batch
+            .add(change(report, context.remember).at(&message_key(&report.message)));
         self.push(Origin::Message(number), added)?;
         if let Some(effects) = &report.effects {
             self.batch.append(effects)?;
@@ -396,16 +398,19 @@ pub(crate) fn advance_event_head(
     to: u64,
 ) -> Result<OperationIndex, BatchError> {
     if from == 0 {
-        return batch.create(&EventHead {
-            partition: partition.to_owned(),
-            stream: stream.to_owned(),
-            version: to,
-        });
+        return batch.add(
+            EventHead {
+                partition: partition.to_owned(),
+                stream: stream.to_owned(),
+                version: to,
+            }
+            .create(),
+        );
     }
     let patch = Patch::<EventHead>::new()
         .set(EventHead::VERSION, to)
         .when(EventHead::VERSION.eq(from));
-    batch.patch(&EventHeadKey::new(partition, stream), &patch)
+    batch.add(patch.at(&EventHeadKey::new(partition, stream)))
 }
 
 /// The changes of a report to its message. A completed message stays without its content, so that a

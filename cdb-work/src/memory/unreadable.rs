@@ -105,7 +105,7 @@ impl Inner {
             .set(WorkMessage::DEAD_SINCE, Some(self.container.now()))
             .set(WorkMessage::LAST_FAILURE, Some(unreadable.to_string()));
         let mut batch = Batch::<Work>::new(&location.partition_key);
-        batch.patch_at(location, &aside)?;
+        batch.add(aside.at(location.address()))?;
         Ok(batch)
     }
 }

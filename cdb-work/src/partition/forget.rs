@@ -69,10 +69,10 @@ impl Inner {
         let held = Patch::<WorkPartition>::new()
             .set(WorkPartition::TOKEN, token.clone())
             .when(WorkPartition::FENCE.eq(fence))
-            .and_when_eq(WorkPartition::TOKEN, token);
-        batch.patch(&WorkPartitionKey::new(name), &held)?;
+            .when_eq(WorkPartition::TOKEN, token);
+        batch.add(held.at(&WorkPartitionKey::new(name)))?;
         for row in &rows {
-            batch.delete_stored(row)?;
+            batch.add(row.delete())?;
         }
         let executed = self.container.execute(&batch).await;
         // Forget the streams also after a failure: they may be deleted.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use cdb_client::{AvailableRows, Error};
-use cdb_model::{PartitionKey, Patch, Query, Timestamp};
+use cdb_model::{Document as _, PartitionKey, Patch, Query, Timestamp};
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -82,7 +82,7 @@ impl Inner {
                 form: FORM,
                 written_by: concat!("cdb-work ", env!("CARGO_PKG_VERSION")).to_owned(),
             };
-            match self.container.create(&settings).await {
+            match self.container.run(settings.create()).await {
                 Err(error) if error.is_conflict() || error.is_ambiguous() => {}
                 created => return Ok(created.map(drop)?),
             }
@@ -262,7 +262,7 @@ impl Inner {
                     token: String::new(),
                     taken_over_at,
                 };
-                self.container.create(&lease).await.map(drop)
+                self.container.run(lease.create()).await.map(drop)
             }
             Some(former) => {
                 let patch = Patch::<WorkPartition>::new()
@@ -272,9 +272,9 @@ impl Inner {
                     .set(WorkPartition::TOKEN, String::new())
                     .set(WorkPartition::TAKEN_OVER_AT, taken_over_at)
                     .when(WorkPartition::FENCE.eq(former))
-                    .and_when_eq(WorkPartition::UNTIL, free.until);
+                    .when_eq(WorkPartition::UNTIL, free.until);
                 self.container
-                    .patch(&self.lease_key(index), &patch)
+                    .run(patch.at(&self.lease_key(index)))
                     .await
                     .map(drop)
             }
@@ -386,7 +386,7 @@ impl Inner {
             .set(WorkPartition::OWNER, None)
             .set(WorkPartition::UNTIL, Timestamp::default())
             .when(WorkPartition::FENCE.eq(fence));
-        match self.container.patch(&self.lease_key(index), &patch).await {
+        match self.container.run(patch.at(&self.lease_key(index))).await {
             Ok(_) if self.give_up(index, fence) == Loss::GivenUp => telemetry::lease("released"),
             // A renewal has found another holder.
             Ok(_) => {}

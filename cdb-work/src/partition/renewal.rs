@@ -63,7 +63,7 @@ impl Inner {
             .set(WorkPartition::UNTIL, until)
             .when(WorkPartition::FENCE.eq(fence));
         let key = self.lease_key(index);
-        let renewal = self.container.patch(&key, &patch);
+        let renewal = self.container.run(patch.at(&key));
         match timeout(renewal_timeout(self.config.lease), renewal).await {
             Ok(Ok(_)) => {
                 telemetry::lease("renewed");

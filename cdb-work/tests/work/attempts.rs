@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_client::async_trait;
 use cdb_coordination::{LeaseProvider, SlotSet};
-use cdb_model::{Query, Timestamp};
+use cdb_model::{Document as _, Query, Timestamp};
 use cdb_work::{
     Delivery, FlushStrategy, Lane, NewWork, Work, WorkBatch, WorkConfig, WorkError, WorkMessage,
 };
@@ -202,8 +202,8 @@ async fn a_message_whose_effects_are_always_refused_is_set_aside() {
             stream: String::new(),
             message_id: String::new(),
         };
-        effects.create(&twice).unwrap();
-        effects.create(&twice).unwrap();
+        effects.add(twice.create()).unwrap();
+        effects.add(twice.create()).unwrap();
         let report = claimed.done().with_effects(&effects).unwrap();
         let refused = now.report(report).await.unwrap_err();
         assert!(matches!(refused, WorkError::EffectRefused { .. }));

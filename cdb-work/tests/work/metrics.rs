@@ -54,7 +54,7 @@ async fn partitions_and_their_leases_are_counted_as_they_change_hands() {
     let shop = env.shop.view::<Work>();
     let taken = <WorkPartition as Document>::Key::new(format!("work-{:03}", work.partitions()[0]));
     let by_other = Patch::<WorkPartition>::new().set(WorkPartition::FENCE, 1_000);
-    shop.patch(&taken, &by_other).await.unwrap();
+    shop.run(by_other.at(&taken)).await.unwrap();
     until(&recorded, |metrics| count(metrics, "leases lost") == 1).await;
 
     let held = work.partitions().len();
@@ -127,7 +127,7 @@ async fn a_completion_that_the_store_refuses_is_counted_as_a_violation() {
     let stream = stream.first().await.unwrap().unwrap().document;
     let key = stream.key();
     let undone = Patch::<WorkStream>::new().set(WorkStream::DONE, 0);
-    shop.patch(&key, &undone).await.unwrap();
+    shop.run(undone.at(&key)).await.unwrap();
     let refused = now.report(second.done()).await.unwrap_err();
     assert!(matches!(refused, WorkError::OutOfOrder { .. }), "{refused}");
     let metrics = recorded.under("cdb.work.");

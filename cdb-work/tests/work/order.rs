@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_model::Query;
+use cdb_model::{Document as _, Query};
 use cdb_work::{Exhausted, FlushStrategy, NewWork, Settlement, WorkBatch, WorkError, WorkStatus};
 
 use crate::test_env::{Applied, TestEnv, applied, config, message, next, nothing};
@@ -226,8 +226,8 @@ async fn a_refused_effect_refuses_its_report_and_the_later_ones() {
         stream: String::new(),
         message_id: String::new(),
     };
-    effects.create(&twice).unwrap();
-    effects.create(&twice).unwrap();
+    effects.add(twice.create()).unwrap();
+    effects.add(twice.create()).unwrap();
     let first = scope
         .report(first.done().with_effects(&effects).unwrap())
         .await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cdb_coordination::{RetryPolicy, SlotSet};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
-use cdb_model::{Batch, Patch};
+use cdb_model::{Batch, Document as _, Patch};
 use cdb_work::{
     ClaimedWork, FlushStrategy, IntervalConfig, NewWork, Settlement, WorkConfig, WorkCoordinator,
     WorkReport, WorkStatus,
@@ -22,7 +22,7 @@ fn count(claimed: &ClaimedWork) -> Batch<Shop> {
     let mut effects = claimed.effects();
     let count = Patch::<Tally>::new().incr(Tally::COUNT, 1);
     let key = TallyKey::new(PARTITION, &*claimed.message().stream);
-    effects.patch(&key, &count).unwrap();
+    effects.add(count.at(&key)).unwrap();
     effects
 }
 
@@ -73,7 +73,7 @@ async fn create_tally(env: &TestEnv) {
         last: 0,
         count: 0,
     };
-    env.shop.create(&tally).await.unwrap();
+    env.shop.run(tally.create()).await.unwrap();
 }
 
 async fn tally(env: &TestEnv) -> u64 {

@@ -1,5 +1,6 @@
 //! Runs of handlers: typed messages, panics, failures, back-pressure, stop, and a broker.
 
+use cdb_model::Document as _;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,7 +53,7 @@ async fn a_typed_handler_completes_messages_in_order_with_their_effects() {
             order.lock().unwrap().push(paid.cents);
             async move {
                 let mut effects = work.effects::<Shop>();
-                effects.create(&applied_by(&work))?;
+                effects.add(applied_by(&work).create())?;
                 Ok(work.done().with_effects(&effects)?)
             }
         })

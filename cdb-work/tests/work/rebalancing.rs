@@ -8,7 +8,7 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, async_trait};
 use cdb_coordination::{Failed, LeaseProvider, Membership, MembershipConfig, SlotSet};
 use cdb_emulator::Fault;
-use cdb_model::{BulkBatch, Patch, Query};
+use cdb_model::{BulkBatch, Document as _, Patch, Query};
 use cdb_work::{
     Completed, Delivery, Partitions, RunConfig, Work, WorkConfig, WorkContext, WorkCoordinator,
     WorkHandlers, WorkMember, WorkRun,
@@ -65,16 +65,16 @@ impl Witness {
             .incr(Tally::COUNT, 1)
             .when(Tally::LAST.eq(number - 1));
         let mut effects = work.effects::<Shop>();
-        effects.patch(
-            &TallyKey::new(&*message.partition, &*message.stream),
-            &patch,
+        effects.add(patch.at(&TallyKey::new(&*message.partition, &*message.stream)))?;
+        effects.add(
+            Applied {
+                partition: message.partition.clone(),
+                unique: uuid::Uuid::new_v4().to_string(),
+                stream: message.stream.clone(),
+                message_id: message.message_id.clone(),
+            }
+            .create(),
         )?;
-        effects.create(&Applied {
-            partition: message.partition.clone(),
-            unique: uuid::Uuid::new_v4().to_string(),
-            stream: message.stream.clone(),
-            message_id: message.message_id.clone(),
-        })?;
         Ok(work.done().with_effects(&effects)?)
     }
 
@@ -152,12 +152,15 @@ impl Cluster {
             let stream = stream.to_string();
             let partition = partitions.name(partitions.of_stream(&stream));
             let (last, count) = (0, 0);
-            bulk.create(&Tally {
-                partition,
-                stream,
-                last,
-                count,
-            })
+            bulk.add(
+                Tally {
+                    partition,
+                    stream,
+                    last,
+                    count,
+                }
+                .create(),
+            )
             .unwrap();
         }
         for created in env.shop.execute_bulk(&bulk).await {

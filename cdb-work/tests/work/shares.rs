@@ -1,5 +1,6 @@
 //! Partitions are divided evenly, and a partition that stays free is adopted.
 
+use cdb_model::Document as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,7 +135,7 @@ async fn divide_differently(by_slot: &str, evenly: &str) -> (usize, usize) {
             last: 0,
             count: 0,
         };
-        env.shop.create(&tally).await.unwrap();
+        env.shop.run(tally.create()).await.unwrap();
         for n in 1..=3 {
             let stored = old.immediate().store(message(&stream.to_string(), n)).await;
             stored.unwrap();

@@ -246,12 +246,15 @@ pub(crate) fn applied(claimed: ClaimedWork) -> WorkReport {
     let message = claimed.message().clone();
     let mut effects = claimed.effects::<Shop>();
     effects
-        .create(&Applied {
-            partition: message.partition,
-            unique: uuid::Uuid::new_v4().to_string(),
-            stream: message.stream,
-            message_id: message.message_id,
-        })
+        .add(
+            Applied {
+                partition: message.partition,
+                unique: uuid::Uuid::new_v4().to_string(),
+                stream: message.stream,
+                message_id: message.message_id,
+            }
+            .create(),
+        )
         .unwrap();
     claimed.done().with_effects(&effects).unwrap()
 }
@@ -265,7 +268,7 @@ pub(crate) fn applied_in_order(claimed: ClaimedWork) -> WorkReport {
         .incr(Tally::COUNT, 1)
         .when(Tally::LAST.eq(number - 1));
     let mut effects = claimed.effects::<Shop>();
-    effects.patch(&key, &patch).unwrap();
+    effects.add(patch.at(&key)).unwrap();
     applied(claimed).with_effects(&effects).unwrap()
 }
 

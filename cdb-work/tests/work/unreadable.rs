@@ -58,13 +58,13 @@ fn torn() -> Value {
 async fn spoil_message(spoiler: &ContainerClient<Spoiler>, stream: &str, id: &str) {
     let key = RawMessageKey::new(PARTITION, Lane::Inbox, stream, id);
     let patch = Patch::<RawMessage>::new().set(RawMessage::BODY, torn());
-    spoiler.patch(&key, &patch).await.unwrap();
+    spoiler.run(patch.at(&key)).await.unwrap();
 }
 
 async fn spoil_stream(spoiler: &ContainerClient<Spoiler>, stream: &str) {
     let key = RawStreamKey::new(PARTITION, Lane::Inbox, stream);
     let patch = Patch::<RawStream>::new().set(RawStream::TOUCHED, torn());
-    spoiler.patch(&key, &patch).await.unwrap();
+    spoiler.run(patch.at(&key)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +160,7 @@ async fn a_feed_skips_unreadable_events() {
     spoil_message(&spoiler, "a", "1").await;
     let key = RawEventKey::new(PARTITION, "a", 1_u64);
     let patch = Patch::<RawEvent>::new().set(RawEvent::BODY, torn());
-    spoiler.patch(&key, &patch).await.unwrap();
+    spoiler.run(patch.at(&key)).await.unwrap();
 
     let mut feed = events.follow(FeedStart::Beginning);
     let found = feed.next_events().await.unwrap();

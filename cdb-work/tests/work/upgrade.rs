@@ -109,15 +109,15 @@ fn read<D: for<'a> Deserialize<'a>>(stored: Value) -> D {
 /// What a coordinator of the earlier version left when it was killed.
 async fn leave(container: &ContainerClient<Before>) {
     let settings: OldSettings = read(json!({"partition": "work-settings", "partitions": 1}));
-    container.create(&settings).await.unwrap();
+    container.run(settings.create()).await.unwrap();
     let held: OldPartition = read(json!({
         "partition": PARTITION, "owner": "work-before", "fence": 7, "until": 1000, "token": "t"
     }));
-    container.create(&held).await.unwrap();
+    container.run(held.create()).await.unwrap();
     let stream: OldStream = read(json!({
         "partition": PARTITION, "lane": "inbox", "stream": "a", "next": 4, "done": 1, "touched": 1000
     }));
-    container.create(&stream).await.unwrap();
+    container.run(stream.create()).await.unwrap();
     for (sequence, is_done) in [(1, true), (2, false), (3, false)] {
         let waiting = if is_done { Value::Null } else { json!(1000) };
         let mut stored = json!({
@@ -133,15 +133,15 @@ async fn leave(container: &ContainerClient<Before>) {
             stored["lastFailure"] = json!("out of stock");
         }
         let stored: OldMessage = read(stored);
-        container.create(&stored).await.unwrap();
+        container.run(stored.create()).await.unwrap();
     }
     let newest: OldHead = read(json!({"partition": PARTITION, "stream": "a", "version": 1}));
-    container.create(&newest).await.unwrap();
+    container.run(newest.create()).await.unwrap();
     let event: OldEvent = read(json!({
         "partition": PARTITION, "stream": "a", "version": 1, "kind": "placed", "body": "{}",
         "recordedAt": 1000, "token": "t"
     }));
-    container.create(&event).await.unwrap();
+    container.run(event.create()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,7 +219,10 @@ async fn a_container_with_a_newer_form_is_refused_before_anything_is_written() {
         form: 2,
         written_by: "cdb-work 9.0.0".to_owned(),
     };
-    env.container::<Newer>().create(&settings).await.unwrap();
+    env.container::<Newer>()
+        .run(settings.create())
+        .await
+        .unwrap();
     let slots = std::sync::Arc::new(cdb_coordination::InMemoryLeaseProvider::all());
     let container = env.container::<Work>();
     let refused = WorkCoordinator::open(container.clone(), slots, config()).await;

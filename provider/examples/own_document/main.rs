@@ -12,7 +12,7 @@ use std::time::Duration;
 use cdb_emulator::Emulator;
 use cdb_provider::client::ContainerClient;
 use cdb_provider::documents::Durable;
-use cdb_provider::model::{Batch, Container, Query};
+use cdb_provider::model::{Batch, Container, Document as _, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -123,9 +123,9 @@ async fn place_order(
         remark: None,
     };
     let mut batch = Batch::<Shop>::new(instance_id);
-    batch.upsert(&order)?;
+    batch.add(order.upsert())?;
     for line in &lines {
-        batch.upsert(line)?;
+        batch.add(line.upsert())?;
     }
     shop.execute(&batch).await?;
     Ok(format!("{customer}: {} lines", lines.len()))

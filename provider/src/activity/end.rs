@@ -256,14 +256,14 @@ impl<'a> Ack<'a> {
     fn batch(&mut self) -> Result<Batch<Durable>, BatchError> {
         let mut batch = Batch::new(&*self.lock.item.document.instance_id);
         // First, so that a lost lock fails this operation with 404 or 412.
-        batch.delete_stored(&self.lock.item)?;
+        batch.add(self.lock.item.delete())?;
         self.content.spilling.confirm(&mut batch)?;
         self.content.consumed_chunks.add_to(&mut batch)?;
         if let Some(message) = &mut self.message {
             message.add_to(&mut batch)?;
         }
         if let Some(intent) = &self.content.intent {
-            batch.create(intent)?;
+            batch.add(intent.create())?;
         }
         self.first_effect = batch.len();
         if let Some(effects) = self.effects {

@@ -287,7 +287,7 @@ async fn write(
         None => lock(container, seen, &patch, mark).await?,
         Some(session) => {
             let mut batch = Batch::<Durable>::new(&*locked.instance_id);
-            let operation = batch.patch_stored(seen, &patch)?;
+            let operation = batch.add(patch.at(seen))?;
             session.add_to(&mut batch)?;
             match container.execute(&batch).await {
                 Ok(outcome) => outcome.etag(operation).cloned(),
@@ -296,7 +296,7 @@ async fn write(
                 }
                 Err(error) => {
                     let now = container.latest_committed();
-                    confirm_lock(Err(error), mark, now.read_stored(seen)).await?
+                    confirm_lock(Err(error), mark, now.read(seen)).await?
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_emulator::Emulator;
-use cdb_model::{Batch, Query, Timestamp};
+use cdb_model::{Batch, Document as _, Query, Timestamp};
 use duroxide::providers::{Provider as _, TagFilter, WorkItem};
 
 use super::{Ended, abandon, ack, end, renew};
@@ -53,7 +53,7 @@ impl Locked {
     async fn commit(&self, effects: &[KeyValue]) -> Ended {
         let mut batch = Batch::new("i");
         for effect in effects {
-            batch.create(effect).expect("it fits");
+            batch.add(effect.create()).expect("it fits");
         }
         let services = &self.provider.services;
         let ended = end(services, &self.shared, Some(completed()), Some(&batch)).await;

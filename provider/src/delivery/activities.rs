@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_model::{Batch, BatchError, BulkBatch, Document, Query};
+use cdb_model::{Batch, BatchError, BulkBatch, Document, DocumentKey as _, Query};
 
 use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;
@@ -34,10 +34,10 @@ pub(super) async fn deliver(
         let target = &*intent.target_instance_id;
         let part = (activities.len() - rest.len()) as u64;
         let mut batch = Batch::<Durable>::new(target);
-        batch.create(&InboxRecord::new(target, &intent.idempotency_key, part))?;
+        batch.add(InboxRecord::new(target, &intent.idempotency_key, part).create())?;
         let mut count = 0;
         for activity in rest {
-            match batch.create(activity) {
+            match batch.add(activity.create()) {
                 Err(BatchError::Full | BatchError::TooLarge { .. }) if count > 0 => break,
                 created => created?,
             };
@@ -108,7 +108,7 @@ pub(super) async fn confirm_missing(
     for of in &intent.cancelled {
         let is_missing = |key: &WorkerItemKey| missing.contains(key);
         for key in keys(intent, of.execution_id, &of.small).filter(is_missing) {
-            bulk.delete(&key)?;
+            bulk.add(key.delete())?;
         }
         for key in keys(intent, of.execution_id, &of.large).filter(is_missing) {
             remove_large(services, &key).await?;
@@ -164,7 +164,7 @@ async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> 
     let consumed_chunks =
         ConsumedChunks::of(&item.instance_id, services.store.now(), [&item.work_item]);
     // Unconditional, because the worker may have renewed its lock.
-    batch.delete(key)?;
+    batch.add(key.delete())?;
     consumed_chunks.add_to(&mut batch)?;
     match in_time(services.container().execute(&batch)).await {
         Err(Error::Request(error)) if error.is_not_found() => {}

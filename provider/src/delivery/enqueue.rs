@@ -61,7 +61,7 @@ async fn create(
     after: Duration,
 ) -> Result<()> {
     let sent_at = Instant::now();
-    let written = services.container().ensure(&document).await;
+    let written = services.container().create_if_missing(&document).await;
     if let Ok(Some(written)) = written {
         let message = Message::written(document, item.clone(), written.etag, sent_at);
         if let Some(message) = message {
@@ -87,7 +87,7 @@ async fn large_message(
     spilling.spill_message(&mut document.work_item)?;
     let mut batch = Batch::<Durable>::new(&*document.instance_id);
     batch
-        .create(&document)
+        .add(document.create())
         .and_then(|_| spilling.confirm(&mut batch))?;
     spilling.write(&services.store).await?;
     let fenced = execute_proven(services.container(), &batch, &document.key()).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn activity(services: &Services, mut item: WorkItem) -> Result<
             "the worker queue takes only ActivityExecute; use enqueue_for_orchestrator".to_owned(),
         )
     })?;
-    services.container().ensure(&document).await?;
+    services.container().create_if_missing(&document).await?;
     services.activities().local().poll_soon();
     Ok(())
 }

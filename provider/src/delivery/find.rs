@@ -133,7 +133,7 @@ impl Search<'_> {
         let patch = Patch::new()
             .set(OutboxIntent::FAILURE, Some(found.to_string()))
             .set(OutboxIntent::CREATED_AT, NEVER);
-        if let Err(error) = store.container.patch_stored(&stored, &patch).await {
+        if let Err(error) = store.container.run(patch.at(&stored)).await {
             tracing::debug!(%error, "cannot write a dead letter; retrying in the next round");
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::{OperationResult, RangeId};
-use cdb_model::{BulkBatch, Document, ETag, OperationIndex};
+use cdb_model::{BulkBatch, Document, DocumentKey as _, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 use futures::future::join_all;
 
@@ -95,7 +95,7 @@ impl<'a> DeliveryBatch<'a> {
     ) -> Result<()> {
         let range = range_of(services, &activity.instance_id).await?;
         let bulk = self.bulks.entry(range.clone()).or_default();
-        let operation = bulk.delete(&activity)?;
+        let operation = bulk.add(activity.delete())?;
         self.cancelled.push(PackedCancellation {
             intent,
             range,
@@ -112,7 +112,7 @@ impl<'a> DeliveryBatch<'a> {
             return;
         };
         let bulk = self.bulks.entry(range).or_default();
-        if let Err(error) = bulk.delete(&intent.key()) {
+        if let Err(error) = bulk.add(intent.key().delete()) {
             tracing::debug!(%error, "a delivered intent has no valid id");
         }
     }

@@ -96,7 +96,7 @@ impl Services {
                 Some(stored.document.commit_time()),
             )
             .set(OutboxIntent::CREATED_AT, found_at);
-        match in_time(self.store.container.patch_stored(stored, &patch)).await {
+        match in_time(self.store.container.run(patch.at(stored))).await {
             Err(Error::Request(error))
                 if error.is_precondition_failed() || error.is_not_found() => {}
             Err(error) => {

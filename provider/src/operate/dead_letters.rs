@@ -29,7 +29,7 @@ pub(crate) async fn redeliver(store: &Store, dead_letter: &Stored<OutboxIntent>)
     // Only this patch, or another operator's, changes the time [`NEVER`].
     let is_redelivered =
         |now: Option<OutboxIntent>| now.is_none_or(|intent| intent.created_at < NEVER);
-    match container.patch_stored(dead_letter, &patch).await {
+    match container.run(patch.at(dead_letter)).await {
         Err(error)
             if error.is_ambiguous() && is_now(container, dead_letter, is_redelivered).await =>
         {
@@ -45,7 +45,7 @@ pub(crate) async fn discard(store: &Store, dead_letter: &Stored<OutboxIntent>) -
     let mut batch = Batch::<Durable>::new(&*intent.instance_id);
     let consumed_chunks =
         ConsumedChunks::of_chunked(&intent.instance_id, store.now(), &intent.more);
-    batch.delete_stored(dead_letter)?;
+    batch.add(dead_letter.delete())?;
     consumed_chunks.add_to(&mut batch)?;
     match container.execute(&batch).await {
         Err(error)
@@ -64,6 +64,6 @@ async fn is_now(
     intent: &Stored<OutboxIntent>,
     condition: impl FnOnce(Option<OutboxIntent>) -> bool,
 ) -> bool {
-    let found = container.latest_committed().read_stored(intent).await;
+    let found = container.latest_committed().read(intent).await;
     found.is_ok_and(|found| condition(found.map(|stored| stored.document)))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cdb_client::RangeId;
 use cdb_coordination::{Dispatcher, Windows};
-use cdb_model::{Batch, BatchError, Document, Stored};
+use cdb_model::{Batch, BatchError, Document, DocumentKey as _, Stored};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -67,8 +67,8 @@ impl Intent {
     /// containers of `duroxide-cdb`.
     pub(crate) fn add_delete(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         match self {
-            Self::Fresh(intent) => batch.delete(&intent.key()),
-            Self::Found(stored) => batch.delete_stored(stored),
+            Self::Fresh(intent) => batch.add(intent.key().delete()),
+            Self::Found(stored) => batch.add(stored.delete()),
         }
         .map(drop)
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Batch, Filter, Query, Stored};
+use cdb_model::{Batch, Document as _, Filter, Query, Stored};
 use duroxide::Event;
 
 use super::documents::Durable;
@@ -202,13 +202,13 @@ pub(crate) async fn append(
         return Ok(());
     };
     let mut batch = Batch::<Durable>::new(instance_id);
-    batch.create(&segment)?;
+    batch.add(segment.create())?;
     if let Some(mut stored) = read_instance(container, instance_id).await?
         && stored.document.current_execution_id == execution_id
         && let Some(count) = stored.document.history_documents.as_mut()
     {
         *count += 1;
-        batch.replace_stored(&stored)?;
+        batch.add(stored.replace())?;
     }
     container.execute(&batch).await?;
     Ok(())

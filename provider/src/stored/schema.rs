@@ -6,7 +6,7 @@
 
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_coordination::{Fenced, execute_proven};
-use cdb_model::{Batch, BatchError, Stored, Timestamp};
+use cdb_model::{Batch, BatchError, Document as _, Stored, Timestamp};
 
 use super::documents::Durable;
 use super::payload::KEYS;
@@ -46,7 +46,7 @@ async fn note_codec(
 ) -> Result<()> {
     stored.document = stored.document.with_payload_codec(codec);
     match container
-        .replace_if_match(&stored.document, &stored.etag)
+        .run(stored.document.replace().if_match(&stored.etag))
         .await
     {
         Err(error) if error.is_precondition_failed() => Err(Error::Retryable(
@@ -124,16 +124,19 @@ async fn read(container: &ContainerClient<Durable>) -> Result<Option<Stored<Sche
 fn marks(now: Timestamp, codec: Option<&str>) -> Result<Batch<Durable>, BatchError> {
     let mut batch = Batch::new(SCHEMA_PARTITION);
     let schema = Schema::current(now);
-    batch.create(&match codec {
-        Some(codec) => schema.with_payload_codec(codec),
-        None => schema,
-    })?;
+    batch.add(
+        (match codec {
+            Some(codec) => schema.with_payload_codec(codec),
+            None => schema,
+        })
+        .create(),
+    )?;
     let (messages, activities) = gate();
     for message in &messages {
-        batch.upsert(message)?;
+        batch.add(message.upsert())?;
     }
     for activity in &activities {
-        batch.upsert(activity)?;
+        batch.add(activity.upsert())?;
     }
     Ok(batch)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-use cdb_model::{Batch, BatchError, Patch};
+use cdb_model::{Batch, BatchError, Document as _, Patch};
 
 use crate::error::{Error, Result, committed};
 use crate::queue::Services;
@@ -84,21 +84,24 @@ impl Release<'_> {
         let mut batch = Batch::new(&*instance.document.instance_id);
         if let Some(etag) = &instance.version {
             let patch = unlock_patch(self.attempts.clone(), now);
-            batch.patch_if_match(&key, &patch, etag)?;
+            batch.add(patch.at(&key).if_match(etag))?;
         } else {
-            batch.create(&Instance {
-                lock_token: None,
-                locked_until: None,
-                attempts: self.attempts.clone(),
-                ..instance.document.clone()
-            })?;
+            batch.add(
+                Instance {
+                    lock_token: None,
+                    locked_until: None,
+                    attempts: self.attempts.clone(),
+                    ..instance.document.clone()
+                }
+                .create(),
+            )?;
         }
         if let Some(delay) = self.delay {
             let later = Patch::<OrchestratorItem>::new()
                 .set(OrchestratorItem::VISIBLE_AT, now + delay)
                 .set(OrchestratorItem::RESERVED, false);
             for message in &self.turn.messages {
-                batch.patch_stored(&message.stored, &later)?;
+                batch.add(later.at(&message.stored))?;
             }
         }
         Ok(batch)

@@ -102,7 +102,7 @@ pub(crate) async fn write(
     if let Some(seen) = seen {
         return cdb_coordination::lock(container, seen, &lock_patch(locked), token).await;
     }
-    let created = container.create(locked).await;
+    let created = container.run(locked.create()).await;
     confirm(store, created.map(|new| new.etag), locked, token).await
 }
 
@@ -126,8 +126,8 @@ async fn migrate(
 ) -> Result<Result<ETag, cdb_client::Error>> {
     let mut batch = Batch::<Durable>::new(&*locked.instance_id);
     let created = batch
-        .delete_stored(stored)
-        .and_then(|_| batch.create(locked))?;
+        .add(stored.delete())
+        .and_then(|_| batch.add(locked.create()))?;
     match store.container.execute(&batch).await {
         Ok(outcome) => match outcome.etag(created) {
             Some(etag) => Ok(Ok(etag.clone())),

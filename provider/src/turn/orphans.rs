@@ -80,7 +80,7 @@ pub(super) async fn drop_all(services: &Services, loaded: &Loaded) -> Result<()>
     );
     let mut batch = Batch::<Durable>::new(&*loaded.instance_id);
     for message in &loaded.messages {
-        batch.delete_stored(&message.stored)?;
+        batch.add(message.stored.delete())?;
     }
     let texts = loaded.messages.iter();
     let texts = texts.map(|message| &message.stored.document.work_item);

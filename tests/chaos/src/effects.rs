@@ -92,7 +92,7 @@ pub fn messaging(
 ) -> Messaging<Documents> {
     let note = async |note: Received<Note>, mut batch: OutboxBatch<Documents>| {
         let Note { received_by, step } = note.message;
-        batch.changes().create(&effect(received_by, step))?;
+        batch.add(effect(received_by, step).create())?;
         Handled::Ok(batch)
     };
     // Refused requests cost attempts, and no message may become a dead letter.
@@ -114,10 +114,13 @@ pub fn transactional(
 ) -> ActivityRegistry {
     let begin = provider.transactional(messaging.container(), async |ctx, tx, _: String| {
         let instance_id = ctx.instance_id().to_owned();
-        tx.create(&Tally {
-            instance_id,
-            effects: 0,
-        })?;
+        tx.add(
+            Tally {
+                instance_id,
+                effects: 0,
+            }
+            .create(),
+        )?;
         Ok(())
     });
     ActivityRegistry::builder()
@@ -137,11 +140,11 @@ async fn count(
     let one = Patch::new().incr(Tally::EFFECTS, 1);
     if step.is_multiple_of(2) {
         let seen = tx.read(&key).await?.ok_or("there is no tally")?;
-        tx.patch_stored(&seen, &one)?;
+        tx.add(one.at(&seen))?;
     } else {
-        tx.patch::<Tally>(&key, &one)?;
+        tx.add(one.at(&key))?;
     }
-    tx.create(&effect(ctx.instance_id().to_owned(), step))?;
+    tx.add(effect(ctx.instance_id().to_owned(), step).create())?;
     let received_by = receiver(ctx.instance_id());
     tx.send(received_by.clone(), &Note { received_by, step })?;
     Ok(())

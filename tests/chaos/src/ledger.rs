@@ -73,7 +73,7 @@ impl Ledger {
                 amount,
                 at: self.now(),
             };
-            if self.0.ensure(&entry).await.is_ok() {
+            if self.0.create_if_missing(&entry).await.is_ok() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -208,7 +208,7 @@ impl Check<'_> {
             let now = self.container.now();
             let instance = format!("spread-{number}");
             self.container
-                .create(&message(&instance, "start", now)?)
+                .run(message(&instance, "start", now)?.create())
                 .await?;
         }
         let ranges = self.container.ranges().await?;
@@ -236,13 +236,13 @@ impl Check<'_> {
         let now = self.container.now();
         let mut batch = Batch::<Durable>::new("batch");
         for number in 0..FULL {
-            batch.create(&message("batch", &format!("cause-{number}"), now)?)?;
+            batch.add(message("batch", &format!("cause-{number}"), now)?.create())?;
         }
         self.container.execute(&batch).await?;
         // The last operation of the second batch conflicts, so the first ones must not remain.
         let mut second = Batch::<Durable>::new("batch");
-        second.create(&message("batch", "new", now)?)?;
-        let conflicting = second.create(&message("batch", "cause-0", now)?)?;
+        second.add(message("batch", "new", now)?.create())?;
+        let conflicting = second.add(message("batch", "cause-0", now)?.create())?;
         let Err(error) = self.container.execute(&second).await else {
             return Ok(Err("a conflicting batch was committed".to_owned()));
         };
@@ -259,16 +259,16 @@ impl Check<'_> {
     async fn etags_protect(&self) -> Answer {
         let now = self.container.now();
         let item = message("etag", "start", now)?;
-        let written = self.container.create(&item).await?;
+        let written = self.container.run(item.create()).await?;
         let key = item.key();
         let patch = Patch::<OrchestratorItem>::new().set(OrchestratorItem::ENQUEUED_AT, now);
         self.container
-            .patch_if_match(&key, &patch, &written.etag)
+            .run(patch.at(&key).if_match(&written.etag))
             .await?;
         Ok(
             match self
                 .container
-                .patch_if_match(&key, &patch, &written.etag)
+                .run(patch.at(&key).if_match(&written.etag))
                 .await
             {
                 Err(error) if error.is_precondition_failed() => Ok("412".to_owned()),
@@ -300,7 +300,7 @@ impl Check<'_> {
 
     async fn latest_committed_is_honoured(&self) -> Answer {
         let item = message("consistency", "start", self.container.now())?;
-        self.container.create(&item).await?;
+        self.container.run(item.create()).await?;
         let key = item.key();
         let before = self.container.usage().total();
         self.container.read(&key).await?;
@@ -328,7 +328,7 @@ impl Check<'_> {
     async fn latencies(&self) -> Answer {
         let now = self.container.now();
         let item = message("latency", "start", now)?;
-        self.container.create(&item).await?;
+        self.container.run(item.create()).await?;
         let key = item.key();
         let patch = Patch::<OrchestratorItem>::new().set(OrchestratorItem::ENQUEUED_AT, now);
         let (mut reads, mut patches, mut batches) = (Vec::new(), Vec::new(), Vec::new());
@@ -337,11 +337,11 @@ impl Check<'_> {
             self.container.read(&key).await?;
             reads.push(begun.elapsed());
             let begun = Instant::now();
-            self.container.patch(&key, &patch).await?;
+            self.container.run(patch.at(&key)).await?;
             patches.push(begun.elapsed());
             let mut batch = Batch::<Durable>::new("latency");
             for cause in ["a", "b", "c"] {
-                batch.create(&message("latency", &format!("{cause}-{number}"), now)?)?;
+                batch.add(message("latency", &format!("{cause}-{number}"), now)?.create())?;
             }
             let begun = Instant::now();
             self.container.execute(&batch).await?;

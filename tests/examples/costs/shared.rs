@@ -72,7 +72,7 @@ pub(crate) async fn leases_and_messages(table: &mut Table) -> Result<(), Failure
 
 async fn leases(shop: &ContainerClient<Shop>, table: &mut Table) -> Result<(), Failure> {
     let (place, lease) = ("one".to_owned(), Lease::free());
-    shop.create(&Order { place, lease }).await?;
+    shop.run(Order { place, lease }.create()).await?;
     let leases = Leases::<_, Order>::new(shop, "costs");
     let key = OrderKey::new("one");
     let usage = || shop.usage();

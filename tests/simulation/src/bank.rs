@@ -222,12 +222,12 @@ fn credit(message: Received<Credit>, mut batch: OutboxBatch<Bank>) -> Handled<Ba
     let patch = Patch::new()
         .incr(Account::BALANCE, amount)
         .incr(Account::RECEIVED, 1);
-    batch.changes().patch(&AccountKey::new(&*to), &patch)?;
+    batch.add(patch.at(&AccountKey::new(&*to)))?;
     let receipt = Receipt {
         place: to,
         transfer,
     };
-    batch.changes().create(&receipt)?;
+    batch.add(receipt.create())?;
     let sender = from.clone();
     batch.send(from, &Confirm { sender })?;
     Ok(batch)
@@ -236,7 +236,7 @@ fn credit(message: Received<Credit>, mut batch: OutboxBatch<Bank>) -> Handled<Ba
 async fn confirm(message: Received<Confirm>, mut batch: OutboxBatch<Bank>) -> Handled<Bank> {
     let patch = Patch::new().incr(Account::CONFIRMED, 1);
     let account = AccountKey::new(message.message.sender);
-    batch.changes().patch(&account, &patch)?;
+    batch.add(patch.at(&account))?;
     Ok(batch)
 }
 
@@ -262,7 +262,7 @@ async fn transfer(messaging: &Messaging<Bank>, credit: &Credit) -> Result<(), Ou
         .incr(Account::BALANCE, -credit.amount)
         .incr(Account::SENT, 1);
     let account = AccountKey::new(&*credit.from);
-    batch.changes().patch(&account, &patch)?;
+    batch.add(patch.at(&account))?;
     batch.send(&*credit.to, credit).expect("a transfer is JSON");
     messaging.commit(batch).await
 }
@@ -311,14 +311,14 @@ impl BankClient {
                 received: 0,
                 confirmed: 0,
             };
-            keep_trying(|| documents.ensure(&account)).await?;
+            keep_trying(|| documents.create_if_missing(&account)).await?;
             let counter = Counter {
                 place: place("counter", number),
                 written: 0,
                 count: 0,
                 lease: Lease::free(),
             };
-            keep_trying(|| documents.ensure(&counter)).await?;
+            keep_trying(|| documents.create_if_missing(&counter)).await?;
         }
         Ok(Self {
             documents,

@@ -108,7 +108,7 @@ impl Caller {
             let patch = Patch::<Instance>::new()
                 .set(Instance::LOCK_TOKEN, Some("dead".to_owned()))
                 .set(Instance::LOCKED_UNTIL, Some(now + HELD));
-            let locked = documents.patch_if_match(&key, &patch, &stored.etag).await;
+            let locked = documents.run(patch.at(&key).if_match(&stored.etag)).await;
             if locked.is_ok() {
                 return true;
             }
@@ -184,7 +184,9 @@ impl Caller {
             enqueued_at: now,
             ..OrchestratorItem::default()
         };
-        keep_trying(|| documents.ensure(&start)).await.map(drop)
+        keep_trying(|| documents.create_if_missing(&start))
+            .await
+            .map(drop)
     }
 
     /// Deletes the documents of an instance that cannot run, as an operator: its start, and the
@@ -201,10 +203,10 @@ impl Caller {
             }
             // What a node has changed is found again.
             for start in starts {
-                let _changed = documents.delete_stored(&start).await;
+                let _changed = documents.run(start.delete()).await;
             }
             for lock in locks {
-                let _changed = documents.delete_stored(&lock).await;
+                let _changed = documents.run(lock.delete()).await;
             }
         }
     }

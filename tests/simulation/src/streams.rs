@@ -129,10 +129,7 @@ impl Record {
             .incr(Tally::COUNT, 1)
             .when(Tally::LAST.eq(number - 1));
         let mut effects = work.effects::<StreamDocument>();
-        effects.patch(
-            &TallyKey::new(&*message.partition, &*message.stream),
-            &patch,
-        )?;
+        effects.add(patch.at(&TallyKey::new(&*message.partition, &*message.stream)))?;
         Ok(work.done().with_effects(&effects)?)
     }
 
@@ -248,7 +245,7 @@ impl StreamClient {
             last: 0,
             count: 0,
         };
-        keep_trying(|| self.documents.ensure(&tally)).await?;
+        keep_trying(|| self.documents.create_if_missing(&tally)).await?;
         let mut random = Random::new(seed, stream);
         let time = until.saturating_duration_since(Instant::now());
         let mut number = 0;

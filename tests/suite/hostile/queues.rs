@@ -87,7 +87,7 @@ async fn an_item_behind_more_items_than_one_poll_returns_is_found() {
         let mut bulk = BulkBatch::<Junk>::new();
         for number in first..first + 100 {
             let visible_at = 1_000 + number;
-            bulk.create(&Nobody { number, visible_at })
+            bulk.add(Nobody { number, visible_at }.create())
                 .expect("it fits");
         }
         for created in junk.execute_bulk(&bulk).await {

@@ -1,5 +1,6 @@
 //! Rewinds of instances whose earlier executions are being pruned. Time is simulated.
 
+use cdb_model::Document as _;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
@@ -79,7 +80,7 @@ async fn a_rewind_does_not_guess_values_from_an_execution_that_is_half_pruned() 
         let event = Event::with_event_id(id, "i", 1, None, kind);
         let segment = HistorySegment::pack("i", 1, &[event]);
         let segment = segment.expect("it is JSON").expect("there is an event");
-        let created = provider.container().create(&segment).await;
+        let created = provider.container().run(segment.create()).await;
         created.expect("it is created");
     }
     let details = ErrorDetails::Application {

@@ -1,7 +1,7 @@
 //! Effects that another writer makes impossible run the body again, without another attempt of the
 //! activity.
 
-use cdb_model::Patch;
+use cdb_model::{Document as _, DocumentKey as _, Patch};
 
 use super::{Counter, CounterKey, Env, Receipt, ReceiptKey, Runs, receipt};
 
@@ -30,7 +30,7 @@ async fn runs_again(state: State, expected: i64) {
     let (runs, other) = (Runs::default(), env.shop.clone());
     let counted = runs.clone();
     env.create_counter(INSTANCE).await;
-    let taken = env.shop.create(&numbered("taken")).await;
+    let taken = env.shop.run(numbered("taken").create()).await;
     taken.expect("it is created");
     env.join_with_one_attempt(move |_, tx, _| {
         let (run, other) = (counted.next(), other.clone());
@@ -38,21 +38,21 @@ async fn runs_again(state: State, expected: i64) {
             let key = CounterKey::new(INSTANCE);
             let found = tx.read(&key).await?.ok_or("there is no counter")?;
             let one = Patch::new().incr(Counter::EFFECTS, 1);
-            tx.create(&numbered(&format!("run-{run}")))?;
+            tx.add(numbered(&format!("run-{run}")).create())?;
             match state {
                 _ if run > 1 => {}
-                State::Exists => tx.create(&numbered("taken"))?,
-                State::IsMissing => tx.delete::<Receipt>(&ReceiptKey::new(INSTANCE, "missing"))?,
+                State::Exists => tx.add(numbered("taken").create())?,
+                State::IsMissing => tx.add(ReceiptKey::new(INSTANCE, "missing").delete())?,
                 State::HasChanged => {
                     let ten = Patch::new().incr(Counter::EFFECTS, 10);
-                    other.patch(&key, &ten).await?;
+                    other.run(ten.at(&key)).await?;
                 }
                 State::ConditionFails => {
                     let impossible = one.clone().when(Counter::EFFECTS.eq(7));
-                    tx.patch::<Counter>(&key, &impossible)?;
+                    tx.add(impossible.at(&key))?;
                 }
             }
-            tx.patch_stored(&found, &one)?;
+            tx.add(one.at(&found))?;
             Ok(run.to_string())
         }
     })
@@ -95,8 +95,8 @@ async fn an_activity_fails_without_effects_when_ten_runs_are_refused() {
     env.join_with_one_attempt(move |_, tx, _| {
         counted.next();
         async move {
-            tx.create(&numbered("written"))?;
-            tx.delete::<Receipt>(&ReceiptKey::new(INSTANCE, "missing"))?;
+            tx.add(numbered("written").create())?;
+            tx.add(ReceiptKey::new(INSTANCE, "missing").delete())?;
             Ok(String::new())
         }
     })
@@ -117,7 +117,7 @@ async fn an_activity_fails_without_effects_when_ten_runs_are_refused() {
 async fn a_body_that_fails_has_no_effects() {
     let mut env = Env::start().await;
     env.join_with_one_attempt(|_, tx, _| async move {
-        tx.create(&numbered("written"))?;
+        tx.add(numbered("written").create())?;
         Err("sold out".into())
     })
     .await;

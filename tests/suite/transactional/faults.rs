@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_model::Patch;
+use cdb_model::Document as _;
 use cdb_provider::{ActivityError, Effects};
 use cdb_tests::Backend;
 use tokio::sync::Barrier;
@@ -35,8 +35,8 @@ async fn an_activity_runs_again_when_a_read_of_its_body_meets_an_outage() {
                 steps.wait().await;
             }
             let found = found?.ok_or("there is no counter")?;
-            tx.patch_stored(&found, &Patch::new().incr(Counter::EFFECTS, 1))?;
-            tx.create(&receipt("i", text))?;
+            tx.add(found.patch().incr(Counter::EFFECTS, 1))?;
+            tx.add(receipt("i", text).create())?;
             Ok::<_, ActivityError>(run.to_string())
         }
     };

@@ -1,5 +1,6 @@
 //! Effects and results that are too large.
 
+use cdb_model::Document as _;
 use std::time::Duration;
 
 use cdb_provider::EffectsError;
@@ -14,7 +15,7 @@ async fn too_many_operations_are_refused_when_staged_and_none_takes_place() {
     let mut env = Env::start().await;
     env.join_with_one_attempt(|ctx, tx, _| async move {
         for number in 1..=TOO_MANY {
-            let staged = tx.create(&receipt(ctx.instance_id(), String::new()));
+            let staged = tx.add(receipt(ctx.instance_id(), String::new()).create());
             assert_eq!(staged.is_err(), number == TOO_MANY, "{number}: {staged:?}");
         }
         // The body ignores the error. Its effects would be incomplete.
@@ -35,8 +36,8 @@ async fn too_many_bytes_are_refused_when_staged() {
     let mut env = Env::start().await;
     env.join_with_one_attempt(|ctx, tx, _| async move {
         let half = "x".repeat(800_000);
-        tx.create(&receipt(ctx.instance_id(), half.clone()))?;
-        tx.create(&receipt(ctx.instance_id(), half))?;
+        tx.add(receipt(ctx.instance_id(), half.clone()).create())?;
+        tx.add(receipt(ctx.instance_id(), half).create())?;
         Ok("done".to_owned())
     })
     .await;
@@ -52,10 +53,10 @@ async fn effects_and_result_of_the_largest_size_are_committed_together() {
     env.join_with_one_attempt(|ctx, tx, _| async move {
         let nearly_half = "x".repeat(700_000);
         for _ in 0..2 {
-            tx.create(&receipt(ctx.instance_id(), nearly_half.clone()))?;
+            tx.add(receipt(ctx.instance_id(), nearly_half.clone()).create())?;
         }
         for _ in 2..TOO_MANY - 1 {
-            tx.create(&receipt(ctx.instance_id(), String::new()))?;
+            tx.add(receipt(ctx.instance_id(), String::new()).create())?;
         }
         // A document holds this result, but not the batch with the effects.
         Ok("x".repeat(700_000))
@@ -71,7 +72,7 @@ async fn effects_and_result_of_the_largest_size_are_committed_together() {
 async fn an_activity_whose_result_is_too_large_fails_without_effects() {
     let mut env = Env::with_config(|config| config.max_value_bytes = 100_000).await;
     env.join_with_one_attempt(|ctx, tx, _| async move {
-        tx.create(&receipt(ctx.instance_id(), String::new()))?;
+        tx.add(receipt(ctx.instance_id(), String::new()).create())?;
         Ok("x".repeat(100_001))
     })
     .await;
@@ -89,11 +90,11 @@ async fn effects_cannot_be_staged_after_the_body_has_ended() {
     env.join_with_one_attempt(move |ctx, tx, _| {
         let late = late.lock().expect("no panic").take();
         async move {
-            tx.create(&receipt(ctx.instance_id(), String::new()))?;
+            tx.add(receipt(ctx.instance_id(), String::new()).create())?;
             tokio::spawn(async move {
                 // Longer than the body takes.
                 tokio::time::sleep(Duration::from_millis(500)).await;
-                let staged = tx.create(&receipt(ctx.instance_id(), String::new()));
+                let staged = tx.add(receipt(ctx.instance_id(), String::new()).create());
                 late.map(|late| late.send(staged))
             });
             Ok(String::new())

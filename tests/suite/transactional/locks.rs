@@ -75,7 +75,7 @@ async fn an_activity_that_another_runtime_took_over_has_its_effects_once() {
         .set(WorkerItem::LOCKED_UNTIL, None)
         .set(WorkerItem::VISIBLE_AT, env.shop.now());
     let container = env.provider.container();
-    let patched = container.patch_stored(&locked, &expired).await;
+    let patched = container.run(expired.at(&locked)).await;
     patched.expect("the lock is removed");
     eventually(async || begun.count() == 2).await;
     // The first runtime tries to commit while the second one has the lock.

@@ -29,9 +29,7 @@ impl Message for Count {
 fn messaging(shop: &ContainerClient<Shop>) -> Messaging<Shop> {
     let count = async |count: Received<Count>, mut batch: OutboxBatch<Shop>| {
         let more = Patch::new().incr(Counter::EFFECTS, count.message.by);
-        batch
-            .changes()
-            .patch::<Counter>(&CounterKey::new(TARGET), &more)?;
+        batch.add(more.at(&CounterKey::new(TARGET)))?;
         Ok(batch)
     };
     Messaging::builder(shop.clone())

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Container, Document, Patch, Query};
+use cdb_model::{Container, Document, DocumentKey as _, Query};
 use cdb_provider::coordination::MessageDocument;
 use cdb_provider::documents::Durable;
 use cdb_provider::{ActivityError, Effects};
@@ -143,7 +143,10 @@ impl Env {
             instance_id: instance.to_owned(),
             effects: 0,
         };
-        self.shop.create(&counter).await.expect("it is created");
+        self.shop
+            .run(counter.create())
+            .await
+            .expect("it is created");
     }
 
     /// Returns the number of effects that an instance's counter shows.
@@ -219,11 +222,12 @@ async fn act<M>(
     text: String,
 ) -> Result<String, ActivityError> {
     let receipt = receipt(ctx.instance_id(), text);
-    tx.patch::<Counter>(
-        &CounterKey::new(ctx.instance_id()),
-        &Patch::new().incr(Counter::EFFECTS, 1),
+    tx.add(
+        CounterKey::new(ctx.instance_id())
+            .patch()
+            .incr(Counter::EFFECTS, 1),
     )?;
-    tx.create(&receipt)?;
+    tx.add(receipt.create())?;
     Ok(receipt.number)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_model::Patch;
+use cdb_model::{Document as _, Patch};
 use cdb_tests::Backend;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationStatus};
@@ -26,9 +26,9 @@ async fn spent(with_effects: bool) -> Option<u64> {
     let registry = if with_effects {
         let act = provider.transactional(&shop, |ctx, tx, text: String| async move {
             let id = ctx.instance_id();
-            tx.create(&receipt(id, String::new()))?;
+            tx.add(receipt(id, String::new()).create())?;
             let one = Patch::new().incr(Counter::EFFECTS, 1);
-            tx.patch::<Counter>(&CounterKey::new(id), &one)?;
+            tx.add(one.at(&CounterKey::new(id)))?;
             Ok(text)
         });
         registry.register("Act", act)

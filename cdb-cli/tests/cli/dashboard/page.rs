@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use cdb_client::ContainerClient;
-use cdb_model::BulkBatch;
+use cdb_model::{BulkBatch, Document as _};
 use cdb_provider::documents::{Durable, Instance, Status};
 use serde_json::json;
 
@@ -59,7 +59,7 @@ async fn many(container: &ContainerClient<Durable>) {
                     0,
                 )
             };
-            bulk.create(&one).expect("an instance");
+            bulk.add(one.create()).expect("an instance");
         }
         for result in container.execute_bulk(&bulk).await {
             result.expect("it is stored");
@@ -79,7 +79,7 @@ async fn a_browser_shows_every_view_and_100_000_instances_within_150_ms() {
         completed_at: Some(container.now() + Duration::from_secs(2)),
         ..instance(HOSTILE, HOSTILE, Status::Failed, 0)
     };
-    container.create(&hostile).await.expect("it is stored");
+    container.run(hostile.create()).await.expect("it is stored");
     many(&container).await;
     let serving = Serving::start(&account, &["--allow-actions"]);
     let address = serving.address.clone();

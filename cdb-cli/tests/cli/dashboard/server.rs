@@ -1,5 +1,6 @@
 //! The responses of the dashboard's server, and the requests that it rejects.
 
+use cdb_model::Document as _;
 use std::time::Duration;
 
 use cdb_provider::documents::{HistorySegment, Instance, InstanceKey, Status};
@@ -108,7 +109,7 @@ async fn the_overview_counts_instances_by_state_and_by_the_time_of_their_end() {
             completed_at: Some(now - Duration::from_secs(age)),
             ..instance(id, "Order", status, 0)
         };
-        container.create(&ended).await.expect("it is stored");
+        container.run(ended.create()).await.expect("it is stored");
     }
     let serving = Serving::start(&account, &[]);
     // The second answer takes the buckets of the past from the first one.
@@ -143,11 +144,11 @@ async fn a_turn_of_a_watched_instance_is_sent_to_the_page() {
     let mut events = get(&serving, &path).await;
     assert_eq!(events.headers()["content-type"], "text/event-stream");
     order.updated_at = container.now();
-    container.replace(&order).await.expect("it is stored");
+    container.run(order.replace()).await.expect("it is stored");
     let changed = events.chunk().await.expect("an event").expect("bytes");
     assert_eq!(changed, "event: changed\ndata: {}\n\n");
     order.status = Status::Completed;
-    container.replace(&order).await.expect("it is stored");
+    container.run(order.replace()).await.expect("it is stored");
     let rest = events.text().await.expect("the stream ends");
     assert_eq!(rest, "event: final\ndata: {}\n\n");
 }
@@ -201,7 +202,7 @@ async fn an_ended_instance_is_restarted_under_a_new_id_and_a_running_one_is_not(
     let container = fill(&account).await;
     let segment = HistorySegment::pack("order-1", 1, &[started("order-1")]);
     let segment = segment.expect("it packs").expect("events");
-    container.create(&segment).await.expect("a segment");
+    container.run(segment.create()).await.expect("a segment");
     let serving = Serving::start(&account, &["--allow-actions"]);
     let (address, token) = serving.parts();
     let restart = async |id: &str, body: &'static str| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, BulkBatch, Document, ETag};
+use cdb_model::{Batch, BulkBatch, Document, DocumentKey as _, ETag, Read};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -30,11 +30,11 @@ fn results(codes: &[u16]) -> Step {
 
 fn batch() -> Batch<Shop> {
     let mut batch = Batch::new("ann");
-    batch.create(&order(1)).unwrap();
+    batch.add(order(1).create()).unwrap();
     batch
-        .replace_if_match(&profile(), &ETag::new("\"v1\""))
+        .add(profile().replace().if_match(&ETag::new("\"v1\"")))
         .unwrap();
-    batch.delete(&order(2).key()).unwrap();
+    batch.add(order(2).key().delete()).unwrap();
     batch
 }
 
@@ -119,8 +119,8 @@ async fn a_repeatable_batch_is_retried_and_returns_its_reads() {
     ]);
     let script = Script::new([Step::NoAnswer(Delivery::Unknown), Step::json(&read)]);
     let mut batch = Batch::<Shop>::new("ann");
-    batch.upsert(&order(1)).unwrap();
-    let index = batch.read(&profile().key()).unwrap();
+    batch.add(order(1).upsert()).unwrap();
+    let index = batch.add(Read::new(&profile().key())).unwrap();
     let outcome = shop(&script).execute(&batch).await.unwrap();
     let stored = outcome.document::<Profile>(index).unwrap().unwrap();
     assert_eq!(stored.document, profile());
@@ -149,9 +149,9 @@ fn order_of(customer: &str, number: u64) -> Order {
 /// The hash of `redmond` is 22E3…, that of `inst-1` is 23A8….
 fn bulk() -> BulkBatch<Shop> {
     let mut bulk = BulkBatch::new();
-    bulk.upsert(&order_of("redmond", 1)).unwrap();
-    bulk.upsert(&order_of("inst-1", 2)).unwrap();
-    bulk.create(&order_of("redmond", 3)).unwrap();
+    bulk.add(order_of("redmond", 1).upsert()).unwrap();
+    bulk.add(order_of("inst-1", 2).upsert()).unwrap();
+    bulk.add(order_of("redmond", 3).create()).unwrap();
     bulk
 }
 

@@ -1,6 +1,6 @@
 //! Point operations: their requests, and their results after a lost answer.
 
-use cdb_model::{Document, ETag, PartitionKey, Patch};
+use cdb_model::{Document, DocumentKey as _, ETag, PartitionKey, Patch};
 use serde_json::json;
 
 use super::fixture::{listing, one_range};
@@ -28,7 +28,7 @@ fn etag() -> ETag {
 #[tokio::test(start_paused = true)]
 async fn create_sends_the_stored_form_and_the_partition_key() {
     let script = Script::new([written(201)]);
-    let stored = shop(&script).create(&order(7)).await.unwrap();
+    let stored = shop(&script).run(order(7).create()).await.unwrap();
     assert_eq!(
         (stored.id.as_str(), stored.etag.as_str()),
         ("order:7", "\"v2\"")
@@ -63,9 +63,9 @@ async fn unconditional_writes_are_retried_after_a_lost_answer() {
         Step::status(204),
     ]);
     let container = shop(&script);
-    container.upsert(&order(7)).await.unwrap();
-    container.replace(&profile()).await.unwrap();
-    container.delete(&profile().key()).await.unwrap();
+    container.run(order(7).upsert()).await.unwrap();
+    container.run(profile().replace()).await.unwrap();
+    container.run(profile().key().delete()).await.unwrap();
     let methods: Vec<String> = script
         .requests()
         .iter()
@@ -85,16 +85,18 @@ async fn conditional_writes_are_not_retried_after_a_lost_answer() {
     let patch = Patch::<Profile>::new().set(Profile::NAME, "Anna".to_owned());
     let outcomes: [Result<(), Error>; 4] = [
         container
-            .replace_if_match(&profile(), &etag())
+            .run(profile().replace().if_match(&etag()))
             .await
             .map(drop),
         container
-            .upsert_if_match(&profile(), &etag())
+            .run(profile().upsert().if_match(&etag()))
             .await
             .map(drop),
-        container.delete_if_match(&profile().key(), &etag()).await,
         container
-            .patch_if_match(&profile().key(), &patch, &etag())
+            .run(profile().key().delete().if_match(&etag()))
+            .await,
+        container
+            .run(patch.at(&profile().key()).if_match(&etag()))
             .await
             .map(drop),
     ];
@@ -111,8 +113,8 @@ async fn conditional_writes_are_not_retried_after_a_lost_answer() {
 async fn a_delete_succeeds_when_the_document_is_missing_after_a_lost_answer() {
     let script = Script::new([lost(), Step::refusal(404, 0), Step::refusal(404, 0)]);
     let container = shop(&script);
-    container.delete(&profile().key()).await.unwrap();
-    let error = container.delete(&profile().key()).await.unwrap_err();
+    container.run(profile().key().delete()).await.unwrap();
+    let error = container.run(profile().key().delete()).await.unwrap_err();
     assert!(error.is_not_found());
 }
 
@@ -144,8 +146,8 @@ async fn a_missing_container_is_an_error_and_a_missing_document_is_none() {
 async fn an_accepted_write_without_an_etag_is_ambiguous() {
     let script = Script::new([Step::status(201), Step::status(200)]);
     for write in [
-        shop(&script).create(&order(1)).await,
-        shop(&script).upsert(&order(1)).await,
+        shop(&script).run(order(1).create()).await,
+        shop(&script).run(order(1).upsert()).await,
     ] {
         let error = write.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Protocol);
@@ -174,7 +176,7 @@ async fn a_document_of_another_type_with_the_same_id_is_an_error() {
     let script = Script::new([other]);
     let partition = PartitionKey::from("ann");
     let error = shop(&script)
-        .read_in(&partition, &order(7).key())
+        .read(order(7).key().in_partition(&partition))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
@@ -186,10 +188,13 @@ async fn a_patch_that_only_sets_is_retried_and_an_increment_is_not() {
     let container = shop(&script);
     let (partition, key) = (PartitionKey::from("ann"), order(7).key());
     let sets = Patch::<Order>::new().set(Order::STATUS, "paid".to_owned());
-    container.patch_in(&partition, &key, &sets).await.unwrap();
+    container
+        .run(sets.at(key.in_partition(&partition)))
+        .await
+        .unwrap();
     let counts = Patch::<Order>::new().incr(Order::VIEW_COUNT, 1);
     let error = container
-        .patch_in(&partition, &key, &counts)
+        .run(counts.at(key.in_partition(&partition)))
         .await
         .unwrap_err();
     assert!(error.is_ambiguous());
@@ -210,13 +215,13 @@ async fn an_invalid_document_fails_before_anything_is_sent() {
     let script = Script::default();
     let container = shop(&script);
     let empty = Patch::<Profile>::new();
-    let error = container.patch(&profile().key(), &empty).await.unwrap_err();
+    let error = container.run(empty.at(&profile().key())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Encode);
     let huge = Profile {
         name: "x".repeat(3 * 1024 * 1024),
         ..profile()
     };
-    let error = container.create(&huge).await.unwrap_err();
+    let error = container.run(huge.create()).await.unwrap_err();
     assert!(error.to_string().contains("bytes"), "{error}");
     assert!(script.requests().is_empty());
 }
@@ -232,8 +237,8 @@ async fn reads_carry_the_session_token_of_earlier_writes() {
         found,
     ]);
     let container = shop(&script);
-    container.create(&profile()).await.unwrap();
-    container.upsert(&profile()).await.unwrap();
+    container.run(profile().create()).await.unwrap();
+    container.run(profile().upsert()).await.unwrap();
     // Another handle of the same client shares the session.
     container
         .view::<super::shop::Shop>()
@@ -262,7 +267,7 @@ async fn a_session_token_of_an_unknown_range_reloads_the_ranges() {
     let container = shop(&script);
     container.ranges().await.unwrap();
     for _ in 0..2 {
-        container.create(&profile()).await.unwrap();
+        container.run(profile().create()).await.unwrap();
         container.read(&profile().key()).await.unwrap();
     }
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
@@ -286,7 +291,9 @@ async fn a_deeply_nested_document_is_an_error_and_not_a_stack_overflow() {
         );
         let script = Script::new([Step::status(200).body(document)]);
         let partition = PartitionKey::from("ann");
-        let read = shop(&script).read_in(&partition, &order(7).key()).await;
+        let read = shop(&script)
+            .read(order(7).key().in_partition(&partition))
+            .await;
         let kind = read.unwrap_err().kind();
         assert!(
             matches!(kind, ErrorKind::Decode | ErrorKind::Protocol),
@@ -299,18 +306,24 @@ async fn a_deeply_nested_document_is_an_error_and_not_a_stack_overflow() {
 async fn ensure_does_not_hide_that_another_document_has_the_unique_key() {
     let script = Script::new([Step::refusal(409, 3301), Step::refusal(409, 0)]);
     let container = shop(&script);
-    let refused = container.ensure(&order(7)).await.unwrap_err();
+    let refused = container.create_if_missing(&order(7)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict);
     assert!(refused.is_unique_key_conflict(), "{refused}");
     assert!(!refused.is_conflict(), "it proves no earlier write");
-    assert!(container.ensure(&order(7)).await.unwrap().is_none());
+    assert!(
+        container
+            .create_if_missing(&order(7))
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conditional_delete_succeeds_for_one_writer_only() {
     let script = Script::new([Step::refusal(503, 0), Step::refusal(404, 0)]);
     let key = profile().key();
-    let missing = shop(&script).delete_if_match(&key, &etag()).await;
+    let missing = shop(&script).run(key.delete().if_match(&etag())).await;
     let missing = missing.unwrap_err();
     assert!(
         missing.is_not_found() && missing.is_ambiguous(),

@@ -117,7 +117,10 @@ impl Regions {
     }
 
     async fn write(&self, partition: usize) {
-        self.shop.upsert(&self.profile(partition)).await.unwrap();
+        self.shop
+            .run(self.profile(partition).upsert())
+            .await
+            .unwrap();
     }
 }
 
@@ -176,7 +179,7 @@ async fn time_after_the_move(is_silent: bool, outage: Duration) -> Duration {
         loop {
             if let Some(backoff) = shop.backoff_of(&key) {
                 sleep(backoff).await;
-            } else if shop.in_time(&key, shop.upsert(&profile)).await.is_ok() {
+            } else if shop.in_time(&key, shop.run(profile.upsert())).await.is_ok() {
                 return Instant::now();
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
+use cdb_model::{Batch, Container, Document, DocumentKey as _, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -87,7 +87,7 @@ async fn a_member_removed_by_mistake_rejoins() {
     for stored in found {
         let mut batch = Batch::<Members>::new(&*group);
         let key = stored.document.key();
-        batch.delete(&key).expect("it fits");
+        batch.add(key.delete()).expect("it fits");
         container.execute(&batch).await.expect("it is deleted");
     }
     eventually(async || {
@@ -196,7 +196,7 @@ async fn a_member_with_an_unreadable_document_rejoins_and_does_not_disturb_the_o
         let torn = Patch::<Torn>::new().set(Torn::RECORD, "torn".into());
         // Bob's next heartbeat may be faster.
         let bob = bob.expect("Bob has a document");
-        raw.patch_stored(bob, &torn).await.is_ok()
+        raw.run(torn.at(bob)).await.is_ok()
     });
     torn.await;
     let container = cluster.container().await;

@@ -61,13 +61,14 @@ impl ToTokens for KeyImpls<'_> {
         let reader = Ident::new("reader", Span::mixed_site());
         let id = Ident::new("id", Span::mixed_site());
         let reads = reads(model, &reader);
-        let located = located(model);
+        let (partition, known) = partition(model);
         tokens.extend(quote! {
             #constructor
 
             #[automatically_derived]
             impl __model::DocumentKey for #key {
                 type Document = #name;
+                type Partition = #partition;
 
                 fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
                     __model::IdWriter::new(#text) #(#writes)* .finish()
@@ -79,9 +80,11 @@ impl ToTokens for KeyImpls<'_> {
                     #reader.finish()?;
                     __model::Result::Ok(Self { #(#idents),* })
                 }
-            }
 
-            #located
+                fn partition(&self) -> #partition {
+                    #known
+                }
+            }
         });
     }
 }
@@ -146,27 +149,23 @@ fn reads(model: &DocumentModel, reader: &Ident) -> TokenStream {
     out
 }
 
-/// Generates `LocatedKey` if the pattern contains the whole partition key, so that the key alone
-/// locates the document.
-fn located(model: &DocumentModel) -> TokenStream {
+/// Returns what the key knows of its partition, as a type and a value: the partition key if the
+/// pattern contains all of it.
+fn partition(model: &DocumentModel) -> (TokenStream, TokenStream) {
     let keys = model.key_fields();
     let partition = model.partition_key();
     if !partition
         .iter()
         .all(|field| keys.iter().any(|key| key.name == field.name))
     {
-        return TokenStream::new();
+        let of_batch = quote!(__model::BatchPartition);
+        return (of_batch.clone(), of_batch);
     }
-    let key = format_ident!("{}Key", model.ident);
     let idents = partition.iter().map(|field| &field.ident);
-    quote! {
-        #[automatically_derived]
-        impl __model::LocatedKey for #key {
-            fn partition_key(&self) -> __model::PartitionKey {
-                __model::PartitionKey::from_values(__model::vec![
-                    #(__model::PartitionKeyPart::to_partition_key_value(&self.#idents)),*
-                ])
-            }
-        }
-    }
+    let value = quote! {
+        __model::PartitionKey::from_values(__model::vec![
+            #(__model::PartitionKeyPart::to_partition_key_value(&self.#idents)),*
+        ])
+    };
+    (quote!(__model::PartitionKey), value)
 }

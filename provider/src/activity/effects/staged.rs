@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{Message, MessageDocument, OutboxBatch};
-use cdb_model::{
-    Batch, BatchError, Container, Document, DocumentKey, MemberOf, OperationIndex, PartitionKey,
-    Patch, Stored,
-};
+use cdb_model::{Batch, Container, DocumentKey, MemberOf, Operation, PartitionKey, Stored};
 use parking_lot::Mutex;
 
 use super::error::EffectsError;
@@ -39,7 +36,7 @@ use super::outbox::{Outgoing, WithMessages};
 /// }
 ///
 /// fn stage(tx: &cdb_provider::Effects<Shop>) {
-///     tx.upsert(&WorkerItem::default()); // `WorkerItem` is not a document type that programs write to container `Shop`
+///     tx.add(WorkerItem::default().upsert()); // `WorkerItem` is not a document type that programs write to container `Shop`
 /// }
 /// ```
 /// Messages need [`transactional_with`](crate::CosmosDBProvider::transactional_with):
@@ -186,13 +183,6 @@ impl<C: Container, M> Effects<C, M> {
         added
     }
 
-    fn change(
-        &self,
-        add: impl FnOnce(&mut Batch<C>) -> Result<OperationIndex, BatchError>,
-    ) -> Result<(), EffectsError> {
-        self.stage(|operations| Ok(add(operations.changes()).map(drop)?))
-    }
-
     /// Returns the partition of the effects: the id of the instance.
     pub fn partition(&self) -> &PartitionKey {
         &self.partition
@@ -213,76 +203,20 @@ impl<C: Container, M> Effects<C, M> {
         K: DocumentKey,
         K::Document: MemberOf<C>,
     {
-        self.container.read_in(&self.partition, key).await
+        self.container.read(key.in_partition(&self.partition)).await
     }
 
-    /// Creates a document. If it exists at the commit, the body runs again.
+    /// Adds an operation. If it is refused at the commit, the body runs again: the document to
+    /// create exists, the document to replace, patch or delete does not exist or has another version
+    /// than the one that was read, or a condition of the patch does not hold.
     ///
     /// # Errors
     /// See [`EffectsError`].
-    pub fn create<D: MemberOf<C>>(&self, document: &D) -> Result<(), EffectsError> {
-        self.change(|batch| batch.create(document))
-    }
-
-    /// Creates or replaces a document, whatever its version.
-    ///
-    /// # Errors
-    /// See [`EffectsError`].
-    pub fn upsert<D: MemberOf<C>>(&self, document: &D) -> Result<(), EffectsError> {
-        self.change(|batch| batch.upsert(document))
-    }
-
-    /// Replaces the version of a document that was read. If it has changed at the commit, the body
-    /// runs again.
-    ///
-    /// # Errors
-    /// See [`EffectsError`].
-    pub fn replace<D: MemberOf<C>>(&self, stored: &Stored<D>) -> Result<(), EffectsError> {
-        self.change(|batch| batch.replace_stored(stored))
-    }
-
-    /// Patches a document, whatever its version, if the condition of the patch holds. Otherwise,
-    /// and if the document does not exist at the commit, the body runs again.
-    ///
-    /// # Errors
-    /// See [`EffectsError`].
-    pub fn patch<D: MemberOf<C>>(
-        &self,
-        key: &D::Key,
-        patch: &Patch<D>,
-    ) -> Result<(), EffectsError> {
-        self.change(|batch| batch.patch(key, patch))
-    }
-
-    /// Patches the version of a document that was read. If it has changed at the commit, the body
-    /// runs again.
-    ///
-    /// # Errors
-    /// See [`EffectsError`].
-    pub fn patch_stored<D: MemberOf<C>>(
-        &self,
-        stored: &Stored<D>,
-        patch: &Patch<D>,
-    ) -> Result<(), EffectsError> {
-        self.change(|batch| batch.patch_stored(stored, patch))
-    }
-
-    /// Deletes a document, whatever its version. If it does not exist at the commit, the body runs
-    /// again.
-    ///
-    /// # Errors
-    /// See [`EffectsError`].
-    pub fn delete<D: Document + MemberOf<C>>(&self, key: &D::Key) -> Result<(), EffectsError> {
-        self.change(|batch| batch.delete(key))
-    }
-
-    /// Deletes the version of a document that was read. If it has changed at the commit, the body
-    /// runs again.
-    ///
-    /// # Errors
-    /// See [`EffectsError`].
-    pub fn delete_stored<D: MemberOf<C>>(&self, stored: &Stored<D>) -> Result<(), EffectsError> {
-        self.change(|batch| batch.delete_stored(stored))
+    pub fn add<O: Operation>(&self, operation: O) -> Result<(), EffectsError>
+    where
+        O::Document: MemberOf<C>,
+    {
+        self.stage(|operations| Ok(operations.changes().add(operation).map(drop)?))
     }
 }
 

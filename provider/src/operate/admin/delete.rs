@@ -99,7 +99,7 @@ async fn drop_intents(
         if stored.document.has_chunks() || !ids.contains(&stored.document.target_instance_id) {
             continue;
         }
-        match container.delete_stored(&stored).await {
+        match container.run(stored.delete()).await {
             // Another runtime has delivered the intent, or noted that it could not.
             Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
             // After a lost answer, the deletion of the partition reads the intents again.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, Filter, Query, Timestamp};
+use cdb_model::{Batch, Document as _, Filter, Query, Timestamp};
 use duroxide::providers::DeleteInstanceResult;
 
 use super::row::Row;
@@ -187,7 +187,8 @@ impl<'a> Removal<'a> {
         for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
             let mut batch = Batch::<Durable>::new(self.instance_id);
             for row in chunk {
-                batch.delete_at(&row.location)?;
+                // A deletion is the same for all types.
+                batch.add(row.location.address::<HistorySegment>().delete())?;
             }
             match self.container.execute(&batch).await {
                 Ok(_) => self.gone.extend_from_slice(chunk),
@@ -222,7 +223,10 @@ impl<'a> Removal<'a> {
         for row in rows {
             if let Some(Durable::Instance(instance)) = &row.document {
                 let etag = &row.location.etag;
-                let written = self.container.replace_if_match(instance, etag).await?;
+                let written = self
+                    .container
+                    .run(instance.replace().if_match(etag))
+                    .await?;
                 row.location.etag = written.etag;
             }
         }

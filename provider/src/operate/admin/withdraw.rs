@@ -75,7 +75,7 @@ async fn is_delivered(
     message: OrchestratorItem,
 ) -> Result<bool> {
     let trace = message.into_trace();
-    if container.ensure(&trace).await?.is_some() {
+    if container.create_if_missing(&trace).await?.is_some() {
         return Ok(false);
     }
     let found = container.latest_committed().read(&trace.key()).await;

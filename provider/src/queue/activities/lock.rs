@@ -39,7 +39,7 @@ pub(crate) async fn unlock_until(
         item.attempt_count = item.attempt_count.saturating_sub(1);
     }
     let patch = lock_patch(&item);
-    let written = store.container.patch_stored(&stored, &patch).await?;
+    let written = store.container.run(patch.at(&stored)).await?;
     stored.etag = written.etag;
     stored.document = item;
     Ok(stored)

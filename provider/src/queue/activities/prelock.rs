@@ -120,7 +120,7 @@ impl<'a> NextActivity<'a> {
     }
 
     pub(crate) fn add_to(&mut self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
-        let operation = batch.patch_stored(&self.seen, &lock_patch(&self.after))?;
+        let operation = batch.add(lock_patch(&self.after).at(&self.seen))?;
         self.operation = Some(operation);
         Ok(())
     }

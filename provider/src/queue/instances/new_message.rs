@@ -1,7 +1,7 @@
 //! A message that a batch enqueues, and what this process knows of it afterwards.
 
 use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, BulkBatch, ETag, OperationIndex};
+use cdb_model::{Batch, BatchError, BulkBatch, Document as _, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
@@ -31,13 +31,13 @@ impl<'a> NewMessage<'a> {
     }
 
     pub(crate) fn add_to(&mut self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
-        self.operation = Some(batch.create(&self.document)?);
+        self.operation = Some(batch.add(self.document.create())?);
         Ok(())
     }
 
     /// Adds the message to a bulk, whose operations succeed or fail independently.
     pub(crate) fn add_to_bulk(&mut self, bulk: &mut BulkBatch<Durable>) -> Result<(), BatchError> {
-        self.operation = Some(bulk.create(&self.document)?);
+        self.operation = Some(bulk.add(self.document.create())?);
         Ok(())
     }
 

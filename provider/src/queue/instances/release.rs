@@ -91,14 +91,14 @@ pub(crate) async fn unlock_outdated(store: &Store, turn: &Turn) {
     let Some(locked) = turn.instance.stored() else {
         return;
     };
-    if let Err(error) = store.container.delete_stored(&locked).await {
+    if let Err(error) = store.container.run(locked.delete()).await {
         tracing::debug!(%error, "a pending instance was not deleted");
     }
 }
 
 async fn unlock_with(store: &Store, instance: &Stored<Instance>, attempts: BTreeMap<String, u32>) {
     let patch = unlock_patch(attempts, store.now());
-    if let Err(error) = store.container.patch_stored(instance, &patch).await {
+    if let Err(error) = store.container.run(patch.at(instance)).await {
         tracing::debug!(%error, "a lock was not released; it will expire");
     }
 }

@@ -22,8 +22,8 @@ impl Claim {
     /// Adds the claim to the batch that locks the activity.
     pub(crate) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         match &self.etag {
-            Some(etag) => batch.replace_if_match(&self.session, etag)?,
-            None => batch.create(&self.session)?,
+            Some(etag) => batch.add(self.session.replace().if_match(etag))?,
+            None => batch.add(self.session.create())?,
         };
         Ok(())
     }

@@ -120,7 +120,7 @@ impl Sessions {
             if self.is_needed(&stored.document).await? {
                 continue;
             }
-            match container.delete_stored(&stored).await {
+            match container.run(stored.delete()).await {
                 Ok(()) => removed += 1,
                 // Claimed or deleted by another worker.
                 Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
@@ -154,7 +154,7 @@ impl Sessions {
 
     /// Patches a session. Returns whether the session exists and meets the patch's condition.
     async fn patch_held(&self, key: &SessionKey, patch: &Patch<Session>) -> Result<bool> {
-        match self.store.container.patch(key, patch).await {
+        match self.store.container.run(patch.at(key)).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(false),
             Err(error) => Err(error.into()),

@@ -91,23 +91,23 @@ impl KvUpdate {
     ) -> Result<Vec<OperationIndex>, BatchError> {
         let changes = match self {
             Self::Pack(pack, _) => {
-                batch.upsert(pack)?;
+                batch.add(pack.upsert())?;
                 return Ok(Vec::new());
             }
             Self::Documents(changes) => changes,
         };
         let mut written = Vec::new();
         for value in &changes.values {
-            written.push(batch.upsert(value)?);
+            written.push(batch.add(value.upsert())?);
         }
         for delta in &changes.deltas {
-            written.push(batch.upsert(delta)?);
+            written.push(batch.add(delta.upsert())?);
         }
         for value in &changes.gone_values {
-            batch.delete_stored(value)?;
+            batch.add(value.delete())?;
         }
         for delta in &changes.gone_deltas {
-            batch.delete_stored(delta)?;
+            batch.add(delta.delete())?;
         }
         Ok(written)
     }

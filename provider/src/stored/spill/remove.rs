@@ -2,7 +2,7 @@
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{Fenced, execute_proven};
-use cdb_model::{Batch, BatchError, BulkBatch, Document, ETag, Query, Timestamp};
+use cdb_model::{Batch, BatchError, BulkBatch, Document, DocumentKey as _, ETag, Query, Timestamp};
 use futures::{StreamExt as _, stream};
 
 use crate::error::{Error, Result, committed};
@@ -52,7 +52,7 @@ impl ConsumedChunks {
     /// Adds the spill to the commit, if there are chunks.
     pub(crate) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         match &self.0 {
-            Some(spill) => batch.create(spill).map(drop),
+            Some(spill) => batch.add(spill.create()).map(drop),
             None => Ok(()),
         }
     }
@@ -78,7 +78,10 @@ pub(super) fn release(store: &Store, spill: Spill) {
 async fn remove(container: &ContainerClient<Durable>, spill: &Spill) {
     let keys = spill.texts.clone().into_iter().flat_map(Chunked::into_keys);
     let removed = match delete_chunks(container, keys).await {
-        Ok(()) => container.delete(&spill.key()).await.map_err(Error::from),
+        Ok(()) => container
+            .run(spill.key().delete())
+            .await
+            .map_err(Error::from),
         failed => failed,
     };
     if let Err(error) = removed {
@@ -96,7 +99,7 @@ pub(crate) async fn delete_chunks(
         let mut bulk = BulkBatch::<Durable>::new();
         for key in keys {
             // No chunk has a key without an id.
-            let _added = bulk.delete(&key);
+            let _added = bulk.add(key.delete());
         }
         for result in container.execute_bulk(&bulk).await {
             match result {
@@ -185,8 +188,8 @@ async fn rename(
         ..spill.clone()
     };
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
-    batch.delete_if_match(&spill.key(), &version)?;
-    batch.create(&renamed)?;
+    batch.add(spill.key().delete().if_match(&version))?;
+    batch.add(renamed.create())?;
     match execute_proven(container, &batch, &renamed.key()).await? {
         Fenced::Refused(error) if error.is_not_found() || error.is_precondition_failed() => {
             Ok(None)

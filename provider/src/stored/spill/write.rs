@@ -92,7 +92,7 @@ impl Spilling {
         }
         let container = &store.container;
         if !self.named {
-            container.ensure(&self.spill).await?;
+            container.create_if_missing(&self.spill).await?;
             self.named = true;
         }
         let writes = self.chunks.iter().map(|chunk| write(container, chunk));
@@ -119,7 +119,7 @@ impl Spilling {
     /// lost.
     pub(crate) fn confirm(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         if !self.spill.texts.is_empty() {
-            batch.replace(&self.spill.trace())?;
+            batch.add(self.spill.trace().replace())?;
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl Spilling {
 
 /// Writes a chunk. Returns its name.
 async fn write(container: &ContainerClient<Durable>, chunk: &Chunk) -> Result<String> {
-    container.ensure(chunk).await?;
+    container.create_if_missing(chunk).await?;
     Ok(chunk.part.clone())
 }
 
@@ -145,7 +145,7 @@ async fn refresh(spill: &mut Spill, store: &Store) -> Result<()> {
     let now = store.now();
     if now.since(spill.created_at) >= store.orphan_age / SPILL_REFRESHES {
         let patch = Patch::<Spill>::new().set(Spill::CREATED_AT, now);
-        store.container.patch(&spill.key(), &patch).await?;
+        store.container.run(patch.at(&spill.key())).await?;
         spill.created_at = now;
     }
     Ok(())

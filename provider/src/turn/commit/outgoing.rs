@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
-use cdb_model::{Batch, BatchError, OperationIndex, Timestamp};
+use cdb_model::{Batch, BatchError, Document as _, OperationIndex, Timestamp};
 use duroxide::providers::WorkItem;
 
 use crate::queue::instances::TurnResult;
@@ -206,12 +206,12 @@ impl Outgoing {
 
     /// Adds everything to the commit.
     pub(super) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<SentOperations, BatchError> {
-        let workers = self.workers.iter().map(|item| batch.create(item));
+        let workers = self.workers.iter().map(|item| batch.add(item.create()));
         let workers = workers.collect::<Result<_, _>>()?;
-        let own = self.own.iter().map(|item| batch.create(item));
+        let own = self.own.iter().map(|item| batch.add(item.create()));
         let own = own.collect::<Result<_, _>>()?;
         for intent in &self.intents {
-            batch.create(intent)?;
+            batch.add(intent.create())?;
         }
         Ok(SentOperations { workers, own })
     }

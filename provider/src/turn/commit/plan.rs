@@ -7,7 +7,8 @@
 
 use cdb_client::BatchOutcome;
 use cdb_model::{
-    Batch, BatchError, Document, DocumentKey, ETag, EncodeError, OperationIndex, Stored, Timestamp,
+    Batch, BatchError, Document, DocumentKey, ETag, EncodeError, OperationError, OperationIndex,
+    Stored, Timestamp,
 };
 use tokio::time::Instant;
 
@@ -91,7 +92,7 @@ fn has_no_room(error: &BatchError) -> bool {
         error,
         BatchError::Full
             | BatchError::TooLarge { .. }
-            | BatchError::Encode(EncodeError::TooLarge { .. })
+            | BatchError::Operation(OperationError::Encode(EncodeError::TooLarge { .. }))
     )
 }
 
@@ -185,17 +186,17 @@ impl CommitPlan {
         self.version.clone_from(&turn.instance.version);
         // First, so that a lost lock fails this operation with 412 or 409.
         let instance = match &self.version {
-            Some(etag) => batch.replace_if_match(&self.instance, etag)?,
-            None => batch.create(&self.instance)?,
+            Some(etag) => batch.add(self.instance.replace().if_match(etag))?,
+            None => batch.add(self.instance.create())?,
         };
         self.operations.instance = Some(instance);
         self.spilling.confirm(&mut batch)?;
         self.consumed_chunks.add_to(&mut batch)?;
         if let Some(ended) = &self.ended {
-            batch.upsert(ended)?;
+            batch.add(ended.upsert())?;
         }
         for segment in &self.history.segments {
-            batch.create(segment)?;
+            batch.add(segment.create())?;
         }
         for message in &turn.messages {
             consume(&mut batch, &message.stored)?;
@@ -294,9 +295,9 @@ fn consume(
 ) -> Result<(), BatchError> {
     if message.document.delivered {
         let trace = message.clone().map(OrchestratorItem::into_trace);
-        batch.replace_stored(&trace)?;
+        batch.add(trace.replace())?;
     } else {
-        batch.delete_stored(message)?;
+        batch.add(message.delete())?;
     }
     Ok(())
 }
