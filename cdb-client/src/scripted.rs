@@ -96,7 +96,7 @@ impl Step {
 ///         .build()?;
 ///     let orders = client.database("shop").container::<Shop>("orders");
 ///     let order = Order { customer: "ann".into(), number: 1, status: "open".into() };
-///     assert!(orders.create(&order).await.unwrap_err().is_ambiguous());
+///     assert!(orders.run(order.create()).await.unwrap_err().is_ambiguous());
 ///     assert_eq!(script.requests().len(), 1);
 ///     Ok(())
 /// }

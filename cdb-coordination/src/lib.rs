@@ -2,7 +2,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod change_feed;
-mod content;
 mod handlers;
 mod inbox;
 mod lease;

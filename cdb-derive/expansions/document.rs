@@ -31,10 +31,28 @@ const _: () = {
                 number: __model::Into::into(number),
             }
         }
+        /// Returns the address of the document with this key in a partition.
+        pub fn in_partition(
+            &self,
+            partition: impl __model::Into<__model::PartitionKey>,
+        ) -> __model::Address<Order> {
+            __model::DocumentKey::in_partition(self, partition)
+        }
+        /// Patches the document with this key: add the changes to the operation.
+        pub fn patch(
+            &self,
+        ) -> __model::Patch<Order, __model::Address<Order, __model::PartitionKey>> {
+            __model::DocumentKey::patch(self)
+        }
+        /// Deletes the document with this key.
+        pub fn delete(&self) -> __model::Delete<Order, __model::PartitionKey> {
+            __model::DocumentKey::delete(self)
+        }
     }
     #[automatically_derived]
     impl __model::DocumentKey for OrderKey {
         type Document = Order;
+        type Partition = __model::PartitionKey;
         fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
             __model::IdWriter::new("Order")
                 .field("customer_id", &self.customer_id)
@@ -50,10 +68,7 @@ const _: () = {
             reader.finish()?;
             __model::Result::Ok(Self { customer_id, number })
         }
-    }
-    #[automatically_derived]
-    impl __model::LocatedKey for OrderKey {
-        fn partition_key(&self) -> __model::PartitionKey {
+        fn partition(&self) -> __model::PartitionKey {
             __model::PartitionKey::from_values(
                 __model::vec![
                     __model::PartitionKeyPart::to_partition_key_value(& self.customer_id)

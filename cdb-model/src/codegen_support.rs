@@ -18,7 +18,7 @@ pub use core::primitive::{bool, str};
 pub use core::result::Result;
 pub use std::vec;
 
-pub use crate::address::BatchPartition;
+pub use crate::address::{Address, BatchPartition};
 pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
@@ -29,7 +29,9 @@ pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
+pub use crate::operation::Delete;
 pub use crate::partition_key::{PartitionKey, PartitionKeyPart};
+pub use crate::patch::Patch;
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{
     Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,

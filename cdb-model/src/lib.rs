@@ -67,6 +67,7 @@ mod codec;
 mod codec_error;
 mod conflict;
 mod container;
+mod content;
 mod document;
 mod etag;
 mod evolution;
@@ -99,6 +100,7 @@ pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, LimitExceeded, MemberOf,
     PartitionKeyDefinition, PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
 };
+pub use content::is_same;
 pub use document::{Document, DocumentKey, FieldCodec, Stored};
 pub use etag::ETag;
 pub use evolution::UnknownFields;

@@ -122,7 +122,7 @@ impl CosmosDBProvider {
     /// # let account = format!("AccountEndpoint={};AccountKey={};", emulator.endpoint(), emulator.key());
     /// let config = CosmosDBProviderConfig::from_connection_string(&account)?;
     /// let (provider, shop) = CosmosDBProvider::open::<Shop>(config).await?;
-    /// shop.upsert(&Order { instance_id: "order-7".to_owned() }).await?;
+    /// shop.run(Order { instance_id: "order-7".to_owned() }.upsert()).await?;
     /// assert_eq!(provider.container().name(), shop.name());
     /// # Ok(()) }
     /// ```

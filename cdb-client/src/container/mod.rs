@@ -28,6 +28,7 @@ mod soft_delete;
 mod source;
 #[cfg(test)]
 mod tests;
+mod update;
 
 pub use batch::BatchOutcome;
 pub use bootstrap::{Bootstrap, BootstrapConfig, OnDifference, Throughput};

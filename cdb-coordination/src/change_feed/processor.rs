@@ -39,7 +39,7 @@ pub struct ChangeProcessorBuilder<C> {
 /// # use feed::{Shop, order, with_feed};
 /// # with_feed(async |shop, state| {
 /// # let (seen, mut all) = tokio::sync::mpsc::channel(9);
-/// # shop.create(&order(7)).await?;
+/// # shop.run(order(7).create()).await?;
 ///
 /// let processor = ChangeProcessor::builder("invoices", &shop, &state)
 ///     .config(ChangeProcessorConfig { start: FeedStart::Beginning, ..Default::default() })

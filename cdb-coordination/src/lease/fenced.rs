@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{
-    Batch, Container, DocumentKey as _, ETag, Leasable, Lease, MemberOf, Patch, Stored,
+    Batch, Container, DocumentKey as _, ETag, Leasable, Lease, MemberOf, Patch, Stored, is_same,
 };
 use tokio::time::Instant;
 
@@ -17,7 +17,6 @@ use super::error::LeaseError;
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced, is_at_fence};
 use super::health::Event;
 use super::lock::fresh_mark;
-use crate::content::is_same;
 
 /// A leased document, as its holder knows it.
 #[derive(Debug)]
@@ -86,11 +85,11 @@ pub(super) enum Write<'a, C, D> {
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// shop.create(&order(1)).await?;
+/// shop.run(order(1).create()).await?;
 /// let leases = Leases::new(&shop, "packer-1");
 /// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
 /// let mut both = guard.begin(Patch::new().set(Order::STATE, "split".to_owned()))?;
-/// both.batch.create(&order(2))?; // takes place only if the lease is still held
+/// both.batch.add(order(2).create())?; // takes place only if the lease is still held
 /// guard.commit(both).await?;
 /// # Ok(()) }).unwrap();
 /// ```

@@ -150,7 +150,7 @@ pub enum Fenced<A> {
 ///
 ///     async fn send(&self) -> Result<ETag, Error> {
 ///         let paid = Order { state: "paid".into(), ..self.seen.document.clone() };
-///         Ok(self.shop.replace_if_match(&paid, &self.seen.etag).await?.etag)
+///         Ok(self.shop.run(paid.replace().if_match(&self.seen.etag)).await?.etag)
 ///     }
 ///
 ///     async fn find_out(&mut self, latest: &ContainerClient<Shop>) -> Result<Found, Error> {
@@ -163,7 +163,7 @@ pub enum Fenced<A> {
 /// }
 ///
 /// # shop::with_shop(async |shop| {
-/// # shop.create(&order(7)).await?;
+/// # shop.run(order(7).create()).await?;
 /// let seen = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was placed");
 /// let mut pay = Pay { shop, seen };
 /// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::Committed(_)));

@@ -27,7 +27,7 @@ use super::fenced::{Held, LeasedBatch, Then, Unread, Write};
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// shop.create(&order(1)).await?;
+/// shop.run(order(1).create()).await?;
 /// let leases = Leases::new(&shop, "packer-1");
 /// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
 /// guard.patch(Patch::new().set(Order::STATE, "packing".to_owned())).await?;

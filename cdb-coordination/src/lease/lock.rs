@@ -84,7 +84,7 @@ pub(super) fn fresh_mark() -> String {
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// # shop.create(&order(7)).await?;
+/// # shop.run(order(7).create()).await?;
 /// let seen = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was placed");
 /// let mark = "6f1e62a0"; // use a UUID
 /// let lease = seen.document.lease.taken("packer-1", mark, shop.now() + Duration::from_secs(30));
@@ -129,7 +129,7 @@ where
 /// let mark = "6f1e62a0"; // use a UUID
 /// let mut order: Order = order(7);
 /// order.lease = order.lease.taken("packer-1", mark, shop.now() + Duration::from_secs(30));
-/// let created = shop.create(&order).await.map(|created| created.etag);
+/// let created = shop.run(order.create()).await.map(|created| created.etag);
 /// let key = OrderKey::new("ann", 7_u64);
 /// let ours = confirm_lock(created, mark, shop.latest_committed().read(&key)).await?;
 /// assert!(ours.is_some());
@@ -185,7 +185,7 @@ pub enum Kept<D> {
 ///
 /// # let mut locked: Order = order(7);
 /// # locked.lease = locked.lease.taken("packer-1", "6f1e62a0", shop.now() + Duration::from_secs(1));
-/// # shop.create(&locked).await?;
+/// # shop.run(locked.create()).await?;
 /// # let held = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was created");
 /// // `held` is the locked document.
 /// let longer = held.document.lease.kept("6f1e62a0", shop.now() + Duration::from_secs(30));

@@ -22,8 +22,8 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 /// # shop::with_shop(async |shop| {
 ///
 /// let mut batch = Batch::new("ann");
-/// batch.create(&order(7))?;
-/// batch.create(&order(8))?;
+/// batch.add(order(7).create())?;
+/// batch.add(order(8).create())?;
 /// let placed = execute_proven(&shop, &batch, &OrderKey::new("ann", 7_u64)).await?;
 /// assert!(matches!(placed, Fenced::Committed(_)));
 /// # Ok(()) }).unwrap();

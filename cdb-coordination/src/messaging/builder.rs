@@ -171,13 +171,13 @@ where
 /// let messaging = Messaging::builder(shop)
 ///     .on(async |placed: Received<Placed>, mut batch| {
 ///         let copy = order(placed.message.number);
-///         batch.changes().create(&Order { customer: "warehouse".into(), ..copy })?;
+///         batch.add(Order { customer: "warehouse".into(), ..copy }.create())?;
 ///         Ok(batch) // committed together with the receipt, so once
 ///     })
 ///     .start()?;
 ///
 /// let mut batch = messaging.batch("ann");
-/// batch.changes().create(&order(7))?;
+/// batch.add(order(7).create())?;
 /// batch.send("warehouse", &Placed { number: 7 })?; // in the same batch as the order
 /// messaging.commit(batch).await?;
 /// # let copied = OrderKey::new("warehouse", 7_u64);

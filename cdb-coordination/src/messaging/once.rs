@@ -28,7 +28,7 @@ where
     /// for number in [7, 8] {
     ///     // The client has sent its request twice; the second run would create another order.
     ///     let mut batch = messaging.batch("ann");
-    ///     batch.changes().create(&order(number))?;
+    ///     batch.add(order(number).create())?;
     ///     numbers.push(messaging.commit_once(batch, "request-1", number).await?);
     /// }
     /// assert_eq!(numbers, [7, 7]);

@@ -5,10 +5,9 @@
 //! If another writer stored the same content, the write counts as done: the result is the same.
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{Container, Document, DocumentKey, ETag, MemberOf, Stored};
+use cdb_model::{Container, Document, DocumentKey, ETag, MemberOf, Stored, is_same};
 
 use super::error::StoreError;
-use crate::content::is_same;
 use crate::lease::{Fenced, FencedWrite, Found, execute_fenced};
 
 /// What is written.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-use super::expand::{KeyStruct, PathConstants, Shape, SoftDeleteImpl, constructor, queryable};
+use super::expand::{KeyStruct, PathConstants, Shape, SoftDeleteImpl, methods, queryable};
 use super::model::{DocumentModel, Indexing};
 use crate::private::import;
 
@@ -101,9 +101,9 @@ fn permissive(mut model: DocumentModel) -> DocumentModel {
 fn key_stubs(model: &DocumentModel) -> TokenStream {
     let name = &model.ident;
     let key = format_ident!("{name}Key");
-    let constructor = constructor(model);
+    let methods = methods(model, &quote!(__model::PartitionKey));
     quote! {
-        #constructor
+        #methods
 
         #[automatically_derived]
         impl __model::DocumentKey for #key {

@@ -52,7 +52,7 @@ impl CosmosDBProvider {
     /// fn activities(provider: &CosmosDBProvider, shop: &ContainerClient<Shop>) -> ActivityRegistry {
     ///     let charge = provider.transactional(shop, |ctx, tx, cents: u64| async move {
     ///         let instance_id = ctx.instance_id().to_owned();
-    ///         tx.create(&Receipt { instance_id, cents })?;
+    ///         tx.add(Receipt { instance_id, cents }.create())?;
     ///         Ok(cents)
     ///     });
     ///     ActivityRegistry::builder().register("Charge", charge).build()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, BulkBatch, Document, DocumentKey as _, ETag, Read};
+use cdb_model::{Batch, BulkBatch, Document as _, ETag, Read};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

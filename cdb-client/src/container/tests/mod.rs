@@ -9,3 +9,4 @@ mod point;
 mod query;
 mod regions;
 mod shop;
+mod update;

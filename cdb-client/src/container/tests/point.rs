@@ -1,6 +1,6 @@
 //! Point operations: their requests, and their results after a lost answer.
 
-use cdb_model::{Document, DocumentKey as _, ETag, PartitionKey, Patch};
+use cdb_model::{Document as _, ETag, PartitionKey, Patch};
 use serde_json::json;
 
 use super::fixture::{listing, one_range};

@@ -48,7 +48,9 @@ pub(super) struct KeyImpls<'a>(pub(super) &'a DocumentModel);
 impl ToTokens for KeyImpls<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let (name, constructor) = (&model.ident, constructor(model));
+        let name = &model.ident;
+        let (partition, known) = partition(model);
+        let methods = methods(model, &partition);
         let key = format_ident!("{name}Key");
         let text = name.to_string();
         let fields = model.key_fields();
@@ -61,9 +63,8 @@ impl ToTokens for KeyImpls<'_> {
         let reader = Ident::new("reader", Span::mixed_site());
         let id = Ident::new("id", Span::mixed_site());
         let reads = reads(model, &reader);
-        let (partition, known) = partition(model);
         tokens.extend(quote! {
-            #constructor
+            #methods
 
             #[automatically_derived]
             impl __model::DocumentKey for #key {
@@ -89,10 +90,10 @@ impl ToTokens for KeyImpls<'_> {
     }
 }
 
-/// The function that makes a key from its fields.
-pub(in crate::document) fn constructor(model: &DocumentModel) -> TokenStream {
-    let vis = &model.vis;
-    let key = format_ident!("{}Key", model.ident);
+/// The methods of the key. They repeat those of `DocumentKey`, so that programs need not import it.
+pub(in crate::document) fn methods(model: &DocumentModel, partition: &TokenStream) -> TokenStream {
+    let (vis, name) = (&model.vis, &model.ident);
+    let key = format_ident!("{name}Key");
     let fields = model.key_fields();
     let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
     let types = fields.iter().map(|field| &field.ty);
@@ -103,6 +104,24 @@ pub(in crate::document) fn constructor(model: &DocumentModel) -> TokenStream {
             /// Creates the key from its fields.
             #vis fn new(#(#idents: impl __model::Into<#types>),*) -> Self {
                 Self { #(#idents: __model::Into::into(#idents)),* }
+            }
+
+            /// Returns the address of the document with this key in a partition.
+            #vis fn in_partition(
+                &self,
+                partition: impl __model::Into<__model::PartitionKey>,
+            ) -> __model::Address<#name> {
+                __model::DocumentKey::in_partition(self, partition)
+            }
+
+            /// Patches the document with this key: add the changes to the operation.
+            #vis fn patch(&self) -> __model::Patch<#name, __model::Address<#name, #partition>> {
+                __model::DocumentKey::patch(self)
+            }
+
+            /// Deletes the document with this key.
+            #vis fn delete(&self) -> __model::Delete<#name, #partition> {
+                __model::DocumentKey::delete(self)
             }
         }
     }

@@ -13,7 +13,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 pub(super) use document_impl::queryable;
-pub(super) use key::{KeyStruct, constructor};
+pub(super) use key::{KeyStruct, methods};
 pub(super) use paths::PathConstants;
 pub(super) use shape::Shape;
 pub(super) use soft_delete::SoftDeleteImpl;

@@ -43,7 +43,7 @@ const CONCURRENCY: usize = 8;
 /// #         orchestration_name: "Order".to_owned(), status: Status::Completed, completed_at: Some(long_ago),
 /// #         ..Instance::pending(id, long_ago)
 /// #     };
-/// #     store.container().create(&order).await?;
+/// #     store.container().run(order.create()).await?;
 /// # }
 /// let mut purge = store.purge_ended(Duration::from_secs(30 * 24 * 3600));
 /// let all = purge.remaining().await?;

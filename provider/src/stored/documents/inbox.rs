@@ -21,8 +21,8 @@ use super::trace::REMEMBERED_SECONDS;
 ///     part: 0,
 ///     ttl: Some(24 * 60 * 60),
 /// };
-/// store.container().create(&record).await?;
-/// let again = store.container().create(&record).await;
+/// store.container().run(record.create()).await?;
+/// let again = store.container().run(record.create()).await;
 /// assert!(again.unwrap_err().is_conflict());
 /// # Ok(()) }
 /// ```

@@ -23,7 +23,7 @@ use super::chunk::Text;
 /// # let now = store.container().now();
 /// # for (id, name, status) in [("order-1", "Order", Status::Failed), ("order-2", "Order", Status::Running), ("ship-1", "Ship", Status::Failed)] {
 /// #     let instance = Instance { orchestration_name: name.to_owned(), status, ..Instance::pending(id, now) };
-/// #     store.container().create(&instance).await?;
+/// #     store.container().run(instance.create()).await?;
 /// # }
 /// let failed = Query::<Instance>::across_partitions().filter(Instance::STATUS.eq(Status::Failed));
 /// let mut orders = Vec::new();

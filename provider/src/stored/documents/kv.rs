@@ -16,7 +16,7 @@ use super::chunk::Text;
 /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
 /// # let now = store.container().now();
 /// # let set = |key: &str, value: &str| KeyValue { instance_id: "order-7".to_owned(), key: key.to_owned(), value: value.to_owned(), execution_id: 1, last_updated_at_ms: now };
-/// # store.container().create(&set("carrier", "rail")).await?;
+/// # store.container().run(set("carrier", "rail").create()).await?;
 /// // A value left by ended executions costs a point read.
 /// let carrier = store.container().read(&KeyValueKey::new("order-7", "carrier")).await?;
 /// assert_eq!(carrier.map(|stored| stored.document.value).as_deref(), Some("rail"));
@@ -52,8 +52,8 @@ pub struct KeyValue {
 /// # let now = store.container().now();
 /// # let set = |key: &str, value: &str| KeyValue { instance_id: "order-7".to_owned(), key: key.to_owned(), value: value.to_owned(), execution_id: 1, last_updated_at_ms: now };
 /// # let cleared = KeyValueDelta { instance_id: "order-7".to_owned(), key: "carrier".to_owned(), value: None, execution_id: 2, last_updated_at_ms: now };
-/// # store.container().create(&set("carrier", "rail")).await?;
-/// # store.container().create(&cleared).await?;
+/// # store.container().run(set("carrier", "rail").create()).await?;
+/// # store.container().run(cleared.create()).await?;
 /// // The running execution has cleared the value; others see that when it ends.
 /// let change = store.container().read(&KeyValueDeltaKey::new("order-7", "carrier")).await?;
 /// assert_eq!(change.map(|stored| stored.document.value), Some(None));
@@ -92,7 +92,7 @@ pub struct KeyValueDelta {
 /// # let now = store.container().now();
 /// # let set = |key: &str, value: &str| KeyValue { instance_id: "order-7".to_owned(), key: key.to_owned(), value: value.to_owned(), execution_id: 1, last_updated_at_ms: now };
 /// # let value = serde_json::to_string(&PackedKeyValues { store: vec![set("carrier", "rail"), set("weight", "12")], delta: Vec::new() })?;
-/// # store.container().create(&KeyValuePack { instance_id: "order-7".to_owned(), value: Text::Inline(value) }).await?;
+/// # store.container().run(KeyValuePack { instance_id: "order-7".to_owned(), value: Text::Inline(value) }.create()).await?;
 /// let pack = store.container().read(&KeyValuePackKey::new("order-7")).await?.expect("it was packed");
 /// let held: PackedKeyValues = serde_json::from_str(pack.document.value.header())?;
 /// let keys: Vec<&str> = held.store.iter().map(|value| &*value.key).collect();

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// # let emulator = cdb_emulator::Emulator::start().await?;
 /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
 /// # let roster = MemberRecord::roster(vec!["runtime-a".to_owned(), "runtime-b".to_owned()]);
-/// # store.container().create(&Member::new("cdb:members", "roster", roster)).await?;
+/// # store.container().run(Member::new("cdb:members", "roster", roster).create()).await?;
 /// // Lists the runtimes for a tool; a runtime calls `CosmosDBProvider::members`.
 /// let group = MembershipConfig::default().group;
 /// let mut names = Vec::new();

@@ -21,7 +21,7 @@ use crate::timing::REDELIVERED;
 /// #     failure: Some("request too large".to_owned()),
 /// #     ..OutboxIntent::new("order-7", "turn-3".to_owned(), "stock", NEVER)
 /// # };
-/// # store.container().create(&refused).await?;
+/// # store.container().run(refused.create()).await?;
 /// // Retries the dead letters for `stock`, now that they can be delivered.
 /// for intent in store.undeliverable(100).await? {
 ///     if intent.document.target_instance_id == "stock" {

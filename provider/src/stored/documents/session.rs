@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// #     instance_id: "chat-1".to_owned(), session_id: "model".to_owned(), owner_id: "gpu-1".to_owned(),
 /// #     locked_until: now + std::time::Duration::from_secs(300), last_activity: now, created_at: now,
 /// # };
-/// # store.container().create(&session).await?;
+/// # store.container().run(session.create()).await?;
 /// // The sessions of the machine `gpu-1`, to be checked before it is switched off.
 /// let now = store.container().now();
 /// let held = Session::OWNER_ID.eq("gpu-1") & Session::LOCKED_UNTIL.gt(now);

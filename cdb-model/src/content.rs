@@ -1,11 +1,12 @@
 //! Compares documents by their stored content.
 
-use cdb_model::Document;
 use serde_json::Value;
+
+use crate::document::Document;
 
 /// Whether two documents have the same content, apart from the times that every write sets. They
 /// are compared as JSON, because a document type need not implement `PartialEq`.
-pub(crate) fn is_same<D: Document>(found: &D, wanted: &D) -> bool {
+pub fn is_same<D: Document>(found: &D, wanted: &D) -> bool {
     match (fields(found), fields(wanted)) {
         (Ok(found), Ok(wanted)) => found == wanted,
         _ => false,

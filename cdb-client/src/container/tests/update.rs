@@ -1,0 +1,89 @@
+//! Updates that read, change and replace, with other writers and lost answers.
+
+use cdb_model::Document as _;
+use serde_json::json;
+
+use super::shop::{Profile, profile, shop};
+use crate::error::Error;
+use crate::scripted::{Script, Step};
+use crate::transport::Delivery;
+
+fn stored(name: &str, etag: &str) -> Step {
+    Step::json(&json!({
+        "id": "profile:ann", "type": "profile", "customer": "ann", "name": name, "_etag": etag, "_ts": 1
+    }))
+}
+
+fn written() -> Step {
+    Step::status(200).header("etag", "\"new\"")
+}
+
+fn lost() -> Step {
+    Step::NoAnswer(Delivery::Unknown)
+}
+
+fn shout(profile: &mut Profile) -> String {
+    profile.name.push('!');
+    profile.name.clone()
+}
+
+async fn shouted(steps: impl IntoIterator<Item = Step>) -> (Result<String, Error>, Vec<String>) {
+    let script = Script::new(steps);
+    let updated = shop(&script).update(&profile().key(), shout).await;
+    assert_eq!(script.steps_left(), 0);
+    let requests = script.requests();
+    let names = requests.iter().filter(|request| request.method == "PUT");
+    let names = names.map(|request| {
+        let sent: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+        let etag = request.headers["if-match"].to_str().unwrap();
+        format!("{etag} {}", sent["name"].as_str().unwrap())
+    });
+    (updated, names.collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_race_starts_over_with_the_other_writers_document() {
+    let race = Step::refusal(412, 0);
+    let steps = [stored("Ann", "1"), race, stored("Bea", "2"), written()];
+    let (updated, sent) = shouted(steps).await;
+    assert_eq!(updated.unwrap(), "Bea!");
+    assert_eq!(sent, ["1 Ann!", "2 Bea!"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_answer_the_stored_document_decides() {
+    let read = || stored("Ann", "1");
+    // It took place.
+    let (updated, sent) = shouted([read(), lost(), stored("Ann!", "2")]).await;
+    assert_eq!((updated.unwrap().as_str(), sent.len()), ("Ann!", 1));
+    // It did not: the same change is sent again. Had it arrived late, the second would fail with 412.
+    let (updated, sent) = shouted([read(), lost(), read(), written()]).await;
+    assert_eq!(updated.unwrap(), "Ann!");
+    assert_eq!(sent, ["1 Ann!", "1 Ann!"]);
+    let late = [
+        read(),
+        lost(),
+        read(),
+        Step::refusal(412, 0),
+        stored("Ann!", "2"),
+    ];
+    let (updated, sent) = shouted(late).await;
+    assert_eq!((updated.unwrap().as_str(), sent.len()), ("Ann!", 2));
+    // Another writer has changed the document since, perhaps after this change.
+    let (updated, _) = shouted([read(), lost(), stored("Bea", "3")]).await;
+    assert!(updated.unwrap_err().is_ambiguous());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_can_refuse_and_a_missing_document_is_an_error() {
+    let script = Script::new([stored("Ann", "1"), Step::refusal(404, 0)]);
+    let container = shop(&script);
+    let key = profile().key();
+    let refused: Result<(), Box<dyn std::error::Error>> =
+        container.try_update(&key, |_| Err("no".into())).await;
+    assert_eq!(refused.unwrap_err().to_string(), "no");
+    let missing = container.update(&key, shout).await.unwrap_err();
+    assert!(missing.is_not_found());
+    assert!(missing.to_string().contains("profile:ann"), "{missing}");
+    assert_eq!(script.requests().len(), 2);
+}
