@@ -9,7 +9,7 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::{
     Durable, Execution, Instance, InstanceKey, NEVER, OutboxIntent, Status, dispatch_slot,
 };
-use cdb_provider::model::{Document, DocumentKey as _, Patch, Query};
+use cdb_provider::model::{Document, Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::{Backend, instance_id};
 use duroxide::providers::Provider as _;

@@ -15,8 +15,7 @@ use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_provider::documents::{NEVER, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 use cdb_provider::model::{
-    Container, ContainerDefinition, DecodeError, DefaultTtl, Document as _, DocumentKey as _,
-    DocumentShape,
+    Container, ContainerDefinition, DecodeError, DefaultTtl, Document as _, DocumentShape,
 };
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
 use duroxide::providers::{Provider, ProviderAdmin, TagFilter};

@@ -1,6 +1,5 @@
 //! Checks of the account: endpoint, permissions, clock, throttling.
 
-use cdb_model::DocumentKey as _;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error, ErrorKind, Usage};

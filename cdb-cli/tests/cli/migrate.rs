@@ -2,7 +2,7 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerClient;
-use cdb_model::{Container, Document, DocumentKey as _, PartitionKey, UnknownFields, UpcastError};
+use cdb_model::{Container, Document, PartitionKey, UnknownFields, UpcastError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

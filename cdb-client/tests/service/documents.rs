@@ -1,6 +1,6 @@
 //! Point operations.
 
-use cdb_model::{Document, DocumentKey as _, ETag, PartitionKey, Patch};
+use cdb_model::{Document, ETag, PartitionKey, Patch};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, order, profile};

@@ -2,7 +2,7 @@
 
 use cdb_client::ContainerClient;
 use cdb_emulator::{Effect, Fault};
-use cdb_model::{Batch, Document, DocumentKey as _, Patch, Query};
+use cdb_model::{Batch, Document, Patch, Query};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};

@@ -1,7 +1,7 @@
 //! Hostile data: SQL fragments, headers and paths in ids, partition keys and values.
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{Document, DocumentKey as _, PartitionKey, Query};
+use cdb_model::{Document, PartitionKey, Query};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

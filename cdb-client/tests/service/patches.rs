@@ -1,6 +1,6 @@
 //! Patches, compared with the same changes in Rust.
 
-use cdb_model::{Document, DocumentKey as _, Patch, PatchError, Timestamp};
+use cdb_model::{Document, Patch, PatchError, Timestamp};
 
 use crate::account::Account;
 use crate::catalog::{Numbers, Product, WORDS, product, stocked};

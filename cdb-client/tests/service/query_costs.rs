@@ -1,7 +1,7 @@
 //! The measured charges in `docs/queries.md`.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Aggregate, Document, DocumentKey as _, PartitionKey, Patch, Projection, Query};
+use cdb_model::{Aggregate, Document, PartitionKey, Patch, Projection, Query};
 use serde::Deserialize;
 
 use crate::account::Account;

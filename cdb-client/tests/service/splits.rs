@@ -6,7 +6,7 @@ use cdb_client::{Bootstrap, ChangeFeed, ContainerClient, FeedStart};
 use cdb_emulator::Emulator;
 use cdb_model::{
     BulkBatch, Container, ContainerDefinition, DecodeError, DefaultTtl, Document as _,
-    DocumentKey as _, DocumentShape, PartitionKey, Query,
+    DocumentShape, PartitionKey, Query,
 };
 
 use crate::account::Account;

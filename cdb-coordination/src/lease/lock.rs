@@ -228,7 +228,6 @@ pub fn is_lost_race(error: &Error) -> bool {
 mod tests {
     use cdb_client::{Bootstrap, CosmosClient, MasterKey};
     use cdb_emulator::{Effect, Emulator, Fault};
-    use cdb_model::DocumentKey as _;
     use serde::{Deserialize, Serialize};
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_coordination::LeaseError;
-use cdb_model::{Document, DocumentKey as _, Patch};
+use cdb_model::{Document, Patch};
 
 use crate::account::{Account, Label, Order, OrderKey, leases, order, stored, with_order};
 

@@ -11,7 +11,7 @@ use cdb_coordination::{
     MessagingConfig, OutboxBatch, OutboxError, Received, RetryPolicy, Side,
 };
 use cdb_emulator::{Effect, Fault};
-use cdb_model::{Container, Document, DocumentKey as _, Timestamp};
+use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;

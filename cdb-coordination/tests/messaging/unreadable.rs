@@ -8,7 +8,7 @@ use cdb_coordination::{
     DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch, OutboxError,
     Received, Side,
 };
-use cdb_model::{Container, Document, DocumentKey as _, Patch, Query, Timestamp};
+use cdb_model::{Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! The derives by behaviour.
 
 use cdb_model::{
-    Batch, Container, Document as _, Filter, PartitionKey, Patch, Query, Timestamp, decode,
-    decode_any, encode,
+    Batch, Container, Document, Filter, PartitionKey, Patch, Query, Timestamp, decode, decode_any,
+    encode,
 };
 use cdb_model::{Fetch, Scope};
 use expect_test::expect;

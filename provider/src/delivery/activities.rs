@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_model::{Batch, BatchError, BulkBatch, Document, DocumentKey as _, Query};
+use cdb_model::{Batch, BatchError, BulkBatch, Document, Query};
 
 use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;

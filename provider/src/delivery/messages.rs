@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::{OperationResult, RangeId};
-use cdb_model::{BulkBatch, Document, DocumentKey as _, ETag, OperationIndex};
+use cdb_model::{BulkBatch, Document, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 use futures::future::join_all;
 

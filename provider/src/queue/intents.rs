@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cdb_client::RangeId;
 use cdb_coordination::{Dispatcher, Windows};
-use cdb_model::{Batch, BatchError, Document, DocumentKey as _, Stored};
+use cdb_model::{Batch, BatchError, Document, Stored};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Effects that another writer makes impossible run the body again, without another attempt of the
 //! activity.
 
-use cdb_model::{Document as _, DocumentKey as _, Patch};
+use cdb_model::{Document as _, Patch};
 
 use super::{Counter, CounterKey, Env, Receipt, ReceiptKey, Runs, receipt};
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Container, Document, DocumentKey as _, Query};
+use cdb_model::{Container, Document, Query};
 use cdb_provider::coordination::MessageDocument;
 use cdb_provider::documents::Durable;
 use cdb_provider::{ActivityError, Effects};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_model::{Batch, Container, Document, DocumentKey as _, Patch, Query, Timestamp};
+use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
