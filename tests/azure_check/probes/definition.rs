@@ -108,7 +108,7 @@ fn changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Result<us
     Ok(added)
 }
 
-/// Source: REST, "Common request headers": If-Match "is applicable to PUT and DELETE".
+/// Source: REST, "Common request headers": If-Match, "applicable only on PUT and DELETE".
 pub(super) async fn container_etag(check: &Check) -> Answered {
     let extended = Extended::create(check, "deleted").await?;
     let delete = |of: &Map<String, Value>| {

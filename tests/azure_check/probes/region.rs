@@ -79,7 +79,8 @@ pub(super) async fn satellite_bulk(check: &Check) -> Answered {
     ))
 }
 
-/// Source: azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs`, which sends both after 404/1002.
+/// Source of the header: azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs`. No source tells its effect
+/// together with `LatestCommitted`.
 pub(super) async fn hub(check: &Check) -> Answered {
     let sample = Sample::new("region", "hub");
     check.container()?.create(&sample).await?;

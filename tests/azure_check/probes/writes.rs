@@ -28,7 +28,7 @@ pub(super) async fn outdated_etag(check: &Check) -> Answered {
     Ok(refusal(again.await.map(drop)))
 }
 
-/// Source: REST, "Common request headers": If-Match "is applicable to PUT and DELETE".
+/// Source: REST, "Common request headers": If-Match, "applicable only on PUT and DELETE".
 pub(super) async fn deletion_etag(check: &Check) -> Answered {
     let container = check.container()?;
     let sample = Sample::new("etag", "deleted");
