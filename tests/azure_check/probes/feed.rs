@@ -1,4 +1,5 @@
-//! The change feed. Source: change-feed.md, "change feed modes"; azure_data_cosmos_driver.
+//! The change feed. Source: change-feed-modes.md, "Latest version mode"; azure_data_cosmos 1.1.0-beta.1,
+//! `cosmos_change_feed.rs`.
 
 use cdb_client::{ChangeFeed, FeedStart};
 
@@ -7,8 +8,8 @@ use crate::check::{Check, wait};
 use crate::samples::{Checked, Sample};
 use crate::{Answer, Failure};
 
-/// The precision of a start time is about five seconds (azure-cosmos-dotnet-v3,
-/// `ChangeFeedStartFrom.Time`).
+/// Room for the imprecision that `FeedStart::Since` states. The start is exclusive (azure-cosmos-dotnet,
+/// `ChangeFeedOptions.StartTime`).
 const PRECISION: u64 = 5;
 
 /// Writes a document of the probe `of`.
