@@ -61,7 +61,7 @@
 //! - `entra`: `EntraId`, a credential with tokens of Microsoft Entra ID from any credential of the
 //!   Azure SDK. Adds `azure_core`.
 //! - `test-support`: `Script`, a transport that plays prepared answers and keeps a log;
-//!   `SimulatedTime`, a network for tests that pause Tokio's clock.
+//!   `SimulatedTime`, a network for tests that pause Tokio's clock; `ContainerClient::send_raw`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -83,6 +83,8 @@ mod operation;
 mod operation_result;
 mod range_health;
 mod ranges;
+#[cfg(any(test, feature = "test-support"))]
+mod raw;
 mod regions;
 mod request;
 mod resource;
@@ -128,6 +130,8 @@ pub use operation::OperationKind;
 pub use operation_result::OperationResult;
 pub use range_health::RangeHealth;
 pub use ranges::RangeId;
+#[cfg(any(test, feature = "test-support"))]
+pub use raw::RawTarget;
 #[doc(hidden)]
 pub use retry::Jitter;
 pub use retry::RetryConfig;

@@ -4,6 +4,7 @@ mod harness;
 
 mod ambiguity;
 mod attributes;
+mod azure_check;
 mod backlog;
 mod bad_input;
 mod book;

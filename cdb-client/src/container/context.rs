@@ -26,7 +26,7 @@ pub(crate) struct ContainerContext {
     pub resource: Resource,
     pub database: String,
     pub container: String,
-    sessions: SessionTokens,
+    pub sessions: SessionTokens,
     ranges: RangeCache,
     pub health: RangeHealth,
 }

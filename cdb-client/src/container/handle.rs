@@ -37,7 +37,7 @@ use crate::usage::Usage;
 /// ```
 #[derive_where(Clone)]
 pub struct ContainerClient<C> {
-    pub(super) context: Arc<ContainerContext>,
+    pub(crate) context: Arc<ContainerContext>,
     pub(super) latest_committed: bool,
     marker: PhantomData<fn() -> C>,
 }

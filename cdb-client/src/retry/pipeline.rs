@@ -47,7 +47,7 @@ pub(crate) struct PipelineParts {
 /// Sends requests of one account.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    pub(super) parts: PipelineParts,
+    pub(crate) parts: PipelineParts,
     pub(super) regions: Regions,
     connections: Semaphore,
     /// The rights that the service has accepted.

@@ -24,5 +24,5 @@ fn main() {
     lease::<Order>();
     // A container stores only its own types.
     let order: Order = todo!();
-    let _ = Batch::<Desk>::new("c").create(&order);
+    let _ = Batch::<Desk>::new("c").add(order.create());
 }

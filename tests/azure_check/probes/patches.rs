@@ -1,0 +1,82 @@
+//! Patches. Source: partial-document-update.md.
+
+use std::time::Duration;
+
+use cdb_model::{Document as _, Patch};
+use serde_json::{Value, json};
+
+use super::Answered;
+use crate::check::Check;
+use crate::raw::Raw;
+use crate::samples::Sample;
+use crate::{Answer, Failure};
+
+/// "If the field doesn't exist, it creates the field and sets it to the specified value."
+pub(super) async fn incr(check: &Check) -> Answered {
+    let operations = json!([{ "op": "incr", "path": "/missing", "value": 3 }]);
+    let (patched, item) = patch(check, "incr", &operations).await?;
+    Ok(Answer::when(
+        item["missing"] == 3,
+        format!("{patched}; the value is {}", item["missing"]),
+    ))
+}
+
+pub(super) async fn ten_changes(check: &Check) -> Answered {
+    let (patched, item) = patch(check, "ten", &changes(10)).await?;
+    Ok(Answer::when(item["change9"] == 9, patched))
+}
+
+/// "A single patch request has a limit of 10 patch operations."
+pub(super) async fn eleven_changes(check: &Check) -> Answered {
+    let (patched, item) = patch(check, "eleven", &changes(11)).await?;
+    Ok(Answer::when(item.get("change0").is_none(), patched))
+}
+
+fn changes(count: usize) -> Value {
+    let change = |at| json!({ "op": "set", "path": format!("/change{at}"), "value": at });
+    (0..count).map(change).collect()
+}
+
+/// Patches a new item. Returns the status and the item afterwards.
+async fn patch(check: &Check, id: &str, operations: &Value) -> Result<(String, Value), Failure> {
+    let item = json!({ "id": id, "instanceId": "patch" });
+    check.upsert("patch", &item).await?;
+    let patched = check.send(&Raw::patch("patch", id, operations)).await?;
+    let item = check.send(&Raw::read("patch", id)).await?;
+    Ok((patched.outline(), item.body))
+}
+
+/// A lock that has expired may be taken, another one may not.
+pub(super) async fn time_condition(check: &Check) -> Answered {
+    let container = check.container()?;
+    let now = container.now();
+    let locked = Sample {
+        until: now + Duration::from_secs(3600),
+        ..Sample::new("patch", "locked")
+    };
+    let expired = Sample {
+        until: now,
+        ..Sample::new("patch", "expired")
+    };
+    let take = Patch::<Sample>::new().set(Sample::GROUP, "taken".to_owned());
+    let take = take.when(Sample::UNTIL.le(now));
+    let mut taken = Vec::new();
+    for sample in [&locked, &expired] {
+        container.run(sample.create()).await?;
+        let patched = container.run(take.at(&sample.key())).await;
+        let status = match patched {
+            Ok(_) => 200,
+            Err(error) => error.status().map_or(0, |status| status.code),
+        };
+        let read = container.read(&sample.key()).await?;
+        let is_taken = read.is_some_and(|row| row.document.group == "taken");
+        taken.push((status, is_taken));
+    }
+    Ok(Answer::when(
+        taken == [(412, false), (200, true)],
+        format!(
+            "{} if it is later, {} if it has passed",
+            taken[0].0, taken[1].0
+        ),
+    ))
+}
