@@ -112,6 +112,8 @@ impl ContainerContext {
             // client would ask the former region first each time. The request does not need it.
             let _listed = Box::pin(self.ranges()).await;
         }
+        let narrowed = self.narrowed(request).await;
+        let request = narrowed.as_ref().unwrap_or(request);
         let watch = self.range_of_request(request);
         let watch = watch.map(|range| self.health.watch(range, can_fail_over));
         let pipeline = &self.pipeline;
@@ -121,6 +123,18 @@ impl ContainerContext {
             watch.ended(&result);
         }
         result
+    }
+
+    /// Returns a request whose session tokens would be too many, with the token of its range. Lists the
+    /// ranges for it, as azure-cosmos-dotnet-v3 does (`GatewayStoreModel.cs`, #2165).
+    async fn narrowed(&self, request: &Request) -> Option<Request> {
+        let key = request.partition.as_ref()?;
+        if request.session != SessionScope::Container || !self.sessions.are_too_many() {
+            return None;
+        }
+        // Without the ranges, the service decides.
+        let _listed = Box::pin(self.ranges()).await;
+        Some(request.clone().session(self.session_of(key)))
     }
 
     /// Returns the physical partition that a request goes to, if it is known. The only one has no
