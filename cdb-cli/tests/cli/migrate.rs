@@ -87,7 +87,7 @@ async fn older_documents_are_rewritten_once() {
         "{migrated:?}"
     );
     assert!(!directory.exists(), "the position is removed at the end");
-    let lamp = house.read_in(&"room-1".into(), &LampKey::new(6_u32)).await;
+    let lamp = house.read_in("room-1", &LampKey::new(6_u32)).await;
     assert_eq!(lamp.expect("it is read").expect("it exists").color, "white");
     // The feed contains the rewritten documents, and nothing is left to do.
     let again = account.run(&cli, "migrate").await;

@@ -20,6 +20,7 @@ mod page;
 mod patch;
 mod point;
 mod query;
+mod reach;
 mod read_many;
 mod row;
 mod search;

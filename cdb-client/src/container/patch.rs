@@ -27,7 +27,7 @@ impl<C: Container> ContainerClient<C> {
         D: MemberOf<C>,
         D::Key: LocatedKey,
     {
-        self.patch_in(&key.partition_key(), key, patch).await
+        self.patch_in(key.partition_key(), key, patch).await
     }
 
     /// As [`patch`](Self::patch), for keys without a partition key.
@@ -36,7 +36,7 @@ impl<C: Container> ContainerClient<C> {
     /// As [`patch`](Self::patch).
     pub async fn patch_in<D: MemberOf<C>>(
         &self,
-        partition: &PartitionKey,
+        partition: impl Into<PartitionKey>,
         key: &D::Key,
         patch: &Patch<D>,
     ) -> Result<Written> {
@@ -47,7 +47,8 @@ impl<C: Container> ContainerClient<C> {
         } else {
             Repeat::IfNotExecuted
         };
-        let request = self.patch_request(partition, &id, &body)?.repeat(repeat);
+        let partition = partition.into();
+        let request = self.patch_request(&partition, &id, &body)?.repeat(repeat);
         self.write(id, &request).await
     }
 

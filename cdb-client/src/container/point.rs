@@ -79,6 +79,7 @@ impl<C: Container> ContainerClient<C> {
     /// When the service refuses the document, for example because its partition key is another than
     /// `partition`.
     pub async fn upsert_json(&self, partition: &PartitionKey, json: &str) -> Result<()> {
+        Self::check_levels(partition)?;
         let body = Bytes::copy_from_slice(json.as_bytes());
         let request = self
             .context
@@ -138,20 +139,21 @@ impl<C: Container> ContainerClient<C> {
         K: LocatedKey,
         K::Document: MemberOf<C>,
     {
-        self.delete_in(&key.partition_key(), key).await
+        self.delete_in(key.partition_key(), key).await
     }
 
     /// As [`delete`](Self::delete), for keys without a partition key.
     ///
     /// # Errors
     /// As [`delete`](Self::delete).
-    pub async fn delete_in<K>(&self, partition: &PartitionKey, key: &K) -> Result<()>
+    pub async fn delete_in<K>(&self, partition: impl Into<PartitionKey>, key: &K) -> Result<()>
     where
         K: DocumentKey,
         K::Document: MemberOf<C>,
     {
         let id = key.to_id().map_err(Error::encode)?;
-        let request = self.item_request(OperationKind::Delete, Method::DELETE, partition, &id)?;
+        let partition = partition.into();
+        let request = self.item_request(OperationKind::Delete, Method::DELETE, &partition, &id)?;
         match self.context.send(&request.repeat(Repeat::Always)).await {
             // An attempt with an unknown outcome deleted it.
             Err(error) if error.is_missing_after_doubt() => Ok(()),
@@ -204,7 +206,7 @@ impl<C: Container> ContainerClient<C> {
         K: LocatedKey,
         K::Document: MemberOf<C>,
     {
-        self.read_in(&key.partition_key(), key).await
+        self.read_in(key.partition_key(), key).await
     }
 
     /// As [`read`](Self::read), for keys without a partition key.
@@ -213,7 +215,7 @@ impl<C: Container> ContainerClient<C> {
     /// As [`read`](Self::read).
     pub async fn read_in<K>(
         &self,
-        partition: &PartitionKey,
+        partition: impl Into<PartitionKey>,
         key: &K,
     ) -> Result<Option<Stored<K::Document>>>
     where
@@ -221,7 +223,7 @@ impl<C: Container> ContainerClient<C> {
         K::Document: MemberOf<C>,
     {
         let id = key.to_id().map_err(Error::encode)?;
-        self.read_item(partition, &id).await
+        self.read_item(&partition.into(), &id).await
     }
 
     /// Reads a stored document again, by its stored id; `None` when it no longer exists.
@@ -294,6 +296,7 @@ impl<C: Container> ContainerClient<C> {
         partition: &PartitionKey,
         id: &ItemId,
     ) -> Result<Request> {
+        Self::check_levels(partition)?;
         let resource = self.context.resource.item(id.as_str())?;
         Request::new(kind, method, resource).in_partition(partition)
     }

@@ -49,13 +49,14 @@ impl<C: Container> ContainerClient<C> {
     /// As [`read_many`](Self::read_many).
     pub async fn read_many_in<K>(
         &self,
-        partition: &PartitionKey,
+        partition: impl Into<PartitionKey>,
         keys: &[K],
     ) -> Result<Vec<Option<Stored<K::Document>>>>
     where
         K: DocumentKey,
         K::Document: MemberOf<C>,
     {
+        let partition = partition.into();
         let located = keys.iter().map(|key| (partition.clone(), key));
         self.read_located(located).await
     }
@@ -64,15 +65,17 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// # Errors
     /// As [`read_many`](Self::read_many).
-    pub async fn read_many_at<K>(
+    pub async fn read_many_at<P, K>(
         &self,
-        keys: &[(PartitionKey, K)],
+        keys: &[(P, K)],
     ) -> Result<Vec<Option<Stored<K::Document>>>>
     where
+        P: Clone + Into<PartitionKey>,
         K: DocumentKey,
         K::Document: MemberOf<C>,
     {
-        let located = keys.iter().map(|(partition, key)| (partition.clone(), key));
+        let located = keys.iter();
+        let located = located.map(|(partition, key)| (partition.clone().into(), key));
         self.read_located(located).await
     }
 
@@ -87,6 +90,7 @@ impl<C: Container> ContainerClient<C> {
         let mut positions = HashMap::<Location, Vec<usize>>::new();
         let mut count = 0;
         for (partition, key) in keys {
+            Self::check_levels(&partition)?;
             let id = key.to_id().map_err(Error::encode)?;
             positions.entry((partition, id)).or_default().push(count);
             count += 1;

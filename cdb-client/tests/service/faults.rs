@@ -93,12 +93,12 @@ async fn batches_are_exactly_once_when_ambiguous_outcomes_are_read() {
         while let Err(error) = shop.execute(&batch).await {
             assert!(error.is_ambiguous(), "{error}");
             let key = order("ann", number).key();
-            if shop.read_in(&"ann".into(), &key).await.unwrap().is_some() {
+            if shop.read_in("ann", &key).await.unwrap().is_some() {
                 break;
             }
         }
     }
-    let stored = shop.read_in(&"ann".into(), &counter.key()).await.unwrap();
+    let stored = shop.read_in("ann", &counter.key()).await.unwrap();
     assert_eq!(stored.unwrap().document.view_count, 300);
 }
 

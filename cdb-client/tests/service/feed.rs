@@ -94,7 +94,7 @@ async fn the_feed_of_all_versions_rebuilds_the_container_across_restarts_and_spl
     shop.create(&order("before", 500)).await.unwrap();
     let mut feed = shop.versions_feed().page_size(3);
     assert!(feed.next_rows().await.unwrap().is_empty());
-    shop.delete_in(&"before".into(), &OrderKey::new(500_u64))
+    shop.delete_in("before", &OrderKey::new(500_u64))
         .await
         .unwrap();
     let rows = feed.next_rows().await.unwrap();

@@ -99,7 +99,7 @@ async fn more_keys_than_one_query_takes_are_divided() {
     assert!(shop.execute_bulk(&bulk).await.iter().all(Result::is_ok));
     let keys: Vec<_> = (0..1_501_u64).map(OrderKey::new).collect();
     let before = account.client.usage();
-    let found = shop.read_many_in(&"ann".into(), &keys).await.unwrap();
+    let found = shop.read_many_in("ann", &keys).await.unwrap();
     let found: Vec<_> = found
         .into_iter()
         .map(|found| Some(found?.document))

@@ -111,7 +111,7 @@ where
     where
         D::Key: LocatedKey,
     {
-        self.acquire_in(&key.partition_key(), key).await
+        self.acquire_in(key.partition_key(), key).await
     }
 
     /// Leases a document as [`acquire`](Self::acquire) does, for keys that do not contain the
@@ -121,12 +121,13 @@ where
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_in(
         &self,
-        partition: &PartitionKey,
+        partition: impl Into<PartitionKey>,
         key: &D::Key,
     ) -> Result<LeaseGuard<C, D>, LeaseError> {
+        let partition = partition.into();
         let mut container = self.container.clone();
         for _ in 0..ATTEMPTS {
-            let Some(seen) = container.read_in(partition, key).await? else {
+            let Some(seen) = container.read_in(&partition, key).await? else {
                 return Err(LeaseError::gone::<D>(&key.to_id()?));
             };
             if let Some(guard) = self.acquire_seen(seen).await? {
@@ -190,7 +191,7 @@ where
     where
         D::Key: LocatedKey,
     {
-        self.break_lease_in(&key.partition_key(), key).await
+        self.break_lease_in(key.partition_key(), key).await
     }
 
     /// Breaks a lease as [`break_lease`](Self::break_lease) does, for keys that do not contain the
@@ -200,12 +201,13 @@ where
     /// As [`break_lease`](Self::break_lease).
     pub async fn break_lease_in(
         &self,
-        partition: &PartitionKey,
+        partition: impl Into<PartitionKey>,
         key: &D::Key,
     ) -> Result<Option<Lease>, LeaseError> {
+        let partition = partition.into();
         let container = self.container.latest_committed();
         for _ in 0..ATTEMPTS {
-            let Some(seen) = container.read_in(partition, key).await? else {
+            let Some(seen) = container.read_in(&partition, key).await? else {
                 return Err(LeaseError::gone::<D>(&key.to_id()?));
             };
             let lease = seen.document.lease();

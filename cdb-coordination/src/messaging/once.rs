@@ -75,7 +75,7 @@ where
     ) -> Result<Option<R>, OutboxError> {
         let key = MessageDocumentKey::answer(request_id);
         let latest = self.inner.container.latest_committed();
-        let read = latest.read_in(&partition.into(), &key).await?;
+        let read = latest.read_in(partition, &key).await?;
         let Some(stored) = read else { return Ok(None) };
         match stored.document.content() {
             Content::Answer(answer) => Ok(Some(serde_json::from_str(&answer.result)?)),

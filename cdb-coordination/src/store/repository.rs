@@ -75,7 +75,7 @@ where
     /// As [`find`](Self::find).
     pub async fn find_in(
         &self,
-        partition: &PartitionKey,
+        partition: impl Into<PartitionKey>,
         key: &D::Key,
     ) -> Result<Option<Stored<D>>, StoreError> {
         Ok(self.container.read_in(partition, key).await?)

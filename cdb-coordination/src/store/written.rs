@@ -76,7 +76,7 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
     async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, StoreError> {
         let document = self.change.document();
         let key = document.key();
-        let found = latest.read_in(&document.partition_key(), &key).await?;
+        let found = latest.read_in(document.partition_key(), &key).await?;
         match (self.change, found) {
             (Change::Create(_), None) => Ok(Found::Unchanged),
             (Change::Delete(_), None) => Ok(Found::Done),

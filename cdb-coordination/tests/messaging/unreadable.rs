@@ -227,12 +227,12 @@ async fn an_unreadable_dead_letter_is_redriven_after_its_repair() {
 
     // Repairs the document inside the dead letter.
     let key = StoredMessageKey::new("dead", &*dead.name);
-    let found = env.spoiler.read_in(&"bob".into(), &key).await;
+    let found = env.spoiler.read_in("bob", &key).await;
     let mut mail = found.expect("it is read").expect("it exists").document.mail;
     let payload = dead.payload.replace("\"torn\"", "1");
     mail["letter"]["payload"] = payload.into();
     let repaired = Patch::<StoredMessage>::new().set(StoredMessage::MAIL, mail);
-    let patched = env.spoiler.patch_in(&"bob".into(), &key, &repaired).await;
+    let patched = env.spoiler.patch_in("bob", &key, &repaired).await;
     patched.expect("it is repaired");
     letters.redrive(&dead).await.expect("it can be read now");
     env.until_noted("bob", &["repaired"]).await;
@@ -295,7 +295,7 @@ async fn an_unreadable_record_blocks_its_stream_alone() {
     let slot = &*record.expect("the record of Ann's stream").document.slot;
     let key = StoredMessageKey::new("seen", slot);
     let torn = Patch::<StoredMessage>::new().set(StoredMessage::MAIL, "torn".into());
-    let patched = env.spoiler.patch_in(&"bob".into(), &key, &torn).await;
+    let patched = env.spoiler.patch_in("bob", &key, &torn).await;
     patched.expect("it is damaged");
 
     send(&messaging, "ann", "bob", "second").await;
@@ -304,7 +304,7 @@ async fn an_unreadable_record_blocks_its_stream_alone() {
     // The repaired stream goes on.
     let whole = &record.expect("it was read").document.mail;
     let repaired = Patch::<StoredMessage>::new().set(StoredMessage::MAIL, whole.clone());
-    let patched = env.spoiler.patch_in(&"bob".into(), &key, &repaired).await;
+    let patched = env.spoiler.patch_in("bob", &key, &repaired).await;
     patched.expect("it is repaired");
     env.until_noted("bob", &["first", "from cat", "second"])
         .await;

@@ -11,6 +11,7 @@ use super::Queryable;
 use crate::container::{Container, MemberOf};
 use crate::document::Document;
 use crate::numbers;
+use crate::partition_key::PartitionKey;
 use crate::path::{FullText, Indexed, Path};
 use crate::shape::DocumentShape;
 
@@ -416,4 +417,18 @@ pub(crate) fn live_condition<T: Queryable>() -> Predicate {
         Some(Filter::<T>::from_predicate(Predicate::Or(allowed)))
     });
     conditions.fold(Filter::all(), Filter::and).predicate
+}
+
+impl PartitionKey {
+    /// Returns a condition for each level, at these paths.
+    pub(super) fn conditions<'a>(
+        &'a self,
+        paths: &'a [&'a str],
+    ) -> impl Iterator<Item = Predicate> + 'a {
+        let levels = paths.iter().zip(self.values());
+        levels.map(|(path, value)| {
+            let value = serde_json::to_value(value).unwrap_or_default();
+            Predicate::Compare((*path).to_owned(), Comparison::Equal, value)
+        })
+    }
 }
