@@ -12,9 +12,9 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 
-use crate::{Answers, Failure};
+use crate::{Answers, Failure, prefix};
 
-const DATABASE: &str = "cdb-azure-check";
+pub(crate) const DATABASE: &str = "cdb-azure-check";
 /// The number of documents in different partitions.
 const SPREAD: u32 = 64;
 /// The operations of a full batch.
@@ -39,6 +39,7 @@ enum Topic {
     Batches,
     ETags,
     Order,
+    Prefix,
     LatestCommitted,
     Clock,
     Latencies,
@@ -62,7 +63,7 @@ const fn measured(topic: Topic, text: &'static str, needed_for: &'static str) ->
 }
 
 /// All questions, in the order of docs/operations.md.
-const QUESTIONS: [Question; 10] = [
+const QUESTIONS: [Question; 11] = [
     required(
         Topic::WriteRegion,
         "Does one region accept writes?",
@@ -93,6 +94,11 @@ const QUESTIONS: [Question; 10] = [
         "Does a query of one physical partition sort by a composite index?",
         "polls",
     ),
+    required(
+        Topic::Prefix,
+        "Does a prefix of a hierarchical key read the documents of its tenant?",
+        "queries by prefix",
+    ),
     measured(
         Topic::LatestCommitted,
         "Does a read with `LatestCommitted` cost about twice a session read?",
@@ -111,7 +117,7 @@ const QUESTIONS: [Question; 10] = [
     measured(Topic::Hello, "What does a hello world cost?", "sizing"),
 ];
 
-type Answer = Result<Result<String, String>, Failure>;
+pub(crate) type Answer = Result<Result<String, String>, Failure>;
 
 /// Asks all questions. A failed request answers its question with no.
 pub(crate) async fn run(client: &CosmosClient) -> Result<Answers, Failure> {
@@ -170,6 +176,7 @@ impl Check<'_> {
             Topic::Batches => self.batches_are_atomic().await,
             Topic::ETags => self.etags_protect().await,
             Topic::Order => self.ranges_are_sorted().await,
+            Topic::Prefix => prefix::reads_its_tenant(self.client).await,
             Topic::LatestCommitted => self.latest_committed_is_honoured().await,
             Topic::Clock => Ok(self.clock()),
             Topic::Latencies => self.latencies().await,

@@ -6,6 +6,7 @@
 //! correctness depends on.
 
 mod checks;
+mod prefix;
 
 use std::process::ExitCode;
 
