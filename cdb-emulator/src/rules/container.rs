@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::document::names;
 use super::name::name;
 use super::policy;
 use crate::epk::Version;
@@ -94,16 +95,11 @@ fn partition_key(key: &Value) -> Result<(), ServiceError> {
             paths.len()
         ));
     }
-    let good = |path: &Value| {
-        path.as_str().is_some_and(|path| {
-            path.len() > 1
-                && path.starts_with('/')
-                && !path.ends_with('/')
-                && !path.contains(['*', '['])
-        })
-    };
+    let good = |path: &Value| path.as_str().is_some_and(|path| names(path).is_some());
     if !paths.iter().all(good) {
-        return refuse("a path has the form '/name' or '/name/name'");
+        return refuse(
+            "a path has the form '/name' or '/name/name', with letters, digits and '_', or quoted names",
+        );
     }
     Ok(())
 }

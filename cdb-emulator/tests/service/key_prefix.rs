@@ -16,6 +16,17 @@ const TYPE: (&str, &str) = ("x-ms-read-key-type", "EffectivePartitionKeyRange");
 const PREFIX: (&str, &str) = ("x-ms-documentdb-partitionkey", "[\"a\"]");
 const RANGE: (&str, &str) = ("x-ms-documentdb-partitionkeyrangeid", "0");
 
+/// Source: azure-documentdb-java `GatewayTests`, `testDocumentKeyExtractionWithEscapeCharacters1`.
+#[tokio::test]
+async fn a_path_of_a_key_may_have_quoted_names() {
+    let key = json!({ "paths": ["/\"level' 1*()\"/\"le/vel2\""], "kind": "Hash", "version": 2 });
+    let emulator = Emulator::start().await.expect("it starts");
+    let account = Account::with(emulator, json!({ "partitionKey": key })).await;
+    let body = json!({ "id": "a", "level' 1*()": { "le/vel2": "v" } });
+    account.post(&[(PREFIX.0, "[\"v\"]")], &body).await.is(201);
+    account.post(&[(PREFIX.0, "[\"w\"]")], &body).await.is(400);
+}
+
 /// Two documents of tenant `a`, and one of tenant `b`.
 async fn tenants() -> Account {
     let key = json!({ "paths": ["/tenant", "/user"], "kind": "MultiHash", "version": 2 });
