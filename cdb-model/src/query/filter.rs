@@ -273,7 +273,7 @@ operands! {
 #[diagnostic::on_unimplemented(
     message = "no index serves this path of `{D}`",
     label = "filters and sorts need an indexed path",
-    note = "add `#[document(index)]` to the field, or read the documents and filter in code"
+    note = "add `#[document(index)]` to the field, query the prefix of a key with `in_partition_prefix`, or read the documents and filter in code"
 )]
 pub trait Filterable<D> {}
 
