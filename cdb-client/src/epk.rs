@@ -14,12 +14,14 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
 use cdb_model::{PartitionKey, PartitionKeyValue};
+use serde::{Deserialize, Serialize};
 
 /// The characters of a string (in UTF-16) and the bytes of its encoding that count in version 1.
 const MOST_V1: usize = 100;
 
 /// A point in the hash space, in hexadecimal digits. The space starts at `""` and ends before `FF`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Epk(String);
 
 impl Epk {
@@ -36,6 +38,39 @@ impl Epk {
             HashVersion::V2 => digits_v2(key),
         };
         digits.map(Self)
+    }
+}
+
+/// A part of the hash space, from `min` to before `max`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EpkPart {
+    pub min: Epk,
+    pub max: Epk,
+}
+
+impl EpkPart {
+    /// The hash space.
+    pub(crate) fn whole() -> Self {
+        Self {
+            min: Epk::from_service(""),
+            max: Epk::from_service("FF"),
+        }
+    }
+
+    /// Returns the part of all hierarchical keys that begin with these levels; `None` if this client
+    /// cannot hash them. Its end: azure_data_cosmos_driver `effective_partition_key.rs`,
+    /// `compute_range`.
+    pub(crate) fn of_prefix(levels: &PartitionKey) -> Option<Self> {
+        let min = Epk::of(levels, HashVersion::V2)?;
+        let max = Epk::from_service(&format!("{min}FF"));
+        Some(Self { min, max })
+    }
+
+    /// Returns the common part; `None` if there is none.
+    pub(crate) fn intersection(&self, other: &Self) -> Option<Self> {
+        let min = self.min.clone().max(other.min.clone());
+        let max = self.max.clone().min(other.max.clone());
+        (min < max).then_some(Self { min, max })
     }
 }
 

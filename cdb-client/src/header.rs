@@ -31,6 +31,7 @@ headers! {
     CONTINUATION = "x-ms-continuation";
     CROSS_PARTITION = "x-ms-documentdb-query-enablecrosspartition";
     DATE = "x-ms-date";
+    END_EPK = "x-ms-end-epk";
     /// The form of the rows of a change feed of all versions.
     FEED_FORM = "x-ms-cosmos-changefeed-wire-format-version";
     /// Lets a region refuse a read (403/3) if it does not have the writes of the partition. Source:
@@ -49,10 +50,12 @@ headers! {
     QUERY_VERSION = "x-ms-cosmos-query-version";
     RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
     READ_CONSISTENCY = "x-ms-cosmos-read-consistency-strategy";
+    READ_KEY_TYPE = "x-ms-read-key-type";
     /// Milliseconds, unlike the standard `Retry-After`.
     RETRY_AFTER_MS = "x-ms-retry-after-ms";
     SDK_CAPABILITIES = "x-ms-cosmos-sdk-supportedcapabilities";
     SESSION_TOKEN = "x-ms-session-token";
+    START_EPK = "x-ms-start-epk";
     SUBSTATUS = "x-ms-substatus";
     THROUGHPUT = "x-ms-offer-throughput";
     VERSION = "x-ms-version";

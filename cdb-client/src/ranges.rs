@@ -12,7 +12,7 @@ use cdb_model::PartitionKey;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
-use crate::epk::{Epk, HashVersion};
+use crate::epk::{Epk, EpkPart, HashVersion};
 use crate::error::{Error, Result};
 
 /// The service's "partition key range id" of a physical partition. Valid until that partition is
@@ -42,10 +42,7 @@ impl fmt::Display for RangeId {
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
     pub id: RangeId,
-    /// The first point of the range.
-    pub min: Epk,
-    /// The first point after the range.
-    pub max: Epk,
+    pub part: EpkPart,
     /// The ranges that were split or merged into this one.
     pub parents: Vec<String>,
 }
@@ -83,21 +80,20 @@ impl RangeMap {
             .filter(|range| !gone.contains(&range.id))
             .map(|range| Range {
                 id: RangeId(range.id),
-                min: Epk::from_service(&range.min_inclusive),
-                max: Epk::from_service(&range.max_exclusive),
+                part: EpkPart {
+                    min: Epk::from_service(&range.min_inclusive),
+                    max: Epk::from_service(&range.max_exclusive),
+                },
                 parents: range.parents.unwrap_or_default(),
             })
             .collect();
-        ranges.sort_by(|a, b| a.min.cmp(&b.min));
-        let joined = ranges.windows(2).all(|pair| pair[0].max == pair[1].min);
-        let whole = ranges
-            .first()
-            .is_some_and(|first| first.min == Epk::from_service(""))
-            && ranges
-                .last()
-                .is_some_and(|last| last.max == Epk::from_service("FF"));
-        if joined && whole {
-            let boundaries = ranges.iter().skip(1).map(|range| &range.min);
+        ranges.sort_by(|a, b| a.part.min.cmp(&b.part.min));
+        let joined = |pair: &[Range]| pair[0].part.max == pair[1].part.min;
+        let EpkPart { min, max } = EpkPart::whole();
+        let is_whole = ranges.first().is_some_and(|first| first.part.min == min)
+            && ranges.last().is_some_and(|last| last.part.max == max);
+        if ranges.windows(2).all(joined) && is_whole {
+            let boundaries = ranges.iter().skip(1).map(|range| &range.part.min);
             let version = HashVersion::of_boundaries(boundaries);
             Ok(Self { ranges, version })
         } else {
@@ -114,7 +110,20 @@ impl RangeMap {
     /// Returns the range of a logical partition; `None` when this client cannot hash its key.
     pub(crate) fn locate(&self, key: &PartitionKey) -> Option<&Range> {
         let epk = Epk::of(key, self.version)?;
-        self.ranges.iter().rfind(|range| range.min <= epk)
+        self.ranges.iter().rfind(|range| range.part.min <= epk)
+    }
+
+    /// Returns the bounds of a request that reads this part in a physical partition; `None` if it reads
+    /// the whole partition.
+    pub(crate) fn bounds(&self, id: &RangeId, part: &EpkPart) -> Option<EpkPart> {
+        let range = self.ranges.iter().find(|range| range.id == *id);
+        let range = range.and_then(|range| Some((range, range.part.intersection(part)?)));
+        match range {
+            Some((range, common)) if common == range.part => None,
+            Some((_, common)) => Some(common),
+            // The service answers that the range is gone, or finds no rows of the part.
+            None => (*part != EpkPart::whole()).then(|| part.clone()),
+        }
     }
 }
 

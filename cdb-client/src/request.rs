@@ -5,9 +5,11 @@ use cdb_model::{ETag, PartitionKey};
 use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use crate::epk::EpkPart;
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
+use crate::ranges::RangeId;
 use crate::resource::Resource;
 use crate::retry::Repeat;
 use crate::route::Route;
@@ -97,6 +99,21 @@ impl Request {
 
     pub(crate) fn in_range(self, range: &str) -> Result<Self> {
         self.header_value(header::RANGE_ID, range)
+    }
+
+    /// Addresses a part of a physical partition. Without the type, the service ignores or refuses the
+    /// bounds. They are left out for a whole physical partition, with which the gateway refuses them
+    /// (azure-cosmos-dotnet-v3 `RequestInvokerHandler.cs`, azure_data_cosmos_driver
+    /// `operation_pipeline.rs`).
+    pub(crate) fn in_part(self, range: &RangeId, part: Option<&EpkPart>) -> Result<Self> {
+        let request = self.in_range(range.as_str())?;
+        let Some(EpkPart { min, max }) = part else {
+            return Ok(request);
+        };
+        request
+            .header(header::READ_KEY_TYPE, "EffectivePartitionKeyRange")
+            .header_value(header::START_EPK, &min.to_string())?
+            .header_value(header::END_EPK, &max.to_string())
     }
 
     pub(crate) fn if_match(self, etag: &ETag) -> Result<Self> {

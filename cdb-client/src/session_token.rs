@@ -7,6 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
+/// The most bytes of tokens that a request carries while the range of its partition is unknown. The
+/// gateway refuses headers of 16 KB in all (azure-cosmos-dotnet-v3#2146: a token of 15,837 bytes), and
+/// the token of an identity or a continuation needs most of them.
+const MOST_BYTES: usize = 4096;
+
 /// Which tokens a request carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionScope {
@@ -38,6 +43,12 @@ impl SessionTokens {
             SessionScope::Range(range) => format!("{range}:{}", tokens.get(range)?),
         };
         (!joined.is_empty()).then_some(joined)
+    }
+
+    /// Whether the tokens of all ranges are too many for a request.
+    pub(crate) fn are_too_many(&self) -> bool {
+        let all = self.header(&SessionScope::Container);
+        all.is_some_and(|tokens| tokens.len() > MOST_BYTES)
     }
 
     /// Stores the tokens of an answer that are newer than the known ones.

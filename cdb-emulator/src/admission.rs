@@ -17,9 +17,10 @@ use tokio::time::{Sleep, sleep, timeout};
 /// Maximum size of a request body. It is far above the limits of the service, so that a body
 /// slightly over such a limit is read completely and rejected with the service's own error.
 pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
-/// Maximum size of a request head (request line and headers). It leaves room for session tokens of
-/// many partitions.
-pub(crate) const MAX_HEAD: usize = 64 * 1024;
+/// Maximum size of a request head (request line and headers): the gateway refused one with a session
+/// token of 15,837 bytes (azure-cosmos-dotnet-v3#2146), with 400 then, with 431 in 2026
+/// (azure-sdk-for-python#47256).
+pub(crate) const MAX_HEAD: usize = 16 * 1024;
 /// Bytes reserved for a response before its size is known: the largest page of a query.
 const RESPONSE: usize = 4 * 1024 * 1024;
 /// Bytes of all request bodies together, and the same again for response bodies.

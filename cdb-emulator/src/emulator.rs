@@ -117,6 +117,27 @@ impl Emulator {
         })
     }
 
+    /// Merges two physical partitions of a container whose hash ranges are next to each other, the
+    /// lower one first, as an administrator of an account can. Returns the id of the merged one.
+    /// Requests that name the id of a parent get 410/1002.
+    ///
+    /// # Errors
+    /// Fails when the container does not exist or has no such neighbours.
+    pub fn merge(
+        &self,
+        database: &str,
+        container: &str,
+        range_ids: [&str; 2],
+    ) -> Result<String, EmulatorError> {
+        let name = ContainerName::new(database, container);
+        op::ranges::merge(&self.state.service, &name, range_ids).map_err(|error| {
+            EmulatorError::Merge {
+                range_ids: range_ids.map(str::to_owned),
+                reason: error.to_string(),
+            }
+        })
+    }
+
     /// Like [`split`](Self::split), but the split takes a while: requests to the partition and to its
     /// children get 410/1007 for this time after the call.
     ///

@@ -77,6 +77,14 @@ pub enum EmulatorError {
         /// Why it cannot be split.
         reason: String,
     },
+    /// Physical partitions cannot be merged.
+    #[error("cannot merge physical partitions {} and {}: {reason}", .range_ids[0], .range_ids[1])]
+    Merge {
+        /// The ids of the physical partitions.
+        range_ids: [String; 2],
+        /// Why they cannot be merged.
+        reason: String,
+    },
     /// A container cannot be changed.
     #[error("cannot change container {container}: {reason}")]
     Container {

@@ -84,7 +84,7 @@ pub struct ContainerDefinition {
     /// The computed properties.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub computed_properties: Vec<ComputedProperty>,
-    /// The vectors. They cannot be changed after creation.
+    /// The vectors. They can be added and removed, but not changed.
     #[serde(default, skip_serializing_if = "VectorEmbeddingPolicy::is_empty")]
     pub vector_embedding_policy: VectorEmbeddingPolicy,
     /// The full-text paths.

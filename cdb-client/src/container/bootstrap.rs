@@ -42,7 +42,7 @@ pub enum OnDifference {
     Warn,
     /// Fails with [`ErrorKind::ContainerMismatch`].
     Fail,
-    /// Adds the indexes and the default time to live that the container lacks, removes nothing, and
+    /// Adds the indexes, vectors and default time to live that the container lacks, removes nothing, and
     /// waits until the index is built, even if another process added it; see
     /// [`BootstrapConfig::index_timeout`]. With [`Bootstrap::VerifyOnly`], or
     /// without the right, fails with [`ErrorKind::ContainerMismatch`] and names what to add. Logs a
@@ -321,14 +321,7 @@ impl DatabaseClient {
                 Err(mismatch("`VerifyOnly` changes nothing".to_owned()))
             }
         };
-        extended.map_err(|error| match error.kind() {
-            ErrorKind::Forbidden | ErrorKind::ContainerMismatch => mismatch(format!(
-                "container `{name}` lacks what `{}` needs; an administrator has to add: {} ({error})",
-                C::NAME,
-                list(&additions)
-            )),
-            _ => error,
-        })
+        extended.map_err(|error| not_extended::<C>(error, name, &additions))
     }
 
     /// Adds to an error what a user or administrator has to do.
@@ -350,6 +343,24 @@ impl DatabaseClient {
             _ => return error,
         };
         error.with_context(&remedy)
+    }
+}
+
+/// Adds to the error of an extension what a user or administrator has to do.
+fn not_extended<C: Container>(error: Error, name: &str, additions: &[Difference]) -> Error {
+    let is_vector = |added: &Difference| matches!(added, Difference::Vector { .. });
+    match error.kind() {
+        // Microsoft's pages differ: index-policy calls vectors immutable, vector-search does not.
+        ErrorKind::BadRequest if additions.iter().any(is_vector) => error.with_context(&format!(
+            "vectors cannot be added to container `{name}`; create another container for `{}`",
+            C::NAME
+        )),
+        ErrorKind::Forbidden | ErrorKind::ContainerMismatch => mismatch(format!(
+            "container `{name}` lacks what `{}` needs; an administrator has to add: {} ({error})",
+            C::NAME,
+            list(additions)
+        )),
+        _ => error,
     }
 }
 

@@ -5,7 +5,9 @@
 //! the version that was read: a concurrent change by an administrator is read and kept, not
 //! overwritten.
 
-use cdb_model::{ComputedProperty, ContainerDefinition, ETag, FullTextPath, IndexingPolicy};
+use cdb_model::{
+    ComputedProperty, ContainerDefinition, ETag, FullTextPath, IndexingPolicy, VectorEmbedding,
+};
 use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::client::DatabaseClient;
 use crate::container::point::JSON;
 use crate::container::search_definition::{
-    Existing, add_computed, add_full_texts, add_search_indexes,
+    Existing, add_computed, add_full_texts, add_search_indexes, add_vectors,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
@@ -47,6 +49,8 @@ pub struct ContainerChange {
     pub computed_properties: Vec<ComputedProperty>,
     /// Full-text paths to add, or to replace. Others stay.
     pub full_text_paths: Vec<FullTextPath>,
+    /// Vectors to add. Others stay.
+    pub vectors: Vec<VectorEmbedding>,
 }
 
 impl ContainerChange {
@@ -74,12 +78,14 @@ impl ContainerChange {
         self
     }
 
-    /// Adds or replaces the computed properties and full-text paths of a model.
+    /// Adds or replaces the computed properties and full-text paths of a model, and adds its vectors.
     pub fn with_search_of(mut self, model: &ContainerDefinition) -> Self {
         self.computed_properties
             .clone_from(&model.computed_properties);
         self.full_text_paths
             .clone_from(&model.full_text_policy.full_text_paths);
+        self.vectors
+            .clone_from(&model.vector_embedding_policy.vector_embeddings);
         self
     }
 
@@ -127,8 +133,9 @@ impl ContainerChange {
         }
         let computed = add_computed(live, &self.computed_properties, Existing::Replaced)?;
         let texts = add_full_texts(live, &self.full_text_paths, Existing::Replaced)?;
+        let vectors = add_vectors(live, &self.vectors)?;
         if is_applied {
-            return Ok(computed || texts);
+            return Ok(computed || texts || vectors);
         }
         if let Some(policy) = &target {
             let mut changed = match live.remove("indexingPolicy") {

@@ -112,6 +112,17 @@ impl ContainerContext {
             // client would ask the former region first each time. The request does not need it.
             let _listed = Box::pin(self.ranges()).await;
         }
+        match &request.partition {
+            Some(key)
+                if request.session == SessionScope::Container && self.sessions.are_too_many() =>
+            {
+                Box::pin(self.send_narrowed(request, key)).await
+            }
+            _ => self.send_as_is(request, can_fail_over).await,
+        }
+    }
+
+    async fn send_as_is(&self, request: &Request, can_fail_over: bool) -> Result<Accepted> {
         let watch = self.range_of_request(request);
         let watch = watch.map(|range| self.health.watch(range, can_fail_over));
         let pipeline = &self.pipeline;
@@ -121,6 +132,16 @@ impl ContainerContext {
             watch.ended(&result);
         }
         result
+    }
+
+    /// Sends a request whose session tokens would be too many, with the token of its range. Lists the
+    /// ranges for it, as azure-cosmos-dotnet-v3 does (`GatewayStoreModel.cs`, #2165).
+    async fn send_narrowed(&self, request: &Request, key: &PartitionKey) -> Result<Accepted> {
+        // Without the ranges, the service decides.
+        let _listed = self.ranges().await;
+        let narrowed = request.clone().session(self.session_of(key));
+        let can_fail_over = self.pipeline.has_partition_failover();
+        self.send_as_is(&narrowed, can_fail_over).await
     }
 
     /// Returns the physical partition that a request goes to, if it is known. The only one has no

@@ -51,8 +51,8 @@ pub enum Difference {
         /// The query of the container; `None` if it has none.
         found: Option<String>,
     },
-    /// The container does not know a vector of the model, or knows it with other settings. The
-    /// vectors of a container cannot be changed after creation.
+    /// The container does not know a vector of the model, or knows it with other settings. Vectors can
+    /// be added to a container, and not changed.
     Vector {
         /// The vector of the model.
         expected: VectorEmbedding,
@@ -154,10 +154,13 @@ impl fmt::Display for Difference {
             ),
             Self::Vector { expected, found } => write!(
                 f,
-                "its vectors at `{}` are {}, the model's have {}; vectors cannot be changed, use another container",
+                "its vectors at `{}` are {}, the model's have {}{}",
                 expected.path,
                 found.as_ref().map_or("not declared".to_owned(), vector),
-                vector(expected)
+                vector(expected),
+                found.as_ref().map_or("", |_| {
+                    "; the service changes no vector: use another path or container, or remove the vector and its index first"
+                })
             ),
             Self::FullText { expected, found } => write!(
                 f,

@@ -1,5 +1,5 @@
-//! Adds to a live container the indexes, the computed properties and the expiry that the model
-//! needs. Removes nothing.
+//! Adds to a live container the indexes, the vectors, the computed properties and the expiry that the
+//! model needs. Removes nothing.
 //!
 //! Other programs may have created the container and may still read it: their indexes stay, and so
 //! does every member of the definition that this client does not know. A container of
@@ -13,7 +13,9 @@ use serde_json::{Map, Value};
 
 use crate::client::DatabaseClient;
 use crate::container::difference::Difference;
-use crate::container::search_definition::{Existing, add_computed, add_full_texts, list};
+use crate::container::search_definition::{
+    Existing, add_computed, add_full_texts, add_vectors, list,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The first and the longest time between two reads of the indexing progress. An account allows 500
@@ -29,10 +31,10 @@ impl Difference {
             Self::Indexing(drift) => drift.breaks_queries() && !matches!(drift, Drift::Mode { .. }),
             Self::TimeToLive { expected, found } => expected.is_some() && found.is_none(),
             Self::ComputedProperty { found, .. } => found.is_none(),
+            Self::Vector { found, .. } => found.is_none(),
             Self::FullText { found, .. } => found.is_none(),
             Self::PartitionKey { .. }
             | Self::PartitionKeyVersion { .. }
-            | Self::Vector { .. }
             | Self::UniqueKeys { .. } => false,
         }
     }
@@ -101,8 +103,9 @@ fn add_missing(live: &mut Map<String, Value>, model: &ContainerDefinition) -> Re
     let computed = add_computed(live, &model.computed_properties, Existing::Kept)?;
     let texts = &model.full_text_policy.full_text_paths;
     let texts = add_full_texts(live, texts, Existing::Kept)?;
+    let vectors = add_vectors(live, &model.vector_embedding_policy.vector_embeddings)?;
     let indexes = add_indexes(live, &known, model)?;
-    Ok(missing_ttl.is_some() || computed || texts || indexes)
+    Ok(missing_ttl.is_some() || computed || texts || vectors || indexes)
 }
 
 /// Adds the indexes that a definition lacks. Returns whether it lacked any.
@@ -111,12 +114,7 @@ fn add_indexes(
     known: &ContainerDefinition,
     model: &ContainerDefinition,
 ) -> Result<bool> {
-    let mut missing = model.indexing_policy.lacking_in(&known.indexing_policy);
-    // The service refuses the index of a vector that the container does not declare.
-    let vectors = &known.vector_embedding_policy.vector_embeddings;
-    missing
-        .vector_indexes
-        .retain(|index| vectors.iter().any(|vector| vector.path == index.path));
+    let missing = model.indexing_policy.lacking_in(&known.indexing_policy);
     let Some(policy) = live
         .get_mut("indexingPolicy")
         .and_then(Value::as_object_mut)

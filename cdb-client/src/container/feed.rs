@@ -17,6 +17,7 @@ use crate::container::context::ContainerContext;
 use crate::container::feed_cursor::{FeedCursor, FeedStart, RangeCursor};
 use crate::container::feed_row::{ChangeRow, FeedRow, VersionRow};
 use crate::container::handle::ContainerClient;
+use crate::epk::EpkPart;
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
@@ -190,18 +191,13 @@ impl<C: Container, R: ChangeRow<C>> ChangeFeed<C, R> {
         }
     }
 
-    /// Returns the documents of a page that are in the part of the cursor, and whether the page has
-    /// none at all.
+    /// Returns the documents of a page, and whether the page has none.
     async fn read_page(&mut self) -> Result<(Vec<Box<RawValue>>, bool)> {
         let pages = self.next_pages().await?;
         let is_end = pages.iter().all(|page| page.documents.is_empty());
         let mut documents = Vec::new();
-        for (range, mut page) in self.cursor.ranges.iter_mut().zip(pages) {
+        for (range, page) in self.cursor.ranges.iter_mut().zip(pages) {
             range.etag = page.etag.or(range.etag.take());
-            if let Some(part) = self.cursor.part.as_ref().filter(|part| part.cuts(range)) {
-                page.documents
-                    .retain(|json| part.may_contain(R::partition_key(json.get()).as_ref()));
-            }
             documents.extend(page.documents);
         }
         Ok((documents, is_end))
@@ -217,11 +213,10 @@ impl<C: Container, R: ChangeRow<C>> ChangeFeed<C, R> {
                 start: self.cursor.start,
                 page_size: self.page_size,
             };
-            let requests = self
-                .cursor
-                .ranges
-                .iter()
-                .map(|range| range.next_page(&context, form));
+            let requests = self.cursor.ranges.iter().map(|range| {
+                let bounds = map.bounds(&range.id, &range.part);
+                range.next_page(&context, form, bounds)
+            });
             match try_join_all(requests).await {
                 Err(error) if error.is_partition_split() => {
                     map = context.ranges_after(&map).await?;
@@ -272,10 +267,16 @@ struct RangePage {
 
 impl RangeCursor {
     /// Returns the next page of this range. Skips an empty 200, after which the feed may continue.
-    async fn next_page(&self, context: &ContainerContext, form: FeedForm) -> Result<RangePage> {
+    async fn next_page(
+        &self,
+        context: &ContainerContext,
+        form: FeedForm,
+        bounds: Option<EpkPart>,
+    ) -> Result<RangePage> {
         let mut etag = self.etag.clone();
         loop {
             let request = self.request(context, form, etag.as_deref())?;
+            let request = request.in_part(&self.id, bounds.as_ref())?;
             let response = context.send(&request).await?;
             let next = response.header(&ETAG).map(str::to_owned);
             if response.status.code == 304 {
@@ -311,8 +312,7 @@ impl RangeCursor {
             Method::GET,
             context.resource.items(),
         )
-        .session(SessionScope::Range(self.id.to_string()))
-        .in_range(self.id.as_str())?;
+        .session(SessionScope::Range(self.id.to_string()));
         request = if form.all_versions {
             request
                 .header(header::A_IM, "Full-Fidelity Feed")

@@ -5,7 +5,7 @@
 
 use cdb_model::{
     Container, DecodeError, PartitionKey, PartitionKeyValue, Stored, Timestamp, Unreadable,
-    decode_any, partition_key_of,
+    decode_any,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,10 +30,6 @@ pub trait ChangeRow<C>: Sized + Send + 'static {
     /// When the row does not have the form of the service.
     #[doc(hidden)]
     fn read(json: &str) -> Result<Option<Self>>;
-
-    /// Returns the partition key of the row.
-    #[doc(hidden)]
-    fn partition_key(json: &str) -> Option<PartitionKey>;
 }
 
 /// A row of the change feed of latest versions.
@@ -74,10 +70,6 @@ impl<C: Container> ChangeRow<C> for FeedRow<C> {
     fn read(json: &str) -> Result<Option<Self>> {
         let lsn = serde_json::from_str(json).map_or(0, |Lsn { lsn }| lsn);
         Ok(known(json).map(|row| Self { lsn, row }))
-    }
-
-    fn partition_key(json: &str) -> Option<PartitionKey> {
-        partition_key_of::<C>(json)
     }
 }
 
@@ -244,16 +236,6 @@ impl<C: Container> ChangeRow<C> for VersionRow<C> {
             timestamp: Timestamp::from_secs(metadata.crts),
             change,
         }))
-    }
-
-    fn partition_key(json: &str) -> Option<PartitionKey> {
-        let entry = Entry::read(json).ok()?;
-        match entry.current {
-            Some(current) if !matches!(entry.metadata.operation_type, Operation::Delete) => {
-                partition_key_of::<C>(current.get())
-            }
-            _ => entry.metadata.partition_key::<C>(),
-        }
     }
 }
 

@@ -116,10 +116,26 @@ impl<C: Container> ContainerClient<C> {
     /// key, such as a number above 2^53. Lists the physical partitions the first time.
     ///
     /// # Errors
-    /// When the listing fails.
+    /// When the listing fails, or the key has not all levels.
     pub async fn range_of(&self, key: &PartitionKey) -> Result<Option<RangeId>> {
+        Self::check_levels(key)?;
         let map = self.context.ranges().await?;
         Ok(map.locate(key).map(|range| range.id.clone()))
+    }
+
+    /// Refuses a partition key without all levels of the container.
+    pub(super) fn check_levels(key: &PartitionKey) -> Result<()> {
+        let (found, paths) = (key.values().len(), C::PARTITION_KEY);
+        if found == paths.len() {
+            return Ok(());
+        }
+        Err(Error::configuration(format!(
+            "partition key {key} has {found} of {} levels of `{}` ({}); name a value for each, or query all partitions \
+             of a prefix with `Query::in_partition_prefix`",
+            paths.len(),
+            C::NAME,
+            paths.join(", ")
+        )))
     }
 
     /// Returns which physical partitions answer, as all requests to this container have found.

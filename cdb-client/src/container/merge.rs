@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::container::context::ContainerContext;
+use crate::container::reach::Reach;
 use crate::container::row::RowReader;
 use crate::container::source::{Position, QueryRequest, Source, Target};
 use crate::error::{Error, Result};
@@ -66,22 +67,21 @@ impl Merge {
     }
 
     /// Continues a query at `progress`. Returns `None` when the query has another scope or
-    /// aggregates, which no page ends, or `progress` has more than `most` positions.
+    /// aggregates, which no page ends, or `progress` has more positions than there are partitions.
     pub(super) fn resumed(
         statement: Statement,
         request: QueryRequest,
         progress: Progress,
-        most: usize,
+        reach: &Reach,
     ) -> Option<Self> {
         // `progress` comes from outside and must not decide how many requests are sent.
         let aggregates = matches!(statement.form, RowForm::Aggregates { .. });
-        if aggregates || progress.positions.len() > most {
+        if aggregates || progress.positions.len() > reach.ranges().len().max(1) {
             return None;
         }
-        let scope = statement.scope.clone();
         let positions = progress.positions.into_iter();
         let sources: Option<Vec<_>> = positions
-            .map(|position| Source::resumed(&scope, position))
+            .map(|position| Source::resumed(|range| reach.target(range), position))
             .collect();
         let mut merge = Self::new(statement, request, Vec::new());
         merge.sources = sources?;

@@ -19,6 +19,7 @@ mod opening_checks;
 mod page;
 mod point;
 mod query;
+mod reach;
 mod read_many;
 mod row;
 mod run;

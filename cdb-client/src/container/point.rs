@@ -42,6 +42,7 @@ impl<C: Container> ContainerClient<C> {
         let address = target.address();
         let id = address.id().map_err(Error::encode)?;
         let partition = address.partition().clone().into_key();
+        Self::check_levels(&partition)?;
         let Some(accepted) = self.read_accepted(&partition, id).await? else {
             return Ok(None);
         };

@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 use crate::container::handle::ContainerClient;
 use crate::container::merge::Merge;
 use crate::container::page::{Continuation, Page};
+use crate::container::reach::Reach;
 use crate::container::source::{QueryRequest, Target};
+use crate::epk::EpkPart;
 use crate::error::{Error, Result};
 use crate::ranges::{RangeId, RangeMap};
 
@@ -62,7 +64,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// Queries one physical partition instead of all. The query fails with
     /// [`is_partition_split`](Error::is_partition_split) when the partition no longer exists;
     /// [`ContainerClient::ranges`] then returns the new ones. Has no effect on a query in one
-    /// logical partition.
+    /// logical partition, or in those of a prefix.
     pub fn in_range(mut self, range: &RangeId) -> Self {
         self.range = Some(range.clone());
         self
@@ -220,18 +222,17 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
 
     async fn resumed(&self, continuation: &Continuation) -> Result<Reading> {
         let statement = self.statement()?;
-        let map = match statement.scope {
-            Scope::Partition(_) => None,
-            Scope::AllPartitions => Some(self.container.context.ranges().await?),
-        };
+        let reach = self.reach(&statement.scope).await?;
         let request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
-        let targets = map.as_ref().map_or(1, |map| map.iter().count());
-        let merge = Merge::resumed(statement, request, continuation.progress()?, targets);
+        let merge = Merge::resumed(statement, request, continuation.progress()?, &reach);
         let merge = merge.ok_or_else(|| {
             Error::configuration("continuation belongs to another query; start over without it")
         })?;
-        Ok(Reading { merge, map })
+        Ok(Reading {
+            merge,
+            map: reach.into_map(),
+        })
     }
 
     /// How often a read starts over after a split: never in a range that the caller has chosen.
@@ -258,41 +259,57 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
 
     async fn merge(&self) -> Result<Reading> {
         let statement = self.statement()?;
-        match (&statement.scope, &self.range) {
-            (Scope::Partition(key), _) => {
-                self.read_from(vec![Target::Partition(key.clone())], None)
-            }
-            (Scope::AllPartitions, Some(range)) => {
-                let map = self.container.context.ranges().await?;
-                self.read_from(vec![Target::Range(range.clone())], Some(map))
-            }
-            (Scope::AllPartitions, None) => {
-                let map = self.container.context.ranges().await?;
-                let all: Vec<_> = map.iter().map(|range| range.id.clone()).collect();
-                let count = all.len();
-                let ranges = if self.available_only {
-                    self.container.health().available(all)
-                } else {
-                    all
-                };
-                let left_out = count - ranges.len();
-                let targets = ranges.into_iter().map(Target::Range).collect();
-                let mut reading = self.read_from(targets, Some(map))?;
-                reading.merge.left_out = left_out;
-                Ok(reading)
-            }
-        }
-    }
-
-    fn read_from(&self, targets: Vec<Target>, map: Option<Arc<RangeMap>>) -> Result<Reading> {
-        let statement = self.statement()?;
+        let reach = self.reach(&statement.scope).await?;
+        let (targets, left_out) = self.targets(&statement.scope, &reach);
         let mut request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
         request.available_only = self.available_only;
+        let mut merge = Merge::new(statement, request, targets);
+        merge.left_out = left_out;
         Ok(Reading {
-            merge: Merge::new(statement, request, targets),
-            map,
+            merge,
+            map: reach.into_map(),
         })
+    }
+
+    /// Returns the targets to read, and how many are left out because they do not answer.
+    fn targets(&self, scope: &Scope, reach: &Reach) -> (Vec<Target>, usize) {
+        let ranges = match (reach, &self.range) {
+            (Reach::Partition(_), _) => return (reach.target(None).into_iter().collect(), 0),
+            (_, Some(range)) if *scope == Scope::AllPartitions => vec![range.clone()],
+            _ => reach.ranges(),
+        };
+        let count = ranges.len();
+        let ranges = if self.available_only && self.range.is_none() {
+            self.container.health().available(ranges)
+        } else {
+            ranges
+        };
+        let left_out = count - ranges.len();
+        let targets = ranges
+            .into_iter()
+            .filter_map(|range| reach.target(Some(range)));
+        (targets.collect(), left_out)
+    }
+
+    /// Returns the partitions that the query may read.
+    ///
+    /// # Errors
+    /// When a partition key has not all levels, or the physical partitions cannot be listed.
+    async fn reach(&self, scope: &Scope) -> Result<Reach> {
+        let part = match scope {
+            Scope::Prefix(key) if key.values().len() < C::PARTITION_KEY.len() => {
+                let part = EpkPart::of_prefix(key);
+                part.ok_or_else(|| Error::configuration(format!("prefix {key} cannot be hashed")))?
+            }
+            Scope::Partition(key) | Scope::Prefix(key) => {
+                ContainerClient::<C>::check_levels(key)?;
+                return Ok(Reach::Partition(key.clone()));
+            }
+            Scope::AllPartitions => EpkPart::whole(),
+        };
+        let map = self.container.context.ranges().await?;
+        Ok(Reach::Part(part, map))
     }
 }
 

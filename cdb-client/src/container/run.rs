@@ -146,6 +146,7 @@ impl<C: Container> ContainerClient<C> {
     /// When the service refuses the document, for example because its partition key is another than
     /// `partition`.
     pub async fn upsert_json(&self, partition: &PartitionKey, json: &str) -> Result<()> {
+        Self::check_levels(partition)?;
         let body = Bytes::copy_from_slice(json.as_bytes());
         let request = self
             .context
@@ -184,7 +185,9 @@ impl<C: Container> ContainerClient<C> {
         } else {
             Repeat::IfNotExecuted
         };
-        let request = self.write_request(&id, &partition.into_key(), operation)?;
+        let partition = partition.into_key();
+        Self::check_levels(&partition)?;
+        let request = self.write_request(&id, &partition, operation)?;
         Ok((id, request.repeat(repeat)))
     }
 

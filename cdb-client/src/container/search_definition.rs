@@ -1,7 +1,7 @@
-//! Adds computed properties, full-text paths and indexes for searches to a definition as the
+//! Adds computed properties, vectors, full-text paths and indexes for searches to a definition as the
 //! service wrote it.
 
-use cdb_model::{ComputedProperty, FullTextPath, FullTextPolicy, IndexingPolicy};
+use cdb_model::{ComputedProperty, FullTextPath, FullTextPolicy, IndexingPolicy, VectorEmbedding};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -42,6 +42,23 @@ pub(super) fn add_full_texts(
         return Err(Error::protocol("`fullTextPolicy` is not an object"));
     };
     put(list(policy, "fullTextPaths")?, "path", paths, existing)
+}
+
+/// Adds vectors, by path; the service refuses to change one ("Vector indexing policies",
+/// vector-search). Returns whether the definition changed.
+pub(super) fn add_vectors(
+    live: &mut Map<String, Value>,
+    vectors: &[VectorEmbedding],
+) -> Result<bool> {
+    if vectors.is_empty() {
+        return Ok(false);
+    }
+    let policy = live.entry("vectorEmbeddingPolicy");
+    let Some(policy) = policy.or_insert_with(|| Map::new().into()).as_object_mut() else {
+        return Err(Error::protocol("`vectorEmbeddingPolicy` is not an object"));
+    };
+    let there = list(policy, "vectorEmbeddings")?;
+    put(there, "path", vectors, Existing::Kept)
 }
 
 /// Adds the vector and full-text indexes of a policy, by path. Those that are there stay as the

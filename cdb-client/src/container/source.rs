@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use cdb_model::{Parameter, PartitionKey, Scope, Statement};
+use cdb_model::{Parameter, PartitionKey, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::container::context::ContainerContext;
 use crate::container::row::{Row, RowReader};
+use crate::epk::EpkPart;
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
@@ -22,7 +23,8 @@ pub(super) const QUERY: &str = "application/query+json";
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     Partition(PartitionKey),
-    Range(RangeId),
+    /// A physical partition, or the part of one within these bounds.
+    Range(RangeId, Option<EpkPart>),
 }
 
 /// The parts of a query request that all pages share.
@@ -106,18 +108,16 @@ impl Source {
         }
     }
 
-    /// Continues after the rows that were returned. Returns `None` when the position does not fit
-    /// the scope of the query.
-    pub(super) fn resumed(scope: &Scope, position: Position) -> Option<Self> {
-        let target = match (scope, position.range) {
-            (Scope::Partition(key), None) => Target::Partition(key.clone()),
-            (Scope::AllPartitions, Some(range)) => Target::Range(range),
-            (Scope::AllPartitions, None) | (Scope::Partition(_), Some(_)) => return None,
-        };
+    /// Continues after the rows that were returned. `target` returns the target of a position; `None`
+    /// when the position does not fit the scope of the query.
+    pub(super) fn resumed(
+        target: impl FnOnce(Option<RangeId>) -> Option<Target>,
+        position: Position,
+    ) -> Option<Self> {
         Some(Self {
             continuation: position.page,
             skip: position.given,
-            ..Self::new(target)
+            ..Self::new(target(position.range)?)
         })
     }
 
@@ -125,7 +125,7 @@ impl Source {
     pub(super) fn position(&self) -> Position {
         let range = match &self.target {
             Target::Partition(_) => None,
-            Target::Range(range) => Some(range.clone()),
+            Target::Range(range, _) => Some(range.clone()),
         };
         // Without rows read ahead, the next page continues the query.
         let (page, given) = if self.rows.is_empty() {
@@ -176,7 +176,7 @@ impl Source {
             let request = self.request(context, query, most)?;
             let sent = context.send(&request);
             let response = match &self.target {
-                Target::Range(range) if query.available_only => {
+                Target::Range(range, _) if query.available_only => {
                     context.health.in_time(range, sent).await?
                 }
                 _ => sent.await?,
@@ -212,8 +212,8 @@ impl Source {
             .header(header::IS_QUERY, "True");
         request = match &self.target {
             Target::Partition(key) => request.in_partition(key)?.session(context.session_of(key)),
-            Target::Range(range) => request
-                .in_range(range.as_str())?
+            Target::Range(range, bounds) => request
+                .in_part(range, bounds.as_ref())?
                 .header(header::CROSS_PARTITION, "True")
                 .session(SessionScope::Range(range.to_string())),
         };

@@ -12,6 +12,7 @@ mod documents;
 mod faults;
 mod feed;
 mod hostile;
+mod key_prefix;
 mod migrate;
 mod patches;
 mod predicates;

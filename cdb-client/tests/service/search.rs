@@ -348,7 +348,7 @@ async fn several_scores_are_fused_as_by_an_exhaustive_search() {
 }
 
 #[tokio::test]
-async fn a_container_without_search_is_extended_as_far_as_it_can_be() {
+async fn a_container_without_search_is_extended() {
     use cdb_client::{BootstrapConfig, OnDifference};
 
     #[derive(Container)]
@@ -383,12 +383,7 @@ async fn a_container_without_search_is_extended_as_far_as_it_can_be() {
         .differences::<Notes>("notes")
         .await
         .unwrap();
-    let only_vectors = |text: &String| text.contains("vector");
-    let left: Vec<String> = left.iter().map(ToString::to_string).collect();
-    assert!(
-        left.iter().all(only_vectors) && !left.is_empty(),
-        "{left:#?}"
-    );
+    assert!(left.is_empty(), "{left:#?}");
     notes.run(note(1).create()).await.unwrap();
     let query = Query::<Note>::across_partitions().filter(Note::TITLE_LOWER.eq("odd 01"));
     assert_eq!(notes.query(query.count()).one().await.unwrap(), 1);

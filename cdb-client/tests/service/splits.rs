@@ -93,6 +93,35 @@ async fn queries_bulks_and_the_change_feed_work_across_splits() {
     assert_eq!(found(&shop).await, (0..80).collect::<Vec<u64>>());
 }
 
+#[tokio::test]
+async fn queries_bulks_and_the_change_feed_work_across_merges() {
+    let account = Account::new().await;
+    let Some(emulator) = account.emulator() else {
+        return; // A test cannot merge the partitions of an account.
+    };
+    let shop = account.shop().await;
+    place(&shop, 0..40).await;
+    let mut feed = shop.change_feed(FeedStart::Beginning).page_size(1);
+    let begun = feed.next_changes().await.unwrap().len();
+    let position = feed.cursor().clone();
+    let merge = |ids| emulator.merge(account.database.name(), SHOP, ids).unwrap();
+    let low = merge(["0", "1"]);
+    assert_eq!(found(&shop).await, (0..40).collect::<Vec<u64>>());
+    place(&shop, 40..60).await;
+    // Both parents continue at their own positions: no change is read twice.
+    assert_eq!(drain(&mut feed).await.len(), 60 - begun);
+    merge([&low, "2"]);
+    let mut shares = Vec::new();
+    for part in position.parts(9) {
+        let share = drain(&mut shop.resume_change_feed(part)).await;
+        assert!((1..60).contains(&share.len()), "{share:?}");
+        shares.extend(share);
+    }
+    assert_eq!(shares.len(), 60 - begun);
+    assert!(drain(&mut feed).await.is_empty());
+    assert_eq!(found(&shop).await, (0..60).collect::<Vec<u64>>());
+}
+
 /// The model of [`Shop`] with partition key version 1, as old tools create it.
 #[derive(Debug)]
 enum OldShop {}

@@ -1,4 +1,4 @@
-//! The physical partitions of a container: their list, their change feed, and splits.
+//! The physical partitions of a container: their list, their change feed, splits and merges.
 //!
 //! The cursor of the feed is the next free range id. After a split a client gets only the
 //! children, whose `parents` name the ranges that they replace. A client that knows all ranges gets
@@ -99,4 +99,23 @@ pub(crate) fn split(
     transaction.commit()?;
     service.regions.follow_split(name, range, &children);
     Ok(children)
+}
+
+/// Merges two neighbouring physical partitions and returns the id of the merged one.
+pub(crate) fn merge(
+    service: &Service,
+    name: &ContainerName,
+    ids: [&str; 2],
+) -> Result<String, ServiceError> {
+    let connection = service.store.lock();
+    let transaction = Savepoint::begin(&connection)?;
+    let found = Container::find(&transaction, &name.database, &name.container)?;
+    let merged = found.merge(&transaction, ids)?;
+    transaction.commit()?;
+    for parent in ids {
+        service
+            .regions
+            .follow_split(name, parent, std::slice::from_ref(&merged));
+    }
+    Ok(merged)
 }

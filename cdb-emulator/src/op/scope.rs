@@ -1,5 +1,5 @@
-//! The scope of a query or a feed: a partition key, a prefix of a hierarchical key, a physical
-//! partition or a part of it, or the whole container.
+//! The scope of a query or a feed: a partition key, a physical partition or a part of it, or the
+//! whole container. A prefix of a hierarchical key is a part of a physical partition.
 //!
 //! The store applies the scope. A filter after the page was read could leave an empty page in the
 //! middle of a feed, which the client would take for its end.
@@ -8,8 +8,10 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::continuation::{Binding, EpkBounds};
+use super::item::key_of;
 use super::query_body::QueryBody;
 use super::target::container_by_name;
+use crate::epk;
 use crate::error::ServiceError;
 use crate::observe::OperationKind;
 use crate::plan::KeyRanges;
@@ -18,7 +20,6 @@ use crate::route::header;
 use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
 use crate::store::{Container, RowCondition, SqlValue};
-use crate::{epk, rules};
 
 /// The condition of a single partition key.
 const ONE_KEY: &str = "pk = ?";
@@ -60,15 +61,16 @@ impl<'a> RequestScope<'a> {
         let key = header(headers, "x-ms-documentdb-partitionkey");
         let range = header(headers, "x-ms-documentdb-partitionkeyrangeid");
         match (key, range) {
-            (Some(_), Some(_)) => Err(ServiceError::bad_request(
-                "A request names a partition key or a partition key range, but not both.",
-            )),
-            (Some(key), None) => Self::key(container, rules::partition_key_header(key)?),
-            (None, Some(id)) => {
+            (Some(key), None) => Ok(Self::key(container, key_of(key, container)?)),
+            (Some(key), Some(_)) if key_of(key, container).is_ok() => {
+                Err(ServiceError::bad_request(
+                    "A request names a partition key or a partition key range, but not both.",
+                ))
+            }
+            // The prefix of a key beside a range has no effect (azure-sdk-for-rust#4680).
+            (_, Some(id)) => {
                 let range = container.range(id)?;
-                // Clients read a part of a range for a merged range, and for a prefix of a key.
-                let min = header(headers, "x-ms-start-epk").unwrap_or_default();
-                let max = header(headers, "x-ms-end-epk").unwrap_or(epk::MAX);
+                let (min, max) = part(headers)?;
                 let (min, max) = (min.max(&range.min), max.min(&range.max));
                 Ok(Self {
                     rows: RowCondition::between(min, max),
@@ -120,35 +122,13 @@ impl<'a> RequestScope<'a> {
             .then(|| next_partition(&self.bounds.max, container, keys))?
     }
 
-    /// Returns the scope of a partition key, or of all keys with this prefix when levels are
-    /// missing.
-    fn key(container: &'a Container, key: Vec<Option<Value>>) -> Result<Self, ServiceError> {
-        let levels = container.partition_key_paths().len();
-        if key.is_empty() || key.len() > levels {
-            return Err(ServiceError::bad_request(format!(
-                "The partition key supplied in x-ms-partitionkey header has {} components, the collection defines \
-                 {levels}.",
-                key.len()
-            )));
-        }
+    /// Returns the scope of a partition key.
+    fn key(container: &'a Container, key: Vec<Option<Value>>) -> Self {
         let epk = container.epk(&key);
-        if key.len() < levels {
-            // Greater than every hexadecimal digit that can follow the prefix.
-            let end = format!("{epk}G");
-            let ranges = container.ranges.iter();
-            return Ok(Self {
-                ranges: ranges
-                    .filter(|range| *range.min < *end && *epk < *range.max)
-                    .collect(),
-                rows: RowCondition::between(&epk, &end),
-                bounds: EpkBounds::new(epk, end),
-                everything: false,
-            });
-        }
         let values = key
             .into_iter()
             .map(|value| value.unwrap_or_else(|| json!({})));
-        Ok(Self {
+        Self {
             rows: RowCondition {
                 condition: ONE_KEY.to_owned(),
                 parameters: vec![SqlValue::Text(Value::Array(values.collect()).to_string())],
@@ -156,8 +136,22 @@ impl<'a> RequestScope<'a> {
             ranges: container.range_of(&epk).into_iter().collect(),
             bounds: EpkBounds::new(epk.clone(), epk),
             everything: false,
-        })
+        }
     }
+}
+
+/// Returns the part of a physical partition that a request reads: clients send it for a prefix of a
+/// key, and for a range that was merged. The type of its bounds is required (azure-sdk-for-rust#4729).
+fn part(headers: &HeaderMap) -> Result<(&str, &str), ServiceError> {
+    let min = header(headers, "x-ms-start-epk");
+    let max = header(headers, "x-ms-end-epk");
+    let is_range = header(headers, "x-ms-read-key-type") == Some("EffectivePartitionKeyRange");
+    if (min.is_some() || max.is_some()) && !is_range {
+        return Err(ServiceError::bad_request(
+            "One of the input values is invalid.",
+        ));
+    }
+    Ok((min.unwrap_or_default(), max.unwrap_or(epk::MAX)))
 }
 
 /// Returns the bounds of the first partition from `min` on that can have results of a query.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::document::names;
 use super::name::name;
 use super::policy;
 use crate::epk::Version;
@@ -57,6 +58,7 @@ pub(crate) fn definition(
     }
     policy::check(&definition["indexingPolicy"], expires)?;
     sql::check_computed(&definition)?;
+    vectors(&definition, former)?;
     if let Some(former) = former {
         let version = &former["partitionKey"]["version"];
         if definition["partitionKey"]["version"].is_null() && !version.is_null() {
@@ -93,16 +95,11 @@ fn partition_key(key: &Value) -> Result<(), ServiceError> {
             paths.len()
         ));
     }
-    let good = |path: &Value| {
-        path.as_str().is_some_and(|path| {
-            path.len() > 1
-                && path.starts_with('/')
-                && !path.ends_with('/')
-                && !path.contains(['*', '['])
-        })
-    };
+    let good = |path: &Value| path.as_str().is_some_and(|path| names(path).is_some());
     if !paths.iter().all(good) {
-        return refuse("a path has the form '/name' or '/name/name'");
+        return refuse(
+            "a path has the form '/name' or '/name/name', with letters, digits and '_', or quoted names",
+        );
     }
     Ok(())
 }
@@ -123,6 +120,52 @@ fn unique_keys(policy: &Value) -> Result<(), ServiceError> {
         )));
     }
     Ok(())
+}
+
+/// Checks that every vector index has a vector, and that a replacement changes no vector and no vector
+/// index. It may add and remove them. Source: vector-search ("You can add new path configurations or
+/// remove existing ones"), azure-sdk-for-python `test_vector_policy.py`.
+fn vectors(definition: &Value, former: Option<&Value>) -> Result<(), ServiceError> {
+    let [embeddings, indexes] = [
+        "/vectorEmbeddingPolicy/vectorEmbeddings",
+        "/indexingPolicy/vectorIndexes",
+    ];
+    let list = |of: &Value, pointer: &str| {
+        let list = of.pointer(pointer).and_then(Value::as_array);
+        list.cloned().unwrap_or_default()
+    };
+    let vectors = list(definition, embeddings);
+    let is_missing = |index: &&Value| !vectors.iter().any(|vector| vector["path"] == index["path"]);
+    if let Some(index) = list(definition, indexes).iter().find(is_missing) {
+        return Err(ServiceError::bad_request(format!(
+            "The Vector Indexing Policy's path::{} not matching in Embedding's path.",
+            index["path"].as_str().unwrap_or_default()
+        )));
+    }
+    for (pointer, what) in [(embeddings, "embedding"), (indexes, "vector indexing")] {
+        let now = list(definition, pointer);
+        let before = former
+            .map(|former| list(former, pointer))
+            .unwrap_or_default();
+        let is_changed = |new: &Value| {
+            let mut old = before.iter();
+            old.any(|old| old["path"] == new["path"] && !is_part_of(new, old))
+        };
+        if now.iter().any(is_changed) {
+            return Err(ServiceError::bad_request(format!(
+                "Paths in existing {what} policy cannot be modified in Collection Replace. They can only be added or \
+                 removed."
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether all members of an object are in another one. The service adds defaults to what a
+/// client sent.
+fn is_part_of(new: &Value, old: &Value) -> bool {
+    let mut members = new.as_object().into_iter().flatten();
+    members.all(|(name, value)| old[name] == *value)
 }
 
 /// Checks `defaultTtl`, and returns whether documents can expire.

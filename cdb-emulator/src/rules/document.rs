@@ -68,7 +68,7 @@ pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> 
         .iter()
         .map(|path| {
             let mut value: Option<&Value> = None;
-            for (level, name) in path.split('/').filter(|name| !name.is_empty()).enumerate() {
+            for (level, name) in names(path).into_iter().flatten().enumerate() {
                 value = match (level, value) {
                     (0, _) => document.get(name),
                     (_, Some(Value::Object(object))) => object.get(name),
@@ -78,6 +78,28 @@ pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> 
             value.map(component)
         })
         .collect()
+}
+
+/// Returns the names of a path of a partition key; `None` for an invalid path. A name consists of
+/// letters, digits and `_` (partitioning-overview), or is quoted (azure-documentdb-java `GatewayTests`,
+/// `testDocumentKeyExtractionWithEscapeCharacters1`).
+pub(super) fn names(path: &str) -> Option<Vec<&str>> {
+    let mut names = Vec::new();
+    let mut rest = path;
+    while let Some(name) = rest.strip_prefix('/') {
+        let quoted = name.strip_prefix(['"', '\'']);
+        let (name, after) = match quoted {
+            Some(quoted) => quoted.split_once(&name[..1])?,
+            None => name.split_at(name.find('/').unwrap_or(name.len())),
+        };
+        let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        if name.is_empty() || !(plain || quoted.is_some()) {
+            return None;
+        }
+        names.push(name);
+        rest = after;
+    }
+    (rest.is_empty() && !names.is_empty()).then_some(names)
 }
 
 /// Returns a partition key as text. Equal texts are the same partition key.

@@ -173,11 +173,31 @@ impl Container {
     ) -> Result<[String; 2], ServiceError> {
         let number = ranges::next_number(&self.ranges);
         let ranges = ranges::split(self.key_version(), &self.ranges, id)?;
+        self.set_ranges(connection, &ranges)?;
+        Ok([number.to_string(), (number + 1).to_string()])
+    }
+
+    /// Replaces two neighbouring physical partitions by one and returns its id.
+    pub(crate) fn merge(
+        &self,
+        connection: &Connection,
+        ids: [&str; 2],
+    ) -> Result<String, ServiceError> {
+        let ranges = ranges::merge(&self.ranges, ids)?;
+        self.set_ranges(connection, &ranges)?;
+        Ok(ranges::next_number(&self.ranges).to_string())
+    }
+
+    fn set_ranges(
+        &self,
+        connection: &Connection,
+        ranges: &[PhysicalRange],
+    ) -> Result<(), ServiceError> {
         connection.execute(
             "UPDATE container SET ranges = ? WHERE number = ?",
-            params![serde_json::to_string(&ranges)?, self.number],
+            params![serde_json::to_string(ranges)?, self.number],
         )?;
-        Ok([number.to_string(), (number + 1).to_string()])
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
-//! Physical partitions: ranges of the hash space. They are equal at first, and a split halves one.
+//! Physical partitions: ranges of the hash space. They are equal at first, a split halves one, and a
+//! merge joins two.
 //!
-//! As on the service, a split removes a range, and its children name it as a parent. Ids are never
-//! reused, so the next free id is the version of the list of ranges.
+//! As on the service, a split or merge removes ranges, and the new ones name them as parents. Ids are
+//! never reused, so the next free id is the version of the list of ranges.
 
 use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ pub(crate) struct PhysicalRange {
     pub(crate) min: String,
     /// Exclusive.
     pub(crate) max: String,
-    /// The ranges that were split to create this one, the oldest first.
+    /// The ranges that were split or merged to create this one, the oldest first.
     #[serde(default)]
     pub(crate) parents: Vec<String>,
 }
@@ -101,13 +102,44 @@ pub(super) fn split(
     Ok(after)
 }
 
-/// Returns the ranges as they were before the last split.
+/// Merges two neighbours into one range, which has both as parents (azure_data_cosmos_driver,
+/// `in_memory_emulator/store.rs`, "merges have two"). Fails if a range does not exist, or they are no
+/// neighbours.
+pub(super) fn merge(
+    ranges: &[PhysicalRange],
+    [low, high]: [&str; 2],
+) -> Result<Vec<PhysicalRange>, ServiceError> {
+    let find = |id: &str| ranges.iter().position(|range| range.id == id);
+    let at = find(low).ok_or_else(ServiceError::range_gone)?;
+    if find(high).ok_or_else(ServiceError::range_gone)? != at + 1 {
+        return Err(ServiceError::bad_request(
+            "The physical partitions are not next to each other.",
+        ));
+    }
+    let mut after = ranges.to_vec();
+    let upper = after.remove(at + 1);
+    let merged = &mut after[at];
+    let inherited = upper.parents.into_iter();
+    let inherited: Vec<String> = inherited
+        .filter(|id| !merged.parents.contains(id))
+        .collect();
+    merged.parents.extend(inherited);
+    merged.parents.extend([low.to_owned(), high.to_owned()]);
+    merged.max = upper.max;
+    merged.id = next_number(ranges).to_string();
+    Ok(after)
+}
+
+/// Returns the ranges as they were before the last split; as they are, if a merge followed it.
 pub(crate) fn before_last_split(ranges: &[PhysicalRange]) -> Vec<PhysicalRange> {
     let newest = ranges.iter().max_by_key(|range| range.number());
     let Some((parent, ancestors)) = newest.and_then(|newest| newest.parents.split_last()) else {
         return ranges.to_vec();
     };
     let is_child = |range: &PhysicalRange| range.parents.last() == Some(parent);
+    if ranges.iter().filter(|range| is_child(range)).count() == 1 {
+        return ranges.to_vec();
+    }
     let mut before: Vec<PhysicalRange> = Vec::with_capacity(ranges.len());
     for range in ranges {
         match before.last_mut() {
@@ -158,6 +190,21 @@ mod tests {
         assert_eq!(before_last_split(&twice), once);
         assert_eq!(before_last_split(&once), evenly(V2, 1));
         assert_eq!(before_last_split(&evenly(V2, 3)), evenly(V2, 3));
+    }
+
+    #[test]
+    fn a_merge_joins_neighbours_and_names_both() {
+        let split = split(V2, &evenly(V2, 2), "0").unwrap();
+        let merged = merge(&split, ["3", "1"]).unwrap();
+        let last = merged.last().unwrap();
+        assert_eq!(
+            (&*last.id, &*last.min, &*last.max),
+            ("4", "1000000000000000", "FF")
+        );
+        assert_eq!(last.parents, ["0", "3", "1"]);
+        assert_eq!(before_last_split(&merged), merged);
+        let refused = |ids| merge(&split, ids).unwrap_err().status;
+        assert_eq!([refused(["2", "1"]), refused(["0", "1"])], [400, 410]);
     }
 
     #[test]

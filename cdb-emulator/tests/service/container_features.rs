@@ -253,3 +253,50 @@ async fn properties_keep_the_order_in_which_they_were_written() {
     let row = &rows(&account, "SELECT c.b, c.id, c.a FROM c").await[0];
     assert_eq!(names(row), ["b", "id", "a"]);
 }
+
+/// The service adds and removes vectors of a container, and changes none. Source:
+/// azure-sdk-for-python `test_vector_policy.py`, `test_fail_replace_vector_indexing_policy`.
+#[tokio::test]
+async fn a_vector_can_be_added_but_not_changed() {
+    let vector = |path: &str, dimensions: u32| json!({ "path": path, "dataType": "float32", "dimensions": dimensions, "distanceFunction": "euclidean" });
+    let index = |path: &str, kind: &str| json!({ "path": path, "type": kind });
+    let container = |vectors: Value, indexes: Value| {
+        json!({
+            "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
+            "vectorEmbeddingPolicy": { "vectorEmbeddings": vectors },
+            "indexingPolicy": { "includedPaths": [{ "path": "/*" }], "vectorIndexes": indexes },
+        })
+    };
+    let first = (vector("/v", 256), index("/v", "flat"));
+    let emulator = Emulator::start().await.expect("it starts");
+    let account = Account::with(emulator, container(json!([first.0]), json!([first.1]))).await;
+    let second = (vector("/w", 8), index("/w", "diskANN"));
+    for (vectors, indexes, problem) in [
+        (
+            json!([]),
+            json!([first.1]),
+            "path::/v not matching in Embedding's path",
+        ),
+        (
+            json!([first.0]),
+            json!([index("/v", "quantizedFlat")]),
+            "Paths in existing vector indexing policy cannot",
+        ),
+        (
+            json!([vector("/v", 384)]),
+            json!([first.1]),
+            "Paths in existing embedding policy cannot be modified",
+        ),
+        (json!([first.0, second.0]), json!([first.1, second.1]), ""),
+        (json!([second.0]), json!([second.1]), ""),
+    ] {
+        let body = container(vectors, indexes);
+        let replaced = account
+            .send(&Request::container(Method::PUT).body(&body))
+            .await;
+        let status = if problem.is_empty() { 200 } else { 400 };
+        replaced.is(status);
+        let message = replaced.body["message"].as_str().unwrap_or_default();
+        assert!(message.contains(problem), "{message}");
+    }
+}

@@ -15,6 +15,7 @@ mod explorer;
 mod faults;
 mod garbage;
 mod index_builds;
+mod key_prefix;
 mod key_version;
 mod malformed;
 #[cfg(all(feature = "bin", target_os = "linux"))]

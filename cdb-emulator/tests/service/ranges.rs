@@ -342,3 +342,41 @@ async fn a_page_ends_at_four_megabytes() {
         assert_ne!(second.header("x-ms-continuation"), "", "{sql}");
     }
 }
+
+#[tokio::test]
+async fn a_merged_range_serves_each_part_of_its_parents() {
+    let builder = Emulator::builder().physical_partitions(2);
+    let account = Account::with(builder.start().await.expect("it starts"), json!({})).await;
+    fill(&account, 0..8).await;
+    let low = names(&feed(&account, "0", &[]).await);
+    let middle = ranges(&account, &[]).await.body["PartitionKeyRanges"][1]["minInclusive"].clone();
+    let middle = middle.as_str().expect("a boundary");
+    let merged = account
+        .emulator
+        .merge("db", "c", ["0", "1"])
+        .expect("it merges");
+    let listed = ranges(&account, &[]).await;
+    let listed = &listed.body["PartitionKeyRanges"];
+    assert_eq!(
+        (listed[0]["id"].as_str(), listed[1].is_null()),
+        (Some(&*merged), true)
+    );
+    assert_eq!(listed[0]["parents"], json!(["0", "1"]));
+    let gone = feed(&account, "0", &[]).await;
+    assert_eq!((gone.status, gone.header("x-ms-substatus")), (410, "1002"));
+    let bounds = [
+        ("x-ms-start-epk", ""),
+        ("x-ms-end-epk", middle),
+        ("x-ms-read-key-type", "EffectivePartitionKeyRange"),
+    ];
+    assert_eq!(names(&feed(&account, &merged, &bounds).await), low);
+    assert_eq!(names(&feed(&account, &merged, &[]).await), set(0..8));
+    // A session continues.
+    let session = [("x-ms-session-token", "0:-1#1")];
+    feed(&account, &merged, &session).await.is(200);
+    let refused = account
+        .emulator
+        .merge("db", "c", [&merged, "1"])
+        .unwrap_err();
+    assert!(refused.to_string().contains("cannot merge"), "{refused}");
+}

@@ -76,9 +76,45 @@ impl<T: Queryable> Query<T> {
         }
     }
 
-    /// Queries one logical partition, which is the cheapest query.
+    /// Queries one logical partition, which is the cheapest query. The client refuses a key without all
+    /// levels.
     pub fn in_partition(key: impl Into<PartitionKey>) -> Self {
         Self::new(Scope::Partition(key.into()))
+    }
+
+    /// Queries the logical partitions whose hierarchical key begins with these levels. They are usually
+    /// on one physical partition. The levels need no index.
+    ///
+    /// ```
+    /// use cdb_model::{Container, Document, Query};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Document, Serialize, Deserialize)]
+    /// #[document(type = "invoice", id = "invoice:{number}")]
+    /// struct Invoice {
+    ///     number: u64,
+    ///     #[document(partition_key(1))]
+    ///     tenant: String,
+    ///     #[document(partition_key(2))]
+    ///     user: String,
+    /// }
+    ///
+    /// #[derive(Container)]
+    /// #[container(partition_key = "/tenant, /user")]
+    /// enum Ledger {
+    ///     Invoice(Invoice),
+    /// }
+    ///
+    /// fn of_tenant(tenant: &str) -> Query<Ledger> {
+    ///     Query::in_partition_prefix(tenant)
+    /// }
+    ///
+    /// fn of_user(tenant: &str, user: &str) -> Query<Ledger> {
+    ///     Query::in_partition((tenant, user))
+    /// }
+    /// ```
+    pub fn in_partition_prefix(levels: impl Into<PartitionKey>) -> Self {
+        Self::new(Scope::Prefix(levels.into()))
     }
 
     /// Queries all physical partitions. Each costs at least about 2.5 request units, even without a
@@ -103,11 +139,26 @@ impl<T: Queryable> Query<T> {
         self
     }
 
-    /// Returns the whole condition.
+    /// Returns the condition on documents of the scope.
     pub(super) fn condition(&self) -> Predicate {
         let [own, live] = [&self.parts.predicate, &self.parts.live]
             .map(|part| Filter::<T>::from_predicate(part.clone()));
         own.and(live).predicate
+    }
+
+    /// Returns the condition with the levels of a prefix: a request that reaches a whole physical
+    /// partition then has no rows of other prefixes either (azure-sdk-for-rust#4680).
+    pub(super) fn sent_condition(&self) -> Predicate {
+        let condition = Filter::<T>::from_predicate(self.condition());
+        let (Scope::Prefix(key), [shape, ..]) = (&self.parts.scope, T::SHAPES) else {
+            return condition.predicate;
+        };
+        let levels = key.conditions(shape.partition_key);
+        let levels = levels.map(Filter::from_predicate);
+        levels
+            .fold(Filter::all(), Filter::and)
+            .and(condition)
+            .predicate
     }
 
     /// Sets the order. The last call counts.
@@ -196,7 +247,7 @@ impl<T: Queryable> Query<T> {
         let top = self.parts.top.filter(|_| !aggregates);
         let (sql, parameters) = sql::query(&QueryParts {
             projection,
-            predicate: &self.condition(),
+            predicate: &self.sent_condition(),
             order,
             top,
             discriminator,

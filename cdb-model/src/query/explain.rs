@@ -25,7 +25,7 @@ use crate::shape::Direction;
 pub struct Explanation {
     /// The condition, as text.
     pub condition: String,
-    /// Whether the query reads one logical partition.
+    /// Whether the query reads one logical partition, or those of a prefix.
     pub one_partition: bool,
     /// Range indexes that serve conditions or the sort, as policy paths.
     pub range_indexes: Vec<String>,
@@ -105,7 +105,7 @@ impl<T: Queryable> Query<T> {
         explain(
             &self.condition(),
             &self.parts.order,
-            matches!(self.parts.scope, Scope::Partition(_)),
+            !matches!(self.parts.scope, Scope::AllPartitions),
             policy,
             discriminator,
         )

@@ -11,6 +11,7 @@ use super::Queryable;
 use crate::container::{Container, MemberOf};
 use crate::document::Document;
 use crate::numbers;
+use crate::partition_key::PartitionKey;
 use crate::path::{FullText, Indexed, Path};
 use crate::shape::DocumentShape;
 
@@ -272,7 +273,7 @@ operands! {
 #[diagnostic::on_unimplemented(
     message = "no index serves this path of `{D}`",
     label = "filters and sorts need an indexed path",
-    note = "add `#[document(index)]` to the field, or read the documents and filter in code"
+    note = "add `#[document(index)]` to the field, query the prefix of a key with `in_partition_prefix`, or read the documents and filter in code"
 )]
 pub trait Filterable<D> {}
 
@@ -416,4 +417,18 @@ pub(crate) fn live_condition<T: Queryable>() -> Predicate {
         Some(Filter::<T>::from_predicate(Predicate::Or(allowed)))
     });
     conditions.fold(Filter::all(), Filter::and).predicate
+}
+
+impl PartitionKey {
+    /// Returns a condition for each level, at these paths.
+    pub(super) fn conditions<'a>(
+        &'a self,
+        paths: &'a [&'a str],
+    ) -> impl Iterator<Item = Predicate> + 'a {
+        let levels = paths.iter().zip(self.values());
+        levels.map(|(path, value)| {
+            let value = serde_json::to_value(value).unwrap_or_default();
+            Predicate::Compare((*path).to_owned(), Comparison::Equal, value)
+        })
+    }
 }

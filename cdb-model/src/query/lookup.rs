@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::filter::{Comparison, Predicate, ValueError};
+use super::filter::{Predicate, ValueError};
 use super::sql::{self, Projection, QueryParts};
 use super::statement::{Fetch, RowForm, Scope, Statement};
 use crate::codec_error::DecodeError;
@@ -62,13 +62,7 @@ impl KeyLookup {
             let (partition, _) = keys.first()?;
             let ids = keys.iter().map(|(_, id)| Value::from(id.as_str()));
             let ids = Predicate::In("/id".to_owned(), ids.collect());
-            let levels = C::PARTITION_KEY.iter().zip(partition.values());
-            let mut all: Vec<_> = levels
-                .map(|(path, value)| {
-                    let value = serde_json::to_value(value).unwrap_or_default();
-                    Predicate::Compare((*path).to_owned(), Comparison::Equal, value)
-                })
-                .collect();
+            let mut all: Vec<_> = partition.conditions(C::PARTITION_KEY).collect();
             all.push(ids);
             Some(Predicate::And(all))
         });

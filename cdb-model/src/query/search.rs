@@ -60,7 +60,7 @@ impl<D: Queryable> SearchQuery<D> {
         if let Some(error) = terms.iter().find_map(RankTerm::error) {
             return Err(error);
         }
-        let condition = self.query.condition();
+        let condition = self.query.sent_condition();
         let (sql, parameters) =
             sql::search(&condition, C::DISCRIMINATOR, &self.rank.terms, self.top)?;
         let statement = |order, form| Statement {

@@ -15,6 +15,8 @@ use crate::shape::Direction;
 pub enum Scope {
     /// One logical partition: the service executes every feature of SQL.
     Partition(PartitionKey),
+    /// All logical partitions whose hierarchical key begins with these levels.
+    Prefix(PartitionKey),
     /// All physical partitions: the client queries each and merges the results.
     AllPartitions,
 }

@@ -14,7 +14,8 @@ macro_rules! documents {
         #[document(type = "names", id = "names")]
         struct $name {
             #[document(partition_key)]
-            customer_id: String,
+            customer: String,
+            customer_id: u8,
             a: u8,
             z42: u8,
             very_long_name_2: u8,

@@ -6,6 +6,7 @@ mod feed;
 mod fixture;
 mod opening;
 mod point;
+mod prefix;
 mod query;
 mod regions;
 mod shop;

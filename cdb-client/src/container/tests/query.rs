@@ -448,3 +448,40 @@ async fn a_page_without_an_order_ends_at_a_page_of_the_service() {
     let last = script.sent_header("x-ms-continuation").pop().flatten();
     assert_eq!(last.as_deref(), Some("more"));
 }
+
+/// Sources: azure-cosmos-dotnet-v3 #2146 and #2165, azure-sdk-for-python#47256.
+#[tokio::test(start_paused = true)]
+async fn a_read_carries_the_token_of_its_range_when_all_tokens_are_too_many() {
+    let token = |range: u32| format!("{range}:-1#1234567#1=1234567");
+    let tokens: Vec<String> = (0..300).map(token).collect();
+    let few = numbers(&[]).header("x-ms-session-token", "1:-1#7,2:-1#9");
+    let many = numbers(&[]).header("x-ms-session-token", &tokens.join(","));
+    let boundaries: Vec<String> = (0..=300).map(|at| format!("{:04X}", at * 0x30)).collect();
+    let ids: Vec<String> = (0..300).map(|at| at.to_string()).collect();
+    let ranges: Vec<_> = (0..300)
+        .map(|at| {
+            let min = if at == 0 { "" } else { &*boundaries[at] };
+            let max = if at == 299 {
+                "FF"
+            } else {
+                &*boundaries[at + 1]
+            };
+            (&*ids[at], min, max, &[][..])
+        })
+        .collect();
+    let script = Script::new([few, many, listing(&ranges), numbers(&[]), numbers(&[])]);
+    let container = fixture(&script);
+    for _ in 0..4 {
+        container.query(in_partition("p")).all().await.unwrap();
+    }
+    let sent: Vec<String> = script
+        .sent_header("x-ms-session-token")
+        .into_iter()
+        .flatten()
+        .collect();
+    assert_eq!(sent[0], "1:-1#7,2:-1#9");
+    assert_eq!(sent[1..].len(), 2);
+    for sent in &sent[1..] {
+        assert!(tokens.contains(sent), "{sent}");
+    }
+}

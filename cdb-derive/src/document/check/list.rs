@@ -33,6 +33,7 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
         paths::indexing_is_unambiguous(field, errors);
         stored::name_is_not_reserved(field, errors);
         stored::name_is_one_property(field, errors);
+        stored::key_path_is_plain(model, field, errors);
         stored::required_fields_are_stored(model, field, errors);
         stored::ttl_has_its_stored_name(field, errors);
         lease::has_its_own_field(model, field, errors);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use darling::error::Accumulator;
+use syn::ext::IdentExt;
 
 use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
@@ -55,6 +56,33 @@ pub(super) fn name_is_one_property(field: &FieldModel, errors: &mut Accumulator)
             field.name
         )
     });
+}
+
+/// Checks the names in the paths of keys. "The partition key path accepts alphanumeric and underscore(_)
+/// characters" (partitioning-overview). Unique keys are held to the same, because no page allows more.
+pub(super) fn key_path_is_plain(
+    model: &DocumentModel,
+    field: &FieldModel,
+    errors: &mut Accumulator,
+) {
+    let is_unique = || {
+        let mut uniques = model.uniques.iter().flat_map(|unique| &unique.fields);
+        uniques.any(|ident| ident.unraw() == field.name)
+    };
+    let stored = &field.stored;
+    let fine = stored
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '_');
+    errors.unless(
+        fine || !(field.partition_key.is_some() || is_unique()),
+        field.ident.span(),
+        || {
+            format!(
+                "`{}` is stored as `{stored}`, but the path of a key has letters, digits and `_` only; rename it",
+                field.name
+            )
+        },
+    );
 }
 
 pub(super) fn required_fields_are_stored(

@@ -57,6 +57,17 @@ struct SometimesSkipped {
     customer: String,
 }
 
+/// The service allows letters, digits and `_` in the path of a key.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "order", unique(number))]
+struct Special {
+    #[document(partition_key)]
+    #[serde(rename = "customer-id")]
+    customer: String,
+    #[serde(rename = "order number")]
+    number: u64,
+}
+
 /// The service reads the partition key from the document.
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "order")]
