@@ -52,8 +52,8 @@
 //! # Features
 //!
 //! - `derive` (on by default): the derives [`Document`](macro@Document),
-//!   [`Container`](macro@Container) and [`Projection`](macro@Projection). Without it, no proc macro is compiled, and the traits have to
-//!   be implemented by hand.
+//!   [`Container`](macro@Container), [`Projection`](macro@Projection) and [`Scalar`](macro@Scalar). Without it, no proc macro is
+//!   compiled, and the traits have to be implemented by hand.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -78,8 +78,10 @@ mod patch;
 mod path;
 mod policy;
 mod query;
+mod scalar;
 mod shape;
 mod soft_delete;
+mod sortable_text;
 mod text_integer;
 mod timestamp;
 mod unreadable;
@@ -89,7 +91,7 @@ mod write_times;
 pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
 pub use bulk::{BulkBatch, BulkOperation};
 #[cfg(feature = "derive")]
-pub use cdb_derive::{Container, Document, Projection};
+pub use cdb_derive::{Container, Document, Projection, Scalar};
 pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
@@ -113,16 +115,18 @@ pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
     Criterion, Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery,
     GroupedQuery, Groups, Hit, KeyLookup, Operand, Operator, Order, Parameter, PartitionDocuments,
-    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RowForm, Scalar, Scope, SearchQuery,
+    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RowForm, Scope, SearchQuery,
     SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Statement, Summand, Text,
     ValueError, ValueQuery, WithVectors, WithWords, compare_values,
 };
+pub use scalar::{Ordered, Scalar};
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast, UpcastError,
     VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
+pub use sortable_text::{SortableForm, SortableText};
 pub use text_integer::TextInteger;
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};

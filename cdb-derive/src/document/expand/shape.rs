@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
+use syn::Type;
 use syn::ext::IdentExt;
 
 use super::search;
@@ -45,6 +46,9 @@ impl ToTokens for Shape<'_> {
         let updated_at = optional_path(model.marked(|field| field.updated_at));
         let search = search::members(model);
         tokens.extend(quote! {
+            {
+                #[allow(unused_imports, reason = "every type may be ordered")]
+                use __model::Unordered as _;
             __model::DocumentShape {
                 name: #name,
                 discriminator: #discriminator,
@@ -60,6 +64,7 @@ impl ToTokens for Shape<'_> {
                 created_at: #created_at,
                 updated_at: #updated_at,
                 #search
+            }
             }
         });
     }
@@ -85,18 +90,30 @@ fn field_shapes(field: &FieldModel) -> Vec<TokenStream> {
     };
     let path = format!("/{}{elements}", field.stored);
     let optional = field.is_option || field.may_be_absent || field.skip_serializing_if.is_some();
-    let own = field_shape(&field.name, &path, field.indexing, optional);
-    let nested = field
-        .nested
-        .iter()
-        .map(|nested| field_shape(&nested.name, &nested.path, indexing(nested.indexed), true));
+    let single = (!field.is_array).then_some(&field.ty);
+    let own = field_shape((&field.name, &path), single, field.indexing, optional);
+    let nested = field.nested.iter().map(|nested| {
+        let ty = Some(&nested.ty);
+        field_shape(
+            (&nested.name, &nested.path),
+            ty,
+            indexing(nested.indexed),
+            true,
+        )
+    });
     std::iter::once(own).chain(nested).collect()
 }
 
 /// Returns the entry of a computed property in the list of fields.
 fn computed_shape(computed: &ComputedModel) -> TokenStream {
     let path = format!("/{}", computed.stored);
-    field_shape(&computed.name, &path, indexing(computed.indexed), true)
+    let ty = Some(&computed.ty);
+    field_shape(
+        (&computed.name, &path),
+        ty,
+        indexing(computed.indexed),
+        true,
+    )
 }
 
 fn indexing(indexed: bool) -> Indexing {
@@ -107,7 +124,18 @@ fn indexing(indexed: bool) -> Indexing {
     }
 }
 
-fn field_shape(name: &str, path: &str, indexing: Indexing, optional: bool) -> TokenStream {
+/// Returns an entry of the list of fields. `ty` is the type of its single value.
+fn field_shape(
+    (name, path): (&str, &str),
+    ty: Option<&Type>,
+    indexing: Indexing,
+    optional: bool,
+) -> TokenStream {
+    let ty = ty.filter(|_| indexing == Indexing::Indexed);
+    let ordered = ty.map_or(
+        quote!(false),
+        |ty| quote!(__model::OrderOf::<#ty>::IS_ORDERED),
+    );
     let indexing = match indexing {
         Indexing::Indexed => quote!(Indexed),
         Indexing::NotIndexed => quote!(NotIndexed),
@@ -118,6 +146,7 @@ fn field_shape(name: &str, path: &str, indexing: Indexing, optional: bool) -> To
             name: #name,
             path: #path,
             indexing: __model::FieldIndexing::#indexing,
+            ordered: #ordered,
             optional: #optional,
         }
     }
