@@ -211,7 +211,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             }
         }
         let progress = reading.merge.progress();
-        let next = progress.map(|progress| Continuation::of(&progress));
+        let statement = self.statement()?;
+        let next = progress.map(|progress| Continuation::new(&statement, progress));
         Ok(Page {
             rows: page,
             next: next.transpose()?,
@@ -220,6 +221,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
 
     async fn resumed(&self, continuation: &Continuation) -> Result<Reading> {
         let statement = self.statement()?;
+        let another =
+            || Error::configuration("continuation belongs to another query; start over without it");
+        let progress = continuation.progress(&statement)?.ok_or_else(another)?;
         let map = match statement.scope {
             Scope::Partition(_) => None,
             Scope::AllPartitions => Some(self.container.context.ranges().await?),
@@ -227,10 +231,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         let request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
         let targets = map.as_ref().map_or(1, |map| map.iter().count());
-        let merge = Merge::resumed(statement, request, continuation.progress()?, targets);
-        let merge = merge.ok_or_else(|| {
-            Error::configuration("continuation belongs to another query; start over without it")
-        })?;
+        let merge = Merge::resumed(statement, request, progress, targets).ok_or_else(another)?;
         Ok(Reading { merge, map })
     }
 
