@@ -303,6 +303,10 @@ async fn ensure_does_not_hide_that_another_document_has_the_unique_key() {
     assert_eq!(refused.kind(), ErrorKind::Conflict);
     assert!(refused.is_unique_key_conflict(), "{refused}");
     assert!(!refused.is_conflict(), "it proves no earlier write");
+    assert!(
+        refused.to_string().contains("one of (/type, /number)"),
+        "{refused}"
+    );
     assert!(container.ensure(&order(7)).await.unwrap().is_none());
 }
 

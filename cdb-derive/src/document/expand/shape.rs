@@ -1,6 +1,6 @@
 //! The document type as constant data, for the policy, the checks and `explain`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::Type;
 use syn::ext::IdentExt;
@@ -29,9 +29,7 @@ impl ToTokens for Shape<'_> {
         let composites = model.composites.iter();
         let composites = composites.map(|composite| composite_shape(model, composite));
         let uniques = model.uniques.iter().map(|unique| {
-            let fields = unique.fields.iter();
-            let fields = fields.filter_map(|field| model.field(&field.unraw().to_string()));
-            let paths = fields.map(stored_path);
+            let paths = unique.fields.iter().map(|field| target(model, field));
             quote!(&[#(#paths),*])
         });
         let ttl = model.fields.iter().any(|field| field.ttl.is_some());
@@ -155,15 +153,7 @@ fn field_shape(
 fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> TokenStream {
     let name = composite.name.to_string();
     let paths = composite.paths.iter().map(|path| {
-        let name = path.field.unraw().to_string();
-        let field = model.field(&name).map(|field| &field.stored);
-        let stored = field.or_else(|| model.computed(&name).map(|computed| &computed.stored));
-        let target = if let Some(stored) = stored {
-            let path = format!("/{stored}");
-            quote!(__model::CompositeTarget::Path(#path))
-        } else {
-            quote!(__model::CompositeTarget::Discriminator)
-        };
+        let target = target(model, &path.field);
         let direction = if path.descending {
             quote!(Descending)
         } else {
@@ -177,4 +167,19 @@ fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> Token
         }
     });
     quote!(__model::CompositeShape { name: #name, paths: &[#(#paths),*] })
+}
+
+/// Returns the target of a name in a composite or unique key: a field, a computed property, or the
+/// discriminator.
+fn target(model: &DocumentModel, name: &Ident) -> TokenStream {
+    let name = name.unraw().to_string();
+    let field = model.field(&name).map(|field| &field.stored);
+    let stored = field.or_else(|| model.computed(&name).map(|computed| &computed.stored));
+    stored.map_or_else(
+        || quote!(__model::CompositeTarget::Discriminator),
+        |stored| {
+            let path = format!("/{stored}");
+            quote!(__model::CompositeTarget::Path(#path))
+        },
+    )
 }
