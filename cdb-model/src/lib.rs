@@ -54,6 +54,8 @@
 //! - `derive` (on by default): the derives [`Document`](macro@Document),
 //!   [`Container`](macro@Container), [`Projection`](macro@Projection) and [`Scalar`](macro@Scalar). Without it, no proc macro is
 //!   compiled, and the traits have to be implemented by hand.
+//! - `chrono`, `jiff`, `rust_decimal`, `time`, `uuid`: the types of these crates as fields that queries
+//!   compare, as ids and as partition keys; see [`Scalar`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -69,6 +71,7 @@ mod container;
 mod document;
 mod etag;
 mod evolution;
+mod foreign;
 mod id;
 mod lease;
 pub mod limits;

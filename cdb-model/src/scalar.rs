@@ -35,12 +35,14 @@ use crate::timestamp::Timestamp;
 /// #[derive(Scalar, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 /// struct Sku(u32);
 /// ```
+///
+#[doc = include_str!("../docs/types.md")]
 #[diagnostic::on_unimplemented(
     message = "filters cannot compare `{Self}`, which may be stored as an object or in several forms",
     label = "this type is not a `Scalar`",
     note = "for an enum of unit variants or a newtype, add `#[derive(cdb_model::Scalar)]`",
     note = "for a struct, index paths inside it: `#[document(index(city: String))]`; for an array, filter with `contains`",
-    note = "for a type of another crate, enable its feature of cdb-model, or store it as a `SortableText`, `Timestamp`, number or string"
+    note = "for a type of `chrono`, `jiff`, `rust_decimal`, `time` or `uuid`, enable the feature of this name of cdb-model; if it is still no `Scalar`, store it as a `SortableText`"
 )]
 pub trait Scalar {}
 
@@ -49,7 +51,7 @@ pub trait Scalar {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no order in the index: its stored form sorts differently",
     label = "this type is not `Ordered`",
-    note = "store it as a `SortableText`, `Timestamp` or number; if its stored form has the order of its values, implement `cdb_model::Ordered`"
+    note = "store it as a `SortableText` or a number; if its stored form has the order of its values, implement `cdb_model::Ordered`"
 )]
 pub trait Ordered: Scalar {
     /// The type of a minimum or maximum.
