@@ -55,7 +55,7 @@
 //!   [`Container`](macro@Container), [`Projection`](macro@Projection) and [`Scalar`](macro@Scalar). Without it, no proc macro is
 //!   compiled, and the traits have to be implemented by hand.
 //! - `chrono`, `jiff`, `rust_decimal`, `time`, `uuid`: the types of these crates as fields that queries
-//!   compare, as ids and as partition keys; see [`Scalar`].
+//!   compare, as ids and as partition keys; see [`Scalar`](trait@Scalar).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
