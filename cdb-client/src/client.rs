@@ -133,7 +133,14 @@ impl DatabaseClient {
     /// Returns a handle to a container whose documents are those of `C`. Sends nothing and checks
     /// nothing; [`bootstrap`](Self::bootstrap) does.
     pub fn container<C: Container>(&self, name: &str) -> ContainerClient<C> {
-        ContainerClient::new(self.client.context(&self.name, name))
+        let context = self.client.context(&self.name, name);
+        if C::DOCUMENTS
+            .iter()
+            .any(|shape| !shape.unique_keys.is_empty())
+        {
+            context.declare_unique_keys(C::definition);
+        }
+        ContainerClient::new(context)
     }
 
     pub(crate) fn client(&self) -> &CosmosClient {

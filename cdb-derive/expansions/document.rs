@@ -112,69 +112,79 @@ const _: () = {
             &<Order as __model::Document>::SHAPE.composites[0usize],
         );
     }
+    const _: () = __model::is_scalar::<u64>();
+    const _: () = __model::is_ordered::<u64>();
     #[automatically_derived]
     impl __model::Document for Order {
         type Key = OrderKey;
-        const SHAPE: &'static __model::DocumentShape = &__model::DocumentShape {
-            name: "Order",
-            discriminator: "order",
-            id: &[
-                __model::IdSegment::Field("customer_id"),
-                __model::IdSegment::Literal(":order:"),
-                __model::IdSegment::Field("number"),
-            ],
-            partition_key: &["/customerId"],
-            fields: &[
-                __model::FieldShape {
-                    name: "customer_id",
-                    path: "/customerId",
-                    indexing: __model::FieldIndexing::NotIndexed,
-                    optional: false,
-                },
-                __model::FieldShape {
-                    name: "number",
-                    path: "/number",
-                    indexing: __model::FieldIndexing::NotIndexed,
-                    optional: false,
-                },
-                __model::FieldShape {
-                    name: "total_cents",
-                    path: "/totalCents",
-                    indexing: __model::FieldIndexing::Indexed,
-                    optional: false,
-                },
-                __model::FieldShape {
-                    name: "remark",
-                    path: "/remark",
-                    indexing: __model::FieldIndexing::Excluded,
-                    optional: true,
-                },
-            ],
-            composites: &[
-                __model::CompositeShape {
-                    name: "BY_TOTAL",
-                    paths: &[
-                        __model::CompositePath {
-                            path: __model::CompositeTarget::Discriminator,
-                            direction: __model::Direction::Ascending,
-                        },
-                        __model::CompositePath {
-                            path: __model::CompositeTarget::Path("/totalCents"),
-                            direction: __model::Direction::Descending,
-                        },
-                    ],
-                },
-            ],
-            unique_keys: &[],
-            ttl: false,
-            version: __model::None,
-            upcasts: &[],
-            soft_delete: __model::None,
-            created_at: __model::None,
-            updated_at: __model::None,
-            computed: &[],
-            vectors: &[],
-            full_texts: &[],
+        const SHAPE: &'static __model::DocumentShape = &{
+            #[allow(unused_imports, reason = "every type may be ordered")]
+            use __model::Unordered as _;
+            __model::DocumentShape {
+                name: "Order",
+                discriminator: "order",
+                id: &[
+                    __model::IdSegment::Field("customer_id"),
+                    __model::IdSegment::Literal(":order:"),
+                    __model::IdSegment::Field("number"),
+                ],
+                partition_key: &["/customerId"],
+                fields: &[
+                    __model::FieldShape {
+                        name: "customer_id",
+                        path: "/customerId",
+                        indexing: __model::FieldIndexing::NotIndexed,
+                        ordered: false,
+                        optional: false,
+                    },
+                    __model::FieldShape {
+                        name: "number",
+                        path: "/number",
+                        indexing: __model::FieldIndexing::NotIndexed,
+                        ordered: false,
+                        optional: false,
+                    },
+                    __model::FieldShape {
+                        name: "total_cents",
+                        path: "/totalCents",
+                        indexing: __model::FieldIndexing::Indexed,
+                        ordered: __model::OrderOf::<u64>::IS_ORDERED,
+                        optional: false,
+                    },
+                    __model::FieldShape {
+                        name: "remark",
+                        path: "/remark",
+                        indexing: __model::FieldIndexing::Excluded,
+                        ordered: false,
+                        optional: true,
+                    },
+                ],
+                composites: &[
+                    __model::CompositeShape {
+                        name: "BY_TOTAL",
+                        paths: &[
+                            __model::CompositePath {
+                                path: __model::CompositeTarget::Discriminator,
+                                direction: __model::Direction::Ascending,
+                            },
+                            __model::CompositePath {
+                                path: __model::CompositeTarget::Path("/totalCents"),
+                                direction: __model::Direction::Descending,
+                            },
+                        ],
+                    },
+                ],
+                unique_keys: &[],
+                ttl: false,
+                version: __model::None,
+                upcasts: &[],
+                soft_delete: __model::None,
+                created_at: __model::None,
+                updated_at: __model::None,
+                computed: &[],
+                vectors: &[],
+                full_texts: &[],
+            }
         };
         fn field_codec() -> __model::FieldCodec<Self> {
             use __model::{MissingCodec as _, SerdeCodec as _};

@@ -15,6 +15,7 @@ mod private;
 mod projection;
 mod rename;
 mod respan;
+mod scalar;
 mod serde_attr;
 mod settings;
 
@@ -24,6 +25,7 @@ use attributes::AttributesModel;
 use container::ContainerModel;
 use document::DocumentModel;
 use projection::ProjectionModel;
+use scalar::ScalarModel;
 
 /// Describes how a struct is stored as a document: id, partition key, indexed paths.
 #[doc = include_str!("../docs/document.md")]
@@ -51,4 +53,12 @@ pub fn derive_search_attributes(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Projection, attributes(projection))]
 pub fn derive_projection(input: TokenStream) -> TokenStream {
     derived::derive::<ProjectionModel>(input.into()).into()
+}
+
+/// Declares that filters can compare an enum of unit variants or a newtype. The trait of the same
+/// name documents it. A newtype also gets the traits `Ordered`, `IdPart` and `PartitionKeyPart` that
+/// its content has. `#[scalar(crate = path)]` names another path of `cdb_model`.
+#[proc_macro_derive(Scalar, attributes(scalar))]
+pub fn derive_scalar(input: TokenStream) -> TokenStream {
+    derived::derive::<ScalarModel>(input.into()).into()
 }

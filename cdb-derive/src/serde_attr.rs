@@ -6,7 +6,7 @@ use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, LitStr, Token};
 
-use crate::diag::mistake;
+use crate::diag::{Mistakes as _, mistake};
 use crate::rename::RenameRule;
 
 /// The `#[serde(…)]` attributes of a struct.
@@ -91,6 +91,26 @@ impl SerdeField {
         });
         found
     }
+}
+
+/// Refuses attributes of a scalar, its variant or its content that change the stored form.
+pub(crate) fn refuse_another_form(attrs: &[Attribute], errors: &mut darling::error::Accumulator) {
+    const WORDS: [&str; 8] = [
+        "tag",
+        "untagged",
+        "into",
+        "from",
+        "try_from",
+        "with",
+        "serialize_with",
+        "deserialize_with",
+    ];
+    for_each(attrs, errors, |name, span, _, errors| {
+        errors.unless(!WORDS.contains(&name), span, || {
+            format!("`{name}` changes the stored form; implement `Scalar` by hand if equal values still have the same form")
+        });
+        Ok(false)
+    });
 }
 
 /// Calls `read` for each word in `#[serde(…)]`. `read` returns whether it has consumed the value

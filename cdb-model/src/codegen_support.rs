@@ -16,6 +16,7 @@ pub use core::option::Option;
 pub use core::option::Option::{None, Some};
 pub use core::primitive::{bool, str};
 pub use core::result::Result;
+pub use std::string::String;
 pub use std::vec;
 
 pub use crate::address::{Address, BatchPartition};
@@ -27,15 +28,16 @@ pub use crate::conflict::{
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
-pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
+pub use crate::id::{IdError, IdPart, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::operation::Delete;
-pub use crate::partition_key::{PartitionKey, PartitionKeyPart};
+pub use crate::partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
 pub use crate::patch::Patch;
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{
-    Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
+    Array, Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
 };
+pub use crate::scalar::{Ordered, Scalar};
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,
@@ -93,6 +95,24 @@ impl<D> MissingCodec<D> for &FindCodec<D> {
 )]
 pub trait HasSerde {}
 
+/// Tells whether a type is [`Ordered`], as a constant: `OrderOf::<u64>::IS_ORDERED` is that of the
+/// inherent impl if the type is, else that of [`Unordered`].
+#[derive(Debug)]
+pub struct OrderOf<T>(PhantomData<fn() -> T>);
+
+impl<T: Ordered> OrderOf<T> {
+    /// The index has the order of the type.
+    pub const IS_ORDERED: bool = true;
+}
+
+/// The answer for other types.
+pub trait Unordered {
+    /// The index has another order than the type, or none.
+    const IS_ORDERED: bool = false;
+}
+
+impl<T> Unordered for OrderOf<T> {}
+
 /// A document's time to live: seconds from 1, or -1 for never.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a time to live",
@@ -147,6 +167,15 @@ impl TimeOfWrite for Option<Timestamp> {}
 
 /// Compiles when `T` can be the time of a write.
 pub const fn is_time_of_write<T: TimeOfWrite>() {}
+
+/// Compiles when filters can compare a `T` for equality.
+pub const fn is_scalar<T: Scalar>() {}
+
+/// Compiles when filters can search the elements of a `T`.
+pub const fn has_scalars<T: Array<Element: Scalar>>() {}
+
+/// Compiles when queries can sort by a `T`.
+pub const fn is_ordered<T: Ordered>() {}
 
 /// A vector.
 #[diagnostic::on_unimplemented(

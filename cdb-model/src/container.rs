@@ -6,7 +6,7 @@ use crate::codec_error::DecodeError;
 use crate::document::Document;
 use crate::limits::{MAX_COMPOSITES, MAX_COMPUTED_PROPERTIES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
 use crate::policy::{ComputedProperty, FullTextPolicy, IndexingPolicy, VectorEmbeddingPolicy};
-use crate::shape::DocumentShape;
+use crate::shape::{CompositeTarget, DocumentShape};
 
 /// The document types of one container, as an enum. Implemented by
 /// [`#[derive(Container)]`](macro@crate::Container).
@@ -102,7 +102,7 @@ impl ContainerDefinition {
                 DefaultTtl::PerDocument => Some(-1),
                 DefaultTtl::Seconds(seconds) => Some(i64::from(seconds)),
             },
-            unique_key_policy: UniqueKeyPolicy::of(C::DOCUMENTS),
+            unique_key_policy: UniqueKeyPolicy::of(C::DOCUMENTS, C::DISCRIMINATOR),
             computed_properties: ComputedProperty::of(C::DOCUMENTS),
             vector_embedding_policy: VectorEmbeddingPolicy::of(C::DOCUMENTS),
             full_text_policy: FullTextPolicy::of(C::DOCUMENTS),
@@ -230,12 +230,13 @@ pub struct UniqueKey {
 }
 
 impl UniqueKeyPolicy {
-    fn of(documents: &[&DocumentShape]) -> Self {
+    fn of(documents: &[&DocumentShape], discriminator: &str) -> Self {
+        let pointer = |target: &CompositeTarget| target.pointer(discriminator).into_owned();
         let mut unique_keys: Vec<UniqueKey> = documents
             .iter()
             .flat_map(|shape| shape.unique_keys)
             .map(|paths| UniqueKey {
-                paths: paths.iter().map(|&path| path.to_owned()).collect(),
+                paths: paths.iter().map(pointer).collect(),
             })
             .collect();
         unique_keys.sort();

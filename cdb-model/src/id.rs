@@ -103,7 +103,7 @@ pub enum IdError {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of an id",
     label = "this field is in the id pattern",
-    note = "use an integer, a string or a bool, or implement `IdPart`"
+    note = "use an integer, a string or a bool, derive `Scalar` for a newtype, or implement `IdPart`; for a type of `chrono`, `jiff`, `rust_decimal`, `time` or `uuid`, enable the feature of this name of cdb-model and use it or its `SortableText`"
 )]
 pub trait IdPart: Sized {
     /// Returns the text form, before escaping.

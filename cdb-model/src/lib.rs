@@ -52,8 +52,10 @@
 //! # Features
 //!
 //! - `derive` (on by default): the derives [`Document`](macro@Document),
-//!   [`Container`](macro@Container) and [`Projection`](macro@Projection). Without it, no proc macro is compiled, and the traits have to
-//!   be implemented by hand.
+//!   [`Container`](macro@Container), [`Projection`](macro@Projection) and [`Scalar`](macro@Scalar). Without it, no proc macro is
+//!   compiled, and the traits have to be implemented by hand.
+//! - `chrono`, `jiff`, `rust_decimal`, `time`, `uuid`: the types of these crates as fields that queries
+//!   compare, as ids and as partition keys; see [`Scalar`](trait@Scalar).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -71,6 +73,7 @@ mod content;
 mod document;
 mod etag;
 mod evolution;
+mod foreign;
 mod id;
 mod lease;
 pub mod limits;
@@ -81,8 +84,10 @@ mod patch;
 mod path;
 mod policy;
 mod query;
+mod scalar;
 mod shape;
 mod soft_delete;
+mod sortable_text;
 mod text_integer;
 mod timestamp;
 mod unreadable;
@@ -93,7 +98,7 @@ pub use address::{Address, BatchPartition, KnownPartition, Partition, Target};
 pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
 pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
-pub use cdb_derive::{Container, Document, Projection};
+pub use cdb_derive::{Container, Document, Projection, Scalar};
 pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
@@ -121,16 +126,18 @@ pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
     Criterion, Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery,
     GroupedQuery, Groups, Hit, KeyLookup, Operand, Operator, Order, Parameter, PartitionDocuments,
-    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RowForm, Scalar, Scope, SearchQuery,
+    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RowForm, Scope, SearchQuery,
     SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Statement, Summand, Text,
     ValueError, ValueQuery, WithVectors, WithWords, compare_values,
 };
+pub use scalar::{Ordered, Scalar};
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast, UpcastError,
     VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
+pub use sortable_text::{SortableForm, SortableText};
 pub use text_integer::TextInteger;
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};

@@ -21,9 +21,10 @@ pub(crate) fn to_string<T: Serialize>(value: &T) -> serde_json::Result<String> {
     serde_json::to_string(&Checked(value))
 }
 
-/// Returns `value` as JSON.
+/// Returns `value` as the JSON that a document stores: a value of serde_json would convert `0.1_f32`
+/// to the double 0.10000000149011612, which does not equal the stored 0.1.
 pub(crate) fn to_value<T: Serialize>(value: T) -> serde_json::Result<Value> {
-    serde_json::to_value(Checked(&value))
+    serde_json::from_str(&to_string(&value)?)
 }
 
 /// A value whose numbers are checked while it is serialized. An error begins with the names of the

@@ -26,7 +26,8 @@ pub enum PartitionKeyValue {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a partition key",
     label = "this field is marked `#[document(partition_key)]`",
-    note = "use a string, a bool, an integer of at most 32 bits, or a `TextInteger`; the service stores larger numbers inexactly"
+    note = "use a string, a bool, an integer of at most 32 bits, a `TextInteger`, or a `SortableText`; the service stores larger numbers inexactly",
+    note = "for a type of `chrono`, `jiff`, `rust_decimal`, `time` or `uuid`, enable the feature of this name of cdb-model"
 )]
 pub trait PartitionKeyPart {
     /// Returns the value of this level.

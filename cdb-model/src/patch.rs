@@ -17,6 +17,7 @@ use crate::limits::MAX_PATCH_OPERATIONS;
 use crate::numbers;
 use crate::path::{Patchable, Path};
 use crate::query::{Filter, Operand, ValueError, patch_condition};
+use crate::scalar::Scalar;
 use crate::timestamp::Timestamp;
 
 /// Changes to a document of type `D`.
@@ -334,7 +335,7 @@ impl<D: Document, T> Patch<D, T> {
 
     /// Adds the condition that a field has this value. The service checks it on the document, so the
     /// field needs no index.
-    pub fn when_eq<V, I, M>(self, path: Path<D, V, I, M>, value: impl Operand<V>) -> Self {
+    pub fn when_eq<V: Scalar, I, M>(self, path: Path<D, V, I, M>, value: impl Operand<V>) -> Self {
         self.when(path.equal_without_index(value))
     }
 

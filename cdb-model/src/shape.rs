@@ -5,6 +5,7 @@
 //! indexes (`/address/city`); the segment `[]` means every element of an array (`/tags/[]`), and `*`
 //! at the end every path inside a field (`/labels/*`).
 
+use std::borrow::Cow;
 use std::error::Error;
 
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ pub struct DocumentShape {
     /// The declared composite indexes.
     pub composites: &'static [CompositeShape],
     /// The unique keys: sets of paths whose values are unique within a logical partition.
-    pub unique_keys: &'static [&'static [&'static str]],
+    pub unique_keys: &'static [&'static [CompositeTarget]],
     /// Whether documents of this type have their own `ttl`.
     pub ttl: bool,
     /// The version of the type; `None` if it has none.
@@ -165,6 +166,9 @@ pub struct FieldShape {
     pub path: &'static str,
     /// How the indexing policy treats the path.
     pub indexing: FieldIndexing,
+    /// Whether the index has the order of the type ([`Ordered`](crate::Ordered)). Always `false` for
+    /// a path that is not indexed, and for an array.
+    pub ordered: bool,
     /// Whether a document may lack the path: an `Option`, a field with a default, a nested path.
     pub optional: bool,
 }
@@ -198,13 +202,23 @@ pub struct CompositePath {
     pub direction: Direction,
 }
 
-/// The target of a path of a composite.
+/// The target of a path of a composite or of a unique key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompositeTarget {
     /// The discriminator, whose name the container determines.
     Discriminator,
     /// A stored path.
     Path(&'static str),
+}
+
+impl CompositeTarget {
+    /// Returns the JSON pointer in a container with this discriminator.
+    pub fn pointer(self, discriminator: &str) -> Cow<'static, str> {
+        match self {
+            Self::Discriminator => Cow::Owned(format!("/{discriminator}")),
+            Self::Path(pointer) => Cow::Borrowed(pointer),
+        }
+    }
 }
 
 /// The direction of a sort.

@@ -13,9 +13,9 @@ use crate::partition_key::{PartitionKeyPart, PartitionKeyValue};
 /// An integer that is stored as text, so that all of its 64 bits survive. The service stores numbers
 /// as doubles, and this crate refuses to write an integer beyond 2^53 as a number.
 ///
-/// It can be read from a number too, so an existing field can get this type. Queries compare it as
-/// text: filters for equality find it, but a sort puts `10` before `9`, and a patch cannot increment
-/// it.
+/// It can be read from a number too, so an existing field can get this type; filters do not find such
+/// a document until it is written again. Its digits do not sort, which those of a
+/// [`SortableText`](crate::SortableText) do, and a patch cannot increment it.
 ///
 /// ```
 /// use cdb_model::{Document, PartitionKey, TextInteger};

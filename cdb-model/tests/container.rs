@@ -176,3 +176,43 @@ fn a_list_of_the_definition_that_is_too_long_is_named() {
         ("computed properties", 21, 20)
     );
 }
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "invoice", id = "invoice:{uuid}", unique(r#type, number))]
+struct Invoice {
+    #[document(partition_key)]
+    customer: String,
+    uuid: String,
+    number: u32,
+}
+
+/// A partition has at most one, so it conflicts with no other document without a number.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "counter", id = "counter")]
+struct Counter {
+    #[document(partition_key)]
+    customer: String,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "profile", id = "profile")]
+struct Profile {
+    #[document(partition_key)]
+    customer: String,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer", discriminator = "kind")]
+enum Invoices {
+    Invoice(Invoice),
+    Order(Order),
+    Counter(Counter),
+    Profile(Profile),
+}
+
+#[test]
+fn a_unique_key_with_the_discriminator_is_a_key_of_each_type() {
+    let keys = Invoices::definition().unique_key_policy.unique_keys;
+    let paths: Vec<_> = keys.into_iter().map(|key| key.paths).collect();
+    assert_eq!(paths, [["/kind", "/number"]]);
+}

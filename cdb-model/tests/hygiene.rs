@@ -53,6 +53,14 @@ pub mod shadowed {
         pub lease: ::cdb_model::Lease,
     }
 
+    #[derive(cdb_model::Scalar, serde::Serialize, serde::Deserialize)]
+    pub enum State {
+        Open,
+    }
+
+    #[derive(cdb_model::Scalar, serde::Serialize, serde::Deserialize)]
+    pub struct Name(::std::string::String);
+
     #[derive(cdb_model::Container)]
     #[container(partition_key = "/customer")]
     pub enum Shop {
@@ -95,7 +103,8 @@ pub mod raw {
     }
 
     /// A private type in a private field.
-    #[derive(Serialize, Deserialize, Clone, Copy)]
+    #[derive(provider::model::Scalar, Serialize, Deserialize, Clone, Copy)]
+    #[scalar(crate = provider::model)]
     struct Private(u8);
 
     impl Loop {

@@ -96,6 +96,34 @@ fn a_filter_or_patch_with_a_number_that_is_not_finite_is_an_error_and_not_null()
     assert!(set(f64::NAN).body(now).is_err());
 }
 
+/// A filter that compared with the double 0.10000000149011612 would not find 0.1.
+#[test]
+fn a_filter_and_a_patch_write_single_precision_as_a_document_does() {
+    for number in [
+        0.1_f32,
+        1.0 / 3.0,
+        16_777_216.0,
+        f32::MAX,
+        f32::MIN_POSITIVE,
+    ] {
+        let reading = Reading {
+            humidity: Some(number),
+            ..Reading::default()
+        };
+        let json = Reading::field_codec().write(&reading).unwrap();
+        let stored: Value = serde_json::from_str(&json).unwrap();
+        let query = Query::<Reading>::in_partition("s").filter(Reading::HUMIDITY.eq(number));
+        let statement = Fetch::<Readings>::statement(&query).unwrap();
+        assert_eq!(statement.parameters[1].value, stored["humidity"]);
+        let patch = Patch::new().set(Reading::HUMIDITY, Some(number));
+        let body = patch.body(Timestamp::default()).unwrap();
+        let sent = serde_json::to_value(&body).unwrap();
+        assert_eq!(sent["operations"][0]["value"], stored["humidity"]);
+        let back: Reading = Reading::field_codec().read(&json).unwrap();
+        assert_eq!(back.humidity, Some(number));
+    }
+}
+
 /// The first integer that shares its double with another one.
 const ROUNDED: u64 = 1 << 53;
 

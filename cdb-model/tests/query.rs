@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cdb_model::{
     Container, CriteriaError, Criterion, Document, Drift, Fetch, Filter, IndexingPolicy, Operator,
-    Order, Patch, PatchError, Query, SortCriterion, Timestamp,
+    Order, Patch, PatchError, Query, Scalar, SortCriterion, TextInteger, Timestamp,
 };
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
@@ -240,16 +240,68 @@ fn the_error_of_an_invalid_criterion_names_the_reason() {
         .assert_eq(&refused(criterion("state", Operator::In, json!(1))).to_string());
 }
 
+#[derive(Scalar, Serialize, Deserialize, Clone, Debug)]
+enum Priority {
+    Low,
+    High,
+}
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "task", id = "{team}:{number}")]
+struct Task {
+    #[document(partition_key)]
+    team: String,
+    number: u32,
+    #[document(index)]
+    priority: Priority,
+    #[document(index)]
+    due: Option<u64>,
+    #[document(index(serial: TextInteger<u64>, cost: f64))]
+    details: BTreeMap<String, Value>,
+}
+
+/// The index has `High` before `Low`.
+#[test]
+fn criteria_compare_and_sort_only_fields_with_their_order_in_the_index() {
+    for (field, ordered) in [
+        ("priority", false),
+        ("due", true),
+        ("details.serial", false),
+        ("details.cost", true),
+    ] {
+        let filter =
+            |operator| Filter::<Task>::from_criteria(&[criterion(field, operator, json!(1))]);
+        assert!(filter(Operator::Eq).is_ok(), "{field}");
+        assert_eq!(filter(Operator::Gt).is_ok(), ordered, "{field}");
+        let by = |field: &str| SortCriterion {
+            field: field.to_owned(),
+            direction: cdb_model::Direction::Ascending,
+        };
+        assert_eq!(
+            Order::<Task>::from_criterion(&by(field)).is_ok(),
+            ordered,
+            "{field}"
+        );
+        let grouped = Order::<Task>::from_criteria(&[by(field), by("due")]);
+        assert!(grouped.is_ok(), "{field}");
+    }
+    let refused =
+        Filter::<Task>::from_criteria(&[criterion("priority", Operator::Lt, json!("High"))]);
+    expect!["`priority` of `Task` has no order in the index; filter it by equality"]
+        .assert_eq(&refused.expect_err("it has no order").to_string());
+}
+
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "board", id = "{team}:board")]
 struct Board {
     #[document(partition_key)]
     team: String,
+    #[document(index)]
+    width: f64,
+    #[document(index)]
+    lengths: Vec<f64>,
     /// The keys of a JSON object are strings, so only an empty grid can be serialized.
-    #[document(index)]
     grid: BTreeMap<(u8, u8), u8>,
-    #[document(index)]
-    rows: Vec<BTreeMap<(u8, u8), u8>>,
     #[document(index)]
     text: String,
 }
@@ -262,13 +314,12 @@ enum Boards {
 
 #[test]
 fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
-    let grid = || BTreeMap::from([((1, 2), 3)]);
     let invalid = || {
         [
-            Board::GRID.eq(grid()),
-            Board::GRID.is_in([BTreeMap::new(), grid()]),
-            !Board::GRID.ne(grid()) | Filter::none(),
-            Board::ROWS.contains(grid()) & Board::TEXT.starts_with("a"),
+            Board::WIDTH.eq(f64::NAN),
+            Board::WIDTH.is_in([0.0, f64::INFINITY]),
+            !Board::WIDTH.ne(f64::NAN) | Filter::none(),
+            Board::LENGTHS.contains(f64::NAN) & Board::TEXT.starts_with("a"),
         ]
     };
     for filter in invalid() {
@@ -278,10 +329,10 @@ fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
                 .explain(&IndexingPolicy::of::<Boards>(), "type")
                 .is_narrowed()
         );
-        let error = Fetch::<Boards>::statement(&query).expect_err("a key is not a string");
+        let error = Fetch::<Boards>::statement(&query).expect_err("JSON has no such number");
         let text = error.to_string();
         assert!(
-            text.contains("cannot be serialized as JSON: key must be a string"),
+            text.contains("NaN and infinity cannot be expressed as JSON"),
             "{text}"
         );
     }
@@ -292,7 +343,7 @@ fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
             Err(PatchError::Value(_))
         ));
     }
-    let patch = Patch::new().set(Board::GRID, grid());
+    let patch = Patch::new().set(Board::GRID, BTreeMap::from([((1, 2), 3)]));
     let expected =
         "the value for `/grid` is invalid: it cannot be serialized as JSON: key must be a string";
     assert_eq!(

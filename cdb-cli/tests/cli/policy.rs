@@ -133,6 +133,30 @@ async fn a_costly_difference_passes_with_breaking_only() {
     assert_eq!(breaking.exit, Exit::Ok, "{breaking:?}");
 }
 
+/// The shop's container without its unique key.
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Payments {
+    Payment(Payment),
+}
+
+/// Unique keys cannot be changed (https://learn.microsoft.com/azure/cosmos-db/unique-keys).
+#[tokio::test]
+async fn other_unique_keys_are_a_breaking_difference_that_apply_refuses() {
+    let account = Account::empty().await;
+    account.container::<Payments>().await;
+    for command in ["policy check --breaking-only", "policy check"] {
+        let checked = account.run(&shop(), command).await;
+        assert_eq!(checked.exit, Exit::Finding, "{checked:?}");
+        checked.prints("a container cannot be changed in all of these respects");
+        checked.prints(r#"! its unique keys lack [["/number"]]"#);
+    }
+    let applied = account.run(&shop(), "policy apply --yes").await;
+    assert_eq!(applied.exit, Exit::Finding, "{applied:?}");
+    applied.complains("unique keys cannot be changed, use another container");
+    assert!(!applied.out.contains("100 %"), "{applied:?}");
+}
+
 #[tokio::test]
 async fn apply_replaces_the_policy_and_waits_for_the_index() {
     let account = start().await;

@@ -32,8 +32,8 @@ pub enum Bootstrap {
     Skip,
 }
 
-/// What to do about a live container whose indexing policy, default time to live or unique keys
-/// differ from the model's. A container with another partition key is always refused.
+/// What to do about a live container whose indexing policy or default time to live differs from the
+/// model's. A container with another partition key or other unique keys is always refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnDifference {

@@ -1,15 +1,15 @@
 //! The untyped state of one container: its link, session tokens and ranges.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cdb_model::{ETag, PartitionKey};
+use cdb_model::{ContainerDefinition, ETag, PartitionKey};
 use http::Method;
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::range_health::RangeHealth;
@@ -29,6 +29,8 @@ pub(crate) struct ContainerContext {
     pub sessions: SessionTokens,
     ranges: RangeCache,
     pub health: RangeHealth,
+    /// A model of the container that has unique keys.
+    keyed: OnceLock<fn() -> ContainerDefinition>,
 }
 
 /// The interval at which slow work asks whether its partition answers.
@@ -62,7 +64,30 @@ impl ContainerContext {
             sessions: SessionTokens::default(),
             ranges: RangeCache::default(),
             health: RangeHealth::default(),
+            keyed: OnceLock::new(),
         }
+    }
+
+    /// Notes a model with unique keys, for the errors of conflicts.
+    pub(crate) fn declare_unique_keys(&self, model: fn() -> ContainerDefinition) {
+        self.keyed.get_or_init(|| model);
+    }
+
+    /// Names the unique keys in the error of a conflict: the service does not say which one it is
+    /// about.
+    fn with_unique_keys(&self, error: Error) -> Error {
+        let Some(model) = self.keyed.get().filter(|_| error.is_unique_key_conflict()) else {
+            return error;
+        };
+        let keys = model().unique_key_policy.unique_keys;
+        let keys: Vec<_> = keys
+            .iter()
+            .map(|key| format!("({})", key.paths.join(", ")))
+            .collect();
+        error.with_context(&format!(
+            "another document of the partition has the same values at the paths of a unique key, one of {}",
+            keys.join(", ")
+        ))
     }
 
     /// Forgets the ranges and session tokens of a deleted or re-created container.
@@ -131,7 +156,7 @@ impl ContainerContext {
         if let Some(watch) = watch {
             watch.ended(&result);
         }
-        result
+        result.map_err(|error| self.with_unique_keys(error))
     }
 
     /// Sends a request whose session tokens would be too many, with the token of its range. Lists the

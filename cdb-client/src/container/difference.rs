@@ -98,9 +98,22 @@ impl Difference {
         differences
     }
 
-    /// Whether the container cannot store the model's documents.
+    /// Whether the container cannot store the model's documents as declared, and no change of the
+    /// container helps. A unique key that the model lacks refuses documents; without a unique key of
+    /// the model, duplicates are stored.
     pub fn is_fatal(&self) -> bool {
-        matches!(self, Self::PartitionKey { .. })
+        matches!(self, Self::PartitionKey { .. } | Self::UniqueKeys { .. })
+    }
+
+    /// Whether the difference can be removed by a change of the container.
+    pub fn is_changeable(&self) -> bool {
+        matches!(
+            self,
+            Self::Indexing(_)
+                | Self::TimeToLive { .. }
+                | Self::ComputedProperty { .. }
+                | Self::FullText { .. }
+        )
     }
 
     /// Whether queries of the model fail, scan or have wrong results because of the difference.

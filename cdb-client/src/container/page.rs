@@ -9,7 +9,9 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cdb_model::{Scope, Statement};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::container::merge::Progress;
 use crate::error::{Error, Result};
@@ -31,16 +33,51 @@ pub struct Page<Row> {
 pub struct Continuation(String);
 
 impl Continuation {
-    pub(super) fn of(progress: &Progress) -> Result<Self> {
-        let json = serde_json::to_vec(progress).map_err(Error::encode)?;
+    pub(super) fn new(statement: &Statement, progress: Progress) -> Result<Self> {
+        let token = Token {
+            query: fingerprint(statement)?,
+            progress,
+        };
+        let json = serde_json::to_vec(&token).map_err(Error::encode)?;
         Ok(Self(URL_SAFE_NO_PAD.encode(json)))
     }
 
-    pub(super) fn progress(&self) -> Result<Progress> {
+    /// Returns the position; `None` if it belongs to another query.
+    ///
+    /// # Errors
+    /// When no query created the text.
+    pub(super) fn progress(&self, statement: &Statement) -> Result<Option<Progress>> {
+        let token = self.token()?;
+        let is_same = token.query == fingerprint(statement)?;
+        Ok(is_same.then_some(token.progress))
+    }
+
+    fn token(&self) -> Result<Token> {
         let refused = || Error::configuration("continuation was not created by a query");
         let json = URL_SAFE_NO_PAD.decode(&self.0).map_err(|_| refused())?;
         serde_json::from_slice(&json).map_err(|_| refused())
     }
+}
+
+/// The content of a continuation.
+#[derive(Serialize, Deserialize)]
+struct Token {
+    /// The fingerprint of the query. Positions in the answers to another query would skip rows.
+    query: String,
+    #[serde(flatten)]
+    progress: Progress,
+}
+
+/// Returns a short hash of a statement with its parameters and its scope.
+fn fingerprint(statement: &Statement) -> Result<String> {
+    const BYTES: usize = 6;
+    let scope = match &statement.scope {
+        Scope::Partition(key) | Scope::Prefix(key) => Some(key.to_header()),
+        Scope::AllPartitions => None,
+    };
+    let query = (&statement.sql, &statement.parameters, scope);
+    let query = serde_json::to_vec(&query).map_err(Error::encode)?;
+    Ok(URL_SAFE_NO_PAD.encode(&Sha256::digest(query)[..BYTES]))
 }
 
 impl fmt::Display for Continuation {
@@ -56,7 +93,7 @@ impl FromStr for Continuation {
     /// When no query created this text.
     fn from_str(text: &str) -> Result<Self> {
         let continuation = Self(text.to_owned());
-        continuation.progress()?;
+        continuation.token()?;
         Ok(continuation)
     }
 }
@@ -67,10 +104,11 @@ mod tests {
 
     #[test]
     fn a_text_that_no_query_created_is_refused() {
-        for text in ["", "%", "e30", "bnVsbA"] {
+        let without_query = URL_SAFE_NO_PAD.encode(r#"{"left":null,"places":[]}"#);
+        for text in ["", "%", "e30", "bnVsbA", &without_query] {
             assert!(text.parse::<Continuation>().is_err(), "{text}");
         }
-        let empty = URL_SAFE_NO_PAD.encode(r#"{"left":null,"places":[]}"#);
+        let empty = URL_SAFE_NO_PAD.encode(r#"{"query":"","left":null,"places":[]}"#);
         assert_eq!(empty.parse::<Continuation>().unwrap().to_string(), empty);
     }
 }

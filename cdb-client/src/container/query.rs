@@ -213,7 +213,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             }
         }
         let progress = reading.merge.progress();
-        let next = progress.map(|progress| Continuation::of(&progress));
+        let statement = self.statement()?;
+        let next = progress.map(|progress| Continuation::new(&statement, progress));
         Ok(Page {
             rows: page,
             next: next.transpose()?,
@@ -222,13 +223,13 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
 
     async fn resumed(&self, continuation: &Continuation) -> Result<Reading> {
         let statement = self.statement()?;
+        let another =
+            || Error::configuration("continuation belongs to another query; start over without it");
+        let progress = continuation.progress(&statement)?.ok_or_else(another)?;
         let reach = self.reach(&statement.scope).await?;
         let request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
-        let merge = Merge::resumed(statement, request, continuation.progress()?, &reach);
-        let merge = merge.ok_or_else(|| {
-            Error::configuration("continuation belongs to another query; start over without it")
-        })?;
+        let merge = Merge::resumed(statement, request, progress, &reach).ok_or_else(another)?;
         Ok(Reading {
             merge,
             map: reach.into_map(),

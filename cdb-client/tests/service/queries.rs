@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cdb_client::{ContainerClient, Continuation};
 use cdb_model::{BulkBatch, Document as _, Query};
+use serde_json::{Value, json};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};
@@ -92,27 +93,39 @@ async fn another_process_continues_pages_without_loss_or_repetition() {
 async fn a_continuation_of_another_query_is_refused() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
-    let all = Query::<Order>::across_partitions();
-    let next = shop.query(all).page(5, None).await.unwrap().next;
-    let one = Query::<Order>::in_partition("customer-7");
-    let refused = shop.query(one).page(5, next.as_ref()).await.unwrap_err();
-    assert!(refused.to_string().contains("another query"), "{refused}");
+    let all = || Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+    let one = Query::<Order>::in_partition;
+    let placed = |at: u64| Order::PLACED_AT.gt(at);
+    for (query, other) in [
+        (all(), one("customer-7")),
+        (one("customer-7"), one("customer-8")),
+        (all(), all().filter(placed(10))),
+        (all().filter(placed(10)), all()),
+        (all().filter(placed(10)), all().filter(placed(11))),
+        (all(), all().order_by(Order::PLACED_AT.desc())),
+    ] {
+        let next = shop.query(query).page(5, None).await.unwrap().next;
+        assert!(next.is_some());
+        let refused = shop.query(other).page(5, next.as_ref()).await.unwrap_err();
+        assert!(refused.to_string().contains("another query"), "{refused}");
+    }
 }
 
 #[tokio::test]
 async fn a_forged_continuation_is_refused_before_many_requests_are_sent() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
-    let place = r#"{"range":"0","page":null,"given":18446744073709551615}"#;
-    let pages = |places: usize| {
-        let places = vec![place; places].join(",");
-        let json = format!(r#"{{"left":null,"places":[{places}]}}"#);
-        URL_SAFE_NO_PAD
-            .encode(json)
-            .parse::<Continuation>()
-            .unwrap()
-    };
     let sorted = || Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+    let next = shop.query(sorted()).page(5, None).await.unwrap().next;
+    let json = URL_SAFE_NO_PAD.decode(next.unwrap().to_string()).unwrap();
+    let token: Value = serde_json::from_slice(&json).unwrap();
+    let place = json!({"range": "0", "page": null, "given": u64::MAX});
+    let pages = |places: usize| {
+        let mut token = token.clone();
+        token["places"] = vec![place.clone(); places].into();
+        let text = URL_SAFE_NO_PAD.encode(token.to_string());
+        text.parse::<Continuation>().unwrap()
+    };
     let refused = shop.query(sorted()).page(5, Some(&pages(10_000))).await;
     assert!(refused.unwrap_err().to_string().contains("start over"));
     let skipped = shop.query(sorted()).page(5, Some(&pages(1))).await.unwrap();

@@ -1,10 +1,10 @@
 //! The stored documents: negotiations, and the agreement of a negotiation in its partition.
 
-use cdb_model::{Container, Document, Lease, Timestamp};
+use cdb_model::{Container, Document, Lease, Scalar, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The state of a negotiation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Scalar, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum State {
     Requested,

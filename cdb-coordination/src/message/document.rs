@@ -256,6 +256,7 @@ const fn field(name: &'static str, path: &'static str, indexing: FieldIndexing) 
     FieldShape {
         name,
         path,
+        ordered: matches!(indexing, FieldIndexing::Indexed),
         indexing,
         optional: false,
     }

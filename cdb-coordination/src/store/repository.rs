@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cdb_client::{ContainerClient, Page};
 use cdb_model::{
     Container, Filter, Filterable, KnownPartition, Leasable, MemberOf, Operand, PartitionKey, Path,
-    QueriedIn, Query, Stored, Target,
+    QueriedIn, Query, Scalar, Stored, Target,
 };
 use derive_where::derive_where;
 use futures::future::try_join_all;
@@ -168,6 +168,7 @@ where
     ) -> Result<Vec<(O, u64)>, StoreError>
     where
         I: Filterable<D>,
+        V: Scalar,
         O: Operand<V> + Clone,
     {
         let asked = values.into_iter().map(|value| {

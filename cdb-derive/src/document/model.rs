@@ -189,6 +189,13 @@ impl DocumentModel {
     }
 }
 
+impl NestedModel {
+    /// Whether the path is every path inside the field.
+    pub(super) fn is_wildcard(&self) -> bool {
+        self.path.ends_with("/*")
+    }
+}
+
 impl FieldModel {
     /// Whether documents are written with the field, even if it is never read.
     pub(super) fn is_written(&self) -> bool {

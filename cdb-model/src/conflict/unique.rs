@@ -6,7 +6,7 @@
 
 use super::Place;
 use super::text::{fail, is_path_within, same};
-use crate::shape::{DocumentShape, IdSegment};
+use crate::shape::{CompositeTarget, DocumentShape, IdSegment};
 
 /// The most types that a message names.
 const MOST_NAMES: usize = 3;
@@ -22,7 +22,10 @@ pub const fn check_unique(place: &Place) {
         while key < unique.unique_keys.len() {
             let mut path = 0;
             while path < unique.unique_keys[key].len() {
-                report_lacking(place, declaring, unique.unique_keys[key][path]);
+                let paths = unique.unique_keys[key];
+                if let CompositeTarget::Path(pointer) = paths[path] {
+                    report_lacking(place, declaring, pointer, has_type(paths));
+                }
                 path += 1;
             }
             key += 1;
@@ -31,15 +34,28 @@ pub const fn check_unique(place: &Place) {
     }
 }
 
+/// Whether the key contains the discriminator, so that it compares documents of one type.
+const fn has_type(paths: &[CompositeTarget]) -> bool {
+    let mut at = 0;
+    while at < paths.len() {
+        if matches!(paths[at], CompositeTarget::Discriminator) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
 /// Reports the types that lack a path, unless the types before the variant have the same conflict.
 #[track_caller]
-const fn report_lacking(place: &Place, declaring: usize, path: &str) {
+const fn report_lacking(place: &Place, declaring: usize, path: &str, by_type: bool) {
     let unique = place.documents[declaring];
     let mut names = [""; MOST_NAMES];
     let (mut lacking, mut documents, mut at) = (0, 0, 0);
     while at <= place.own {
         let shape = place.documents[at];
-        if !shape.partition_key.is_empty() && !has_path(shape, path) {
+        let is_alone = by_type && is_single(shape);
+        if !shape.partition_key.is_empty() && !is_alone && !has_path(shape, path) {
             if lacking < MOST_NAMES {
                 names[lacking] = shape.name;
             }

@@ -15,7 +15,7 @@ use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::document::Document;
 use crate::path::Path;
-use crate::timestamp::Timestamp;
+use crate::scalar::{Ordered, Scalar};
 
 /// An aggregate over documents of `T` with a value of type `R`, such as `Order::TOTAL_CENTS.sum()`.
 #[derive(Debug)]
@@ -58,34 +58,11 @@ pub trait Summand {
     const MAY_BE_NULL: bool = false;
 }
 
-/// A number, string, boolean or [`Timestamp`], or an optional one, which has a smallest and a
-/// largest value. `None` is ignored. Implement it for a type that is stored as a string or number.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no minimum and maximum",
-    note = "implement `Scalar` for a type that is stored as a number, string or boolean"
-)]
-pub trait Scalar {
-    /// The type of a minimum or maximum.
-    type Value: DeserializeOwned + Send + 'static;
-    /// Whether a stored value may be null.
-    #[doc(hidden)]
-    const MAY_BE_NULL: bool = false;
-}
-
-macro_rules! scalars {
-    ($($ty:ty),*) => {$(
-        impl Scalar for $ty {
-            type Value = Self;
-        }
-    )*};
-}
-
 macro_rules! summands {
     ($($ty:ty => $sum:ty;)*) => {$(
         impl Summand for $ty {
             type Sum = $sum;
         }
-        scalars!($ty);
     )*};
 }
 
@@ -94,15 +71,9 @@ summands! {
     i8 => i64; i16 => i64; i32 => i64; i64 => i64;
     f32 => f64; f64 => f64;
 }
-scalars!(String, bool, Timestamp);
 
 impl<V: Summand> Summand for Option<V> {
     type Sum = V::Sum;
-    const MAY_BE_NULL: bool = true;
-}
-
-impl<V: Scalar> Scalar for Option<V> {
-    type Value = V::Value;
     const MAY_BE_NULL: bool = true;
 }
 
@@ -126,7 +97,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     /// The smallest value; `None` without values. Strings are compared byte by byte.
     pub fn min(self) -> Aggregate<D, Option<V::Value>>
     where
-        V: Scalar,
+        V: Ordered,
     {
         self.aggregate(AggregateKind::Min, V::MAY_BE_NULL)
     }
@@ -134,7 +105,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     /// The largest value; `None` without values. Strings are compared byte by byte.
     pub fn max(self) -> Aggregate<D, Option<V::Value>>
     where
-        V: Scalar,
+        V: Ordered,
     {
         self.aggregate(AggregateKind::Max, V::MAY_BE_NULL)
     }
@@ -178,7 +149,7 @@ impl<T, R: DeserializeOwned + Send + 'static> Aggregates<T> for Aggregate<T, R> 
 
 impl<T, V, I, M> GroupKeys<T> for Path<T, V, I, M>
 where
-    V: DeserializeOwned + Send + 'static,
+    V: Scalar + DeserializeOwned + Send + 'static,
 {
     type Key = V;
 
@@ -294,7 +265,7 @@ impl<D: Document + Queryable> Query<D> {
     }
 
     /// Returns the smallest value of a path instead of the documents. Ignores order and `limit`.
-    pub fn min<V: Scalar, I, M>(
+    pub fn min<V: Ordered, I, M>(
         self,
         path: Path<D, V, I, M>,
     ) -> AggregateQuery<D, Option<V::Value>> {
@@ -302,7 +273,7 @@ impl<D: Document + Queryable> Query<D> {
     }
 
     /// Returns the largest value of a path instead of the documents. Ignores order and `limit`.
-    pub fn max<V: Scalar, I, M>(
+    pub fn max<V: Ordered, I, M>(
         self,
         path: Path<D, V, I, M>,
     ) -> AggregateQuery<D, Option<V::Value>> {

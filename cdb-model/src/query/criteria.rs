@@ -69,6 +69,13 @@ pub enum Operator {
     IsAbsent,
 }
 
+impl Operator {
+    /// Whether the operator needs the order of the values.
+    fn compares(self) -> bool {
+        matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge)
+    }
+}
+
 /// A sort by a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SortCriterion {
@@ -100,6 +107,14 @@ pub enum CriteriaError {
         /// The field.
         field: String,
     },
+    /// The stored form of the field sorts differently from its values.
+    #[error("`{field}` of `{document}` has no order in the index; filter it by equality")]
+    NotOrdered {
+        /// The document type.
+        document: &'static str,
+        /// The field.
+        field: String,
+    },
     /// The value does not match the operator.
     #[error("`{field}` cannot be compared with {value}: {expected}")]
     Value {
@@ -116,10 +131,11 @@ impl<D: Document> Filter<D> {
     /// Builds a filter of all these conditions.
     ///
     /// # Errors
-    /// When a field is unknown or not indexed, or a value does not match its operator.
+    /// When a field is unknown, not indexed, or has no order for `<`, or a value does not match its
+    /// operator.
     pub fn from_criteria(criteria: &[Criterion]) -> Result<Self, CriteriaError> {
         criteria.iter().try_fold(Self::all(), |filter, criterion| {
-            let path = indexed_path::<D>(&criterion.field)?;
+            let path = indexed_path::<D>(&criterion.field, criterion.operator.compares())?;
             let predicate = predicate(criterion, path)?;
             Ok(filter.and(Self::from_predicate(predicate)))
         })
@@ -130,7 +146,7 @@ impl<D: Document> Order<D> {
     /// Builds a sort by a field, or by a path inside a field with `index(*)`.
     ///
     /// # Errors
-    /// When the field is unknown or not indexed.
+    /// When the field is unknown, not indexed, or has no order.
     pub fn from_criterion(criterion: &SortCriterion) -> Result<Self, CriteriaError> {
         Self::from_criteria(std::slice::from_ref(criterion))
     }
@@ -139,10 +155,12 @@ impl<D: Document> Order<D> {
     /// these paths; [`Query::explain`](super::Query::explain) tells whether a policy has one.
     ///
     /// # Errors
-    /// When a field is unknown or not indexed.
+    /// When a field is unknown or not indexed, or the last one has no order.
     pub fn from_criteria(criteria: &[SortCriterion]) -> Result<Self, CriteriaError> {
-        let terms = criteria.iter().map(|criterion| {
-            let path = indexed_path::<D>(&criterion.field)?;
+        let last = criteria.len().saturating_sub(1);
+        let terms = criteria.iter().enumerate().map(|(at, criterion)| {
+            // The fields before the last one form groups, as in a declared composite.
+            let path = indexed_path::<D>(&criterion.field, at == last)?;
             Ok(OrderTerm {
                 target: SortTarget::Path(path.into()),
                 direction: criterion.direction,
@@ -152,8 +170,9 @@ impl<D: Document> Order<D> {
     }
 }
 
-/// Returns the stored path of an indexed field, or of a path inside a field with `index(*)`.
-fn indexed_path<D: Document>(name: &str) -> Result<String, CriteriaError> {
+/// Returns the stored path of an indexed field, which is `ordered` if that is asked, or of a path
+/// inside a field with `index(*)`.
+fn indexed_path<D: Document>(name: &str, ordered: bool) -> Result<String, CriteriaError> {
     let stored = stored_path(name);
     let mut fields = D::SHAPE.fields.iter();
     let is_inside = fields.any(|field| {
@@ -165,6 +184,12 @@ fn indexed_path<D: Document>(name: &str) -> Result<String, CriteriaError> {
         return Ok(stored);
     }
     let field = indexed_field::<D>(name)?;
+    if ordered && !field.ordered {
+        return Err(CriteriaError::NotOrdered {
+            document: D::SHAPE.name,
+            field: name.to_owned(),
+        });
+    }
     Ok(field.path.trim_end_matches("/[]").to_owned())
 }
 

@@ -13,6 +13,7 @@ use crate::document::Document;
 use crate::numbers;
 use crate::partition_key::PartitionKey;
 use crate::path::{FullText, Indexed, Path};
+use crate::scalar::{Ordered, Scalar};
 use crate::shape::DocumentShape;
 
 /// A condition on documents of `T`: a document type or a container.
@@ -301,7 +302,10 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 
     /// The condition of a patch, which the service checks on one document.
-    pub(crate) fn equal_without_index(self, value: impl Operand<V>) -> Filter<D> {
+    pub(crate) fn equal_without_index(self, value: impl Operand<V>) -> Filter<D>
+    where
+        V: Scalar,
+    {
         self.compare(Comparison::Equal, value)
     }
 
@@ -309,6 +313,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn eq(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
+        V: Scalar,
     {
         self.compare(Comparison::Equal, value)
     }
@@ -317,6 +322,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn ne(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
+        V: Scalar,
     {
         self.compare(Comparison::NotEqual, value)
     }
@@ -325,6 +331,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn lt(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
+        V: Ordered,
     {
         self.compare(Comparison::Less, value)
     }
@@ -333,6 +340,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn le(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
+        V: Ordered,
     {
         self.compare(Comparison::LessOrEqual, value)
     }
@@ -341,6 +349,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn gt(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
+        V: Ordered,
     {
         self.compare(Comparison::Greater, value)
     }
@@ -349,6 +358,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn ge(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
+        V: Ordered,
     {
         self.compare(Comparison::GreaterOrEqual, value)
     }
@@ -357,6 +367,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn between(self, low: impl Operand<V>, high: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
+        V: Ordered,
     {
         self.ge(low).and(self.le(high))
     }
@@ -365,6 +376,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn is_in<O: Operand<V>>(self, values: impl IntoIterator<Item = O>) -> Filter<D>
     where
         I: Filterable<D>,
+        V: Scalar,
     {
         let values: serde_json::Result<Vec<Value>> =
             values.into_iter().map(Operand::into_json).collect();

@@ -21,7 +21,7 @@ mod text;
 mod value_order;
 
 pub use aggregate::{
-    Aggregate, AggregateQuery, Aggregates, GroupKeys, GroupQuery, GroupedQuery, Scalar, Summand,
+    Aggregate, AggregateQuery, Aggregates, GroupKeys, GroupQuery, GroupedQuery, Summand,
 };
 pub use builder::{Query, ValueQuery};
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};

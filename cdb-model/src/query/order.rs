@@ -8,6 +8,7 @@ use derive_where::derive_where;
 use super::filter::Filterable;
 use crate::document::Document;
 use crate::path::Path;
+use crate::scalar::Ordered;
 use crate::shape::{CompositeShape, CompositeTarget, Direction};
 
 /// A sort of documents of `D`.
@@ -65,6 +66,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn asc(self) -> Order<D>
     where
         I: Filterable<D>,
+        V: Ordered,
     {
         self.sorted(Direction::Ascending)
     }
@@ -73,6 +75,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn desc(self) -> Order<D>
     where
         I: Filterable<D>,
+        V: Ordered,
     {
         self.sorted(Direction::Descending)
     }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use serde::Serialize;
-
 use super::filter::{Filter, Filterable, Operand, Predicate, TextMatch};
 use crate::document::Document;
 use crate::path::Path;
+use crate::scalar::Scalar;
 
 /// A string or an optional string.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a string")]
@@ -39,7 +38,7 @@ macro_rules! arrays {
             type Element = V;
         }
 
-        impl<V, O: Operand<V> $(, const $size: usize)?> Searched<O> for $array {
+        impl<V: Scalar, O: Operand<V> $(, const $size: usize)?> Searched<O> for $array {
             fn contains<D: Document, I, M>(path: Path<D, Self, I, M>, searched: O) -> Filter<D> {
                 path.filter(searched.into_json(), Predicate::ArrayContains)
             }
@@ -155,7 +154,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         I: Filterable<D>,
         V: Array,
         O: Operand<V::Element>,
-        V::Element: Serialize,
+        V::Element: Scalar,
     {
         let each = self.each(elements);
         each.fold(Filter::none(), Filter::or)
@@ -167,7 +166,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         I: Filterable<D>,
         V: Array,
         O: Operand<V::Element>,
-        V::Element: Serialize,
+        V::Element: Scalar,
     {
         let each = self.each(elements);
         each.fold(Filter::all(), Filter::and)

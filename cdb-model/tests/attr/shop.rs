@@ -1,8 +1,8 @@
 //! The derives by behaviour.
 
 use cdb_model::{
-    Batch, Container, Document, Filter, PartitionKey, Patch, Query, Timestamp, decode, decode_any,
-    encode,
+    Batch, Container, Document, Filter, PartitionKey, Patch, Query, Scalar, Timestamp, decode,
+    decode_any, encode,
 };
 use cdb_model::{Fetch, Scope};
 use expect_test::expect;
@@ -34,7 +34,7 @@ struct Order {
     ttl: Option<u32>,
 }
 
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq)]
+#[derive(Scalar, Serialize, Deserialize, Clone, Copy, Debug, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Open,

@@ -2,7 +2,7 @@
 
 #[allow(unused_imports)]
 use cdb_model::{
-    Batch, Container, Document, Leasable, Lease, Patch, Projection, Query, Timestamp,
+    Batch, Container, Document, Leasable, Lease, Patch, Projection, Query, Scalar, TextInteger, Timestamp,
     UnknownFields, UpcastError,
 };
 #[allow(unused_imports)]

@@ -1,7 +1,7 @@
 //! The documents of the shop.
 
 use cdb_provider::documents::Durable;
-use cdb_provider::model::{Container, Document};
+use cdb_provider::model::{Container, Document, Scalar};
 use serde::{Deserialize, Serialize};
 
 /// All documents of the container, duroxide's and the shop's.
@@ -40,7 +40,7 @@ pub(crate) struct Order {
 }
 
 /// The state of an order.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Scalar, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum OrderState {
     /// The order is not shipped yet.

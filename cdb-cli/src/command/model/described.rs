@@ -1,10 +1,9 @@
 //! A description of a container's document types, indexes and queries.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use cdb_model::{
-    CompositeTarget, ComputedProperty, Direction, DocumentShape, FieldIndexing, IdSegment,
-};
+use cdb_model::{ComputedProperty, Direction, DocumentShape, FieldIndexing, IdSegment};
 use serde::Serialize;
 
 use crate::model::Model;
@@ -29,7 +28,7 @@ struct Type {
     id: String,
     fields: Vec<Field>,
     composites: Vec<Composite>,
-    unique_keys: &'static [&'static [&'static str]],
+    unique_keys: Vec<Vec<Cow<'static, str>>>,
     expires: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u32>,
@@ -137,10 +136,7 @@ impl Type {
         });
         let composites = shape.composites.iter().map(|composite| {
             let paths = composite.paths.iter().map(|path| {
-                let target = match path.path {
-                    CompositeTarget::Discriminator => format!("/{discriminator}"),
-                    CompositeTarget::Path(pointer) => pointer.to_owned(),
-                };
+                let target = path.path.pointer(discriminator).into_owned();
                 match path.direction {
                     Direction::Ascending => target,
                     Direction::Descending => target + " desc",
@@ -151,13 +147,17 @@ impl Type {
                 paths: paths.collect(),
             }
         });
+        let unique_keys = shape.unique_keys.iter().map(|paths| {
+            let paths = paths.iter().map(|path| path.pointer(discriminator));
+            paths.collect()
+        });
         Self {
             name: shape.name,
             discriminator: shape.discriminator,
             id: id_pattern(shape),
             fields: fields.collect(),
             composites: composites.collect(),
-            unique_keys: shape.unique_keys,
+            unique_keys: unique_keys.collect(),
             version: shape.version,
             expires: shape.ttl,
         }

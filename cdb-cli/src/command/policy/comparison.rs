@@ -113,13 +113,18 @@ impl Comparison {
                 .map(|difference| Item {
                     text: difference.to_string(),
                     breaking: is_breaking(difference),
-                    changeable: is_changeable(difference),
+                    changeable: difference.is_changeable(),
                 })
                 .collect(),
             indexing_progress: None,
             removal: None,
             created: false,
         }
+    }
+
+    /// Whether a change of the container removes all differences.
+    pub(super) fn is_changeable(&self) -> bool {
+        self.differences.iter().all(|item| item.changeable)
     }
 
     pub(super) fn exit(&self, breaking_only: bool) -> Exit {
@@ -169,7 +174,7 @@ impl fmt::Display for Comparison {
                 f,
                 "the change builds indexes: the service reads every document once with spare request units; reads and writes continue"
             )?;
-        } else if !self.differences.is_empty() {
+        } else if self.is_changeable() && !self.differences.is_empty() {
             writeln!(f, "the change builds no index and takes effect at once")?;
         }
         if let Some(removal) = &self.removal {
@@ -184,16 +189,6 @@ impl fmt::Display for Comparison {
 
 fn is_breaking(difference: &Difference) -> bool {
     difference.is_fatal() || difference.breaks_queries()
-}
-
-fn is_changeable(difference: &Difference) -> bool {
-    matches!(
-        difference,
-        Difference::Indexing(_)
-            | Difference::TimeToLive { .. }
-            | Difference::ComputedProperty { .. }
-            | Difference::FullText { .. }
-    )
 }
 
 fn builds_an_index(difference: &Difference) -> bool {

@@ -130,9 +130,13 @@ fn check(
     } else if exit == Exit::Ok {
         console.text(&format!("{what} matches {name}"))?;
     } else {
+        let remedy = if comparison.is_changeable() {
+            format!("`{} policy apply` changes it", console.program)
+        } else {
+            "a container cannot be changed in all of these respects".to_owned()
+        };
         console.text(&format!(
-            "{what} does not match {name}; `{} policy apply` changes it\n\n{comparison}",
-            console.program
+            "{what} does not match {name}; {remedy}\n\n{comparison}"
         ))?;
     }
     Ok(exit)

@@ -246,11 +246,20 @@ async fn differences_of_the_indexing_policy_are_reported_by_path() {
         "{said:?}"
     );
     assert!(said[1].contains("`/gone/?` is indexed"), "{said:?}");
-    assert!(
-        !differences
-            .iter()
-            .any(crate::container::Difference::is_fatal)
-    );
+    assert!(differences[0].is_fatal() && !differences[0].is_changeable());
+    assert!(!differences[1].is_fatal() && differences[1].is_changeable());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_with_other_unique_keys_is_refused() {
+    let keyed = live(|live| {
+        live["uniqueKeyPolicy"] = json!({"uniqueKeys": [{"paths": ["/email"]}]});
+    });
+    for mode in [Bootstrap::VerifyOnly, Bootstrap::CreateIfMissing] {
+        let error = bootstrap(mode, vec![keyed.clone()]).await.0.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+        assert!(error.to_string().contains("[[\"/email\"]]"), "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -311,6 +311,10 @@ async fn ensure_does_not_hide_that_another_document_has_the_unique_key() {
     assert!(refused.is_unique_key_conflict(), "{refused}");
     assert!(!refused.is_conflict(), "it proves no earlier write");
     assert!(
+        refused.to_string().contains("one of (/type, /number)"),
+        "{refused}"
+    );
+    assert!(
         container
             .create_if_missing(&order(7))
             .await

@@ -9,7 +9,7 @@ use crate::scripted::Script;
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-#[document(type = "order", id = "order:{number}")]
+#[document(type = "order", id = "order:{number}", unique(r#type, number))]
 pub(super) struct Order {
     #[document(partition_key)]
     pub customer: String,

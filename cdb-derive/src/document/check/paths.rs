@@ -87,6 +87,8 @@ pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator
                 Some(known) => errors.unless(!known.is_array, ident.span(), || {
                     format!("`{field}` is an array; a unique key compares single values")
                 }),
+                // The discriminator, as in a composite.
+                None if field == "type" => {}
                 None => errors.push(mistake(ident.span(), unknown_field(model, &field))),
             }
         }

@@ -1,11 +1,13 @@
 //! The traits of the document.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
+use syn::Type;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use super::shape::Shape;
-use crate::document::model::DocumentModel;
+use crate::document::model::{DocumentModel, Indexing};
 use crate::respan::located_at;
 
 /// The impls of `Document`, `Queryable` and `QueriedIn`, and checks of the types of marked fields.
@@ -62,22 +64,57 @@ fn field_codec(name: &Ident) -> TokenStream {
     }
 }
 
-/// The checks that fields with a mark have a type that fits it.
+/// The checks that fields have types that fit their settings.
 fn type_checks(model: &DocumentModel) -> TokenStream {
-    let checks = model.fields.iter().flat_map(|field| {
-        let ty = &field.ty;
+    let marked = model.fields.iter().flat_map(|field| {
         let checks = [
-            field.ttl.map(|_| quote!(is_time_to_live)),
-            field.unknown.map(|_| quote!(keeps_unknown_fields)),
-            field.full_text.as_ref().map(|_| quote!(is_full_text)),
-            field.time_role().map(|_| quote!(is_time_of_write)),
+            field.ttl.map(|_| "is_time_to_live"),
+            field.unknown.map(|_| "keeps_unknown_fields"),
+            field.full_text.as_ref().map(|_| "is_full_text"),
+            field.time_role().map(|_| "is_time_of_write"),
         ];
-        checks.into_iter().flatten().map(move |check| {
-            let check = quote!(const _: () = __model::#check::<#ty>(););
-            located_at(ty.span(), check)
-        })
+        let checks = checks.into_iter().flatten();
+        checks.map(|check| type_check(check, &field.ty, field.ty.span()))
     });
-    checks.collect()
+    let indexed = model.fields.iter().flat_map(|field| {
+        let is_indexed = field.indexing == Indexing::Indexed && field.soft_delete.is_none();
+        let check = if field.is_array {
+            "has_scalars"
+        } else {
+            "is_scalar"
+        };
+        let own = is_indexed.then(|| type_check(check, &field.ty, field.ty.span()));
+        let nested = field
+            .nested
+            .iter()
+            .filter(|path| path.indexed && !path.is_wildcard());
+        let nested = nested.map(|path| type_check("is_scalar", &path.ty, path.ty.span()));
+        own.into_iter().chain(nested)
+    });
+    let computed = model.computed.iter().filter(|computed| computed.indexed);
+    let computed =
+        computed.map(|computed| type_check("is_scalar", &computed.ty, computed.ty.span()));
+    // The paths before the last one form groups, for which the order of a type does not matter.
+    let sorted = model.composites.iter().filter_map(|composite| {
+        let path = composite.paths.last()?;
+        let name = path.field.unraw().to_string();
+        let ty = model.field(&name).map(|field| &field.ty);
+        let ty = ty.or_else(|| Some(&model.computed(&name)?.ty))?;
+        Some(type_check("is_ordered", ty, path.field.span()))
+    });
+    let unique = model.uniques.iter().flat_map(|unique| &unique.fields);
+    let unique = unique.filter_map(|ident| {
+        let field = model.field(&ident.unraw().to_string())?;
+        Some(type_check("is_scalar", &field.ty, ident.span()))
+    });
+    let checks = marked.chain(indexed).chain(computed);
+    checks.chain(sorted).chain(unique).collect()
+}
+
+/// The check that a type meets the bound of a function of the model, with its error at `span`.
+fn type_check(check: &str, ty: &Type, span: Span) -> TokenStream {
+    let check = format_ident!("{check}");
+    located_at(span, quote!(const _: () = __model::#check::<#ty>();))
 }
 
 pub(in crate::document) fn queryable(name: &Ident) -> TokenStream {

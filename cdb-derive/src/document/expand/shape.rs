@@ -1,7 +1,8 @@
 //! The document type as constant data, for the policy, the checks and `explain`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
+use syn::Type;
 use syn::ext::IdentExt;
 
 use super::search;
@@ -28,9 +29,7 @@ impl ToTokens for Shape<'_> {
         let composites = model.composites.iter();
         let composites = composites.map(|composite| composite_shape(model, composite));
         let uniques = model.uniques.iter().map(|unique| {
-            let fields = unique.fields.iter();
-            let fields = fields.filter_map(|field| model.field(&field.unraw().to_string()));
-            let paths = fields.map(stored_path);
+            let paths = unique.fields.iter().map(|field| target(model, field));
             quote!(&[#(#paths),*])
         });
         let ttl = model.fields.iter().any(|field| field.ttl.is_some());
@@ -45,6 +44,9 @@ impl ToTokens for Shape<'_> {
         let updated_at = optional_path(model.marked(|field| field.updated_at));
         let search = search::members(model);
         tokens.extend(quote! {
+            {
+                #[allow(unused_imports, reason = "every type may be ordered")]
+                use __model::Unordered as _;
             __model::DocumentShape {
                 name: #name,
                 discriminator: #discriminator,
@@ -60,6 +62,7 @@ impl ToTokens for Shape<'_> {
                 created_at: #created_at,
                 updated_at: #updated_at,
                 #search
+            }
             }
         });
     }
@@ -85,18 +88,30 @@ fn field_shapes(field: &FieldModel) -> Vec<TokenStream> {
     };
     let path = format!("/{}{elements}", field.stored);
     let optional = field.is_option || field.may_be_absent || field.skip_serializing_if.is_some();
-    let own = field_shape(&field.name, &path, field.indexing, optional);
-    let nested = field
-        .nested
-        .iter()
-        .map(|nested| field_shape(&nested.name, &nested.path, indexing(nested.indexed), true));
+    let single = (!field.is_array).then_some(&field.ty);
+    let own = field_shape((&field.name, &path), single, field.indexing, optional);
+    let nested = field.nested.iter().map(|nested| {
+        let ty = Some(&nested.ty);
+        field_shape(
+            (&nested.name, &nested.path),
+            ty,
+            indexing(nested.indexed),
+            true,
+        )
+    });
     std::iter::once(own).chain(nested).collect()
 }
 
 /// Returns the entry of a computed property in the list of fields.
 fn computed_shape(computed: &ComputedModel) -> TokenStream {
     let path = format!("/{}", computed.stored);
-    field_shape(&computed.name, &path, indexing(computed.indexed), true)
+    let ty = Some(&computed.ty);
+    field_shape(
+        (&computed.name, &path),
+        ty,
+        indexing(computed.indexed),
+        true,
+    )
 }
 
 fn indexing(indexed: bool) -> Indexing {
@@ -107,7 +122,18 @@ fn indexing(indexed: bool) -> Indexing {
     }
 }
 
-fn field_shape(name: &str, path: &str, indexing: Indexing, optional: bool) -> TokenStream {
+/// Returns an entry of the list of fields. `ty` is the type of its single value.
+fn field_shape(
+    (name, path): (&str, &str),
+    ty: Option<&Type>,
+    indexing: Indexing,
+    optional: bool,
+) -> TokenStream {
+    let ty = ty.filter(|_| indexing == Indexing::Indexed);
+    let ordered = ty.map_or(
+        quote!(false),
+        |ty| quote!(__model::OrderOf::<#ty>::IS_ORDERED),
+    );
     let indexing = match indexing {
         Indexing::Indexed => quote!(Indexed),
         Indexing::NotIndexed => quote!(NotIndexed),
@@ -118,6 +144,7 @@ fn field_shape(name: &str, path: &str, indexing: Indexing, optional: bool) -> To
             name: #name,
             path: #path,
             indexing: __model::FieldIndexing::#indexing,
+            ordered: #ordered,
             optional: #optional,
         }
     }
@@ -126,15 +153,7 @@ fn field_shape(name: &str, path: &str, indexing: Indexing, optional: bool) -> To
 fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> TokenStream {
     let name = composite.name.to_string();
     let paths = composite.paths.iter().map(|path| {
-        let name = path.field.unraw().to_string();
-        let field = model.field(&name).map(|field| &field.stored);
-        let stored = field.or_else(|| model.computed(&name).map(|computed| &computed.stored));
-        let target = if let Some(stored) = stored {
-            let path = format!("/{stored}");
-            quote!(__model::CompositeTarget::Path(#path))
-        } else {
-            quote!(__model::CompositeTarget::Discriminator)
-        };
+        let target = target(model, &path.field);
         let direction = if path.descending {
             quote!(Descending)
         } else {
@@ -148,4 +167,19 @@ fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> Token
         }
     });
     quote!(__model::CompositeShape { name: #name, paths: &[#(#paths),*] })
+}
+
+/// Returns the target of a name in a composite or unique key: a field, a computed property, or the
+/// discriminator.
+fn target(model: &DocumentModel, name: &Ident) -> TokenStream {
+    let name = name.unraw().to_string();
+    let field = model.field(&name).map(|field| &field.stored);
+    let stored = field.or_else(|| model.computed(&name).map(|computed| &computed.stored));
+    stored.map_or_else(
+        || quote!(__model::CompositeTarget::Discriminator),
+        |stored| {
+            let path = format!("/{stored}");
+            quote!(__model::CompositeTarget::Path(#path))
+        },
+    )
 }

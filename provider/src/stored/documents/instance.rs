@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cdb_coordination::Lockable;
-use cdb_model::{Document, Timestamp};
+use cdb_model::{Document, Scalar, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::attribute::AttributeValue;
@@ -182,6 +182,9 @@ pub enum Status {
     /// A status that this version does not know, preserved as text.
     Other(String),
 }
+
+// `From` makes no `Other` of a known text, so a text has one value.
+impl Scalar for Status {}
 
 impl Status {
     /// Returns the stored text.

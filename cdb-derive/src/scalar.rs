@@ -1,0 +1,133 @@
+//! `#[derive(Scalar)]`: enums of unit variants and newtypes, whose stored form serde determines.
+
+use darling::error::Accumulator;
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Fields, Path, Type};
+
+use crate::derived::Derived;
+use crate::diag::{Mistakes, mistake};
+use crate::private::import;
+use crate::respan::located_at;
+use crate::serde_attr::refuse_another_form;
+use crate::settings::{CratePath, Setting, settings};
+
+/// An enum or a newtype.
+#[derive(Debug)]
+pub(crate) struct ScalarModel {
+    ident: Ident,
+    /// The path of `cdb_model`.
+    krate: Path,
+    /// The content of a newtype; `None` for an enum.
+    content: Option<Type>,
+}
+
+settings! {
+    /// `#[scalar(…)]`.
+    struct ScalarSettings = "scalar" {
+        "crate" => krate: Setting<CratePath>,
+    }
+    foreign: &[], ""
+}
+
+impl Derived for ScalarModel {
+    fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<Self> {
+        let name = &input.ident;
+        if let Some(parameter) = input.generics.params.first() {
+            let text = format!("`{name}` is generic; implement `Scalar` by hand");
+            errors.push(mistake(parameter.span(), text));
+        }
+        refuse_another_form(&input.attrs, errors);
+        let content = match &input.data {
+            Data::Enum(data) => {
+                for variant in &data.variants {
+                    refuse_another_form(&variant.attrs, errors);
+                    let is_unit = matches!(variant.fields, Fields::Unit);
+                    errors.unless(is_unit, variant.fields.span(), || {
+                        "a variant with fields is stored as an object, which filters cannot compare; index paths inside it".to_owned()
+                    });
+                }
+                None
+            }
+            Data::Struct(data)
+                if matches!(data.fields, Fields::Unnamed(_)) && data.fields.len() == 1 =>
+            {
+                let field = data.fields.iter().next()?;
+                refuse_another_form(&field.attrs, errors);
+                Some(field.ty.clone())
+            }
+            _ => {
+                let text = "a scalar is an enum of unit variants or a struct around one value, `struct Sku(String);`";
+                errors.push(mistake(name.span(), text));
+                return None;
+            }
+        };
+        Some(Self {
+            ident: name.clone(),
+            krate: ScalarSettings::read(&input.attrs, errors).krate.path(),
+            content,
+        })
+    }
+
+    fn expand(&self) -> TokenStream {
+        let (name, import) = (&self.ident, import(&self.krate));
+        let content = self.content.as_ref().map(|ty| forwarded(name, ty));
+        quote! {
+            const _: () = {
+                #import
+                #[automatically_derived]
+                impl __model::Scalar for #name {}
+                #content
+            };
+        }
+    }
+
+    fn stubs(mut self) -> TokenStream {
+        self.content = None;
+        self.expand()
+    }
+}
+
+/// Forwards the traits that the content has. The lifetime in the bounds makes the compiler accept
+/// those that do not hold: the newtype lacks the trait then.
+fn forwarded(name: &Ident, content: &Type) -> TokenStream {
+    let check = quote!(const _: () = __model::is_scalar::<#content>(););
+    let check = located_at(content.span(), check);
+    quote! {
+        #check
+
+        #[automatically_derived]
+        impl __model::Ordered for #name
+        where
+            for<'__a> #content: __model::Ordered,
+        {
+            type Value = Self;
+            const MAY_BE_NULL: __model::bool = <#content as __model::Ordered>::MAY_BE_NULL;
+        }
+
+        #[automatically_derived]
+        impl __model::IdPart for #name
+        where
+            for<'__a> #content: __model::IdPart,
+        {
+            fn to_id_part(&self) -> __model::String {
+                __model::IdPart::to_id_part(&self.0)
+            }
+
+            fn from_id_part(text: &__model::str) -> __model::Result<Self, __model::String> {
+                __model::Result::map(__model::IdPart::from_id_part(text), Self)
+            }
+        }
+
+        #[automatically_derived]
+        impl __model::PartitionKeyPart for #name
+        where
+            for<'__a> #content: __model::PartitionKeyPart,
+        {
+            fn to_partition_key_value(&self) -> __model::PartitionKeyValue {
+                __model::PartitionKeyPart::to_partition_key_value(&self.0)
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A scalar is stored as one string, number or boolean.
+
+include!("../imports.rs");
+
+#[derive(Scalar, Serialize, Deserialize)]
+enum Shape {
+    Round,
+    // Both are stored as objects.
+    Square(u32),
+    Oblong { width: u32 },
+}
+
+#[derive(Scalar, Serialize, Deserialize)]
+struct Point(f64, f64);
+
+#[derive(Scalar, Serialize, Deserialize)]
+struct Named {
+    number: u32,
+}
+
+#[derive(Scalar, Serialize, Deserialize)]
+struct Generic<T>(T);
+
+// Equal values can be written in different forms.
+#[derive(Scalar, Serialize, Deserialize)]
+struct Other(#[serde(with = "other")] u32);
+
+#[derive(Scalar, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+enum Tagged {
+    Round,
+}
+
+#[derive(Scalar, Serialize, Deserialize)]
+#[scalar(ordered)]
+enum Settings {
+    Round,
+}
+
+fn main() {}
