@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 
 use derive_where::derive_where;
 
-use crate::address::KnownPartition;
 use crate::batch::{BatchError, OperationIndex};
 use crate::container::{Container, MemberOf};
-use crate::operation::{Operation, PreparedOperation};
+use crate::partition::KnownPartition;
+use crate::prepare::{Operation, PreparedOperation};
 use crate::timestamp::Timestamp;
 
 /// Independent operations on any partitions, in any number. Each succeeds or fails alone.

@@ -41,13 +41,7 @@ pub fn encode<C: Container, D: MemberOf<C>>(
     document: &D,
     now: Timestamp,
 ) -> Result<Encoded, EncodeError> {
-    Encoded::new::<C, D>(document.key().to_id()?, encode_fields(document)?, now)
-}
-
-/// Writes the fields of a document as a JSON object.
-pub(crate) fn encode_fields<D: Document>(document: &D) -> Result<String, EncodeError> {
-    let written = D::field_codec().write(document);
-    written.map_err(|error| unserializable(D::SHAPE.name, error.to_string()))
+    Encoded::new::<C, D>(document.key().to_id()?, document.encode_fields()?, now)
 }
 
 fn unserializable(document: &'static str, reason: String) -> EncodeError {

@@ -19,7 +19,6 @@ pub use core::result::Result;
 pub use std::string::String;
 pub use std::vec;
 
-pub use crate::address::{Address, BatchPartition};
 pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
@@ -30,7 +29,8 @@ pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
 pub use crate::id::{IdError, IdPart, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
-pub use crate::operation::Delete;
+pub use crate::operation::{Address, Delete};
+pub use crate::partition::BatchPartition;
 pub use crate::partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
 pub use crate::patch::Patch;
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};

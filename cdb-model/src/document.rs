@@ -6,13 +6,13 @@ use std::ops::Deref;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::address::{Address, Partition, Target as _};
+use crate::codec_error::EncodeError;
 use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
 use crate::numbers;
-use crate::operation::{Create, Delete, Replace, Upsert};
+use crate::operation::{Address, Create, Delete, Replace, Upsert};
+use crate::partition::Partition;
 use crate::partition_key::PartitionKey;
-use crate::patch::Patch;
 use crate::shape::DocumentShape;
 use crate::timestamp::Timestamp;
 
@@ -41,20 +41,30 @@ pub trait Document: Sized + Send + Sync + 'static {
         self.key().in_partition(self.partition_key())
     }
 
+    /// Returns the fields as a JSON object.
+    #[doc(hidden)]
+    fn encode_fields(&self) -> Result<String, EncodeError> {
+        let written = Self::field_codec().write(self);
+        written.map_err(|error| EncodeError::Serialize {
+            document: Self::SHAPE.name,
+            reason: error.to_string(),
+        })
+    }
+
     /// Creates this document. Fails with 409 if an item has its id or unique key.
     fn create(&self) -> Create<Self> {
-        Create::new(self)
+        Create::new(self.address(), self.encode_fields())
     }
 
     /// Creates this document, or replaces the one with its key.
     fn upsert(&self) -> Upsert<Self> {
-        Upsert::new(self)
+        Upsert::new(self.address(), self.encode_fields())
     }
 
     /// Replaces the document with the key of this one, whatever its version;
     /// [`Stored::replace`] replaces the version that was read.
     fn replace(&self) -> Replace<Self> {
-        Replace::new(self)
+        Replace::new(self.address(), self.encode_fields())
     }
 }
 
@@ -129,14 +139,9 @@ pub trait DocumentKey: Clone + fmt::Debug + Send + Sync + Sized + 'static {
         Address::new(self.to_id(), partition.into())
     }
 
-    /// Patches the document with this key: add the changes to the operation.
-    fn patch(&self) -> Patch<Self::Document, Address<Self::Document, Self::Partition>> {
-        Patch::new().at(self)
-    }
-
     /// Deletes the document with this key.
     fn delete(&self) -> Delete<Self::Document, Self::Partition> {
-        Delete::new(self.address())
+        Delete::new(Address::new(self.to_id(), self.partition()))
     }
 }
 
@@ -152,23 +157,6 @@ pub struct Stored<T> {
     pub etag: ETag,
     /// The service's time of the last write, in whole seconds.
     pub timestamp: Timestamp,
-}
-
-impl<D: Document> Stored<D> {
-    /// Replaces exactly this version with the document as it is now, by its stored id.
-    pub fn replace(&self) -> Replace<D> {
-        Replace::at(self.address(), &self.document)
-    }
-
-    /// Patches exactly this version: add the changes to the operation.
-    pub fn patch(&self) -> Patch<D, Address<D>> {
-        Patch::new().at(self)
-    }
-
-    /// Deletes exactly this version.
-    pub fn delete(&self) -> Delete<D> {
-        Delete::new(self.address())
-    }
 }
 
 impl<T> Deref for Stored<T> {

@@ -62,8 +62,8 @@
 #[doc(hidden)]
 #[path = "codegen_support.rs"]
 pub mod __private;
-mod address;
 mod batch;
+mod batch_operation;
 mod bulk;
 mod codec;
 mod codec_error;
@@ -79,23 +79,26 @@ mod lease;
 pub mod limits;
 mod numbers;
 mod operation;
+mod partition;
 mod partition_key;
 mod patch;
 mod path;
 mod policy;
+mod prepare;
 mod query;
 mod scalar;
 mod shape;
 mod soft_delete;
 mod sortable_text;
+mod target;
 mod text_integer;
 mod timestamp;
 mod unreadable;
 mod upgrade;
 mod write_times;
 
-pub use address::{Address, BatchPartition, KnownPartition, Partition, Target};
-pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
+pub use batch::{Batch, BatchError, OperationIndex};
+pub use batch_operation::BatchOperation;
 pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document, Projection, Scalar};
@@ -111,9 +114,8 @@ pub use etag::ETag;
 pub use evolution::UnknownFields;
 pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use lease::{Leasable, Lease, LeasePaths};
-pub use operation::{
-    Create, Delete, Operation, OperationError, PreparedOperation, Read, Replace, Upsert,
-};
+pub use operation::{Address, Create, Delete, Read, Replace, Upsert};
+pub use partition::{BatchPartition, KnownPartition, Partition};
 pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
@@ -122,6 +124,7 @@ pub use policy::{
     FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, VectorEmbedding,
     VectorEmbeddingPolicy, VectorIndex,
 };
+pub use prepare::{Operation, OperationError, PreparedOperation};
 pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
     Criterion, Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery,
@@ -138,6 +141,7 @@ pub use shape::{
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
 pub use sortable_text::{SortableForm, SortableText};
+pub use target::Target;
 pub use text_integer::TextInteger;
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};

@@ -10,14 +10,16 @@ use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::address::{Address, Partition, Target};
-use crate::document::Document;
+use crate::document::{Document, Stored};
 use crate::etag::ETag;
 use crate::limits::MAX_PATCH_OPERATIONS;
 use crate::numbers;
+use crate::operation::Address;
+use crate::partition::Partition;
 use crate::path::{Patchable, Path};
 use crate::query::{Filter, Operand, ValueError, patch_condition};
 use crate::scalar::Scalar;
+use crate::target::Target;
 use crate::timestamp::Timestamp;
 
 /// Changes to a document of type `D`.
@@ -368,5 +370,19 @@ impl<D: Document, T> Patch<D, T> {
             ..=MAX_PATCH_OPERATIONS => Ok(body),
             count => Err(PatchError::TooMany { document, count }),
         }
+    }
+}
+
+impl<D: Document, P: Partition> Address<D, P> {
+    /// Patches the document: add the changes to the operation.
+    pub fn patch(self) -> Patch<D, Self> {
+        Patch::new().at(self)
+    }
+}
+
+impl<D: Document> Stored<D> {
+    /// Patches exactly this version: add the changes to the operation.
+    pub fn patch(&self) -> Patch<D, Address<D>> {
+        Patch::new().at(self)
     }
 }

@@ -35,6 +35,7 @@ pub struct ChangeProcessorBuilder<C> {
 /// ```
 /// use cdb_client::{FeedRow, FeedStart};
 /// use cdb_coordination::{ChangeProcessor, ChangeProcessorConfig};
+/// # use cdb_model::Document as _;
 /// # mod feed { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/feed.rs")); }
 /// # use feed::{Shop, order, with_feed};
 /// # with_feed(async |shop, state| {

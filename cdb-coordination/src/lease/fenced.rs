@@ -80,7 +80,7 @@ pub(super) enum Write<'a, C, D> {
 ///
 /// ```
 /// use cdb_coordination::Leases;
-/// use cdb_model::Patch;
+/// use cdb_model::{Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {

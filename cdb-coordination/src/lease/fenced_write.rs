@@ -129,7 +129,7 @@ pub enum Fenced<A> {
 /// ```
 /// use cdb_client::{ContainerClient, Error};
 /// use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-/// use cdb_model::{ETag, Stored};
+/// use cdb_model::{Document as _, ETag, Stored};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, Shop, order};
 ///
@@ -154,7 +154,7 @@ pub enum Fenced<A> {
 ///     }
 ///
 ///     async fn find_out(&mut self, latest: &ContainerClient<Shop>) -> Result<Found, Error> {
-///         Ok(match latest.read_stored(&self.seen).await? {
+///         Ok(match latest.read(&self.seen).await? {
 ///             Some(found) if found.etag == self.seen.etag => Found::Unchanged,
 ///             Some(found) if found.document.state == "paid" => Found::Done,
 ///             _ => Found::Lost,

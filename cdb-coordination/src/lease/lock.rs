@@ -79,7 +79,7 @@ pub(super) fn fresh_mark() -> String {
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::lock;
-/// use cdb_model::{Leasable, Patch};
+/// use cdb_model::{Document as _, Leasable, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
@@ -121,6 +121,7 @@ where
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::confirm_lock;
+/// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
@@ -178,7 +179,7 @@ pub enum Kept<D> {
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::{Kept, keep};
-/// use cdb_model::{Leasable, Patch};
+/// use cdb_model::{Document as _, Leasable, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {

@@ -16,7 +16,7 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 ///
 /// ```
 /// use cdb_coordination::{Fenced, execute_proven};
-/// use cdb_model::Batch;
+/// use cdb_model::{Batch, Document as _};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{OrderKey, order};
 /// # shop::with_shop(async |shop| {

@@ -164,6 +164,7 @@ where
 ///
 /// ```
 /// use cdb_coordination::{Messaging, Received};
+/// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, Placed, order};
 /// # shop::with_shop(async |shop| {

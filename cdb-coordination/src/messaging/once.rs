@@ -19,6 +19,7 @@ where
     ///
     /// ```
     /// use cdb_coordination::Messaging;
+    /// use cdb_model::Document as _;
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
     /// # use shop::order;
     /// # shop::with_shop(async |shop| {

@@ -116,7 +116,7 @@ pub(in crate::document) fn methods(model: &DocumentModel, partition: &TokenStrea
 
             /// Patches the document with this key: add the changes to the operation.
             #vis fn patch(&self) -> __model::Patch<#name, __model::Address<#name, #partition>> {
-                __model::DocumentKey::patch(self)
+                __model::Patch::new().at(self)
             }
 
             /// Deletes the document with this key.

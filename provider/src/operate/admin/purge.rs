@@ -33,6 +33,7 @@ const CONCURRENCY: usize = 8;
 /// ```
 /// use std::time::Duration;
 /// # use cdb_provider::documents::{Instance, Status};
+/// # use cdb_provider::model::Document as _;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;

@@ -11,6 +11,7 @@ use super::trace::REMEMBERED_SECONDS;
 ///
 /// ```
 /// use cdb_provider::documents::InboxRecord;
+/// use cdb_provider::model::Document as _;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;

@@ -15,7 +15,7 @@ use super::chunk::Text;
 ///
 /// ```
 /// use cdb_provider::documents::{Instance, InstanceKey, Status};
-/// use cdb_provider::model::Query;
+/// use cdb_provider::model::{Document as _, Query};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;

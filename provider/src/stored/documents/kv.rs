@@ -10,6 +10,7 @@ use super::chunk::Text;
 ///
 /// ```
 /// use cdb_provider::documents::{KeyValue, KeyValueKey};
+/// # use cdb_provider::model::Document as _;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;
@@ -45,6 +46,7 @@ pub struct KeyValue {
 ///
 /// ```
 /// use cdb_provider::documents::{KeyValue, KeyValueDelta, KeyValueDeltaKey};
+/// # use cdb_provider::model::Document as _;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;
@@ -85,6 +87,7 @@ pub struct KeyValueDelta {
 /// ```
 /// use cdb_provider::documents::{KeyValuePack, KeyValuePackKey, PackedKeyValues};
 /// # use cdb_provider::documents::{KeyValue, Text};
+/// # use cdb_provider::model::Document as _;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;

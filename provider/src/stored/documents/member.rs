@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 /// use cdb_provider::coordination::{MemberRecord, MembershipConfig};
 /// use cdb_provider::documents::Member;
-/// use cdb_provider::model::Query;
+/// use cdb_provider::model::{Document as _, Query};
 /// # use cdb_provider::coordination::MemberDocument as _;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// ```
 /// use cdb_provider::documents::Session;
-/// use cdb_provider::model::Query;
+/// use cdb_provider::model::{Document as _, Query};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;

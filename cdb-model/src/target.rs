@@ -1,0 +1,73 @@
+//! What names one document.
+
+use crate::document::{Document, DocumentKey, Stored};
+use crate::operation::{Address, Delete, Read, Replace};
+use crate::partition::Partition;
+use crate::partition_key::PartitionKey;
+use crate::unreadable::Location;
+
+/// What names one document: a reference to its key or to what was read, or an [`Address`].
+pub trait Target {
+    /// The document type.
+    type Document: Document;
+    /// Whether the target names the partition.
+    type Partition: Partition;
+
+    /// Returns the address. That of a stored document requires its version.
+    fn address(self) -> Address<Self::Document, Self::Partition>;
+}
+
+impl<K: DocumentKey> Target for &K {
+    type Document = K::Document;
+    type Partition = K::Partition;
+
+    fn address(self) -> Address<K::Document, K::Partition> {
+        Address::new(self.to_id(), self.partition())
+    }
+}
+
+impl<D: Document> Target for &Stored<D> {
+    type Document = D;
+    type Partition = PartitionKey;
+
+    fn address(self) -> Address<D> {
+        let address = Address::new(Ok(self.id.clone()), self.document.partition_key());
+        address.if_match(&self.etag)
+    }
+}
+
+impl<D: Document, P: Partition> Target for Address<D, P> {
+    type Document = D;
+    type Partition = P;
+
+    fn address(self) -> Self {
+        self
+    }
+}
+
+impl Location {
+    /// Returns the address of the found version, whose document is taken for a `D`.
+    pub fn address<D: Document>(&self) -> Address<D> {
+        let address = Address::new(Ok(self.id.clone()), self.partition_key.clone());
+        address.if_match(&self.etag)
+    }
+}
+
+impl<D: Document> Stored<D> {
+    /// Replaces exactly this version with the document as it is now, by its stored id.
+    pub fn replace(&self) -> Replace<D> {
+        Replace::new(self.address(), self.document.encode_fields())
+    }
+
+    /// Deletes exactly this version.
+    pub fn delete(&self) -> Delete<D> {
+        Delete::new(self.address())
+    }
+}
+
+impl<D: Document, P: Partition> Read<D, P> {
+    /// Creates the operation.
+    pub fn new(target: impl Target<Document = D, Partition = P>) -> Self {
+        Self(target.address())
+    }
+}
