@@ -7,7 +7,8 @@ use cdb_provider::documents::{
     Durable, HistorySegment, Instance, OrchestratorItem, OrchestratorItemKey, WorkerItem,
 };
 use cdb_provider::model::{
-    Batch, Container, DocumentKey, ETag, IndexingPolicy, Timestamp, decode_any, encode,
+    Batch, Container, Document as _, DocumentKey, ETag, IndexingPolicy, Timestamp, decode_any,
+    encode,
 };
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
@@ -93,10 +94,10 @@ fn batch(instance: &Instance, segment: &HistorySegment, item: &WorkerItem) -> Ve
     };
     let etag = ETag::new("\"0000-1111\"");
     let added = [
-        batch.replace_if_match(instance, &etag),
-        batch.create(segment),
-        batch.create(item),
-        batch.delete(&consumed),
+        batch.add(instance.replace().if_match(&etag)),
+        batch.add(segment.create()),
+        batch.add(item.create()),
+        batch.add(consumed.delete()),
     ];
     assert!(added.iter().all(Result::is_ok), "four small operations fit");
     serde_json::to_vec(&*batch.operations_at(Timestamp::default())).expect("a batch is JSON")

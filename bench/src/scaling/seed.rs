@@ -7,7 +7,7 @@ use std::time::Duration;
 use cdb_bench_child::{Job, Order, Start, Store};
 use cdb_provider::client::ContainerClient;
 use cdb_provider::documents::{Durable, dispatch_slot};
-use cdb_provider::model::{BulkBatch, Query, Stored};
+use cdb_provider::model::{BulkBatch, Document as _, Query, Stored};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -106,12 +106,12 @@ fn add(
     to: &str,
 ) -> Result<(), String> {
     let added = match document {
-        Durable::Instance(instance) => bulk.create(&renamed(instance, from, to)?),
-        Durable::History(segment) => bulk.create(&renamed(segment, from, to)?),
+        Durable::Instance(instance) => bulk.add(renamed(instance, from, to)?.create()),
+        Durable::History(segment) => bulk.add(renamed(segment, from, to)?.create()),
         Durable::OrchestratorItem(item) => {
             let mut item = renamed(item, from, to)?;
             item.dispatch_slot = dispatch_slot(to);
-            bulk.create(&item)
+            bulk.add(item.create())
         }
         other => {
             return Err(format!(

@@ -70,9 +70,6 @@ fn counted(work: &WorkContext) -> Result<Completed, Failed> {
         .set(Tally::LAST, number)
         .incr(Tally::COUNT, 1)
         .when(Tally::LAST.eq(number - 1));
-    effects.patch(
-        &TallyKey::new(&*message.partition, &*message.stream),
-        &patch,
-    )?;
+    effects.add(patch.at(&TallyKey::new(&*message.partition, &*message.stream)))?;
     Ok(work.done().with_effects(&effects)?)
 }

@@ -9,7 +9,7 @@ use async_nats::jetstream;
 use cdb_brokers::{Shop, Tally, coordinator, database, partitions, stream_of};
 use cdb_client::{Bootstrap, ContainerClient};
 use cdb_emulator::Emulator;
-use cdb_model::Query;
+use cdb_model::{Document as _, Query};
 use cdb_work::{FlushStrategy as _, NewWork};
 use tokio::process::{Child, Command};
 
@@ -100,7 +100,7 @@ async fn create_tallies(warehouse: &ContainerClient<Shop>) {
             last: 0,
             count: 0,
         };
-        warehouse.create(&tally).await.unwrap();
+        warehouse.run(tally.create()).await.unwrap();
     }
 }
 
