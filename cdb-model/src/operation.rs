@@ -82,17 +82,17 @@ pub(crate) struct WholeDocument<D> {
 }
 
 /// Creates a document. Fails with 409 if an item has its id or unique key. Made by
-/// [`Document::create`].
+/// [`Document::create`](crate::Document::create).
 #[derive_where(Clone, Debug)]
 #[must_use = "an operation does nothing until it is sent"]
 pub struct Create<D>(pub(crate) WholeDocument<D>);
 
-/// Creates or replaces a document. Made by [`Document::upsert`].
+/// Creates or replaces a document. Made by [`Document::upsert`](crate::Document::upsert).
 #[derive_where(Clone, Debug)]
 #[must_use = "an operation does nothing until it is sent"]
 pub struct Upsert<D>(pub(crate) WholeDocument<D>);
 
-/// Replaces an existing document. Fails with 404 if it does not exist. Made by [`Document::replace`],
+/// Replaces an existing document. Fails with 404 if it does not exist. Made by [`Document::replace`](crate::Document::replace),
 /// and for the version that was read by [`Stored::replace`](crate::Stored::replace).
 #[derive_where(Clone, Debug)]
 #[must_use = "an operation does nothing until it is sent"]
