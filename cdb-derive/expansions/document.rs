@@ -42,7 +42,7 @@ const _: () = {
         pub fn patch(
             &self,
         ) -> __model::Patch<Order, __model::Address<Order, __model::PartitionKey>> {
-            __model::DocumentKey::patch(self)
+            __model::Patch::new().at(self)
         }
         /// Deletes the document with this key.
         pub fn delete(&self) -> __model::Delete<Order, __model::PartitionKey> {
