@@ -17,7 +17,7 @@ use crate::partition_key::PartitionKey;
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{Address, Delete, DocumentKey as _};
+/// use cdb_model::{Address, Delete};
 /// use shop::{Order, OrderKey};
 ///
 /// let order: Address<Order> = OrderKey::new(7_u64).in_partition("ada");
@@ -92,8 +92,9 @@ pub struct Create<D>(pub(crate) WholeDocument<D>);
 #[must_use = "an operation does nothing until it is sent"]
 pub struct Upsert<D>(pub(crate) WholeDocument<D>);
 
-/// Replaces an existing document. Fails with 404 if it does not exist. Made by [`Document::replace`](crate::Document::replace),
-/// and for the version that was read by [`Stored::replace`](crate::Stored::replace).
+/// Replaces an existing document. Fails with 404 if it does not exist. Made by
+/// [`Document::replace`](crate::Document::replace), and for the version that was read by
+/// [`Stored::replace`](crate::Stored::replace).
 #[derive_where(Clone, Debug)]
 #[must_use = "an operation does nothing until it is sent"]
 pub struct Replace<D>(pub(crate) WholeDocument<D>);

@@ -20,7 +20,7 @@ use crate::usage::Usage;
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// use cdb_client::ContainerClient;
-/// use cdb_model::{Document as _, DocumentKey as _, Query};
+/// use cdb_model::{Document as _, Query};
 /// use shop::{Order, OrderKey, Shop};
 ///
 /// async fn pay(shop: &ContainerClient<Shop>, order: &Order) -> cdb_client::Result<()> {

@@ -55,7 +55,7 @@ pub trait FromExecuted: Sized {
 #[derive(Debug)]
 pub struct Executed {
     id: ItemId,
-    /// `None` for a deletion of which only a lost answer told.
+    /// `None` for a deletion whose answer was lost.
     accepted: Option<Accepted>,
 }
 
@@ -84,7 +84,6 @@ impl<C: Container> ContainerClient<C> {
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
     /// use cdb_client::ContainerClient;
-    /// use cdb_model::{Document as _, DocumentKey as _};
     /// use shop::{Order, OrderKey, Shop};
     ///
     /// async fn pay(shop: &ContainerClient<Shop>) -> cdb_client::Result<()> {

@@ -303,7 +303,7 @@ async fn a_deeply_nested_document_is_an_error_and_not_a_stack_overflow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ensure_does_not_hide_that_another_document_has_the_unique_key() {
+async fn create_if_missing_does_not_hide_that_another_document_has_the_unique_key() {
     let script = Script::new([Step::refusal(409, 3301), Step::refusal(409, 0)]);
     let container = shop(&script);
     let refused = container.create_if_missing(&order(7)).await.unwrap_err();
