@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, ErrorKind, Result};
+use crate::retry::Backoff;
 
 /// What became of a replacement.
 enum Replaced {
@@ -72,7 +73,8 @@ impl<C: Container> ContainerClient<C> {
         loop {
             let mut stored = reader.read_existing(&address).await?;
             let result = change(&mut stored.document)?;
-            let Replaced::Lost(error) = self.replace_read(&stored, until).await? else {
+            let Replaced::Lost(error) = self.replace_read(&stored, &mut backoff, until).await?
+            else {
                 return Ok(result);
             };
             let delay = backoff.delay(None);
@@ -106,6 +108,7 @@ impl<C: Container> ContainerClient<C> {
     async fn replace_read<D: MemberOf<C>>(
         &self,
         stored: &Stored<D>,
+        backoff: &mut Backoff,
         until: Instant,
     ) -> Result<Replaced> {
         let mut lost: Option<Error> = None;
@@ -126,6 +129,7 @@ impl<C: Container> ContainerClient<C> {
                 // Sent again with the same ETag, it takes place at most once.
                 Ok(Some(found)) if found.etag == stored.etag && Instant::now() < until => {
                     lost = Some(error);
+                    tokio::time::sleep(backoff.delay(None)).await;
                 }
                 _ => return Err(error),
             }

@@ -75,6 +75,20 @@ async fn after_a_lost_answer_the_stored_document_decides() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_update_whose_answers_are_all_lost_ends_at_the_deadline() {
+    let read = || stored("Ann", "1");
+    let script = Script::new(
+        [read()]
+            .into_iter()
+            .chain((0..900).flat_map(|_| [lost(), read()])),
+    );
+    let started = tokio::time::Instant::now();
+    let updated = shop(&script).update(&profile().key(), shout).await;
+    assert!(updated.unwrap_err().is_ambiguous());
+    assert!(script.steps_left() > 0 && started.elapsed().as_secs() < 60);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_can_refuse_and_a_missing_document_is_an_error() {
     let script = Script::new([stored("Ann", "1"), Step::refusal(404, 0)]);
     let container = shop(&script);
