@@ -106,6 +106,8 @@ impl<W: Work> Queue<W> {
         });
         let ready: Vec<_> = ready.map(|(_, key)| key.clone()).collect();
         self.forget_polled(ready, now);
+        // A forgotten item may leave a cache that can be evicted only now.
+        self.shrink(now);
         self.poll_soon(now);
     }
 

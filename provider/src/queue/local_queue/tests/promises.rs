@@ -348,6 +348,26 @@ fn the_least_recently_used_cache_is_evicted_first() {
 }
 
 #[test]
+fn the_cache_of_an_item_that_a_lost_race_forgets_is_evicted() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let cached = LIMITS.memory.cached / 2 + 1;
+    queue.learn(&3, now, |known| known.cached = cached);
+    let poll = queue.number_poll();
+    for key in [1, 2, 3] {
+        queue.learn_from_poll(poll, &key, |known| known.pending = vec![now]);
+    }
+    queue.finish_poll(poll, &[1, 2, 3], |_| true, now);
+    let waiter = queue.register(request(0));
+    let first = takes(&mut queue, waiter, now).expect("it is due");
+    let second = takes(&mut queue, waiter, now).expect("it is due");
+    queue.learn(&second.key, now, |known| known.cached = cached);
+    assert!(queue.known(&3).is_some(), "work that is due is kept");
+    queue.lost_race(&first.key, now);
+    assert!(queue.known(&3).is_none());
+}
+
+#[test]
 fn a_fetch_without_long_polling_polls_once_and_waits_for_running_attempts() {
     let now = Instant::now();
     let mut queue = queue(now);
