@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::marker::PhantomData;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,13 +16,14 @@ use duroxide::OrchestrationRegistry;
 use crate::args::{Args, Command};
 use crate::color::Terminal;
 use crate::command;
+use crate::containers::{Containers, reorder};
 use crate::env_file::EnvFile;
 use crate::examples;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
 
-/// The command for the container `C`, with the queries and settings of the program.
+/// The command for the containers of a program, with its queries and settings.
 ///
 /// ```no_run
 /// use cdb_cli::Cli;
@@ -33,43 +33,74 @@ use crate::output::Console;
 /// fn main() -> std::process::ExitCode {
 ///     let failed = Query::<Instance>::across_partitions().filter(Instance::STATUS.eq(Status::Failed));
 ///     // `policy diff` reports whether the live policy serves the query, `model` which index does.
-///     Cli::<Durable>::new().query("failed instances", failed).run()
+///     Cli::new::<Durable>("duroxide").query("failed instances", failed).run()
 /// }
 /// ```
-pub struct Cli<C> {
-    model: Model,
+pub struct Cli {
+    containers: Containers,
     env_file: EnvFile,
-    marker: PhantomData<fn() -> C>,
 }
 
-impl<C: Container> Cli<C> {
-    /// Creates the command for `C`.
-    pub fn new() -> Self {
+impl Cli {
+    /// Creates the command for a container type, with the name of the container unless an option or
+    /// a variable gives another one.
+    pub fn new<C: Container>(container: impl Into<String>) -> Self {
         Self {
-            model: Model::of::<C>(),
+            containers: Containers::new::<C>(container.into()),
             env_file: EnvFile::default(),
-            marker: PhantomData,
         }
     }
 
-    /// Adds a query of your program, with a name to show. `model` lists the indexes that serve the
+    /// Adds another container of the program. `--container` then chooses one of them, and commands
+    /// about orchestrations choose the only one that holds some.
+    ///
+    /// ```no_run
+    /// # use cdb_model::{Container, Document};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Document, Serialize, Deserialize)]
+    /// # #[document(type = "order", id = "order:{number}")]
+    /// # struct Order { #[document(partition_key)] customer: String, number: u64 }
+    /// # #[derive(Container)]
+    /// # #[container(partition_key = "/customer")]
+    /// # enum Shop { Order(Order) }
+    /// # use cdb_provider::documents::Durable;
+    /// fn main() -> std::process::ExitCode {
+    ///     let cli = cdb_cli::Cli::new::<Shop>("shop").container::<Durable>("duroxide");
+    ///     cli.database("shop").run()
+    /// }
+    /// ```
+    #[must_use]
+    pub fn container<C: Container>(mut self, name: impl Into<String>) -> Self {
+        self.containers.add::<C>(name.into());
+        self
+    }
+
+    /// Sets the name of the database, unless an option or a variable gives another one. By default
+    /// it is `duroxide`.
+    #[must_use]
+    pub fn database(mut self, name: impl Into<String>) -> Self {
+        self.containers.database = name.into();
+        self
+    }
+
+    /// Adds a query of the container that was named last, with a name to show. `model` lists the indexes that serve the
     /// query, and `policy diff` reports whether the live policy serves it. The command knows the
     /// query forms that the model declares indexes for.
     #[must_use]
     pub fn query<T: Queryable>(mut self, name: impl Into<String>, query: Query<T>) -> Self {
-        self.model.add_query(name.into(), query);
+        self.containers.last_mut().add_query(name.into(), query);
         self
     }
 
-    /// Sets the messaging settings of the container. A redriven dead letter gets the message
+    /// Sets the messaging settings of the container that was named last. A redriven dead letter gets the message
     /// lifetime of these settings.
     #[must_use]
     pub fn messaging(mut self, config: MessagingConfig) -> Self {
-        self.model.messaging = config;
+        self.containers.last_mut().messaging = config;
         self
     }
 
-    /// Adds the orchestrations of the program. `instances replay` then checks, before a build is
+    /// Adds the orchestrations of the container that was named last. `instances replay` then checks, before a build is
     /// deployed, that its code makes the decisions that running instances have recorded.
     ///
     /// ```no_run
@@ -82,21 +113,21 @@ impl<C: Container> Cli<C> {
     /// }
     ///
     /// fn main() -> std::process::ExitCode {
-    ///     Cli::<Durable>::new().orchestrations(orchestrations()).run()
+    ///     Cli::new::<Durable>("duroxide").orchestrations(orchestrations()).run()
     /// }
     /// ```
     #[must_use]
     pub fn orchestrations(mut self, registry: OrchestrationRegistry) -> Self {
-        self.model.replay = Some(Replay::new(registry));
+        self.containers.last_mut().replay = Some(Replay::new(registry));
         self
     }
 
-    /// Sets the codec with which payloads are shown and written. By default it is `Encryption` with
+    /// Sets the codec with which payloads of the container that was named last are shown and written. By default it is `Encryption` with
     /// the keys of `COSMOS_PAYLOAD_KEYS`. Without a codec or a key, payloads are shown as they are
     /// stored.
     #[must_use]
     pub fn payload_codec(mut self, codec: Arc<dyn PayloadCodec>) -> Self {
-        self.model.payload_codec = Some(codec);
+        self.containers.last_mut().payload_codec = Some(codec);
         self
     }
 
@@ -148,18 +179,33 @@ impl<C: Container> Cli<C> {
         err: &mut (dyn Write + Send),
         terminal: Terminal,
     ) -> Exit {
-        let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+        let arguments = reorder(
+            arguments
+                .into_iter()
+                .map(Into::into)
+                .collect::<Vec<OsString>>(),
+        );
         let program = program(arguments.first());
+        if let Some(name) = self.containers.duplicate() {
+            let error = format!("the program declares two containers with the name `{name}`");
+            let error = Args::command().error(clap::error::ErrorKind::ValueValidation, error);
+            return show_usage(&error, out, err);
+        }
+        let command = self.containers.in_options_of(Args::command());
         let mut command = self
             .env_file
-            .with_defaults(examples::add_to(Args::command(), &program));
+            .with_defaults(examples::add_to(command, &program));
         let parsed = command.try_get_matches_from_mut(arguments);
-        let args = match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
-            Ok(args) => args,
+        let parsed = parsed.and_then(|matches| {
+            let args = Args::from_arg_matches(&matches)?;
+            Ok((args, self.containers.chosen(&matches)))
+        });
+        let (args, model) = match parsed {
+            Ok(parsed) => parsed,
             Err(error) => return show_usage(&error.format(&mut command), out, err),
         };
         let mut console = Console::new(out, err, args.json, terminal, &program);
-        match Box::pin(self.dispatch(args.command, &mut console)).await {
+        match Box::pin(dispatch(args.command, model, &mut console)).await {
             Ok(exit) => exit,
             Err(failure) => {
                 if !failure.message.is_empty() {
@@ -170,33 +216,33 @@ impl<C: Container> Cli<C> {
             }
         }
     }
+}
 
-    async fn dispatch(&self, command: Command, console: &mut Console<'_>) -> Result<Exit, Failure> {
-        match command {
-            Command::Policy(args) => command::policy::run(&args, &self.model, console).await,
-            Command::Model(args) => command::model::run(&args, &self.model, console),
-            Command::Instances(args) => {
-                Box::pin(command::instances::run(&args, &self.model, console)).await
-            }
-            Command::Queues(args) => command::queues::run(&args, &self.model, console).await,
-            Command::Outbox(args) => command::outbox::run(&args, &self.model, console).await,
-            Command::DeadLetters(args) => {
-                command::deadletters::run(&args, &self.model, console).await
-            }
-            Command::Members(args) => command::members::run(&args, &self.model, console).await,
-            Command::Export(args) => command::copy::export(&args, &self.model, console).await,
-            Command::Import(args) => command::copy::import(&args, &self.model, console).await,
-            Command::Migrate(args) => command::migrate::run(&args, &self.model, console).await,
-            Command::Doctor(args) => command::doctor::run(&args, &self.model, console).await,
-            #[cfg(feature = "dashboard")]
-            Command::Dashboard(args) => command::dashboard::run(&args, &self.model, console).await,
-            #[cfg(feature = "emulator")]
-            Command::Emulator(emulator) => match emulator.run(console.out).await {
-                Ok(()) => Ok(Exit::Ok),
-                Err(error) => Err(Failure::usage(error.to_string())),
-            },
-            Command::Completions { shell } => command::completions::run(shell, console),
-        }
+async fn dispatch(
+    command: Command,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    match command {
+        Command::Policy(args) => command::policy::run(&args, model, console).await,
+        Command::Model(args) => command::model::run(&args, model, console),
+        Command::Instances(args) => Box::pin(command::instances::run(&args, model, console)).await,
+        Command::Queues(args) => command::queues::run(&args, model, console).await,
+        Command::Outbox(args) => command::outbox::run(&args, model, console).await,
+        Command::DeadLetters(args) => command::deadletters::run(&args, model, console).await,
+        Command::Members(args) => command::members::run(&args, model, console).await,
+        Command::Export(args) => command::copy::export(&args, model, console).await,
+        Command::Import(args) => command::copy::import(&args, model, console).await,
+        Command::Migrate(args) => command::migrate::run(&args, model, console).await,
+        Command::Doctor(args) => command::doctor::run(&args, model, console).await,
+        #[cfg(feature = "dashboard")]
+        Command::Dashboard(args) => command::dashboard::run(&args, model, console).await,
+        #[cfg(feature = "emulator")]
+        Command::Emulator(emulator) => match emulator.run(console.out).await {
+            Ok(()) => Ok(Exit::Ok),
+            Err(error) => Err(Failure::usage(error.to_string())),
+        },
+        Command::Completions { shell } => command::completions::run(shell, console),
     }
 }
 
@@ -221,16 +267,11 @@ fn program(first: Option<&OsString>) -> String {
     )
 }
 
-impl<C: Container> Default for Cli<C> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<C: Container> std::fmt::Debug for Cli<C> {
+impl std::fmt::Debug for Cli {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let containers = self.containers.all().map(|model| &model.container);
         f.debug_struct("Cli")
-            .field("container", &C::NAME)
+            .field("containers", &containers.collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

@@ -82,13 +82,14 @@ pub(crate) struct Connection {
     )]
     payload_keys: Option<Secret>,
     /// The name of the database
+    // The program's containers give the defaults of these two.
     #[arg(
         long,
         global = true,
         value_name = "NAME",
         env = "COSMOS_DATABASE",
         hide_env_values = true,
-        default_value = "duroxide"
+        default_value = ""
     )]
     pub(crate) database: String,
     /// The name of the container
@@ -98,7 +99,7 @@ pub(crate) struct Connection {
         value_name = "NAME",
         env = "COSMOS_CONTAINER",
         hide_env_values = true,
-        default_value = "duroxide"
+        default_value = ""
     )]
     pub(crate) container: String,
     /// Deadline of a request in seconds, retries included

@@ -25,8 +25,7 @@ const VARIABLES: [&str; 7] = [
 /// The values of the file.
 #[derive(Default)]
 pub(crate) struct EnvFile {
-    /// A process reads one file, and the parser asks for values that live as long as it.
-    values: BTreeMap<&'static str, &'static str>,
+    values: BTreeMap<&'static str, String>,
 }
 
 impl EnvFile {
@@ -65,7 +64,7 @@ impl EnvFile {
             let Some(Ok((_, value))) = dotenvy::from_read_iter(line.as_bytes()).next() else {
                 return Err("a line is not NAME=VALUE".to_owned());
             };
-            values.entry(name).or_insert(&*value.leak());
+            values.entry(name).or_insert(value);
         }
         Ok(Self { values })
     }
@@ -75,7 +74,7 @@ impl EnvFile {
         let command = command.mut_args(|arg| {
             let variable = arg.get_env().and_then(OsStr::to_str).unwrap_or_default();
             match self.values.get(variable) {
-                Some(value) => arg.default_value(*value).hide_default_value(true),
+                Some(value) => arg.default_value(value.clone()).hide_default_value(true),
                 None => arg,
             }
         });
@@ -129,7 +128,11 @@ mod tests {
         let text = "\u{feff}COSMOS_KEY='a=' # a key\r\n  export COSMOS_DATABASE=shop\nCOSMOS_KEY=b\n\
                     PATH=$HOME\nany text\n#COSMOS_TOKEN=c\nCOSMOS_TOKEN_COMMAND=x\nCOSMOS_KEYS=$d\n";
         let file = EnvFile::parse(text).unwrap();
-        let expected = BTreeMap::from([("COSMOS_KEY", "a="), ("COSMOS_DATABASE", "shop")]);
-        assert_eq!(file.values, expected);
+        let expected = [("COSMOS_DATABASE", "shop"), ("COSMOS_KEY", "a=")];
+        let values = file
+            .values
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()));
+        assert_eq!(values.collect::<Vec<_>>(), expected);
     }
 }

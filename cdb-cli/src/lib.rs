@@ -21,7 +21,7 @@
 //! }
 //!
 //! fn main() -> std::process::ExitCode {
-//!     cdb_cli::run::<Shop>()
+//!     cdb_cli::run::<Shop>("shop")
 //! }
 //! ```
 //!
@@ -43,6 +43,7 @@ mod color;
 mod command;
 mod confirm;
 mod connection;
+mod containers;
 #[cfg(feature = "dashboard")]
 mod dashboard;
 mod dead_letter_id;
@@ -76,15 +77,15 @@ struct Readme;
 pub use cli::Cli;
 pub use exit::Exit;
 
-/// Runs the command for the container `C` with the arguments of this process.
+/// Runs the command for a container of this type and name with the arguments of this process.
 ///
 /// ```no_run
 /// use cdb_provider::documents::Durable;
 ///
 /// fn main() -> std::process::ExitCode {
-///     cdb_cli::run::<Durable>() // the whole `main` of `cdb`
+///     cdb_cli::run::<Durable>("duroxide") // the whole `main` of `cdb`
 /// }
 /// ```
-pub fn run<C: Container>() -> ExitCode {
-    Cli::<C>::new().run()
+pub fn run<C: Container>(container: impl Into<String>) -> ExitCode {
+    Cli::new::<C>(container).run()
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 use cdb_provider::documents::Durable;
 
 fn main() -> ExitCode {
-    cdb_cli::run::<Durable>()
+    cdb_cli::run::<Durable>("duroxide")
 }

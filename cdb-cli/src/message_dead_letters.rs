@@ -125,7 +125,7 @@ pub(crate) fn open<C: Container>(
     }
     if live.partition_key.paths != C::PARTITION_KEY {
         return Err(Failure::usage(format!(
-            "container `{name}` is partitioned by {}, `{}` by {}; use a command for that container, `cdb_cli::run::<YourContainer>()`",
+            "container `{name}` is partitioned by {}, `{}` by {}; use a command for that container, `cdb_cli::run::<YourContainer>(name)`",
             live.partition_key.paths.join(", "),
             C::NAME,
             C::PARTITION_KEY.join(", "),

@@ -50,6 +50,9 @@ impl<C: Container> MigrationSteps for Migration<C> {
 
 /// A container type.
 pub(crate) struct Model {
+    /// The name of the container.
+    pub container: String,
+    /// The name of its type.
     pub name: &'static str,
     pub discriminator: &'static str,
     pub documents: &'static [&'static DocumentShape],
@@ -75,12 +78,13 @@ pub(crate) struct NamedQuery {
 }
 
 impl Model {
-    pub(crate) fn of<C: Container>() -> Self {
+    pub(crate) fn of<C: Container>(container: String) -> Self {
         let forms = QueryForm::of::<C>().into_iter().map(|form| NamedQuery {
             name: form.to_string(),
             explain: Box::new(move |policy, discriminator| form.explain(policy, discriminator)),
         });
         Self {
+            container,
             name: C::NAME,
             discriminator: C::DISCRIMINATOR,
             documents: C::DOCUMENTS,
@@ -193,20 +197,30 @@ impl Model {
     /// Checks that the container holds orchestrations.
     ///
     /// # Errors
-    /// When it does not. The error names the variant to add.
+    /// When it does not. The error says what to do.
     pub(crate) fn holds_orchestrations(&self) -> Result<(), Failure> {
+        let name = self.name;
+        let key = &self.definition.partition_key.paths;
+        if *key != Durable::PARTITION_KEY || self.discriminator != Durable::DISCRIMINATOR {
+            return Err(Failure::usage(format!(
+                "`{name}` cannot hold orchestrations: its partition key is {} and its types are in `{}`, but orchestrations need {} and `{}`; choose the container of the orchestrations with --container, in the command of its program or `cdb`",
+                key.join(", "),
+                self.discriminator,
+                Durable::PARTITION_KEY.join(", "),
+                Durable::DISCRIMINATOR,
+            )));
+        }
         let all = Durable::DOCUMENTS.iter().all(|required| {
             let mut known = self.documents.iter();
             known.any(|shape| {
                 shape.name == required.name && shape.discriminator == required.discriminator
             })
         });
-        if all && self.discriminator == Durable::DISCRIMINATOR {
+        if all {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "`{}` holds no orchestrations; add a variant `#[container(extends)] Durable(Durable)` to it to hold both in one container",
-            self.name
+            "`{name}` holds no orchestrations; add a variant `#[container(extends)] Durable(Durable)` to it to hold both in one container",
         )))
     }
 }

@@ -47,6 +47,10 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
     findings.push(service::clock(client.clock_offset_millis()));
     findings.extend(container::definition(model, &live));
     findings.push(container::indexing(&database, &connection.container).await?);
+    if model.definition.partition_key.paths != live.partition_key.paths {
+        // The service refuses every request about documents of this model.
+        return Ok(Diagnosis { findings });
+    }
     if model.holds_orchestrations().is_ok() {
         let documents = database.container::<Durable>(&connection.container);
         findings.extend(service::rights(&documents).await?);

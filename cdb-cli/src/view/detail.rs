@@ -273,6 +273,8 @@ fn merged(
             None => store.remove(&change.key),
         };
     }
+    // The instance has the attributes themselves.
+    store.remove(KeyValue::SEARCH_ATTRIBUTES);
     let pairs = store.into_iter();
     pairs
         .map(|(key, value)| KeyAndValue {

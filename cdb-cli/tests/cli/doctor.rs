@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::fixture::{fill, members};
 use crate::harness::{Account, cdb};
+use crate::shop::Shop;
 
 #[tokio::test]
 async fn a_healthy_container_has_no_findings() {
@@ -67,4 +68,16 @@ async fn a_missing_container_and_a_missing_server_are_different_findings() {
     run.prints("PROBLEM  endpoint");
     run.prints("nothing listens at");
     run.prints("cdb emulator");
+}
+
+#[tokio::test]
+async fn a_wrong_partition_key_is_a_problem_with_a_remedy() {
+    let account = Account::empty().await;
+    account.container::<Shop>().await;
+    let run = account.cdb("doctor").await;
+    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    run.prints("PROBLEM  container");
+    run.prints("/instanceId");
+    run.prints("create a new container");
+    assert!(run.err.is_empty(), "{run:?}");
 }

@@ -51,15 +51,11 @@ impl Arguments for Vec<&str> {
 
 /// Runs the command for the provider's container.
 pub(crate) async fn cdb(arguments: &(impl Arguments + ?Sized)) -> Run {
-    run(&Cli::<Durable>::new(), arguments, &[]).await
+    run(&Cli::new::<Durable>("duroxide"), arguments, &[]).await
 }
 
 /// Runs a command. The snapshot does not show the `hidden` arguments.
-pub(crate) async fn run<C: Container>(
-    cli: &Cli<C>,
-    arguments: &(impl Arguments + ?Sized),
-    hidden: &[&str],
-) -> Run {
+pub(crate) async fn run(cli: &Cli, arguments: &(impl Arguments + ?Sized), hidden: &[&str]) -> Run {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let arguments = arguments.list();
     let all = ["cdb"].iter().chain(&arguments).chain(hidden);
@@ -186,15 +182,11 @@ impl Account {
 
     /// Runs the command for the provider's container on this account.
     pub(crate) async fn cdb(&self, arguments: &(impl Arguments + ?Sized)) -> Run {
-        self.run(&Cli::<Durable>::new(), arguments).await
+        self.run(&Cli::new::<Durable>("duroxide"), arguments).await
     }
 
     /// Runs a command on this account.
-    pub(crate) async fn run<C: Container>(
-        &self,
-        cli: &Cli<C>,
-        arguments: &(impl Arguments + ?Sized),
-    ) -> Run {
+    pub(crate) async fn run(&self, cli: &Cli, arguments: &(impl Arguments + ?Sized)) -> Run {
         let endpoint = self.emulator.endpoint();
         let hidden = [
             "--endpoint",

@@ -270,9 +270,11 @@ async fn cancel_and_raise_queue_a_message() {
 #[tokio::test]
 async fn a_container_without_orchestrations_is_a_usage_error() {
     let account = Account::empty().await;
-    let run = account.run(&Cli::<Shop>::new(), "instances list").await;
+    let run = account
+        .run(&Cli::new::<Shop>("duroxide"), "instances list")
+        .await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
-    run.complains("`Shop` holds no orchestrations");
+    run.complains("`Shop` cannot hold orchestrations: its partition key is /customer");
 }
 
 #[tokio::test]

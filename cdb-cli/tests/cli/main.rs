@@ -4,6 +4,7 @@
 //! `UPDATE_EXPECT=1 cargo test -p cdb-cli` updates the snapshots.
 
 mod connection;
+mod containers;
 mod copy;
 #[cfg(feature = "dashboard")]
 mod dashboard;

@@ -76,7 +76,7 @@ async fn older_documents_are_rewritten_once() {
     }
     let directory = std::env::temp_dir().join(format!("cdb-migrate-{}", std::process::id()));
     let position = directory.to_str().expect("UTF-8");
-    let cli = Cli::<House>::new();
+    let cli = Cli::new::<House>("duroxide");
     let migrate = ["migrate", "--position", position, "--max-rus", "100000"];
     let migrated = account.run(&cli, &migrate).await;
     assert_eq!(migrated.exit, Exit::Ok, "{migrated:?}");
@@ -132,13 +132,13 @@ async fn the_position_of_another_migration_is_refused() {
     let file = std::env::temp_dir().join(format!("cdb-migrate-other-{}", std::process::id()));
     let position = file.to_str().expect("UTF-8");
     let migrate = ["migrate", "--position", position];
-    let second = Cli::<House>::new();
+    let second = Cli::new::<House>("duroxide");
     let interrupted = account.run(&second, &migrate).await;
     interrupted.complains("lamp:500");
     assert!(file.exists(), "the first page is migrated");
 
     // A later build migrates the first page too.
-    let third = Cli::<third::House>::new();
+    let third = Cli::new::<third::House>("duroxide");
     let refused = account.run(&third, &migrate).await;
     assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
     assert!(

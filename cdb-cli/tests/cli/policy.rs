@@ -47,7 +47,7 @@ async fn set(account: &Account, policy: IndexingPolicy) {
 async fn a_policy_is_printed_in_three_formats() {
     for format in ["json", "bicep", "terraform"] {
         let run = run(
-            &Cli::<Shop>::new(),
+            &Cli::new::<Shop>("duroxide"),
             &["policy", "print", "--format", format],
             &["--container", "shop"],
         )
@@ -255,7 +255,7 @@ async fn diff_lists_the_affected_queries_of_the_program() {
     let without_status = r#"{ "indexingMode": "consistent", "includedPaths": [], "excludedPaths": [{ "path": "/*" }] }"#;
     std::fs::write(&file, without_status).expect("it is written");
     let file = file.path().display().to_string();
-    let cli = Cli::<Orders>::new().query(
+    let cli = Cli::new::<Orders>("duroxide").query(
         "orders to send",
         Query::<Order>::across_partitions().filter(Order::STATUS.eq("paid")),
     );
@@ -275,7 +275,7 @@ async fn apply_does_not_remove_indexes_of_another_program_unasked() {
         .await
         .expect("it is created");
     let before = container_policy(&account).await;
-    let cli = Cli::<Orders>::new();
+    let cli = Cli::new::<Orders>("duroxide");
     account
         .run(&cli, "policy apply --dry-run")
         .await

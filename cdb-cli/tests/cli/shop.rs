@@ -66,6 +66,6 @@ pub(crate) enum Orders {
 }
 
 /// The command of the shop.
-pub(crate) fn shop() -> Cli<Shop> {
-    Cli::new()
+pub(crate) fn shop() -> Cli {
+    Cli::new::<Shop>("duroxide")
 }

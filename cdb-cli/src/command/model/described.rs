@@ -39,6 +39,9 @@ struct Field {
     path: &'static str,
     indexing: Indexing,
     optional: bool,
+    /// Whether it has an index, which a field of the partition key may have too.
+    #[serde(skip)]
+    is_indexed: bool,
 }
 
 #[derive(Clone, Copy, Serialize, PartialEq, Eq)]
@@ -124,6 +127,7 @@ impl Type {
         let fields = shape.fields.iter().map(|field| Field {
             path: field.path,
             optional: field.optional,
+            is_indexed: field.indexing == FieldIndexing::Indexed,
             indexing: if shape.partition_key.contains(&field.path) {
                 Indexing::PartitionKey
             } else {
@@ -178,10 +182,10 @@ impl Type {
     }
 
     fn with(&self, indexing: Indexing) -> Vec<&str> {
-        let fields = self
-            .fields
-            .iter()
-            .filter(|field| field.indexing == indexing);
+        let fields = self.fields.iter().filter(|field| match indexing {
+            Indexing::Indexed => field.is_indexed,
+            other => field.indexing == other,
+        });
         fields.map(|field| field.path).collect()
     }
 }
@@ -234,6 +238,9 @@ impl fmt::Display for Type {
         for composite in &self.composites {
             let paths = composite.paths.join(", ");
             writeln!(f, "  composite {}: {paths}", composite.name)?;
+        }
+        for paths in &self.unique_keys {
+            writeln!(f, "  unique: {}", paths.join(", "))?;
         }
         if self.expires {
             writeln!(f, "  expires after its own ttl")?;

@@ -36,7 +36,7 @@ enum PolicyCommand {
             value_name = "NAME",
             env = "COSMOS_CONTAINER",
             hide_env_values = true,
-            default_value = "duroxide"
+            default_value = ""
         )]
         container: String,
     },

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::stored::documents::AttributeValue;
+use crate::stored::documents::{AttributeValue, KeyValue};
 
 /// The key of the key-value store.
-pub(crate) const KEY: &str = "cdb:search-attributes";
+pub(crate) const KEY: &str = KeyValue::SEARCH_ATTRIBUTES;
 
 /// Attributes by name, in the order of names: replay compares the text of a value.
 pub type Attributes = BTreeMap<String, AttributeValue>;

@@ -42,6 +42,12 @@ pub struct KeyValue {
     pub last_updated_at_ms: Timestamp,
 }
 
+impl KeyValue {
+    /// The key of the search attributes. Their stored form is in the instance document too, and can
+    /// change.
+    pub const SEARCH_ATTRIBUTES: &'static str = "cdb:search-attributes";
+}
+
 /// A change by the running execution, merged into the store when that execution ends.
 ///
 /// ```

@@ -1,0 +1,140 @@
+//! The containers of a program, and the options that choose one of them.
+
+use cdb_model::Container;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, Args, Command};
+
+use crate::connection::Connection;
+use crate::model::Model;
+
+/// The id of the option `--container`.
+const CONTAINER: &str = "container";
+
+/// The commands about orchestrations.
+const OF_ORCHESTRATIONS: [&str; 5] = ["instances", "queues", "outbox", "members", "dashboard"];
+
+/// The containers of a program, in one database. There is at least one.
+pub(crate) struct Containers {
+    pub(crate) database: String,
+    first: Model,
+    others: Vec<Model>,
+}
+
+impl Containers {
+    pub(crate) fn new<C: Container>(name: String) -> Self {
+        Self {
+            database: "duroxide".to_owned(),
+            first: Model::of::<C>(name),
+            others: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add<C: Container>(&mut self, name: String) {
+        self.others.push(Model::of::<C>(name));
+    }
+
+    /// Returns the container that was added last.
+    pub(crate) fn last_mut(&mut self) -> &mut Model {
+        self.others.last_mut().unwrap_or(&mut self.first)
+    }
+
+    /// Returns the command whose options choose among these containers: a program with one container
+    /// may give it another name, one with several needs to be told which, unless only one can hold
+    /// what the command is about.
+    pub(crate) fn in_options_of(&self, command: Command) -> Command {
+        command.mut_subcommands(|command| {
+            let is_about = OF_ORCHESTRATIONS.contains(&command.get_name());
+            let able = |model: &&Model| !is_about || model.holds_orchestrations().is_ok();
+            let able: Vec<&Model> = self.all().filter(able).collect();
+            let default = match *able {
+                _ if self.others.is_empty() => Some(&self.first),
+                [only] => Some(only),
+                _ => None,
+            };
+            let command = match command.get_name() {
+                "model" if !self.others.is_empty() => command.arg(
+                    Arg::new(CONTAINER)
+                        .long(CONTAINER)
+                        .global(true)
+                        .value_name("NAME")
+                        .help("The name of the container"),
+                ),
+                _ => command,
+            };
+            self.in_arguments_of(command, default)
+        })
+    }
+
+    fn in_arguments_of(&self, command: Command, default: Option<&Model>) -> Command {
+        let command = command.mut_args(|arg| match arg.get_id().as_str() {
+            "database" => arg.default_value(self.database.clone()),
+            CONTAINER => self.in_container_option(arg, default),
+            _ => arg,
+        });
+        command.mut_subcommands(|inner| self.in_arguments_of(inner, default))
+    }
+
+    fn in_container_option(&self, arg: Arg, default: Option<&Model>) -> Arg {
+        let names = self.all().map(|model| model.container.clone());
+        let arg = match *self.others {
+            [] => arg,
+            _ => arg.value_parser(PossibleValuesParser::new(names)),
+        };
+        match default {
+            Some(model) => arg.default_value(model.container.clone()),
+            // The parser refuses an empty value and lists the names.
+            None => arg.default_value("").hide_default_value(true),
+        }
+    }
+
+    /// Returns the container that the options choose.
+    pub(crate) fn chosen(&self, matches: &ArgMatches) -> &Model {
+        let mut leaf = matches;
+        while let Some((_, inner)) = leaf.subcommand() {
+            leaf = inner;
+        }
+        let name = leaf.try_get_one::<String>(CONTAINER).ok().flatten();
+        let mut others = self.others.iter();
+        others
+            .find(|model| Some(&model.container) == name)
+            .unwrap_or(&self.first)
+    }
+
+    /// Returns the name of two containers.
+    pub(crate) fn duplicate(&self) -> Option<&str> {
+        let mut names: Vec<&str> = self.all().map(|model| &*model.container).collect();
+        names.sort_unstable();
+        let mut pairs = names.windows(2);
+        pairs.find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Model> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+/// Moves the options of a connection that stand before the subcommand behind it, where the parser
+/// reads them: `cdb --container shop doctor`.
+pub(crate) fn reorder<T: AsRef<std::ffi::OsStr>>(mut arguments: Vec<T>) -> Vec<T> {
+    let options = Connection::augment_args(Command::new(""));
+    let mut end = 1;
+    while let Some(argument) = arguments.get(end).and_then(|one| one.as_ref().to_str()) {
+        let Some(option) = argument.strip_prefix("--") else {
+            break;
+        };
+        let (name, has_value) = match option.split_once('=') {
+            Some((name, _)) => (name, true),
+            None => (option, false),
+        };
+        let mut known = options.get_arguments();
+        let Some(option) = known.find(|known| known.get_long() == Some(name)) else {
+            break;
+        };
+        end += 1 + usize::from(!has_value && option.get_action().takes_values());
+    }
+    if end > 1 && end < arguments.len() {
+        let subcommand = arguments.remove(end);
+        arguments.insert(1, subcommand);
+    }
+    arguments
+}

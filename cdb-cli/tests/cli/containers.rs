@@ -1,0 +1,92 @@
+//! A program with several containers, and options before the subcommand.
+
+use cdb_cli::{Cli, Exit};
+use cdb_model::{Container, Document};
+use cdb_provider::documents::Durable;
+use serde::{Deserialize, Serialize};
+
+use crate::harness::{Account, run};
+use crate::shop::Shop;
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "entry", id = "entry:{number}", unique(number))]
+struct Entry {
+    #[document(partition_key)]
+    account: String,
+    #[document(index)]
+    number: u64,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/account")]
+enum Ledger {
+    Entry(Entry),
+}
+
+/// The command of a program with three containers.
+fn invoicing() -> Cli {
+    let cli = Cli::new::<Ledger>("ledger").container::<Shop>("shop");
+    cli.container::<Durable>("runs").database("invoicing")
+}
+
+#[tokio::test]
+async fn a_program_chooses_one_of_its_containers() {
+    let ledger = run(&invoicing(), "model --container ledger", &[]).await;
+    ledger.prints("Ledger: partition key /account");
+    ledger.prints("unique: /number");
+    let shop = run(&invoicing(), "policy print --container shop", &[]).await;
+    shop.prints("/totalCents/?");
+    let unknown = run(&invoicing(), "model --container other", &[]).await;
+    assert_eq!(unknown.exit, Exit::Usage);
+    unknown.complains("[possible values: ledger, shop, runs]");
+    for command in ["model", "policy check", "policy print", "doctor", "export"] {
+        let run = run(&invoicing(), command, &[]).await;
+        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        run.complains("a value is required for '--container <NAME>'");
+        run.complains("[possible values: ledger, shop, runs]");
+    }
+}
+
+#[tokio::test]
+async fn commands_about_orchestrations_take_the_container_that_holds_them() {
+    let account = Account::empty().await;
+    let endpoint = account.emulator.endpoint();
+    let hidden = ["--endpoint", &endpoint];
+    let apply = "policy apply --create --container runs";
+    let applied = run(&invoicing(), apply, &hidden).await;
+    assert_eq!(applied.exit, Exit::Ok, "{applied:?}");
+    let listed = run(&invoicing(), "instances list", &hidden).await;
+    assert_eq!(listed.exit, Exit::Ok, "{listed:?}");
+    let refused = run(&invoicing(), "instances list --container ledger", &hidden).await;
+    assert_eq!(refused.exit, Exit::Usage);
+    refused.complains("`Ledger` cannot hold orchestrations: its partition key is /account");
+    refused.complains("--container");
+    assert!(!refused.err.contains("add a variant"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn options_of_the_connection_may_stand_before_the_subcommand() {
+    let account = Account::start().await;
+    let endpoint = account.emulator.endpoint();
+    for before in [
+        vec!["--endpoint", &endpoint, "--container=duroxide"],
+        vec!["--accept-invalid-certificate", "--endpoint", &endpoint],
+    ] {
+        let arguments = [before, vec!["instances", "list"]].concat();
+        let listed = run(&Cli::new::<Durable>("duroxide"), &arguments, &[]).await;
+        assert_eq!(listed.exit, Exit::Ok, "{listed:?}");
+    }
+    let unknown = run(&invoicing(), "--nothing instances list", &[]).await;
+    assert_eq!(unknown.exit, Exit::Usage);
+    unknown.complains("'--nothing'");
+    let alone = run(&invoicing(), "--container ledger", &[]).await;
+    assert_eq!(alone.exit, Exit::Usage, "{alone:?}");
+}
+
+#[tokio::test]
+async fn two_containers_need_two_names() {
+    let cli = Cli::new::<Ledger>("shop").container::<Shop>("shop");
+    let refused = run(&cli, "model", &[]).await;
+    assert_eq!(refused.exit, Exit::Usage);
+    refused.complains("two containers with the name `shop`");
+}
