@@ -13,6 +13,7 @@ chapters! {
     Readme: "../README.md",
     Start: "../docs/guide/start.md",
     OwnDocument: "../docs/guide/own-document.md",
+    PartitionKeys: "../docs/partition-keys.md",
     Evolution: "../docs/evolution.md",
     TransactionalActivities: "../docs/transactional-activities.md",
     SearchAttributes: "../docs/search-attributes.md",

@@ -33,8 +33,16 @@ struct Details {
     kind: ErrorKind,
     message: String,
     call: Option<CallDetails>,
-    operation_index: Option<usize>,
+    /// The operation of a batch or bulk that failed.
+    operation: Option<FailedOperation>,
     source: Option<Source>,
+}
+
+#[derive(Clone, Debug)]
+struct FailedOperation {
+    index: usize,
+    /// The id of its document; empty until the batch is known.
+    id: String,
 }
 
 /// The failed call and its attempts.
@@ -109,7 +117,7 @@ impl Error {
             kind,
             message: message.into(),
             call: None,
-            operation_index: None,
+            operation: None,
             source: None,
         }))
     }
@@ -148,8 +156,22 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_operation_index(mut self, index: usize) -> Self {
-        self.0.operation_index = Some(index);
+    pub(crate) fn with_operation(mut self, index: usize) -> Self {
+        let id = String::new();
+        self.0.operation = Some(FailedOperation { index, id });
+        self
+    }
+
+    /// Names the document of the operation that failed.
+    pub(crate) fn with_operation_id<'a>(
+        mut self,
+        id: impl FnOnce(usize) -> Option<&'a str>,
+    ) -> Self {
+        if let Some(operation) = &mut self.0.operation {
+            id(operation.index)
+                .unwrap_or_default()
+                .clone_into(&mut operation.id);
+        }
         self
     }
 
@@ -160,9 +182,10 @@ impl Error {
             kind: self.0.kind,
             message: self.0.message.clone(),
             call: self.0.call.clone(),
-            operation_index: Some(index),
+            operation: None,
             source: None,
         }))
+        .with_operation(index)
     }
 
     /// Marks the error ambiguous: an earlier attempt may have taken effect.
@@ -190,7 +213,7 @@ impl Error {
 
     /// Returns the index of the operation that failed its batch, counted from 0.
     pub fn operation_index(&self) -> Option<usize> {
-        self.0.operation_index
+        self.0.operation.as_ref().map(|operation| operation.index)
     }
 
     /// Returns status and sub-status of the last answer; of a batch, those of the operation that
@@ -294,23 +317,25 @@ impl fmt::Display for Error {
         let Some(call) = &self.0.call else {
             return f.write_str(&self.0.message);
         };
-        write!(
-            f,
-            "{} at `{}`: {}",
-            call.operation, call.resource, self.0.message
-        )?;
-        if let Some(index) = self.0.operation_index {
-            write!(f, " (operation {index} of the batch)")?;
+        write!(f, "{}: ", call.operation)?;
+        if let Some(FailedOperation { index, id }) = &self.0.operation {
+            write!(f, "operation {index}")?;
+            if !id.is_empty() {
+                write!(f, ", `{id}`")?;
+            }
+            f.write_str(": ")?;
         }
+        f.write_str(&self.0.message)?;
         if let Some(status) = call.status {
             write!(f, " (status {status})")?;
         }
         if call.ambiguous {
-            f.write_str(" (the write may have taken effect)")?;
+            f.write_str("; the write may have taken effect")?;
         }
         write!(
             f,
-            " after {} attempt{} in {} ms, activity {}",
+            "; `{}`, {} attempt{} in {} ms, activity {}",
+            call.resource,
             call.attempts,
             if call.attempts == 1 { "" } else { "s" },
             call.elapsed.as_millis(),
@@ -325,7 +350,7 @@ impl fmt::Debug for Error {
             .field("kind", &self.0.kind)
             .field("message", &self.0.message)
             .field("call", &self.0.call)
-            .field("operation_index", &self.0.operation_index)
+            .field("operation", &self.0.operation)
             .field("source", &self.0.source)
             .finish()
     }

@@ -129,7 +129,7 @@ pub fn decode_any<C: Container>(json: &str) -> Result<Stored<C>, DecodeError> {
 pub fn decode_fields<D: Document>(json: &str) -> Result<D, DecodeError> {
     upgraded(D::SHAPE, json)
         .and_then(|json| D::field_codec().read(&json))
-        .map_err(|source| malformed(D::SHAPE.name, source))
+        .map_err(|reason| malformed(D::SHAPE.name, reason))
 }
 
 /// Decodes a value that a query projected.
@@ -137,14 +137,14 @@ pub(crate) fn decode_value<V: serde::de::DeserializeOwned>(
     what: &'static str,
     json: &str,
 ) -> Result<V, DecodeError> {
-    serde_json::from_str(json).map_err(|source| malformed(what, source))
+    serde_json::from_str(json).map_err(|reason| malformed(what, reason))
 }
 
-fn malformed(document: &'static str, source: serde_json::Error) -> DecodeError {
+fn malformed(document: &'static str, reason: serde_json::Error) -> DecodeError {
     DecodeError::Malformed {
         document,
         id: String::new(),
-        source,
+        reason,
     }
 }
 
@@ -167,10 +167,10 @@ impl SystemProperties {
         };
         deserializer
             .deserialize_map(visitor)
-            .map_err(|source| DecodeError::Malformed {
+            .map_err(|reason| DecodeError::Malformed {
                 document,
                 id: String::new(),
-                source,
+                reason,
             })
     }
 

@@ -55,15 +55,14 @@ pub enum DecodeError {
         id: String,
     },
     /// The JSON does not match the Rust type.
-    #[error("item `{id}` does not match `{document}`")]
+    #[error("item `{id}` does not match `{document}`: {reason}")]
     Malformed {
         /// The Rust type.
         document: &'static str,
         /// The id; empty if it could not be read.
         id: String,
-        /// The error of serde.
-        #[source]
-        source: serde_json::Error,
+        /// The error of serde or of an upcast.
+        reason: serde_json::Error,
     },
 }
 
@@ -72,11 +71,11 @@ impl DecodeError {
     pub(crate) fn of_item(self, item: &str) -> Self {
         match self {
             Self::Malformed {
-                document, source, ..
+                document, reason, ..
             } => Self::Malformed {
                 document,
                 id: item.to_owned(),
-                source,
+                reason,
             },
             other => other,
         }

@@ -104,9 +104,9 @@ impl Unreadable {
     fn reason(&self) -> String {
         match &self.reason {
             DecodeError::Malformed {
-                document, source, ..
+                document, reason, ..
             } => {
-                format!("it is not a `{document}`: {source}")
+                format!("it is not a `{document}`: {reason}")
             }
             reason => reason.to_string(),
         }

@@ -33,10 +33,10 @@ pub fn upgrade<C: Container>(json: &str) -> Result<Option<Upgraded>, DecodeError
     let Some(shape) = types.find(|shape| shape.discriminator == system.discriminator) else {
         return Ok(None);
     };
-    let failed = |source| DecodeError::Malformed {
+    let failed = |reason| DecodeError::Malformed {
         document: shape.name,
         id: system.id.clone(),
-        source,
+        reason,
     };
     let Cow::Owned(upgraded) = upgraded(shape, json).map_err(failed)? else {
         return Ok(None);

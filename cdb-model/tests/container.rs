@@ -99,7 +99,10 @@ fn decode_errors_name_the_type() {
     let error = WithLabels::decode("voucher", "{}").unwrap_err();
     assert!(matches!(error, DecodeError::UnknownType { .. }), "{error}");
     let error = WithLabels::decode("order", "{}").unwrap_err();
-    assert_eq!(error.to_string(), "item `` does not match `Order`");
+    assert_eq!(
+        error.to_string(),
+        "item `` does not match `Order`: missing field `customer` at line 1 column 2"
+    );
 }
 
 #[test]
@@ -131,7 +134,8 @@ fn a_document_that_does_not_match_its_type_is_named_by_its_id() {
         decode_any::<Shop>(json).map(drop).unwrap_err(),
     ];
     for error in errors {
-        assert_eq!(error.to_string(), "item `order:1` does not match `Order`");
+        let expected = "item `order:1` does not match `Order`: invalid type: string \"one\"";
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
 }
 

@@ -210,11 +210,8 @@ fn a_field_with_a_flattened_map_keeps_the_newer_fields_inside_it() {
 fn a_failed_upcast_names_the_type_and_the_version() {
     let nameless = stored(json!({ "schemaVersion": 2, "city": "London" }));
     let error = decode::<newest::Shop, newest::Customer>(&nameless).unwrap_err();
-    let reason = std::error::Error::source(&error).unwrap().to_string();
-    assert_eq!(
-        reason,
-        "the upcast of `Customer` from version 2 failed: it has no name"
-    );
+    let reason = "the upcast of `Customer` from version 2 failed: it has no name";
+    assert!(error.to_string().ends_with(reason), "{error}");
 }
 
 proptest! {

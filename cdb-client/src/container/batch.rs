@@ -32,7 +32,9 @@ impl<C: Container> ContainerClient<C> {
         if batch.is_empty() {
             return Err(Error::configuration("batch has no operations"));
         }
-        let accepted = self.context.send(&self.batch_request(batch)?).await?;
+        let sent = self.context.send(&self.batch_request(batch)?).await;
+        let id = |index| Some(batch.id(OperationIndex::from(index))?.as_str());
+        let accepted = sent.map_err(|error| error.with_operation_id(id))?;
         Ok(BatchOutcome {
             results: accepted.results(batch.len())?,
             charge: accepted.call.charge,

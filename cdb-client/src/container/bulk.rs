@@ -114,7 +114,11 @@ impl<C: Container> ContainerClient<C> {
                 tokio::time::sleep(delay).await;
             }
         }
-        results.into_values().collect()
+        let id = |index: usize| Some(operations.get(index)?.id.as_str());
+        let results = results.into_values();
+        results
+            .map(|result: Result<_>| result.map_err(|error| error.with_operation_id(id)))
+            .collect()
     }
 }
 
@@ -315,7 +319,7 @@ fn judge(
         };
         Err(Error::new(ErrorKind::of_status(status), message)
             .with_call(call)
-            .with_operation_index(index))
+            .with_operation(index))
     };
     Tried {
         index,

@@ -477,7 +477,7 @@ impl Call<'_> {
                 let error =
                     Error::new(kind, response.message()).with_call(self.details(Some(&response)));
                 match response.failed_operation {
-                    Some(failed_operation) => error.with_operation_index(failed_operation.index),
+                    Some(failed_operation) => error.with_operation(failed_operation.index),
                     None => error,
                 }
             }

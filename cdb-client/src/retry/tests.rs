@@ -263,7 +263,7 @@ async fn attempts_and_charges_add_up_in_errors_and_usage() {
     assert_eq!((call.attempts, call.charge), (2, 3.75));
     assert_eq!(
         error.to_string(),
-        "create item at `dbs/db/colls/c`: refused for a test (status 412) after 2 attempts in 10 ms, activity act-7"
+        "create item: refused for a test (status 412); `dbs/db/colls/c`, 2 attempts in 10 ms, activity act-7"
     );
     let used = pipeline.meter.snapshot().of(OperationKind::Create);
     assert_eq!((used.requests, used.failures, used.bytes_sent), (2, 2, 4));

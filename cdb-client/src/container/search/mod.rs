@@ -135,6 +135,6 @@ fn malformed(source: serde_json::Error) -> DecodeError {
     DecodeError::Malformed {
         document: "a row of a search",
         id: String::new(),
-        source,
+        reason: source,
     }
 }

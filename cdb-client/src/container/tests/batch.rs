@@ -74,6 +74,9 @@ async fn the_failed_operation_determines_the_error() {
             "{error}"
         );
         assert!(!error.is_ambiguous());
+        let text = error.to_string();
+        let operation = format!("execute batch: operation {index}, `");
+        assert!(text.starts_with(&operation), "{text}");
     }
 }
 

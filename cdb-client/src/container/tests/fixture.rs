@@ -49,7 +49,7 @@ fn malformed(source: serde_json::Error) -> DecodeError {
     DecodeError::Malformed {
         document: "Fixture",
         id: String::new(),
-        source,
+        reason: source,
     }
 }
 

@@ -163,7 +163,8 @@ async fn the_error_about_an_unreadable_answer_names_the_call() {
         assert!(!error.is_ambiguous(), "{error}");
         let text = error.to_string();
         assert!(
-            text.starts_with("read item at `dbs/db/colls/c/docs/profile:ann`: "),
+            text.starts_with("read item: ")
+                && text.contains("; `dbs/db/colls/c/docs/profile:ann`, "),
             "{text}"
         );
     }
