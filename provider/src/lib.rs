@@ -41,6 +41,7 @@ mod contract;
 mod delivery;
 mod error;
 mod operate;
+pub mod prelude;
 mod provider;
 mod queue;
 mod stored;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cdb_model::{Container, ContainerDefinition};
 
-use crate::client::DatabaseClient;
+use crate::client::{CosmosClient, DatabaseClient};
 use crate::container::difference::Difference;
 use crate::container::handle::ContainerClient;
 use crate::container::live::LiveContainer;
@@ -141,6 +141,24 @@ impl BootstrapConfig {
     pub fn with_index_timeout(mut self, timeout: Duration) -> Self {
         self.index_timeout = timeout;
         self
+    }
+}
+
+impl CosmosClient {
+    /// Opens a container, and creates it and its database if they are missing. The same as
+    /// [`bootstrap`](DatabaseClient::bootstrap) with [`Bootstrap::CreateIfMissing`].
+    ///
+    /// # Errors
+    /// See [`bootstrap`](DatabaseClient::bootstrap).
+    pub async fn open<C: Container>(
+        &self,
+        database: &str,
+        container: &str,
+    ) -> Result<ContainerClient<C>> {
+        let database = self.database(database);
+        database
+            .bootstrap(container, Bootstrap::CreateIfMissing)
+            .await
     }
 }
 

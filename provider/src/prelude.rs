@@ -1,0 +1,18 @@
+//! What most programs import: `use cdb_provider::prelude::*;`
+//!
+//! It has the derives, the traits that give documents, keys and search attributes their methods, and
+//! the types that begin a program. The rest is in [`client`](crate::client),
+//! [`coordination`](crate::coordination), [`documents`](crate::documents) and
+//! [`model`](crate::model).
+
+pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+pub use cdb_coordination::{
+    Failed, Leases, Message, MessageDocument, Messaging, OutboxBatch, Received,
+};
+pub use cdb_model::{
+    Batch, BulkBatch, Container, Document, DocumentKey, Lease, Patch, Projection, Query, Scalar,
+    Stored, Timestamp,
+};
+
+pub use crate::documents::Durable;
+pub use crate::{CosmosDBProvider, CosmosDBProviderConfig, Effects, SearchAttributes};
