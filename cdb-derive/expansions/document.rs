@@ -174,16 +174,7 @@ const _: () = {
                         ],
                     },
                 ],
-                unique_keys: &[],
-                ttl: false,
-                version: __model::None,
-                upcasts: &[],
-                soft_delete: __model::None,
-                created_at: __model::None,
-                updated_at: __model::None,
-                computed: &[],
-                vectors: &[],
-                full_texts: &[],
+                ..__model::DocumentShape::EMPTY
             }
         };
         fn field_codec() -> __model::FieldCodec<Self> {

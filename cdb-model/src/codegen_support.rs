@@ -280,7 +280,7 @@ pub const fn needed_ttl(inherited: DefaultTtl, documents: &[&'static DocumentSha
     }
     let mut at = 0;
     while at < documents.len() {
-        if documents[at].ttl {
+        if documents[at].ttl.is_some() {
             return DefaultTtl::PerDocument;
         }
         at += 1;

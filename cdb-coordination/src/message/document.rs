@@ -306,16 +306,8 @@ impl<C: Container> Document for MessageDocument<C> {
             composite!("BY_RECEIVE_DUE", "/mailIn"),
             composite!("BY_DEAD_LETTERED_AT", "/mailDead"),
         ],
-        unique_keys: &[],
-        ttl: true,
-        version: None,
-        upcasts: &[],
-        soft_delete: None,
-        created_at: None,
-        updated_at: None,
-        computed: &[],
-        vectors: &[],
-        full_texts: &[],
+        ttl: Some("/ttl"),
+        ..DocumentShape::EMPTY
     };
 
     fn field_codec() -> FieldCodec<Self> {

@@ -7,6 +7,7 @@ use syn::spanned::Spanned;
 use syn::{DeriveInput, Type};
 
 use super::computed::ComputedSetting;
+use super::role::Marks;
 use super::search::{FullTextSetting, VectorSetting};
 use super::value::{
     CompositeSetting, IndexSetting, PartitionKeySetting, PathsSetting, Pattern, TypeName,
@@ -59,12 +60,7 @@ settings! {
         "index" => index: Setting<IndexSetting>,
         "unindexed" => unindexed: Setting<Mark>,
         "paths" => paths: Setting<PathsSetting>,
-        "ttl" => ttl: Setting<Mark>,
-        "lease" => lease: Setting<Mark>,
-        "unknown" => unknown: Setting<Mark>,
-        "soft_delete" => soft_delete: Setting<Mark>,
-        "created_at" => created_at: Setting<Mark>,
-        "updated_at" => updated_at: Setting<Mark>,
+        "ttl" | "lease" | "unknown" | "soft_delete" | "created_at" | "updated_at" => marks: Marks,
         "vector" => vector: Setting<VectorSetting>,
         "full_text" => full_text: Setting<FullTextSetting>,
     }

@@ -7,6 +7,7 @@ mod derive;
 mod expand;
 mod fallback;
 mod model;
+mod role;
 mod search;
 mod value;
 

@@ -302,7 +302,10 @@ const fn excluded_prefix(path: &str, excluding: &DocumentShape) -> Option<&'stat
 /// otherwise.
 #[track_caller]
 pub const fn check_ttl(place: &Place) {
-    if place.shape().ttl && !place.is_stub() && matches!(place.default_ttl, DefaultTtl::Off) {
+    if place.shape().ttl.is_some()
+        && !place.is_stub()
+        && matches!(place.default_ttl, DefaultTtl::Off)
+    {
         fail(&[
             "documents of `",
             place.shape().name,

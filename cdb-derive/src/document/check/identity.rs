@@ -95,7 +95,9 @@ pub(super) fn keys_are_not_optional(
     field: &FieldModel,
     errors: &mut Accumulator,
 ) {
-    let role = model.fixed_role(field).filter(|_| field.is_option);
+    let role = model
+        .fixed_role(field)
+        .filter(|_| field.is_option && field.roles.is_empty());
     if let Some(role) = role {
         let name = &field.name;
         let text = format!("`{name}` is {role} and must always have a value; remove `Option`");

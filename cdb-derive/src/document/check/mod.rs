@@ -2,10 +2,9 @@
 
 mod computed;
 mod identity;
-mod lease;
 mod list;
-mod marks;
 mod paths;
+mod roles;
 mod search;
 mod stored;
 mod version;

@@ -6,6 +6,7 @@ use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
+use super::body;
 use super::shape::Shape;
 use crate::document::model::{DocumentModel, Indexing};
 use crate::respan::located_at;
@@ -27,8 +28,15 @@ impl ToTokens for DocumentImpl<'_> {
             // The span is that of the type, which may not be allowed in a partition key.
             located_at(field.ty.span(), level)
         });
-        let codec = field_codec(name);
-        tokens.extend(type_checks(model));
+        let key_of = quote!(#key { #(#key_idents: __model::Clone::clone(&self.#key_idents)),* });
+        let partition_key = quote!(__model::PartitionKey::from_values(
+            __model::vec![#(#levels),*]
+        ));
+        let bodies = [find_codec(name), key_of, partition_key].map(|code| body(model, code));
+        let [find_codec, key_of, partition_key] = bodies;
+        if !model.is_stub {
+            tokens.extend(type_checks(model));
+        }
         tokens.extend(quote! {
             #[automatically_derived]
             impl __model::Document for #name {
@@ -36,14 +44,16 @@ impl ToTokens for DocumentImpl<'_> {
 
                 const SHAPE: &'static __model::DocumentShape = &#shape;
 
-                #codec
+                fn field_codec() -> __model::FieldCodec<Self> {
+                    #find_codec
+                }
 
                 fn key(&self) -> Self::Key {
-                    #key { #(#key_idents: __model::Clone::clone(&self.#key_idents)),* }
+                    #key_of
                 }
 
                 fn partition_key(&self) -> __model::PartitionKey {
-                    __model::PartitionKey::from_values(__model::vec![#(#levels),*])
+                    #partition_key
                 }
             }
         });
@@ -51,33 +61,25 @@ impl ToTokens for DocumentImpl<'_> {
     }
 }
 
-/// The method that returns the JSON codec. Its call has the span of the name, where the user adds
+/// Returns the expression of the JSON codec. Its call has the span of the name, where the user adds
 /// serde's derives if they are missing.
-fn field_codec(name: &Ident) -> TokenStream {
+fn find_codec(name: &Ident) -> TokenStream {
     let find = quote!((&__model::FindCodec::<Self>::start()).field_codec());
     let find = located_at(name.span(), find);
     quote! {
-        fn field_codec() -> __model::FieldCodec<Self> {
-            use __model::{MissingCodec as _, SerdeCodec as _};
-            #find
-        }
+        use __model::{MissingCodec as _, SerdeCodec as _};
+        #find
     }
 }
 
 /// The checks that fields have types that fit their settings.
 fn type_checks(model: &DocumentModel) -> TokenStream {
-    let marked = model.fields.iter().flat_map(|field| {
-        let checks = [
-            field.ttl.map(|_| "is_time_to_live"),
-            field.unknown.map(|_| "keeps_unknown_fields"),
-            field.full_text.as_ref().map(|_| "is_full_text"),
-            field.time_role().map(|_| "is_time_of_write"),
-        ];
-        let checks = checks.into_iter().flatten();
-        checks.map(|check| type_check(check, &field.ty, field.ty.span()))
+    let marked = model.fields.iter().filter_map(|field| {
+        let check = field.rules()?.type_check?;
+        Some(type_check(check, &field.ty, field.ty.span()))
     });
     let indexed = model.fields.iter().flat_map(|field| {
-        let is_indexed = field.indexing == Indexing::Indexed && field.soft_delete.is_none();
+        let is_indexed = field.indexing == Indexing::Indexed && !field.has_own_index();
         let check = if field.is_array {
             "has_scalars"
         } else {
@@ -117,7 +119,7 @@ fn type_check(check: &str, ty: &Type, span: Span) -> TokenStream {
     located_at(span, quote!(const _: () = __model::#check::<#ty>();))
 }
 
-pub(in crate::document) fn queryable(name: &Ident) -> TokenStream {
+fn queryable(name: &Ident) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl __model::Queryable for #name {

@@ -4,13 +4,13 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 
-use super::stub_docs;
+use super::{body, stub_docs};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::id_pattern::Segment;
 use crate::respan::located_at;
 
 /// The struct of the key. It is outside of the const block, because it must be visible.
-pub(in crate::document) struct KeyStruct<'a>(pub(in crate::document) &'a DocumentModel);
+pub(super) struct KeyStruct<'a>(pub(super) &'a DocumentModel);
 
 impl ToTokens for KeyStruct<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
@@ -63,6 +63,14 @@ impl ToTokens for KeyImpls<'_> {
         let reader = Ident::new("reader", Span::mixed_site());
         let id = Ident::new("id", Span::mixed_site());
         let reads = reads(model, &reader);
+        let to_id = quote!(__model::IdWriter::new(#text) #(#writes)* .finish());
+        let parse = quote! {
+            let mut #reader = __model::IdReader::new(#text, #id);
+            #reads
+            #reader.finish()?;
+            __model::Result::Ok(Self { #(#idents),* })
+        };
+        let [to_id, parse, partition_key] = [to_id, parse, known].map(|code| body(model, code));
         tokens.extend(quote! {
             #methods
 
@@ -72,18 +80,15 @@ impl ToTokens for KeyImpls<'_> {
                 type Partition = #partition;
 
                 fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
-                    __model::IdWriter::new(#text) #(#writes)* .finish()
+                    #to_id
                 }
 
                 fn parse(#id: &__model::str) -> __model::Result<Self, __model::IdError> {
-                    let mut #reader = __model::IdReader::new(#text, #id);
-                    #reads
-                    #reader.finish()?;
-                    __model::Result::Ok(Self { #(#idents),* })
+                    #parse
                 }
 
                 fn partition(&self) -> #partition {
-                    #known
+                    #partition_key
                 }
             }
         });
@@ -91,7 +96,7 @@ impl ToTokens for KeyImpls<'_> {
 }
 
 /// The methods of the key. They repeat those of `DocumentKey`, so that programs need not import it.
-pub(in crate::document) fn methods(model: &DocumentModel, partition: &TokenStream) -> TokenStream {
+fn methods(model: &DocumentModel, partition: &TokenStream) -> TokenStream {
     let (vis, name) = (&model.vis, &model.ident);
     let key = format_ident!("{name}Key");
     let fields = model.key_fields();
