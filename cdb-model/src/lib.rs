@@ -23,7 +23,6 @@
 //! }
 //!
 //! #[derive(Container)]
-//! #[container(partition_key = "/customerId")]
 //! enum Shop {
 //!     Order(Order),
 //! }

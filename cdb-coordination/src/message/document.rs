@@ -31,7 +31,6 @@ use super::partition_fields::PartitionFields;
 /// # #[document(type = "order", id = "order:{number}")]
 /// # struct Order { #[document(partition_key)] #[serde(rename = "customerId")] customer_id: String, number: u64 }
 /// #[derive(Container)]
-/// #[container(partition_key = "/customerId")]
 /// enum Shop {
 ///     Order(Order),
 ///     Message(MessageDocument<Shop>),

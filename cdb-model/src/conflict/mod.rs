@@ -58,31 +58,24 @@ impl Place {
 #[track_caller]
 pub const fn check_partition_key(place: &Place) {
     let (own, expected) = (place.shape().partition_key, place.partition_key);
-    if place.is_stub() {
+    if place.is_stub() || same_paths(own, expected) {
         return;
     }
-    if own.len() != expected.len() {
-        fail(&[
-            "`",
-            place.shape().name,
-            "` has a partition key of ",
-            number(own.len()),
-            ", but the container `",
-            place.container,
-            "` has one of ",
-            number(expected.len()),
-        ]);
-    }
+    let (what, other) = match type_with_key(place) {
+        Some(name) => ("`", name),
+        None => ("the container `", place.container),
+    };
     let mut level = 0;
-    while level < own.len() {
+    while level < own.len() && own.len() == expected.len() {
         if !same(own[level], expected[level]) {
             fail(&[
                 "`",
                 place.shape().name,
                 "` has its partition key at `",
                 own[level],
-                "`, but the container `",
-                place.container,
+                "`, but ",
+                what,
+                other,
                 "` has it at `",
                 expected[level],
                 "`",
@@ -90,6 +83,38 @@ pub const fn check_partition_key(place: &Place) {
         }
         level += 1;
     }
+    fail(&[
+        "`",
+        place.shape().name,
+        "` has a partition key of ",
+        number(own.len()),
+        ", but ",
+        what,
+        other,
+        "` has one of ",
+        number(expected.len()),
+    ]);
+}
+
+/// Returns the name of the first type that has the partition key of the container, which is that of
+/// the type unless it is given.
+const fn type_with_key(place: &Place) -> Option<&'static str> {
+    let mut at = 0;
+    while at < place.documents.len() {
+        if same_paths(place.documents[at].partition_key, place.partition_key) {
+            return Some(place.documents[at].name);
+        }
+        at += 1;
+    }
+    None
+}
+
+const fn same_paths(a: &[&str], b: &[&str]) -> bool {
+    let mut level = 0;
+    while level < a.len() && level < b.len() && same(a[level], b[level]) {
+        level += 1;
+    }
+    level == a.len() && level == b.len()
 }
 
 /// Checks that no field of the document is stored as the discriminator.

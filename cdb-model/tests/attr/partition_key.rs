@@ -29,7 +29,6 @@ struct Member {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/tenantId, /userId,/archived")]
 enum Log {
     Event(Event),
     Member(Member),

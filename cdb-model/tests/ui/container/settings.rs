@@ -1,12 +1,6 @@
-//! A container names the paths of its partition key; its other settings have values of their kind.
+//! The settings of a container have values of their kind.
 
 include!("../order.rs");
-
-/// The paths of the partition key are chosen when a container is created.
-#[derive(Container)]
-enum NoPartitionKey {
-    Order(Order),
-}
 
 /// A partition key consists of paths. The service uses the property `_type`.
 #[derive(Container)]
