@@ -34,7 +34,7 @@ macro_rules! settings {
         }
 
         impl $name {
-            const WORDS: &[&str] = &[$($($word),+),*];
+            pub(super) const WORDS: &[&str] = &[$($($word),+),*];
 
             /// Reads all attributes of this place.
             pub(super) fn read(

@@ -23,7 +23,7 @@ pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
     Place, check_computed, check_discriminator, check_ids, check_indexing, check_partition_key,
-    check_search, check_ttl, check_type, check_unique,
+    check_search, check_ttl, check_type, check_unique, flattened_key,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
@@ -31,7 +31,9 @@ pub use crate::id::{IdError, IdPart, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::operation::{Address, Delete};
 pub use crate::partition::BatchPartition;
-pub use crate::partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
+pub use crate::partition_key::{
+    PartitionKey, PartitionKeyFields, PartitionKeyPart, PartitionKeyValue,
+};
 pub use crate::patch::Patch;
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{

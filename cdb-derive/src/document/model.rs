@@ -136,7 +136,7 @@ impl DocumentModel {
         let mut fields: Vec<&FieldModel> = Vec::new();
         for segment in &self.pattern {
             if let Segment::Field(name) = segment
-                && let Some(field) = self.field(name)
+                && let Some(field) = self.field(name).filter(|field| field.flatten.is_none())
                 && !fields.iter().any(|known| known.name == *name)
             {
                 fields.push(field);
@@ -154,6 +154,12 @@ impl DocumentModel {
             .collect();
         fields.sort_by_key(|(level, _)| *level);
         fields.into_iter().map(|(_, field)| field).collect()
+    }
+
+    /// Returns the partition key as a struct of its fields, if it is one.
+    pub(super) fn flattened_key(&self) -> Option<&FieldModel> {
+        let mut fields = self.fields.iter();
+        fields.find(|field| field.partition_key.is_some() && field.flatten.is_some())
     }
 
     /// Returns the fields with a role.

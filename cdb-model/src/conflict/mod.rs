@@ -14,6 +14,7 @@ pub use search::check_search;
 pub use unique::check_unique;
 
 use crate::container::{Container, DefaultTtl};
+use crate::partition_key::PartitionKeyFields;
 use crate::shape::{ComputedShape, DocumentShape, ExpressionPart, FieldIndexing};
 use ids::ids_can_collide;
 use text::{fail, is_path_within, is_property, number, same};
@@ -117,6 +118,28 @@ const fn same_paths(a: &[&str], b: &[&str]) -> bool {
     level == a.len() && level == b.len()
 }
 
+/// Returns the paths of a flattened partition key. Fails if the document stores another field at one
+/// of them.
+#[track_caller]
+pub const fn flattened_key<K: PartitionKeyFields>(others: &[&str]) -> &'static [&'static str] {
+    let mut level = 0;
+    while level < K::PATHS.len() {
+        let mut other = 0;
+        while other < others.len() {
+            if same(others[other], K::PATHS[level]) {
+                fail(&[
+                    "the partition key and another field are both stored at `",
+                    K::PATHS[level],
+                    "`; rename one of them",
+                ]);
+            }
+            other += 1;
+        }
+        level += 1;
+    }
+    K::PATHS
+}
+
 /// Checks that no field of the document is stored as the discriminator.
 #[track_caller]
 pub const fn check_discriminator(place: &Place) {
@@ -124,22 +147,16 @@ pub const fn check_discriminator(place: &Place) {
     if place.is_stub() {
         return;
     }
-    let mut at = 0;
-    while at < shape.fields.len() {
-        if is_property(shape.fields[at].path, place.discriminator) {
-            fail(&[
-                "`",
-                shape.fields[at].name,
-                "` of `",
-                shape.name,
-                "` is stored at `",
-                shape.fields[at].path,
-                "`, where the container `",
-                place.container,
-                "` stores the discriminator; rename the field or the container's `discriminator`",
-            ]);
-        }
-        at += 1;
+    if let Some(path) = stored_path(shape, place.discriminator) {
+        fail(&[
+            "a field of `",
+            shape.name,
+            "` is stored at `",
+            path,
+            "`, where the container `",
+            place.container,
+            "` stores the discriminator; rename the field or the container's `discriminator`",
+        ]);
     }
 }
 
@@ -216,7 +233,7 @@ const fn report_computed_conflict(computing: &DocumentShape, other: &DocumentSha
                     "` in different ways; rename one of them",
                 ]);
             }
-            None if stores(other, computed.name) => fail(&[
+            None if stored_path(other, computed.name).is_some() => fail(&[
                 "`",
                 computed.name,
                 "` is computed by `",
@@ -242,15 +259,24 @@ const fn computed_as(name: &str, shape: &DocumentShape) -> Option<ComputedShape>
     None
 }
 
-const fn stores(shape: &DocumentShape, name: &str) -> bool {
+/// Returns the path of the property if the document stores it.
+const fn stored_path(shape: &DocumentShape, name: &str) -> Option<&'static str> {
     let mut at = 0;
     while at < shape.fields.len() {
         if is_property(shape.fields[at].path, name) {
-            return true;
+            return Some(shape.fields[at].path);
         }
         at += 1;
     }
-    false
+    // A flattened partition key is not among the fields.
+    let mut level = 0;
+    while level < shape.partition_key.len() {
+        if is_property(shape.partition_key[level], name) {
+            return Some(shape.partition_key[level]);
+        }
+        level += 1;
+    }
+    None
 }
 
 const fn same_expression(a: &[ExpressionPart], b: &[ExpressionPart]) -> bool {

@@ -80,13 +80,17 @@ pub(super) fn partition_key_levels_are_complete(model: &DocumentModel, errors: &
 
 pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
     for segment in &model.pattern {
-        if let Segment::Field(placeholder) = segment {
-            errors.unless(
-                model.field(placeholder).is_some(),
-                model.pattern_span,
-                || unknown_placeholder(model, placeholder),
-            );
-        }
+        let Segment::Field(placeholder) = segment else {
+            continue;
+        };
+        let field = model.field(placeholder);
+        errors.unless(field.is_some(), model.pattern_span, || {
+            unknown_placeholder(model, placeholder)
+        });
+        let is_flattened = field.is_some_and(|field| field.flatten.is_some());
+        errors.unless(!is_flattened, model.pattern_span, || {
+            format!("`{{{placeholder}}}` is flattened, so it cannot be part of the id; an id is unique within its partition, so it does not need the partition key")
+        });
     }
 }
 

@@ -12,6 +12,18 @@ pub(in crate::document) fn settings(raw: &RawDocument, errors: &mut Accumulator)
     identity::id_is_given(raw, errors);
 }
 
+/// Checks the rules of a partition key that is a struct.
+pub(in crate::document) fn partition_key(model: &DocumentModel, errors: &mut Accumulator) {
+    stored::names_differ(model, errors);
+    for field in &model.fields {
+        identity::keys_are_not_optional(model, field, errors);
+        stored::name_is_not_reserved(field, errors);
+        stored::key_path_is_plain(model, field, errors);
+        stored::required_fields_are_stored(model, field, errors);
+        version::flattens_unknown_fields_or_the_key(field, errors);
+    }
+}
+
 /// Checks the rules of the model.
 pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) {
     identity::partition_key_is_given(model, errors);
@@ -37,7 +49,7 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
         stored::required_fields_are_stored(model, field, errors);
         stored::ttl_has_its_stored_name(field, errors);
         roles::has_its_own_field(model, field, errors);
-        version::flattens_unknown_fields_only(field, errors);
+        version::flattens_unknown_fields_or_the_key(field, errors);
         search::vector_is_within_limits(field, errors);
     }
 }

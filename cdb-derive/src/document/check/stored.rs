@@ -75,7 +75,7 @@ pub(super) fn key_path_is_plain(
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || c == '_');
     errors.unless(
-        fine || !(field.partition_key.is_some() || is_unique()),
+        fine || !field.has_path() || !(field.partition_key.is_some() || is_unique()),
         field.ident.span(),
         || {
             format!(

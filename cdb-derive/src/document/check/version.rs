@@ -4,7 +4,7 @@
 use darling::error::Accumulator;
 
 use crate::diag::{Mistakes, mistake};
-use crate::document::model::{DocumentModel, FieldModel};
+use crate::document::model::{DocumentModel, FieldModel, Level};
 use crate::document::role::Role;
 
 /// The stored name of the version.
@@ -53,11 +53,16 @@ pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator
     }
 }
 
-pub(super) fn flattens_unknown_fields_only(field: &FieldModel, errors: &mut Accumulator) {
+pub(super) fn flattens_unknown_fields_or_the_key(field: &FieldModel, errors: &mut Accumulator) {
+    if let (Some(_), Some((level, span))) = (field.flatten, field.partition_key) {
+        let text = "a flattened partition key has all levels; write `partition_key` only";
+        errors.unless(level == Level::Only, span, || text.to_owned());
+        return;
+    }
     match (field.flatten, field.in_role(Role::Unknown)) {
         (Some(span), None) => errors.push(mistake(
             span,
-            "`flatten` hides which paths are stored; spell the fields out or put them under one field",
+            "`flatten` hides which paths are stored; spell the fields out, put them under one field, or mark a partition key with `#[document(partition_key)]`",
         )),
         (None, Some(span)) => {
             let text = format!("unknown fields are stored beside the others; add `#[serde(flatten)]` to `{}`", field.name);

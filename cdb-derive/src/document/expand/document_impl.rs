@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 
 use super::body;
 use super::shape::Shape;
-use crate::document::model::{DocumentModel, Indexing};
+use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::respan::located_at;
 
 /// The impls of `Document`, `Queryable` and `QueriedIn`, and checks of the types of marked fields.
@@ -22,16 +22,14 @@ impl ToTokens for DocumentImpl<'_> {
         let shape = Shape(model);
         let key_fields = model.key_fields();
         let key_idents: Vec<_> = key_fields.iter().map(|field| &field.ident).collect();
-        let levels = model.partition_key().into_iter().map(|field| {
-            let ident = &field.ident;
-            let level = quote!(__model::PartitionKeyPart::to_partition_key_value(&self.#ident));
-            // The span is that of the type, which may not be allowed in a partition key.
-            located_at(field.ty.span(), level)
-        });
+        let partition_key = match model.flattened_key() {
+            Some(FieldModel { ident, ty, .. }) => {
+                let key = quote!(__model::PartitionKeyFields::to_partition_key(&self.#ident));
+                located_at(ty.span(), key)
+            }
+            None => partition_key(&model.partition_key()),
+        };
         let key_of = quote!(#key { #(#key_idents: __model::Clone::clone(&self.#key_idents)),* });
-        let partition_key = quote!(__model::PartitionKey::from_values(
-            __model::vec![#(#levels),*]
-        ));
         let bodies = [find_codec(name), key_of, partition_key].map(|code| body(model, code));
         let [find_codec, key_of, partition_key] = bodies;
         if !model.is_stub {
@@ -59,6 +57,19 @@ impl ToTokens for DocumentImpl<'_> {
         });
         tokens.extend(queryable(name));
     }
+}
+
+/// Returns the partition key with these fields.
+pub(in crate::document) fn partition_key(fields: &[&FieldModel]) -> TokenStream {
+    let levels = fields.iter().map(|field| {
+        let ident = &field.ident;
+        let level = quote!(__model::PartitionKeyPart::to_partition_key_value(&self.#ident));
+        // The span is that of the type, which may not be allowed in a partition key.
+        located_at(field.ty.span(), level)
+    });
+    quote!(__model::PartitionKey::from_values(
+        __model::vec![#(#levels),*]
+    ))
 }
 
 /// Returns the expression of the JSON codec. Its call has the span of the name, where the user adds

@@ -4,6 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 
+use super::document_impl::partition_key;
 use super::{body, stub_docs};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::id_pattern::Segment;
@@ -185,11 +186,5 @@ fn partition(model: &DocumentModel) -> (TokenStream, TokenStream) {
         let of_batch = quote!(__model::BatchPartition);
         return (of_batch.clone(), of_batch);
     }
-    let idents = partition.iter().map(|field| &field.ident);
-    let value = quote! {
-        __model::PartitionKey::from_values(__model::vec![
-            #(__model::PartitionKeyPart::to_partition_key_value(&self.#idents)),*
-        ])
-    };
-    (quote!(__model::PartitionKey), value)
+    (quote!(__model::PartitionKey), partition_key(&partition))
 }

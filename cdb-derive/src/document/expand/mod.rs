@@ -11,11 +11,13 @@ mod stub_docs;
 use proc_macro2::TokenStream;
 use quote::quote;
 
+pub(super) use document_impl::partition_key;
+
 use super::model::DocumentModel;
 use crate::private::import;
 
 /// Returns the body of a function of the document, which never runs in a stub.
-fn body(model: &DocumentModel, code: TokenStream) -> TokenStream {
+pub(super) fn body(model: &DocumentModel, code: TokenStream) -> TokenStream {
     if model.is_stub {
         quote!(::core::unreachable!())
     } else {

@@ -4,12 +4,14 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::Type;
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 
 use super::search;
 use crate::document::model::{ComputedModel, DocumentModel, FieldModel, Indexing};
 use crate::document::role::Role;
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
+use crate::respan::located_at;
 
 /// A `DocumentShape` literal.
 pub(super) struct Shape<'a>(pub(super) &'a DocumentModel);
@@ -23,7 +25,16 @@ impl ToTokens for Shape<'_> {
             Segment::Literal(text) => quote!(__model::IdSegment::Literal(#text)),
             Segment::Field(field) => quote!(__model::IdSegment::Field(#field)),
         });
-        let partition_key = model.partition_key().into_iter().map(FieldModel::pointer);
+        let paths = model.partition_key().into_iter().map(FieldModel::pointer);
+        let partition_key = match model.flattened_key() {
+            Some(FieldModel { ty, .. }) => {
+                let others = model.fields.iter().filter(|field| field.is_written());
+                let others = others.map(FieldModel::pointer);
+                let paths = quote!(__model::flattened_key::<#ty>(&[#(#others),*]));
+                located_at(ty.span(), paths)
+            }
+            None => quote!(&[#(#paths),*]),
+        };
         let fields = model.fields.iter().filter(|field| field.has_path());
         let fields = fields.flat_map(field_shapes);
         let fields = fields.chain(model.computed.iter().map(computed_shape));
@@ -44,7 +55,7 @@ impl ToTokens for Shape<'_> {
                 name: #name,
                 discriminator: #discriminator,
                 id: &[#(#id),*],
-                partition_key: &[#(#partition_key),*],
+                partition_key: #partition_key,
                 fields: &[#(#fields),*],
                 #lists
                 #version

@@ -100,3 +100,33 @@ enum OnePerPartition {
 enum Moved {
     Order(Order),
 }
+
+#[derive(PartitionKeyFields, Serialize, Deserialize)]
+struct Place {
+    country: String,
+}
+
+/// A property has one value.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "house", id = "house")]
+struct House {
+    #[serde(flatten)]
+    #[document(partition_key)]
+    place: Place,
+    country: String,
+}
+
+/// The discriminator and the partition key have different properties.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "flat", id = "flat")]
+struct Flat {
+    #[serde(flatten)]
+    #[document(partition_key)]
+    place: Place,
+}
+
+#[derive(Container)]
+#[container(discriminator = "country")]
+enum Town {
+    Flat(Flat),
+}
