@@ -1,7 +1,5 @@
 //! The items that generated code uses. Not public API: it can change in any release.
 
-use core::marker::PhantomData;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,6 +16,9 @@ pub use core::primitive::{bool, str};
 pub use core::result::Result;
 pub use std::string::String;
 pub use std::vec;
+
+pub use core::marker::PhantomData;
+pub use derive_where;
 
 pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
@@ -114,6 +115,11 @@ pub trait Unordered {
 }
 
 impl<T> Unordered for OrderOf<T> {}
+
+/// The bounds of a type parameter of a document without a `bound`.
+pub trait StoredField: Serialize + DeserializeOwned + Send + Sync + 'static {}
+
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> StoredField for T {}
 
 /// A document's time to live: seconds from 1, or -1 for never.
 #[diagnostic::on_unimplemented(

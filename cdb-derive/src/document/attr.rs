@@ -10,8 +10,8 @@ use super::computed::ComputedSetting;
 use super::role::Marks;
 use super::search::{FullTextSetting, VectorSetting};
 use super::value::{
-    CompositeSetting, IndexSetting, PartitionKeySetting, PathsSetting, Pattern, TypeName,
-    UniqueSetting, UpcastSetting, VersionSetting,
+    Bound, CompositeSetting, IdPartSetting, IndexSetting, PartitionKeySetting, PathsSetting,
+    Pattern, TypeName, UniqueSetting, UpcastSetting, VersionSetting,
 };
 use crate::derived::named_fields;
 use crate::diag::mistake;
@@ -23,6 +23,7 @@ use crate::settings::{CratePath, Mark, Setting, settings};
 pub(super) struct RawDocument {
     pub(super) ident: Ident,
     pub(super) vis: syn::Visibility,
+    pub(super) generics: syn::Generics,
     pub(super) settings: StructSettings,
     pub(super) serde: SerdeStruct,
     pub(super) fields: Vec<RawField>,
@@ -38,6 +39,8 @@ settings! {
         "version" => version: Setting<VersionSetting>,
         "upcast" => upcast: Setting<UpcastSetting>,
         "computed" => computed: Vec<ComputedSetting>,
+        "bound" => bound: Setting<Bound>,
+        "id_part" => id_part: Vec<IdPartSetting>,
         "crate" => krate: Setting<CratePath>,
     }
     foreign: FieldSettings::WORDS, "a field, not of the struct"
@@ -71,17 +74,14 @@ settings! {
 pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawDocument> {
     let name = &input.ident;
     let fields = named_fields(input, "`Document` needs a struct with named fields", errors)?;
-    if let Some(parameter) = input.generics.params.first() {
-        errors.push(mistake(
-            parameter.span(),
-            format!(
-                "`{name}` is generic; a document type is one type, so write one struct per type"
-            ),
-        ));
+    if let Some(lifetime) = input.generics.lifetimes().next() {
+        let text = format!("`{name}` borrows, but it is read from JSON; own its content");
+        errors.push(mistake(lifetime.span(), text));
     }
     Some(RawDocument {
         ident: name.clone(),
         vis: input.vis.clone(),
+        generics: input.generics.clone(),
         settings: StructSettings::read(&input.attrs, errors),
         serde: SerdeStruct::read(&input.attrs, errors),
         fields: fields

@@ -1,17 +1,17 @@
 //! The model of a document type: resolved names, computed paths, and their spans.
 
-use proc_macro2::{Ident, Span};
-use quote::format_ident;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Path, Type};
+use syn::{Generics, Path, Type, WherePredicate};
 
 use super::attr::{FieldSettings, RawDocument, RawField};
 use super::computed::{ComputedSetting, Part};
 use super::role::{Role, Rules};
 use super::search::{FullTextSetting, VectorSetting};
-use super::value::{CompositeSetting, NestedPath, PartitionKeySetting, UniqueSetting};
+use super::value::{Bound, CompositeSetting, NestedPath, PartitionKeySetting, UniqueSetting};
 use crate::id_pattern::Segment;
-use crate::serde_attr::SerdeStruct;
+use crate::serde_attr::{SerdeField, SerdeStruct};
 use crate::settings::Setting;
 
 /// A document type.
@@ -19,6 +19,10 @@ use crate::settings::Setting;
 pub(crate) struct DocumentModel {
     pub(super) ident: Ident,
     pub(super) vis: syn::Visibility,
+    /// The generic parameters as declared.
+    pub(super) declared: Generics,
+    /// The generic parameters with the bounds that a document needs.
+    pub(super) generics: Generics,
     /// Whether the type has mistakes, so that its code compiles and never runs.
     pub(super) is_stub: bool,
     /// The path of `cdb_model`.
@@ -28,6 +32,8 @@ pub(crate) struct DocumentModel {
     pub(super) pattern: Vec<Segment>,
     pub(super) pattern_span: Span,
     pub(super) fields: Vec<FieldModel>,
+    /// The methods whose values are parts of the id, as fields that are not stored.
+    pub(super) id_parts: Vec<FieldModel>,
     /// Whether the attributes of a field could not be parsed, so that a missing setting is not
     /// reported.
     pub(super) has_unreadable_fields: bool,
@@ -136,7 +142,7 @@ impl DocumentModel {
         let mut fields: Vec<&FieldModel> = Vec::new();
         for segment in &self.pattern {
             if let Segment::Field(name) = segment
-                && let Some(field) = self.field(name).filter(|field| field.flatten.is_none())
+                && let Some(field) = self.placeholder(name)
                 && !fields.iter().any(|known| known.name == *name)
             {
                 fields.push(field);
@@ -166,6 +172,29 @@ impl DocumentModel {
     pub(super) fn in_role(&self, role: Role) -> impl Iterator<Item = (&FieldModel, Span)> {
         let fields = self.fields.iter();
         fields.filter_map(move |field| Some((field, field.in_role(role)?)))
+    }
+
+    /// Returns the field or method of a placeholder.
+    pub(super) fn placeholder(&self, name: &str) -> Option<&FieldModel> {
+        let stored = self.fields.iter().filter(|field| field.flatten.is_none());
+        let mut known = stored.chain(&self.id_parts);
+        known.find(|field| field.name == name)
+    }
+
+    /// Returns the type of the document.
+    pub(super) fn ty(&self) -> TokenStream {
+        let (ident, (_, arguments, _)) = (&self.ident, self.generics.split_for_impl());
+        quote!(#ident #arguments)
+    }
+
+    pub(super) fn key_ident(&self) -> Ident {
+        format_ident!("{}Key", self.ident)
+    }
+
+    /// Returns the type of the key.
+    pub(super) fn key_ty(&self) -> TokenStream {
+        let (ident, (_, arguments, _)) = (self.key_ident(), self.generics.split_for_impl());
+        quote!(#ident #arguments)
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&FieldModel> {
@@ -243,7 +272,17 @@ impl FieldModel {
 /// Builds the model. `pattern` is the parsed id pattern, empty if it is missing or invalid.
 pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
     let serde = &raw.serde;
+    let id_parts = raw.settings.id_part.into_iter().map(|part| RawField {
+        ident: part.name,
+        vis: part.vis,
+        ty: part.ty,
+        settings: FieldSettings::default(),
+        serde: SerdeField::default(),
+    });
     DocumentModel {
+        id_parts: id_parts.map(|part| field_model(part, serde)).collect(),
+        generics: bounded(raw.generics.clone(), raw.settings.bound.get()),
+        declared: raw.generics,
         is_stub: false,
         krate: raw.settings.krate.path(),
         discriminator: raw
@@ -286,6 +325,19 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
         vis: raw.vis,
         ident: raw.ident,
     }
+}
+
+/// Adds the bounds that a document needs: the given ones, or for each type those of a field.
+fn bounded(mut generics: Generics, bound: Option<&Bound>) -> Generics {
+    let inferred = generics.type_params().map(|parameter| -> WherePredicate {
+        let ident = &parameter.ident;
+        syn::parse_quote!(#ident: __model::StoredField)
+    });
+    let predicates = bound.map_or_else(|| inferred.collect(), |bound| bound.0.clone());
+    if !predicates.is_empty() {
+        generics.make_where_clause().predicates.extend(predicates);
+    }
+    generics
 }
 
 fn computed_model(setting: ComputedSetting, serde: &SerdeStruct) -> ComputedModel {

@@ -58,6 +58,7 @@ impl Derived for PartitionKeyModel {
         let raw = RawDocument {
             ident: input.ident.clone(),
             vis: input.vis.clone(),
+            generics: input.generics.clone(),
             settings,
             serde: SerdeStruct::read(&input.attrs, errors),
             fields,

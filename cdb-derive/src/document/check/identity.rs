@@ -83,13 +83,28 @@ pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumu
         let Segment::Field(placeholder) = segment else {
             continue;
         };
-        let field = model.field(placeholder);
-        errors.unless(field.is_some(), model.pattern_span, || {
+        let (field, known) = (model.field(placeholder), model.placeholder(placeholder));
+        errors.unless(field.or(known).is_some(), model.pattern_span, || {
             unknown_placeholder(model, placeholder)
         });
-        let is_flattened = field.is_some_and(|field| field.flatten.is_some());
-        errors.unless(!is_flattened, model.pattern_span, || {
+        errors.unless(field.is_none() || known.is_some(), model.pattern_span, || {
             format!("`{{{placeholder}}}` is flattened, so it cannot be part of the id; an id is unique within its partition, so it does not need the partition key")
+        });
+    }
+}
+
+pub(super) fn id_parts_are_placeholders(model: &DocumentModel, errors: &mut Accumulator) {
+    for part in &model.id_parts {
+        let (name, span) = (&part.name, part.ident.span());
+        errors.unless(model.field(name).is_none(), span, || {
+            format!("`{name}` is a field, which the id pattern can use without `id_part`")
+        });
+        let is_used = model.key_fields().iter().any(|field| field.name == *name);
+        errors.unless(is_used || model.pattern.is_empty(), span, || {
+            format!("`{name}` is not in the id pattern; add `{{{name}}}` to it")
+        });
+        errors.unless(!part.is_option, span, || {
+            format!("`{name}` is part of the id and must always have a value; remove `Option`")
         });
     }
 }

@@ -29,6 +29,7 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
     identity::partition_key_is_given(model, errors);
     identity::partition_key_levels_are_complete(model, errors);
     identity::placeholders_are_fields(model, errors);
+    identity::id_parts_are_placeholders(model, errors);
     paths::composites_are_sortable(model, errors);
     paths::uniques_are_fields(model, errors);
     paths::constants_differ(model, errors);

@@ -25,6 +25,17 @@ pub(super) fn body(model: &DocumentModel, code: TokenStream) -> TokenStream {
     }
 }
 
+/// Returns an impl with the generic parameters of the document.
+fn implement(model: &DocumentModel, head: &TokenStream, items: &TokenStream) -> TokenStream {
+    let (parameters, _, clause) = model.generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #parameters #head #clause {
+            #items
+        }
+    }
+}
+
 /// Generates the code of `#[derive(Document)]`.
 pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let key = key::KeyStruct(model);

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-use super::stub_docs;
+use super::{implement, stub_docs};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::role::Role;
 
@@ -13,7 +13,7 @@ pub(super) struct PathConstants<'a>(pub(super) &'a DocumentModel);
 impl ToTokens for PathConstants<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let name = &model.ident;
+        let name = model.ty();
         let fields = model
             .fields
             .iter()
@@ -40,20 +40,14 @@ impl ToTokens for PathConstants<'_> {
                 );
             }
         });
-        tokens.extend(quote! {
-            #[automatically_derived]
-            #[allow(dead_code, reason = "not every path is used")]
-            impl #name {
-                #(#fields)*
-                #(#computed)*
-                #(#composites)*
-            }
-        });
+        let constants = quote!(#(#fields)* #(#computed)* #(#composites)*);
+        tokens.extend(quote!(#[allow(dead_code, reason = "not every path is used")]));
+        tokens.extend(implement(model, &name, &constants));
     }
 }
 
 fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
-    let name = &model.ident;
+    let name = model.ty();
     let (vis, constant, ty) = (&field.vis, &field.constant, &field.ty);
     let pointer = field.pointer();
     let indexed = field.indexing == Indexing::Indexed;

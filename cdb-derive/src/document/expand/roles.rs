@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 
-use super::body;
+use super::{body, implement};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::role::Role;
 use crate::respan::located_at;
@@ -24,36 +24,32 @@ impl ToTokens for RoleImpls<'_> {
 }
 
 fn leasable(model: &DocumentModel, field: &FieldModel) -> TokenStream {
-    let (name, ident) = (&model.ident, &field.ident);
+    let (ty, ident) = (model.ty(), &field.ident);
     let or_absent = field.may_be_absent.then(|| quote!(.or_absent()));
     let paths = ["", "/until", "/token", "/mark"].map(|inner| format!("/{}{inner}", field.stored));
     // The span is that of the type, which may not be a lease.
     let located = |tokens| body(model, located_at(field.ty.span(), tokens));
     let get = located(quote!(__model::LeaseField::as_lease(&self.#ident)));
     let set = located(quote!(__model::LeaseField::put_lease(&mut self.#ident, lease)));
-    quote! {
-        #[automatically_derived]
-        impl __model::Leasable for #name {
-            const LEASE_PATHS: __model::LeasePaths<Self> =
-                __model::LeasePaths::new([#(#paths),*]) #or_absent;
+    let items = quote! {
+        const LEASE_PATHS: __model::LeasePaths<Self> =
+            __model::LeasePaths::new([#(#paths),*]) #or_absent;
 
-            fn lease(&self) -> &__model::Lease {
-                #get
-            }
-
-            fn set_lease(&mut self, lease: __model::Lease) {
-                #set
-            }
+        fn lease(&self) -> &__model::Lease {
+            #get
         }
-    }
+
+        fn set_lease(&mut self, lease: __model::Lease) {
+            #set
+        }
+    };
+    implement(model, &quote!(__model::Leasable for #ty), &items)
 }
 
 fn soft_delete_impl(model: &DocumentModel, field: &FieldModel) -> TokenStream {
-    let (name, path) = (&model.ident, field.pointer());
-    quote! {
-        #[automatically_derived]
-        impl __model::SoftDelete for #name {
-            const TIME_OF_DELETION: __model::DeletionPath<Self> = __model::Path::new(#path);
-        }
-    }
+    let (ty, path) = (model.ty(), field.pointer());
+    let items = quote! {
+        const TIME_OF_DELETION: __model::DeletionPath<Self> = __model::Path::new(#path);
+    };
+    implement(model, &quote!(__model::SoftDelete for #ty), &items)
 }

@@ -26,14 +26,13 @@ impl ToTokens for Shape<'_> {
             Segment::Field(field) => quote!(__model::IdSegment::Field(#field)),
         });
         let paths = model.partition_key().into_iter().map(FieldModel::pointer);
-        let partition_key = match model.flattened_key() {
-            Some(FieldModel { ty, .. }) => {
-                let others = model.fields.iter().filter(|field| field.is_written());
-                let others = others.map(FieldModel::pointer);
-                let paths = quote!(__model::flattened_key::<#ty>(&[#(#others),*]));
-                located_at(ty.span(), paths)
-            }
-            None => quote!(&[#(#paths),*]),
+        let partition_key = if let Some(FieldModel { ty, .. }) = model.flattened_key() {
+            let others = model.fields.iter().filter(|field| field.is_written());
+            let others = others.map(FieldModel::pointer);
+            let paths = quote!(__model::flattened_key::<#ty>(&[#(#others),*]));
+            located_at(ty.span(), paths)
+        } else {
+            quote!(&[#(#paths),*])
         };
         let fields = model.fields.iter().filter(|field| field.has_path());
         let fields = fields.flat_map(field_shapes);

@@ -22,3 +22,31 @@ enum NoString {
 enum TooDeep {
     Order(Order),
 }
+
+/// The partition key comes from the types, unless they take it from the container.
+#[derive(Document, Serialize, Deserialize)]
+#[serde(bound = "")]
+#[document(type = "message", id = "message:{number}", bound = "C: Container")]
+struct Message<C> {
+    #[serde(flatten)]
+    #[document(partition_key)]
+    key: KeyOf<C>,
+    number: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+struct KeyOf<C>(std::marker::PhantomData<fn() -> C>);
+
+impl<C: Container> PartitionKeyFields for KeyOf<C> {
+    const PATHS: &'static [&'static str] = C::PARTITION_KEY;
+
+    fn to_partition_key(&self) -> cdb_model::PartitionKey {
+        unreachable!()
+    }
+}
+
+#[derive(Container)]
+enum Mailbox {
+    Message(Message<Mailbox>),
+}
