@@ -27,7 +27,6 @@ struct Note {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/author")]
 enum Notes {
     Note(Note),
 }

@@ -15,7 +15,6 @@
 //! }
 //!
 //! #[derive(Container)]
-//! #[container(partition_key = "/customer")]
 //! pub enum Shop {
 //!     Order(Order),
 //! }

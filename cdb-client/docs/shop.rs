@@ -14,7 +14,6 @@ pub struct Order {
 }
 
 #[derive(Container, Debug)]
-#[container(partition_key = "/customer")]
 pub enum Shop {
     Order(Order),
 }

@@ -31,7 +31,6 @@ mod old {
     }
 
     #[derive(Container)]
-    #[container(partition_key = "/site")]
     pub(super) enum Grid {
         Meter(Meter),
     }
@@ -55,7 +54,6 @@ struct Meter {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/site")]
 enum Grid {
     Meter(Meter),
 }

@@ -21,7 +21,6 @@
 //! }
 //!
 //! #[derive(Container)]
-//! #[container(partition_key = "/customer")]
 //! pub enum Shop {
 //!     Order(Order),
 //! }

@@ -18,7 +18,6 @@ pub struct Order {
 }
 
 #[derive(Container, Debug)]
-#[container(partition_key = "/customer")]
 pub enum Shop {
     Order(Order),
     Message(MessageDocument<Shop>),

@@ -29,7 +29,6 @@ impl MemberDocument for TeamMember {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/group")]
 pub enum Team {
     Member(TeamMember),
 }

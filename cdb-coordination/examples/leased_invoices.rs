@@ -32,7 +32,6 @@ struct Invoice {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/customer")]
 enum Billing {
     Invoice(Invoice),
 }

@@ -49,7 +49,6 @@ impl MemberDocument for Member {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/group")]
 enum Members {
     Member(Member),
 }

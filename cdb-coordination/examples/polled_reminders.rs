@@ -28,7 +28,6 @@ struct Reminder {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/user")]
 enum Calendar {
     Reminder(Reminder),
 }

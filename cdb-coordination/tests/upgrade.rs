@@ -34,7 +34,6 @@ struct StoredMember {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 enum StoredShop {
     Message(StoredMessage),
     Member(StoredMember),
@@ -64,7 +63,6 @@ impl MemberDocument for ShopMember {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 enum Shop {
     Message(MessageDocument<Shop>),
     Member(ShopMember),

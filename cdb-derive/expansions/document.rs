@@ -6,7 +6,7 @@
     ::cdb_model::__private::Eq,
     ::cdb_model::__private::PartialOrd,
     ::cdb_model::__private::Ord,
-    ::cdb_model::__private::Hash,
+    ::cdb_model::__private::Hash
 )]
 #[allow(non_snake_case, reason = "the names are those of the document")]
 pub struct OrderKey {
@@ -18,15 +18,15 @@ pub struct OrderKey {
 #[allow(non_snake_case, reason = "the names are those of the document")]
 const _: () = {
     use ::cdb_model::__private as __model;
-    #[automatically_derived]
     #[allow(dead_code, reason = "not every key is used")]
+    #[automatically_derived]
     impl OrderKey {
         /// Creates the key from its fields.
         pub fn new(
             customer_id: impl __model::Into<String>,
             number: impl __model::Into<u64>,
         ) -> Self {
-            Self {
+            OrderKey {
                 customer_id: __model::Into::into(customer_id),
                 number: __model::Into::into(number),
             }
@@ -66,7 +66,7 @@ const _: () = {
             reader.literal(":order:")?;
             let number: u64 = reader.field("number")?;
             reader.finish()?;
-            __model::Result::Ok(Self { customer_id, number })
+            __model::Result::Ok(OrderKey { customer_id, number })
         }
         fn partition(&self) -> __model::PartitionKey {
             __model::PartitionKey::from_values(
@@ -76,8 +76,8 @@ const _: () = {
             )
         }
     }
-    #[automatically_derived]
     #[allow(dead_code, reason = "not every path is used")]
+    #[automatically_derived]
     impl Order {
         /// The path of [`Order::customer_id`], stored at `/customerId`. Not indexed. Never changes: it is the partition key.
         pub const CUSTOMER_ID: __model::Path<
@@ -174,16 +174,7 @@ const _: () = {
                         ],
                     },
                 ],
-                unique_keys: &[],
-                ttl: false,
-                version: __model::None,
-                upcasts: &[],
-                soft_delete: __model::None,
-                created_at: __model::None,
-                updated_at: __model::None,
-                computed: &[],
-                vectors: &[],
-                full_texts: &[],
+                ..__model::DocumentShape::EMPTY
             }
         };
         fn field_codec() -> __model::FieldCodec<Self> {

@@ -23,7 +23,7 @@ use proc_macro::TokenStream;
 
 use attributes::AttributesModel;
 use container::ContainerModel;
-use document::DocumentModel;
+use document::{DocumentModel, PartitionKeyModel};
 use projection::ProjectionModel;
 use scalar::ScalarModel;
 
@@ -32,6 +32,13 @@ use scalar::ScalarModel;
 #[proc_macro_derive(Document, attributes(document))]
 pub fn derive_document(input: TokenStream) -> TokenStream {
     derived::derive::<DocumentModel>(input.into()).into()
+}
+
+/// Makes a struct the partition key of document types, which contain it with `#[serde(flatten)]` and
+/// `#[document(partition_key)]`. The trait of the same name documents it.
+#[proc_macro_derive(PartitionKeyFields, attributes(document))]
+pub fn derive_partition_key_fields(input: TokenStream) -> TokenStream {
+    derived::derive::<PartitionKeyModel>(input.into()).into()
 }
 
 /// Describes which document types share a container, as an enum over them.

@@ -21,7 +21,7 @@ macro_rules! settings {
     (
         $(#[$docs:meta])*
         struct $name:ident = $attribute:literal {
-            $($word:literal => $field:ident: $value:ty,)*
+            $($($word:literal)|+ => $field:ident: $value:ty,)*
         }
         foreign: $foreign:expr, $elsewhere:literal
     ) => {
@@ -34,7 +34,7 @@ macro_rules! settings {
         }
 
         impl $name {
-            const WORDS: &[&str] = &[$($word),*];
+            pub(super) const WORDS: &[&str] = &[$($($word),+),*];
 
             /// Reads all attributes of this place.
             pub(super) fn read(
@@ -50,7 +50,7 @@ macro_rules! settings {
                 let mut found = Self::default();
                 let readable = vocabulary.read(attributes, errors, |word, errors| {
                     match &*word.name {
-                        $($word => $crate::settings::Take::take(&mut found.$field, word, errors),)*
+                        $($($word)|+ => $crate::settings::Take::take(&mut found.$field, word, errors),)*
                         _ => {}
                     }
                 });
@@ -195,14 +195,17 @@ impl<T: FromMeta> Take for Vec<T> {
     }
 }
 
+/// Returns the mistake of a repeated setting.
+pub(crate) fn given_twice(word: &Word<'_>) -> darling::Error {
+    let text = format!("`{}` is given twice", word.name);
+    mistake(word.meta.path().span(), text)
+}
+
 impl<T: FromMeta> Take for Setting<T> {
     /// Reads the value. Reports a repeated setting.
     fn take(&mut self, word: &Word<'_>, errors: &mut Accumulator) {
         if self.given.is_some() {
-            errors.push(mistake(
-                word.meta.path().span(),
-                format!("`{}` is given twice", word.name),
-            ));
+            errors.push(given_twice(word));
             return;
         }
         self.given = Some(word.meta.path().span());

@@ -18,7 +18,6 @@ pub struct Order {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customerId")]
 pub enum Shop {
     Order(Order),
 }

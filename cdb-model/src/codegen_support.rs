@@ -1,7 +1,5 @@
 //! The items that generated code uses. Not public API: it can change in any release.
 
-use core::marker::PhantomData;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -19,11 +17,14 @@ pub use core::result::Result;
 pub use std::string::String;
 pub use std::vec;
 
+pub use core::marker::PhantomData;
+pub use derive_where;
+
 pub use crate::codec::decode_fields;
 pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
     Place, check_computed, check_discriminator, check_ids, check_indexing, check_partition_key,
-    check_search, check_ttl, check_type, check_unique,
+    check_search, check_ttl, check_type, check_unique, flattened_key,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
@@ -31,7 +32,9 @@ pub use crate::id::{IdError, IdPart, IdReader, IdWriter, ItemId};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::operation::{Address, Delete};
 pub use crate::partition::BatchPartition;
-pub use crate::partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
+pub use crate::partition_key::{
+    PartitionKey, PartitionKeyFields, PartitionKeyPart, PartitionKeyValue,
+};
 pub use crate::patch::Patch;
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{
@@ -112,6 +115,11 @@ pub trait Unordered {
 }
 
 impl<T> Unordered for OrderOf<T> {}
+
+/// The bounds of a type parameter of a document without a `bound`.
+pub trait StoredField: Serialize + DeserializeOwned + Send + Sync + 'static {}
+
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> StoredField for T {}
 
 /// A document's time to live: seconds from 1, or -1 for never.
 #[diagnostic::on_unimplemented(
@@ -280,7 +288,7 @@ pub const fn needed_ttl(inherited: DefaultTtl, documents: &[&'static DocumentSha
     }
     let mut at = 0;
     while at < documents.len() {
-        if documents[at].ttl {
+        if documents[at].ttl.is_some() {
             return DefaultTtl::PerDocument;
         }
         at += 1;

@@ -23,7 +23,6 @@
 //! }
 //!
 //! #[derive(Container)]
-//! #[container(partition_key = "/customerId")]
 //! enum Shop {
 //!     Order(Order),
 //! }
@@ -52,7 +51,7 @@
 //! # Features
 //!
 //! - `derive` (on by default): the derives [`Document`](macro@Document),
-//!   [`Container`](macro@Container), [`Projection`](macro@Projection) and [`Scalar`](macro@Scalar). Without it, no proc macro is
+//!   [`Container`](macro@Container), [`PartitionKeyFields`](macro@PartitionKeyFields), [`Projection`](macro@Projection) and [`Scalar`](macro@Scalar). Without it, no proc macro is
 //!   compiled, and the traits have to be implemented by hand.
 //! - `chrono`, `jiff`, `rust_decimal`, `time`, `uuid`: the types of these crates as fields that queries
 //!   compare, as ids and as partition keys; see [`Scalar`](trait@Scalar).
@@ -101,7 +100,7 @@ pub use batch::{Batch, BatchError, OperationIndex};
 pub use batch_operation::BatchOperation;
 pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
-pub use cdb_derive::{Container, Document, Projection, Scalar};
+pub use cdb_derive::{Container, Document, PartitionKeyFields, Projection, Scalar};
 pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
@@ -116,7 +115,7 @@ pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use lease::{Leasable, Lease, LeasePaths};
 pub use operation::{Address, Create, Delete, Read, Replace, Upsert};
 pub use partition::{BatchPartition, KnownPartition, Partition};
-pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
+pub use partition_key::{PartitionKey, PartitionKeyFields, PartitionKeyPart, PartitionKeyValue};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use policy::{

@@ -70,6 +70,52 @@ macro_rules! integer_parts {
 
 integer_parts!(u8, u16, u32, i8, i16, i32);
 
+/// The fields of a partition key as a struct, which several document types contain. Implemented by
+/// [`#[derive(PartitionKeyFields)]`](macro@crate::PartitionKeyFields); the fields are the levels,
+/// outermost first.
+///
+/// ```
+/// use cdb_model::{Container, Document, PartitionKeyFields};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(PartitionKeyFields, Clone, Serialize, Deserialize)]
+/// struct Tenant {
+///     region: String,
+///     tenant: u32,
+/// }
+///
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[document(type = "invoice", id = "invoice:{number}")]
+/// struct Invoice {
+///     #[serde(flatten)]
+///     #[document(partition_key)]
+///     tenant: Tenant,
+///     number: u64,
+/// }
+///
+/// #[derive(Container)]
+/// enum Billing {
+///     Invoice(Invoice),
+/// }
+///
+/// let tenant = Tenant { region: "eu".into(), tenant: 7 };
+/// let address = InvoiceKey::new(1_u64).in_partition(&tenant);
+/// assert_eq!(Billing::PARTITION_KEY, ["/region", "/tenant"]);
+/// assert_eq!(Invoice { tenant, number: 1 }.partition_key(), ("eu", 7).into());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a struct of partition key fields",
+    label = "this field is a flattened partition key",
+    note = "add `#[derive(PartitionKeyFields)]` to the struct"
+)]
+pub trait PartitionKeyFields {
+    /// The paths, outermost level first.
+    const PATHS: &'static [&'static str];
+
+    /// Returns the partition key with these values.
+    fn to_partition_key(&self) -> PartitionKey;
+}
+
 /// A partition key value: one value per level. Serialized as an array.
 ///
 /// Created from a value, or from a tuple for a hierarchical key:

@@ -34,8 +34,8 @@ pub struct DocumentShape {
     pub composites: &'static [CompositeShape],
     /// The unique keys: sets of paths whose values are unique within a logical partition.
     pub unique_keys: &'static [&'static [CompositeTarget]],
-    /// Whether documents of this type have their own `ttl`.
-    pub ttl: bool,
+    /// The path of the time to live, `/ttl`.
+    pub ttl: Option<&'static str>,
     /// The version of the type; `None` if it has none.
     pub version: Option<u32>,
     /// The upgrades from version 1 to 2, from 2 to 3, and so on.
@@ -52,6 +52,28 @@ pub struct DocumentShape {
     pub vectors: &'static [VectorShape],
     /// The fields of full-text search.
     pub full_texts: &'static [FullTextShape],
+}
+
+impl DocumentShape {
+    /// A type that declares nothing, of which other shapes are variations.
+    pub const EMPTY: Self = Self {
+        name: "",
+        discriminator: "",
+        id: &[],
+        partition_key: &[],
+        fields: &[],
+        composites: &[],
+        unique_keys: &[],
+        ttl: None,
+        version: None,
+        upcasts: &[],
+        soft_delete: None,
+        created_at: None,
+        updated_at: None,
+        computed: &[],
+        vectors: &[],
+        full_texts: &[],
+    };
 }
 
 /// A value that the service computes from the fields of a document, for queries only.

@@ -31,7 +31,7 @@ documents! {
 }
 
 #[derive(Container, Clone, Debug, PartialEq)]
-#[container(partition_key = "/customer", discriminator = "kind")]
+#[container(discriminator = "kind")]
 enum Shop {
     Order(Order),
     /// The variant and its type may have different names.

@@ -34,7 +34,6 @@ mod newest {
     }
 
     #[derive(Container, Clone, Debug, PartialEq)]
-    #[container(partition_key = "/number")]
     pub(super) enum Shop {
         Customer(Customer),
     }
@@ -57,7 +56,6 @@ mod first {
     }
 
     #[derive(Container, Clone, Debug, PartialEq)]
-    #[container(partition_key = "/number")]
     pub(super) enum Shop {
         Customer(Customer),
     }
@@ -190,7 +188,6 @@ struct Resident {
 }
 
 #[derive(Container, Clone, Debug, PartialEq)]
-#[container(partition_key = "/number")]
 enum Town {
     Resident(Resident),
 }

@@ -16,7 +16,6 @@ struct Ticket {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/team, /queue")]
 enum Desk {
     Ticket(Ticket),
 }

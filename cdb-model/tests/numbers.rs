@@ -44,7 +44,6 @@ enum Level {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/sensor")]
 enum Readings {
     Reading(Reading),
 }

@@ -52,14 +52,12 @@ struct Other {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/owner")]
 enum Forward {
     Thing(Thing),
     Other(Other),
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/owner")]
 enum Backward {
     Other(Other),
     Thing(Thing),

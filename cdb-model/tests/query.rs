@@ -29,7 +29,6 @@ struct Ticket {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/team")]
 enum Desk {
     Ticket(Ticket),
 }
@@ -307,7 +306,6 @@ struct Board {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/team")]
 enum Boards {
     Board(Board),
 }
@@ -368,7 +366,6 @@ struct Comment {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/team")]
 enum Forum {
     Ticket(Ticket),
     Comment(Comment),

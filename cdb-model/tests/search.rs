@@ -38,7 +38,6 @@ struct Size {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/author")]
 enum Notes {
     Note(Note),
 }
@@ -96,7 +95,6 @@ fn a_definition_without_search_has_none_of_its_members() {
         id_part: String,
     }
     #[derive(Container)]
-    #[container(partition_key = "/id_part")]
     enum Plains {
         Plain(Plain),
     }

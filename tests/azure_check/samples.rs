@@ -50,14 +50,13 @@ impl Sample {
 
 /// A container before a new version of its program extends it.
 #[derive(Container)]
-#[container(partition_key = "/owner")]
 pub(crate) enum Before {
     Note(Note),
 }
 
 /// The same container in the new version.
 #[derive(Container)]
-#[container(partition_key = "/owner", default_ttl = "per_document")]
+#[container(default_ttl = "per_document")]
 pub(crate) enum After {
     Note(IndexedNote),
 }
@@ -81,7 +80,6 @@ pub(crate) struct IndexedNote {
 
 /// A container of an account with full-text and vector search.
 #[derive(Container)]
-#[container(partition_key = "/topic")]
 pub(crate) enum Searched {
     Text(SearchedText),
 }

@@ -41,7 +41,6 @@ pub struct Address {
 }
 
 #[derive(Container, Debug)]
-#[container(partition_key = "/customer")]
 pub enum Shop {
     Order(Order),
     Message(MessageDocument<Shop>),

@@ -34,7 +34,6 @@ struct Parcel {
 
 /// A container with messages, with another partition key.
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Warehouse {
     Parcel(Parcel),
     Message(MessageDocument<Warehouse>),

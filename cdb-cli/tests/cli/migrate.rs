@@ -22,7 +22,6 @@ struct Lamp {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/instanceId")]
 enum House {
     Lamp(Lamp),
 }
@@ -50,7 +49,6 @@ mod third {
     }
 
     #[derive(Container)]
-    #[container(partition_key = "/instanceId")]
     pub(super) enum House {
         Lamp(Lamp),
     }

@@ -135,7 +135,6 @@ async fn a_costly_difference_passes_with_breaking_only() {
 
 /// The shop's container without its unique key.
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Payments {
     Payment(Payment),
 }

@@ -52,7 +52,6 @@ impl Payment {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 pub(crate) enum Shop {
     Order(Order),
     Payment(Payment),
@@ -60,7 +59,6 @@ pub(crate) enum Shop {
 
 /// A container with one document type.
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 pub(crate) enum Orders {
     Order(Order),
 }

@@ -53,7 +53,6 @@ pub(crate) struct Seller {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/seller")]
 #[expect(
     clippy::large_enum_variant,
     reason = "there are few values of the enum"

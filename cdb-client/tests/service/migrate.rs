@@ -24,7 +24,6 @@ mod old {
     }
 
     #[derive(Container)]
-    #[container(partition_key = "/site")]
     pub(super) enum Grid {
         Meter(Meter),
     }
@@ -48,7 +47,6 @@ struct Meter {
 }
 
 #[derive(Container, Debug)]
-#[container(partition_key = "/site")]
 enum Grid {
     Meter(Meter),
 }

@@ -45,7 +45,6 @@ struct Tag {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/author")]
 enum Notes {
     Note(Note),
     Tag(Tag),
@@ -352,7 +351,6 @@ async fn a_container_without_search_is_extended() {
     use cdb_client::{BootstrapConfig, OnDifference};
 
     #[derive(Container)]
-    #[container(partition_key = "/author")]
     enum Tags {
         Tag(Tag),
     }

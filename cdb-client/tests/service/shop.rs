@@ -29,7 +29,6 @@ pub(crate) struct Profile {
 }
 
 #[derive(Container, Clone, Debug, PartialEq)]
-#[container(partition_key = "/customer", discriminator = "type")]
 pub(crate) enum Shop {
     Order(Order),
     Profile(Profile),
@@ -48,7 +47,6 @@ pub(crate) mod elsewhere {
     }
 
     #[derive(Container, Clone, Debug)]
-    #[container(partition_key = "/country", discriminator = "type")]
     pub(crate) enum Depot {
         Parcel(Parcel),
     }

@@ -36,7 +36,6 @@ struct Draft {
 }
 
 #[derive(Container, Clone, Debug, PartialEq)]
-#[container(partition_key = "/author")]
 enum Notebook {
     Note(Note),
     Draft(Draft),

@@ -34,7 +34,6 @@ struct Plain {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Shop {
     Order(Order),
     Plain(Plain),

@@ -32,7 +32,6 @@ pub(crate) struct Reading {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/site")]
 pub(crate) enum Meter {
     Reading(Reading),
 }

@@ -59,7 +59,6 @@ pub(crate) struct ContractAgreement {
 
 /// All documents of the container.
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/negotiation")]
 pub(crate) enum Dataspace {
     Negotiation(ContractNegotiation),
     Agreement(ContractAgreement),

@@ -38,7 +38,6 @@ pub(crate) struct Job {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/lane")]
 pub(crate) enum Jobs {
     Job(Job),
 }

@@ -71,7 +71,6 @@ pub(crate) struct Reservation {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 pub(crate) enum Shop {
     Order(Order),
     Account(Account),

@@ -10,7 +10,6 @@ use crate::membership::{MemberDocument, MemberRecord};
 /// [`ChangeProcessor`](super::ChangeProcessor)s. One container serves any number of processors; each
 /// has a partition.
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/processor")]
 #[non_exhaustive]
 pub enum ChangeFeedState {
     /// A processor.

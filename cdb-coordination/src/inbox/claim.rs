@@ -99,7 +99,7 @@ where
     /// as before, and the next renewal reads the version that this one has left.
     pub(super) async fn renew(&self, claimed: &mut Claimed<'_, C>) -> Renewal {
         let until = self.container.now() + self.config.claim;
-        let longer = Patch::new().set(MessageDocument::<C>::RECEIVE_DUE, until);
+        let longer = Patch::new().set(MessageDocument::<C>::RECEIVE_DUE, Some(until));
         let kept = keep(&self.container, &claimed.stored, &longer);
         match timeout(self.config.claim / 3, kept).await {
             Ok(Ok(Kept::Written(etag))) => {

@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 
 use cdb_client::{Error, ErrorKind};
-use cdb_model::{
-    BulkBatch, Container, DocumentKey as _, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp,
-};
+use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
 use tokio::sync::{Mutex, SemaphorePermit};
 
 use super::outcome::Step;
@@ -302,9 +300,9 @@ where
                 self.config.retry.longest_delay.max(OUT_OF_ORDER_BACKOFF),
             );
             let later = Patch::new()
-                .set(MessageDocument::<C>::RECEIVE_DUE, now + delay)
-                .set(MessageDocument::<C>::CLAIMED_BY, None)
-                .set(MessageDocument::<C>::STARTED, 0);
+                .set(MessageDocument::<C>::RECEIVE_DUE, Some(now + delay))
+                .set(MessageDocument::<C>::CONTENT_CLAIMED_BY, None)
+                .set(MessageDocument::<C>::CONTENT_STARTED, 0);
             if let Err(error) = bulk.add(later.at(stored)) {
                 tracing::debug!(%error, "an early message was not postponed");
             }

@@ -43,7 +43,6 @@ const ATTEMPTS: u32 = 8;
 /// }
 ///
 /// #[derive(Container)]
-/// #[container(partition_key = "/customer")]
 /// enum Shop {
 ///     Order(Order),
 /// }

@@ -233,7 +233,6 @@ mod tests {
     }
 
     #[derive(Container)]
-    #[container(partition_key = "/list")]
     enum Lists {
         Task(Task),
     }

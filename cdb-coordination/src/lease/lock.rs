@@ -254,7 +254,6 @@ mod tests {
     }
 
     #[derive(cdb_model::Container)]
-    #[container(partition_key = "/list")]
     enum Lists {
         Task(Task),
     }

@@ -35,7 +35,6 @@ use serde::{Deserialize, Serialize};
 /// }
 ///
 /// #[derive(Container)]
-/// #[container(partition_key = "/tenant")]
 /// enum Shop {
 ///     Member(Member),
 /// }

@@ -1,17 +1,6 @@
 //! The document type of outbox, inbox and dead letters, for containers of any partition key.
-//!
-//! The type is generic over its container. The derive does not support that, so this file contains
-//! what the derive would generate.
 
-use std::marker::PhantomData;
-
-use cdb_model::__private::{IdReader, IdWriter};
-use cdb_model::{
-    BatchPartition, Composite, CompositePath, CompositeShape, CompositeTarget, Container,
-    DecodeError, Direction, Document, DocumentKey, DocumentShape, FieldCodec, FieldIndexing,
-    FieldShape, IdError, IdSegment, Indexed, ItemId, MemberOf, PartitionKey, Patchable, Path,
-    QueriedIn, Queryable, Stored, Timestamp, Unindexed, decode,
-};
+use cdb_model::{Container, Document, DocumentKey, PartitionKey, Stored, Timestamp};
 use derive_where::derive_where;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -31,7 +20,6 @@ use super::partition_fields::PartitionFields;
 /// # #[document(type = "order", id = "order:{number}")]
 /// # struct Order { #[document(partition_key)] #[serde(rename = "customerId")] customer_id: String, number: u64 }
 /// #[derive(Container)]
-/// #[container(partition_key = "/customerId")]
 /// enum Shop {
 ///     Order(Order),
 ///     Message(MessageDocument<Shop>),
@@ -41,27 +29,39 @@ use super::partition_fields::PartitionFields;
 ///
 /// [`Messaging`](crate::Messaging) and [`DeadLetters`](crate::DeadLetters) read and write its
 /// content.
-#[derive(Serialize, Deserialize)]
+#[derive(Document, Serialize, Deserialize)]
 #[derive_where(Clone, Debug)]
 #[serde(rename_all = "camelCase", bound = "C: Container")]
+#[document(type = "mail", id = "{kind}:mail:{slot}", id_part(kind: String))]
+// The discriminator, then the due time: the query for due documents and its order.
+#[document(composite(BY_SEND_DUE = r#type, send_due))]
+#[document(composite(BY_RECEIVE_DUE = r#type, receive_due))]
+#[document(composite(BY_DEAD_LETTERED_AT = r#type, dead_lettered_at))]
+#[document(bound = "C: Container")]
 pub struct MessageDocument<C> {
     #[serde(flatten)]
+    #[document(partition_key)]
     partition_fields: PartitionFields<C>,
     pub(crate) slot: String,
     /// When the reconciler may deliver the message; only on outgoing messages.
+    #[document(index)]
     #[serde(rename = "mailOut", default, skip_serializing_if = "Option::is_none")]
     pub(crate) send_due: Option<Timestamp>,
     /// When any process may receive the message; only on incoming messages.
+    #[document(index)]
     #[serde(rename = "mailIn", default, skip_serializing_if = "Option::is_none")]
     pub(crate) receive_due: Option<Timestamp>,
     /// When the message became a dead letter.
+    #[document(index)]
     #[serde(rename = "mailDead", default, skip_serializing_if = "Option::is_none")]
     pub(crate) dead_lettered_at: Option<Timestamp>,
+    #[document(ttl)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u32>,
     /// Boxed to keep the container's enum small.
+    #[document(unindexed, paths(claimedBy: Option<String>, started: u32))]
     #[serde(rename = "mail")]
-    content: Box<Content>,
+    pub(crate) content: Box<Content>,
 }
 
 impl<C> MessageDocument<C> {
@@ -75,24 +75,11 @@ impl<C> MessageDocument<C> {
     }
 }
 
-/// An indexed path of a message document.
-type DuePath<C> = Path<MessageDocument<C>, Timestamp, Indexed, Patchable>;
-
 impl<C: Container> MessageDocument<C> {
-    pub(crate) const SEND_DUE: DuePath<C> = Path::new("/mailOut");
-    pub(crate) const RECEIVE_DUE: DuePath<C> = Path::new("/mailIn");
-    pub(crate) const DEAD_LETTERED_AT: DuePath<C> = Path::new("/mailDead");
-    /// The process that may handle an incoming message.
-    pub(crate) const CLAIMED_BY: Path<Self, Option<String>, Unindexed, Patchable> =
-        Path::new("/mail/claimedBy");
-    /// How often a process has started to handle an incoming message.
-    pub(crate) const STARTED: Path<Self, u32, Unindexed, Patchable> = Path::new("/mail/started");
-    pub(crate) const BY_SEND_DUE: Composite<Self> =
-        Composite::new(&<Self as Document>::SHAPE.composites[0]);
-    pub(crate) const BY_RECEIVE_DUE: Composite<Self> =
-        Composite::new(&<Self as Document>::SHAPE.composites[1]);
-    pub(crate) const BY_DEAD_LETTERED_AT: Composite<Self> =
-        Composite::new(&<Self as Document>::SHAPE.composites[2]);
+    /// The kind of the content, which is part of the id.
+    fn kind(&self) -> String {
+        self.content.kind().to_owned()
+    }
 
     fn new(partition: PartitionKey, slot: String, content: Content) -> Self {
         Self {
@@ -188,23 +175,7 @@ pub(crate) fn fingerprint(texts: &[&str]) -> String {
         .collect()
 }
 
-/// The key of a [`MessageDocument`] within its partition.
-#[derive_where(Clone, Debug)]
-pub struct MessageDocumentKey<C> {
-    kind: String,
-    slot: String,
-    marker: PhantomData<fn() -> C>,
-}
-
-impl<C> MessageDocumentKey<C> {
-    fn new(kind: &str, slot: String) -> Self {
-        Self {
-            kind: kind.to_owned(),
-            slot,
-            marker: PhantomData,
-        }
-    }
-
+impl<C: Container> MessageDocumentKey<C> {
     pub(crate) fn stream(to: &Address) -> Self {
         Self::new("stream", stream_slot(to))
     }
@@ -223,124 +194,5 @@ impl<C> MessageDocumentKey<C> {
 
     pub(crate) fn dead(slot: &str) -> Self {
         Self::new("dead", slot.to_owned())
-    }
-}
-
-impl<C: Container> DocumentKey for MessageDocumentKey<C> {
-    type Document = MessageDocument<C>;
-    type Partition = BatchPartition;
-
-    fn to_id(&self) -> Result<ItemId, IdError> {
-        IdWriter::new("MessageDocument")
-            .field("kind", &self.kind)
-            .literal(":mail:")
-            .field("slot", &self.slot)
-            .finish()
-    }
-
-    fn parse(id: &str) -> Result<Self, IdError> {
-        let mut reader = IdReader::new("MessageDocument", id);
-        let kind: String = reader.field("kind")?;
-        reader.literal(":mail:")?;
-        let slot: String = reader.field("slot")?;
-        reader.finish()?;
-        Ok(Self::new(&kind, slot))
-    }
-
-    fn partition(&self) -> BatchPartition {
-        BatchPartition
-    }
-}
-
-const fn field(name: &'static str, path: &'static str, indexing: FieldIndexing) -> FieldShape {
-    FieldShape {
-        name,
-        path,
-        ordered: matches!(indexing, FieldIndexing::Indexed),
-        indexing,
-        optional: false,
-    }
-}
-
-/// Discriminator, then due time: serves the query for due documents and its order.
-macro_rules! composite {
-    ($name:literal, $path:literal) => {
-        CompositeShape {
-            name: $name,
-            paths: &[
-                CompositePath {
-                    path: CompositeTarget::Discriminator,
-                    direction: Direction::Ascending,
-                },
-                CompositePath {
-                    path: CompositeTarget::Path($path),
-                    direction: Direction::Ascending,
-                },
-            ],
-        }
-    };
-}
-
-impl<C: Container> Document for MessageDocument<C> {
-    type Key = MessageDocumentKey<C>;
-
-    const SHAPE: &'static DocumentShape = &DocumentShape {
-        name: "MessageDocument",
-        discriminator: "mail",
-        id: &[
-            IdSegment::Field("kind"),
-            IdSegment::Literal(":mail:"),
-            IdSegment::Field("slot"),
-        ],
-        partition_key: C::PARTITION_KEY,
-        fields: &[
-            field("send_due", "/mailOut", FieldIndexing::Indexed),
-            field("receive_due", "/mailIn", FieldIndexing::Indexed),
-            field("dead_lettered_at", "/mailDead", FieldIndexing::Indexed),
-            field("slot", "/slot", FieldIndexing::NotIndexed),
-            field("ttl", "/ttl", FieldIndexing::NotIndexed),
-            field("content", "/mail", FieldIndexing::Excluded),
-        ],
-        composites: &[
-            composite!("BY_SEND_DUE", "/mailOut"),
-            composite!("BY_RECEIVE_DUE", "/mailIn"),
-            composite!("BY_DEAD_LETTERED_AT", "/mailDead"),
-        ],
-        unique_keys: &[],
-        ttl: true,
-        version: None,
-        upcasts: &[],
-        soft_delete: None,
-        created_at: None,
-        updated_at: None,
-        computed: &[],
-        vectors: &[],
-        full_texts: &[],
-    };
-
-    fn field_codec() -> FieldCodec<Self> {
-        FieldCodec::serde()
-    }
-
-    fn key(&self) -> MessageDocumentKey<C> {
-        MessageDocumentKey::new(self.content.kind(), self.slot.clone())
-    }
-
-    fn partition_key(&self) -> PartitionKey {
-        self.partition_fields.key().clone()
-    }
-}
-
-impl<C: Container> Queryable for MessageDocument<C> {
-    const SHAPES: &'static [&'static DocumentShape] = &[<Self as Document>::SHAPE];
-    const IS_PARTIAL: bool = true;
-}
-
-impl<C: Container> QueriedIn<C> for MessageDocument<C>
-where
-    MessageDocument<C>: MemberOf<C>,
-{
-    fn read_stored(json: &str) -> Result<Stored<Self>, DecodeError> {
-        decode::<C, Self>(json)
     }
 }

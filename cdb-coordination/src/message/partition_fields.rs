@@ -4,7 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use cdb_model::{Container, PartitionKey, PartitionKeyValue};
+use cdb_model::{Container, PartitionKey, PartitionKeyFields, PartitionKeyValue};
 use derive_where::derive_where;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
@@ -28,6 +28,14 @@ impl<C> PartitionFields<C> {
 
     pub(crate) fn key(&self) -> &PartitionKey {
         &self.key
+    }
+}
+
+impl<C: Container> PartitionKeyFields for PartitionFields<C> {
+    const PATHS: &'static [&'static str] = C::PARTITION_KEY;
+
+    fn to_partition_key(&self) -> PartitionKey {
+        self.key.clone()
     }
 }
 

@@ -4,9 +4,7 @@
 //! before the number read answers, and ignore this one.
 
 use cdb_client::ContainerClient;
-use cdb_model::{
-    Container, Document as _, DocumentKey as _, MemberOf, PartitionKey, PartitionKeyValue,
-};
+use cdb_model::{Container, Document as _, MemberOf, PartitionKey, PartitionKeyValue};
 use serde::{Deserialize, Serialize};
 
 use super::inner::Inner;

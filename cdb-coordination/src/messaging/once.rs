@@ -1,6 +1,6 @@
 //! Requests from outside that may be repeated: the answer is committed with the change.
 
-use cdb_model::{Container, Document as _, DocumentKey as _, MemberOf, PartitionKey};
+use cdb_model::{Container, Document as _, MemberOf, PartitionKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;

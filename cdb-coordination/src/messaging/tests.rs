@@ -25,7 +25,6 @@ struct Receipt {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/partition")]
 enum TestContainer {
     Receipt(Receipt),
     Message(MessageDocument<TestContainer>),

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
 use cdb_model::{
-    Batch, Container, Document as _, DocumentKey as _, MemberOf, PartitionKey, Query, Stored,
-    Timestamp, Unreadable,
+    Batch, Container, Document as _, MemberOf, PartitionKey, Query, Stored, Timestamp, Unreadable,
 };
 
 use super::batch::OutboxBatch;

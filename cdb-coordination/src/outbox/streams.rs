@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{
-    Batch, BatchError, Container, Document as _, DocumentKey as _, ETag, MemberOf, OperationIndex,
-    Stored, Timestamp,
+    Batch, BatchError, Container, Document as _, ETag, MemberOf, OperationIndex, Stored, Timestamp,
 };
 use futures::future::try_join_all;
 

@@ -95,7 +95,8 @@ where
             Side::Outbox => MessageDocument::<C>::SEND_DUE,
             Side::Inbox => MessageDocument::<C>::RECEIVE_DUE,
         };
-        let later = Patch::<MessageDocument<C>>::new().set(due, self.container.now() + TOO_LARGE);
+        let later =
+            Patch::<MessageDocument<C>>::new().set(due, Some(self.container.now() + TOO_LARGE));
         let mut batch = Batch::<C>::new(&location.partition_key);
         batch.add(later.at(location.address()))?;
         Ok(batch)

@@ -33,7 +33,6 @@ pub(crate) struct Reading {
 }
 
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/site")]
 pub(crate) enum Plant {
     Reading(Reading),
 }
@@ -49,7 +48,6 @@ pub(crate) struct Spoiled {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/site")]
 enum SpoiledPlant {
     Reading(Spoiled),
 }
@@ -64,7 +62,6 @@ struct Order {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/site")]
 enum Orders {
     Order(Order),
 }

@@ -35,7 +35,6 @@ pub(crate) struct Label {
 }
 
 #[derive(Container, Clone, Debug, PartialEq)]
-#[container(partition_key = "/customer")]
 pub(crate) enum Shop {
     Order(Order),
     Label(Label),

@@ -98,7 +98,6 @@ struct Invoice {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Invoices {
     Invoice(Invoice),
 }

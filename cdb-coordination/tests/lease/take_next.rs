@@ -174,7 +174,6 @@ struct RawOrder {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Spoiler {
     Order(RawOrder),
 }

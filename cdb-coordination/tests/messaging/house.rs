@@ -24,7 +24,6 @@ pub(crate) struct Noted {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 pub(crate) enum House {
     Noted(Noted),
     Message(MessageDocument<House>),

@@ -20,7 +20,6 @@ struct Guest {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 enum Guests {
     Guest(Guest),
 }

@@ -27,7 +27,6 @@ struct Diary {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 enum House {
     Diary(Diary),
     Message(MessageDocument<House>),
@@ -43,7 +42,7 @@ struct Room {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/floor", discriminator = "what")]
+#[container(discriminator = "what")]
 enum Hotel {
     Room(Room),
     Message(MessageDocument<Hotel>),

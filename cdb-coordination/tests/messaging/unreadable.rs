@@ -26,14 +26,12 @@ struct Noted {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 enum House {
     Noted(Noted),
     Message(MessageDocument<House>),
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 enum Spoiler {
     Message(StoredMessage),
 }

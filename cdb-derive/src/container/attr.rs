@@ -2,7 +2,8 @@
 
 use darling::FromMeta;
 use darling::error::Accumulator;
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Expr, Fields, Lit, Meta, Type};
 
@@ -133,6 +134,18 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawC
 }
 
 impl RawVariant {
+    /// Whether the type names the container, and may therefore take the partition key from it.
+    pub(super) fn names(&self, container: &Ident) -> bool {
+        fn any(tokens: TokenStream, container: &Ident) -> bool {
+            tokens.into_iter().any(|token| match token {
+                TokenTree::Group(group) => any(group.stream(), container),
+                TokenTree::Ident(ident) => ident == *container || ident == "Self",
+                TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+            })
+        }
+        any(self.ty.to_token_stream(), container)
+    }
+
     fn read(variant: &syn::Variant, errors: &mut Accumulator) -> Option<Self> {
         let ident = &variant.ident;
         let settings = VariantSettings::read(&variant.attrs, errors);

@@ -21,7 +21,7 @@ pub(super) fn all(raw: &RawContainer, errors: &mut Accumulator) {
     if variants.any(|variant| variant.settings.extends.is_given()) {
         inherited_settings_are_not_repeated(raw, errors);
     } else {
-        partition_key_is_given(raw, errors);
+        partition_key_is_known(raw, errors);
     }
     partition_key_has_paths(raw, errors);
     discriminator_is_unreserved(raw, errors);
@@ -85,15 +85,17 @@ fn inherited_settings_are_not_repeated(raw: &RawContainer, errors: &mut Accumula
     }
 }
 
-fn partition_key_is_given(raw: &RawContainer, errors: &mut Accumulator) {
+fn partition_key_is_known(raw: &RawContainer, errors: &mut Accumulator) {
     let name = &raw.ident;
     // An unreadable variant may be the container that this one extends.
     let mut variants = raw.variants.iter();
     let fine = raw.settings.partition_key.is_given()
         || raw.settings.unreadable
-        || variants.any(|variant| variant.settings.unreadable);
+        || raw.has_unreadable_variants
+        || raw.variants.is_empty()
+        || variants.any(|variant| variant.settings.unreadable || !variant.names(name));
     errors.unless(fine, name.span(), || {
-        format!("`{name}` has no partition key; add `#[container(partition_key = \"/…\")]` with its path")
+        format!("the types of `{name}` take their partition key from `{name}`; add `#[container(partition_key = \"/…\")]` with its path")
     });
 }
 

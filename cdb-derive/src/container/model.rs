@@ -11,8 +11,10 @@ pub(crate) struct ContainerModel {
     pub(super) ident: Ident,
     /// The path of `cdb_model`.
     pub(super) krate: syn::Path,
-    /// Empty if it is inherited.
+    /// The given paths; empty if they are inherited or those of a type.
     pub(super) partition_key: Vec<String>,
+    /// The type from which the paths come unless they are given.
+    pub(super) key_type: Option<Type>,
     /// `None` if it is inherited.
     pub(super) discriminator: Option<String>,
     pub(super) default_ttl: Option<TtlSetting>,
@@ -38,6 +40,9 @@ impl ContainerModel {
 /// Builds the model.
 pub(super) fn build(raw: RawContainer) -> ContainerModel {
     let settings = raw.settings;
+    let mut types = raw.variants.iter();
+    let key_type = types.find(|variant| !variant.names(&raw.ident));
+    let key_type = key_type.map(|variant| variant.ty.clone());
     let is_base = |variant: &RawVariant| variant.settings.extends.is_given();
     let (base, documents): (Vec<_>, Vec<_>) = raw.variants.into_iter().partition(is_base);
     let base = base.into_iter().next().map(Variant::from);
@@ -58,6 +63,7 @@ pub(super) fn build(raw: RawContainer) -> ContainerModel {
             .get()
             .map(|paths| paths.0.clone())
             .unwrap_or_default(),
+        key_type,
         discriminator,
         default_ttl: settings.default_ttl.get().copied(),
         base,

@@ -29,6 +29,30 @@ fn nothing_is_reported_missing_when_an_attribute_cannot_be_parsed() {
 }
 
 #[test]
+fn the_partition_key_is_given_if_each_type_takes_it_from_the_container() {
+    check(
+        quote! {
+            enum Shop {
+                Message(Message<Shop>),
+                Receipt(Box<Receipt<Self>>),
+            }
+        },
+        &expect![[r#"
+            the types of `Shop` take their partition key from `Shop`; add `#[container(partition_key = "/…")]` with its path
+        "#]],
+    );
+    check(
+        quote! {
+            enum Shop {
+                Message(Message<Shop>),
+                Order(Order),
+            }
+        },
+        &expect![[r""]],
+    );
+}
+
+#[test]
 fn the_generated_code_is_as_expected() {
     let expansion = derive::<ContainerModel>(quote! {
         pub enum LargerShop {

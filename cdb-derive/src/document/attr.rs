@@ -7,10 +7,11 @@ use syn::spanned::Spanned;
 use syn::{DeriveInput, Type};
 
 use super::computed::ComputedSetting;
+use super::role::Marks;
 use super::search::{FullTextSetting, VectorSetting};
 use super::value::{
-    CompositeSetting, IndexSetting, PartitionKeySetting, PathsSetting, Pattern, TypeName,
-    UniqueSetting, UpcastSetting, VersionSetting,
+    Bound, CompositeSetting, IdPartSetting, IndexSetting, PartitionKeySetting, PathsSetting,
+    Pattern, TypeName, UniqueSetting, UpcastSetting, VersionSetting,
 };
 use crate::derived::named_fields;
 use crate::diag::mistake;
@@ -22,6 +23,7 @@ use crate::settings::{CratePath, Mark, Setting, settings};
 pub(super) struct RawDocument {
     pub(super) ident: Ident,
     pub(super) vis: syn::Visibility,
+    pub(super) generics: syn::Generics,
     pub(super) settings: StructSettings,
     pub(super) serde: SerdeStruct,
     pub(super) fields: Vec<RawField>,
@@ -37,6 +39,8 @@ settings! {
         "version" => version: Setting<VersionSetting>,
         "upcast" => upcast: Setting<UpcastSetting>,
         "computed" => computed: Vec<ComputedSetting>,
+        "bound" => bound: Setting<Bound>,
+        "id_part" => id_part: Vec<IdPartSetting>,
         "crate" => krate: Setting<CratePath>,
     }
     foreign: FieldSettings::WORDS, "a field, not of the struct"
@@ -59,12 +63,7 @@ settings! {
         "index" => index: Setting<IndexSetting>,
         "unindexed" => unindexed: Setting<Mark>,
         "paths" => paths: Setting<PathsSetting>,
-        "ttl" => ttl: Setting<Mark>,
-        "lease" => lease: Setting<Mark>,
-        "unknown" => unknown: Setting<Mark>,
-        "soft_delete" => soft_delete: Setting<Mark>,
-        "created_at" => created_at: Setting<Mark>,
-        "updated_at" => updated_at: Setting<Mark>,
+        "ttl" | "lease" | "unknown" | "soft_delete" | "created_at" | "updated_at" => marks: Marks,
         "vector" => vector: Setting<VectorSetting>,
         "full_text" => full_text: Setting<FullTextSetting>,
     }
@@ -75,17 +74,14 @@ settings! {
 pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawDocument> {
     let name = &input.ident;
     let fields = named_fields(input, "`Document` needs a struct with named fields", errors)?;
-    if let Some(parameter) = input.generics.params.first() {
-        errors.push(mistake(
-            parameter.span(),
-            format!(
-                "`{name}` is generic; a document type is one type, so write one struct per type"
-            ),
-        ));
+    if let Some(lifetime) = input.generics.lifetimes().next() {
+        let text = format!("`{name}` borrows, but it is read from JSON; own its content");
+        errors.push(mistake(lifetime.span(), text));
     }
     Some(RawDocument {
         ident: name.clone(),
         vis: input.vis.clone(),
+        generics: input.generics.clone(),
         settings: StructSettings::read(&input.attrs, errors),
         serde: SerdeStruct::read(&input.attrs, errors),
         fields: fields

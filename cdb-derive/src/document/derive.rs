@@ -25,7 +25,7 @@ impl Derived for DocumentModel {
     }
 
     fn stubs(self) -> TokenStream {
-        fallback::stubs(self)
+        expand::document(&fallback::permissive(self))
     }
 }
 

@@ -7,10 +7,13 @@ mod derive;
 mod expand;
 mod fallback;
 mod model;
+mod partition_key;
+mod role;
 mod search;
 mod value;
 
 pub(crate) use model::DocumentModel;
+pub(crate) use partition_key::PartitionKeyModel;
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,17 @@
 //! The model of a document type: resolved names, computed paths, and their spans.
 
-use proc_macro2::{Ident, Span};
-use quote::format_ident;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Path, Type};
+use syn::{Generics, Path, Type, WherePredicate};
 
 use super::attr::{FieldSettings, RawDocument, RawField};
 use super::computed::{ComputedSetting, Part};
+use super::role::{Role, Rules};
 use super::search::{FullTextSetting, VectorSetting};
-use super::value::{CompositeSetting, NestedPath, PartitionKeySetting, UniqueSetting};
+use super::value::{Bound, CompositeSetting, NestedPath, PartitionKeySetting, UniqueSetting};
 use crate::id_pattern::Segment;
-use crate::serde_attr::SerdeStruct;
+use crate::serde_attr::{SerdeField, SerdeStruct};
 use crate::settings::Setting;
 
 /// A document type.
@@ -18,6 +19,12 @@ use crate::settings::Setting;
 pub(crate) struct DocumentModel {
     pub(super) ident: Ident,
     pub(super) vis: syn::Visibility,
+    /// The generic parameters as declared.
+    pub(super) declared: Generics,
+    /// The generic parameters with the bounds that a document needs.
+    pub(super) generics: Generics,
+    /// Whether the type has mistakes, so that its code compiles and never runs.
+    pub(super) is_stub: bool,
     /// The path of `cdb_model`.
     pub(super) krate: Path,
     pub(super) discriminator: String,
@@ -25,6 +32,8 @@ pub(crate) struct DocumentModel {
     pub(super) pattern: Vec<Segment>,
     pub(super) pattern_span: Span,
     pub(super) fields: Vec<FieldModel>,
+    /// The methods whose values are parts of the id, as fields that are not stored.
+    pub(super) id_parts: Vec<FieldModel>,
     /// Whether the attributes of a field could not be parsed, so that a missing setting is not
     /// reported.
     pub(super) has_unreadable_fields: bool,
@@ -59,17 +68,11 @@ pub(super) struct FieldModel {
     pub(super) indexing_span: Span,
     pub(super) indexing_given: Given,
     pub(super) nested: Vec<NestedModel>,
-    pub(super) ttl: Option<Span>,
-    pub(super) lease: Option<Span>,
-    /// The span of `unknown`: the field keeps the fields of newer versions.
-    pub(super) unknown: Option<Span>,
-    pub(super) flatten: Option<Span>,
-    pub(super) soft_delete: Option<Span>,
-    pub(super) created_at: Option<Span>,
-    pub(super) updated_at: Option<Span>,
+    /// The role, and the span of its setting. A second one is a mistake.
+    pub(super) roles: Vec<(Role, Span)>,
     pub(super) vector: Option<VectorSetting>,
-    /// The setting of full-text search, and its span.
-    pub(super) full_text: Option<(FullTextSetting, Span)>,
+    pub(super) full_text: Option<FullTextSetting>,
+    pub(super) flatten: Option<Span>,
     pub(super) skip: Option<(String, Span)>,
     pub(super) skip_serializing_if: Option<Span>,
     /// Whether the field is an array, so that its path ends in `/[]`.
@@ -139,7 +142,7 @@ impl DocumentModel {
         let mut fields: Vec<&FieldModel> = Vec::new();
         for segment in &self.pattern {
             if let Segment::Field(name) = segment
-                && let Some(field) = self.field(name)
+                && let Some(field) = self.placeholder(name)
                 && !fields.iter().any(|known| known.name == *name)
             {
                 fields.push(field);
@@ -159,9 +162,39 @@ impl DocumentModel {
         fields.into_iter().map(|(_, field)| field).collect()
     }
 
-    /// Returns the first field with a mark.
-    pub(super) fn marked(&self, mark: fn(&FieldModel) -> Option<Span>) -> Option<&FieldModel> {
-        self.fields.iter().find(|field| mark(field).is_some())
+    /// Returns the partition key as a struct of its fields, if it is one.
+    pub(super) fn flattened_key(&self) -> Option<&FieldModel> {
+        let mut fields = self.fields.iter();
+        fields.find(|field| field.partition_key.is_some() && field.flatten.is_some())
+    }
+
+    /// Returns the fields with a role.
+    pub(super) fn in_role(&self, role: Role) -> impl Iterator<Item = (&FieldModel, Span)> {
+        let fields = self.fields.iter();
+        fields.filter_map(move |field| Some((field, field.in_role(role)?)))
+    }
+
+    /// Returns the field or method of a placeholder.
+    pub(super) fn placeholder(&self, name: &str) -> Option<&FieldModel> {
+        let stored = self.fields.iter().filter(|field| field.flatten.is_none());
+        let mut known = stored.chain(&self.id_parts);
+        known.find(|field| field.name == name)
+    }
+
+    /// Returns the type of the document.
+    pub(super) fn ty(&self) -> TokenStream {
+        let (ident, (_, arguments, _)) = (&self.ident, self.generics.split_for_impl());
+        quote!(#ident #arguments)
+    }
+
+    pub(super) fn key_ident(&self) -> Ident {
+        format_ident!("{}Key", self.ident)
+    }
+
+    /// Returns the type of the key.
+    pub(super) fn key_ty(&self) -> TokenStream {
+        let (ident, (_, arguments, _)) = (self.key_ident(), self.generics.split_for_impl());
+        quote!(#ident #arguments)
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&FieldModel> {
@@ -174,7 +207,8 @@ impl DocumentModel {
 
     /// Whether a patch must not set the field, because it never changes or every write sets it.
     pub(super) fn is_fixed(&self, field: &FieldModel) -> bool {
-        self.fixed_role(field).or(field.time_role()).is_some()
+        let is_fixed = self.fixed_role(field).is_some() && !self.is_stub;
+        is_fixed || field.set_by_writes().is_some()
     }
 
     /// Returns why the field never changes: `the partition key` or `part of the id`.
@@ -200,23 +234,56 @@ impl FieldModel {
     /// Whether documents are written with the field, even if it is never read.
     pub(super) fn is_written(&self) -> bool {
         let mut skip = self.skip.iter();
-        skip.all(|(word, _)| word == "skip_deserializing")
+        self.flatten.is_none() && skip.all(|(word, _)| word == "skip_deserializing")
     }
 
-    /// Returns which time of a write the field is.
-    pub(super) fn time_role(&self) -> Option<&'static str> {
-        if self.created_at.is_some() {
-            Some("the time of creation")
-        } else {
-            self.updated_at.map(|_| "the time of the last write")
-        }
+    /// Returns the stored path.
+    pub(super) fn pointer(&self) -> String {
+        format!("/{}", self.stored)
+    }
+
+    /// Whether the field has a stored path.
+    pub(super) fn has_path(&self) -> bool {
+        self.flatten.is_none() && self.skip.is_none()
+    }
+
+    /// Returns the span of the setting if the field has the role.
+    pub(super) fn in_role(&self, role: Role) -> Option<Span> {
+        let mut roles = self.roles.iter();
+        roles.find_map(|(known, span)| (*known == role).then_some(*span))
+    }
+
+    /// Returns what follows from the role of the field.
+    pub(super) fn rules(&self) -> Option<Rules> {
+        self.roles.first().map(|(role, _)| role.rules())
+    }
+
+    /// Returns what the field is if writes set it.
+    pub(super) fn set_by_writes(&self) -> Option<&'static str> {
+        let rules = self.rules().filter(|rules| rules.is_set_by_writes);
+        rules.map(|rules| rules.meaning)
+    }
+
+    pub(super) fn has_own_index(&self) -> bool {
+        self.rules().is_some_and(|rules| rules.has_own_index)
     }
 }
 
 /// Builds the model. `pattern` is the parsed id pattern, empty if it is missing or invalid.
 pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
     let serde = &raw.serde;
+    let id_parts = raw.settings.id_part.into_iter().map(|part| RawField {
+        ident: part.name,
+        vis: part.vis,
+        ty: part.ty,
+        settings: FieldSettings::default(),
+        serde: SerdeField::default(),
+    });
     DocumentModel {
+        id_parts: id_parts.map(|part| field_model(part, serde)).collect(),
+        generics: bounded(raw.generics.clone(), raw.settings.bound.get()),
+        declared: raw.generics,
+        is_stub: false,
         krate: raw.settings.krate.path(),
         discriminator: raw
             .settings
@@ -260,6 +327,19 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
     }
 }
 
+/// Adds the bounds that a document needs: the given ones, or for each type those of a field.
+fn bounded(mut generics: Generics, bound: Option<&Bound>) -> Generics {
+    let inferred = generics.type_params().map(|parameter| -> WherePredicate {
+        let ident = &parameter.ident;
+        syn::parse_quote!(#ident: __model::StoredField)
+    });
+    let predicates = bound.map_or_else(|| inferred.collect(), |bound| bound.0.clone());
+    if !predicates.is_empty() {
+        generics.make_where_clause().predicates.extend(predicates);
+    }
+    generics
+}
+
 fn computed_model(setting: ComputedSetting, serde: &SerdeStruct) -> ComputedModel {
     let name = setting.name.unraw().to_string();
     ComputedModel {
@@ -280,6 +360,9 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
         Some(name) => name,
         None => serde.rename_all.apply_to_field(&name),
     };
+    let mut roles = settings.marks.0.clone();
+    roles.extend(settings.vector.word().map(|span| (Role::Vector, span)));
+    roles.extend(settings.full_text.word().map(|span| (Role::FullText, span)));
     let nested = nested_models(&settings, &name, &stored);
     let given = (settings.index.is_given(), settings.unindexed.is_given());
     let indexing_word = settings.index.word().or(settings.unindexed.word());
@@ -300,29 +383,16 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
         indexing: match given {
             (true, _) if !nested.iter().any(|path| path.indexed) => Indexing::Indexed,
             (false, true) => Indexing::Excluded,
-            _ if settings.soft_delete.is_given() => Indexing::Indexed,
+            _ if roles.iter().any(|(role, _)| *role == Role::SoftDelete) => Indexing::Indexed,
             (true, _) | (false, false) => Indexing::NotIndexed,
         },
         indexing_span: indexing_word.unwrap_or(raw.ident.span()),
         nested,
-        ttl: settings.ttl.word(),
-        lease: settings.lease.word(),
-        // The fields of newer versions have no stored name of their own.
-        skip: settings
-            .unknown
-            .word()
-            .map_or(raw.serde.skip, |span| Some(("unknown".to_owned(), span))),
-        unknown: settings.unknown.word(),
-        flatten: raw.serde.flatten,
-        soft_delete: settings.soft_delete.word(),
-        created_at: settings.created_at.word(),
-        updated_at: settings.updated_at.word(),
         vector: settings.vector.get().cloned(),
-        full_text: settings
-            .full_text
-            .get()
-            .cloned()
-            .zip(settings.full_text.word()),
+        full_text: settings.full_text.get().cloned(),
+        roles,
+        skip: raw.serde.skip,
+        flatten: raw.serde.flatten,
         skip_serializing_if: raw.serde.skip_serializing_if,
         vis: raw.vis,
         ty: raw.ty,
@@ -342,41 +412,32 @@ fn level(setting: &Setting<PartitionKeySetting>) -> Option<(Level, Span)> {
 /// Returns the declared paths inside a field, and the expiry of a lease.
 fn nested_models(settings: &FieldSettings, field: &str, stored: &str) -> Vec<NestedModel> {
     let index = settings.index.get().into_iter();
-    let indexed = index.flat_map(|index| &index.nested);
-    let indexed = indexed.map(|path| nested_model(field, stored, path, true));
+    let indexed = index.flat_map(|index| index.nested.clone());
+    // Expired leases are found by their expiry.
+    let marks = settings.marks.0.iter();
+    let leases = marks.filter(|(role, _)| *role == Role::Lease);
+    let expiry = leases.map(|(_, span)| NestedPath {
+        parts: vec!["until".to_owned()],
+        ty: syn::parse_quote!(__model::Timestamp),
+        span: *span,
+    });
+    let indexed = indexed.chain(expiry).map(|path| (path, true));
     let paths = settings.paths.get().into_iter();
-    let paths = paths.flat_map(|paths| &paths.nested);
-    let paths = paths.map(|path| nested_model(field, stored, path, false));
-    let lease = settings.lease.word();
-    indexed
-        .chain(paths)
-        .chain(lease.map(|span| lease_expiry(field, stored, span)))
+    let paths = paths.flat_map(|paths| paths.nested.clone());
+    let all = indexed.chain(paths.map(|path| (path, false)));
+    all.map(|(path, indexed)| nested_model(field, stored, path, indexed))
         .collect()
 }
 
-fn nested_model(field: &str, stored: &str, path: &NestedPath, indexed: bool) -> NestedModel {
+fn nested_model(field: &str, stored: &str, path: NestedPath, indexed: bool) -> NestedModel {
     NestedModel {
         name: format!("{field}.{}", path.parts.join(".")),
         path: format!("/{stored}/{}", path.parts.join("/")),
-        ty: path.ty.clone(),
         constant: nested_constant(field, &path.parts, path.span),
-        span: path.span,
         is_multiple: path.parts.iter().any(|part| part == "[]" || part == "*"),
+        ty: path.ty,
+        span: path.span,
         indexed,
-    }
-}
-
-/// Returns the path of a lease's expiry, by which expired leases are found.
-fn lease_expiry(field: &str, stored: &str, span: Span) -> NestedModel {
-    let until = ["until".to_owned()];
-    NestedModel {
-        name: format!("{field}.until"),
-        path: format!("/{stored}/until"),
-        ty: syn::parse_quote!(__model::Timestamp),
-        constant: nested_constant(field, &until, span),
-        span,
-        is_multiple: false,
-        indexed: true,
     }
 }
 

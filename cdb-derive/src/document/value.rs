@@ -3,10 +3,10 @@
 
 use darling::{Error, FromMeta};
 use proc_macro2::{Ident, Span};
-use syn::parse::{Parse, ParseStream};
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, Lit, Meta, Path, Token, Type};
+use syn::{Expr, Lit, Meta, Path, Token, Type, Visibility, WherePredicate};
 
 use crate::diag::mistake;
 use crate::settings::{list, text};
@@ -28,6 +28,43 @@ pub(super) struct Pattern(pub(super) String);
 impl FromMeta for Pattern {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
         text(meta, "{customer_id}:order:{number}").map(Self)
+    }
+}
+
+/// `bound = "T: Clone"`, as serde's `bound`.
+#[derive(Clone, Debug)]
+pub(super) struct Bound(pub(super) Punctuated<WherePredicate, Token![,]>);
+
+impl FromMeta for Bound {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let bound = text(meta, "T: Clone")?;
+        let parsed = Punctuated::parse_terminated.parse_str(&bound);
+        let form =
+            "`bound` takes the predicates of a `where` clause, for example `bound = \"T: Clone\"`";
+        parsed.map(Self).map_err(|_| mistake(meta.span(), form))
+    }
+}
+
+/// `id_part(kind: String)`: a method whose value is part of the id.
+#[derive(Clone, Debug)]
+pub(super) struct IdPartSetting {
+    pub(super) vis: Visibility,
+    pub(super) name: Ident,
+    pub(super) ty: Type,
+}
+
+impl FromMeta for IdPartSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let form = "write `id_part(kind: String)` with the name and the type of a method";
+        let parser = |input: ParseStream<'_>| {
+            let vis = input.parse()?;
+            let name: Ident = input.parse()?;
+            let colon: Option<Token![:]> = input.parse()?;
+            colon.ok_or_else(|| syn::Error::new(name.span(), form))?;
+            let ty = input.parse()?;
+            Ok(Self { vis, name, ty })
+        };
+        list(meta, form, parser)
     }
 }
 

@@ -14,6 +14,7 @@ pub use search::check_search;
 pub use unique::check_unique;
 
 use crate::container::{Container, DefaultTtl};
+use crate::partition_key::PartitionKeyFields;
 use crate::shape::{ComputedShape, DocumentShape, ExpressionPart, FieldIndexing};
 use ids::ids_can_collide;
 use text::{fail, is_path_within, is_property, number, same};
@@ -58,31 +59,24 @@ impl Place {
 #[track_caller]
 pub const fn check_partition_key(place: &Place) {
     let (own, expected) = (place.shape().partition_key, place.partition_key);
-    if place.is_stub() {
+    if place.is_stub() || same_paths(own, expected) {
         return;
     }
-    if own.len() != expected.len() {
-        fail(&[
-            "`",
-            place.shape().name,
-            "` has a partition key of ",
-            number(own.len()),
-            ", but the container `",
-            place.container,
-            "` has one of ",
-            number(expected.len()),
-        ]);
-    }
+    let (what, other) = match type_with_key(place) {
+        Some(name) => ("`", name),
+        None => ("the container `", place.container),
+    };
     let mut level = 0;
-    while level < own.len() {
+    while level < own.len() && own.len() == expected.len() {
         if !same(own[level], expected[level]) {
             fail(&[
                 "`",
                 place.shape().name,
                 "` has its partition key at `",
                 own[level],
-                "`, but the container `",
-                place.container,
+                "`, but ",
+                what,
+                other,
                 "` has it at `",
                 expected[level],
                 "`",
@@ -90,6 +84,60 @@ pub const fn check_partition_key(place: &Place) {
         }
         level += 1;
     }
+    fail(&[
+        "`",
+        place.shape().name,
+        "` has a partition key of ",
+        number(own.len()),
+        ", but ",
+        what,
+        other,
+        "` has one of ",
+        number(expected.len()),
+    ]);
+}
+
+/// Returns the name of the first type that has the partition key of the container, which is that of
+/// the type unless it is given.
+const fn type_with_key(place: &Place) -> Option<&'static str> {
+    let mut at = 0;
+    while at < place.documents.len() {
+        if same_paths(place.documents[at].partition_key, place.partition_key) {
+            return Some(place.documents[at].name);
+        }
+        at += 1;
+    }
+    None
+}
+
+const fn same_paths(a: &[&str], b: &[&str]) -> bool {
+    let mut level = 0;
+    while level < a.len() && level < b.len() && same(a[level], b[level]) {
+        level += 1;
+    }
+    level == a.len() && level == b.len()
+}
+
+/// Returns the paths of a flattened partition key. Fails if the document stores another field at one
+/// of them.
+#[track_caller]
+pub const fn flattened_key<K: PartitionKeyFields>(others: &[&str]) -> &'static [&'static str] {
+    let mut level = 0;
+    while level < K::PATHS.len() {
+        let mut other = 0;
+        while other < others.len() {
+            if same(others[other], K::PATHS[level]) {
+                fail(&[
+                    "the partition key and another field are both stored at `",
+                    K::PATHS[level],
+                    "`; rename one of them",
+                ]);
+            }
+            other += 1;
+        }
+        level += 1;
+    }
+    K::PATHS
 }
 
 /// Checks that no field of the document is stored as the discriminator.
@@ -99,22 +147,16 @@ pub const fn check_discriminator(place: &Place) {
     if place.is_stub() {
         return;
     }
-    let mut at = 0;
-    while at < shape.fields.len() {
-        if is_property(shape.fields[at].path, place.discriminator) {
-            fail(&[
-                "`",
-                shape.fields[at].name,
-                "` of `",
-                shape.name,
-                "` is stored at `",
-                shape.fields[at].path,
-                "`, where the container `",
-                place.container,
-                "` stores the discriminator; rename the field or the container's `discriminator`",
-            ]);
-        }
-        at += 1;
+    if let Some(path) = stored_path(shape, place.discriminator) {
+        fail(&[
+            "a field of `",
+            shape.name,
+            "` is stored at `",
+            path,
+            "`, where the container `",
+            place.container,
+            "` stores the discriminator; rename the field or the container's `discriminator`",
+        ]);
     }
 }
 
@@ -191,7 +233,7 @@ const fn report_computed_conflict(computing: &DocumentShape, other: &DocumentSha
                     "` in different ways; rename one of them",
                 ]);
             }
-            None if stores(other, computed.name) => fail(&[
+            None if stored_path(other, computed.name).is_some() => fail(&[
                 "`",
                 computed.name,
                 "` is computed by `",
@@ -217,15 +259,24 @@ const fn computed_as(name: &str, shape: &DocumentShape) -> Option<ComputedShape>
     None
 }
 
-const fn stores(shape: &DocumentShape, name: &str) -> bool {
+/// Returns the path of the property if the document stores it.
+const fn stored_path(shape: &DocumentShape, name: &str) -> Option<&'static str> {
     let mut at = 0;
     while at < shape.fields.len() {
         if is_property(shape.fields[at].path, name) {
-            return true;
+            return Some(shape.fields[at].path);
         }
         at += 1;
     }
-    false
+    // A flattened partition key is not among the fields.
+    let mut level = 0;
+    while level < shape.partition_key.len() {
+        if is_property(shape.partition_key[level], name) {
+            return Some(shape.partition_key[level]);
+        }
+        level += 1;
+    }
+    None
 }
 
 const fn same_expression(a: &[ExpressionPart], b: &[ExpressionPart]) -> bool {
@@ -302,7 +353,10 @@ const fn excluded_prefix(path: &str, excluding: &DocumentShape) -> Option<&'stat
 /// otherwise.
 #[track_caller]
 pub const fn check_ttl(place: &Place) {
-    if place.shape().ttl && !place.is_stub() && matches!(place.default_ttl, DefaultTtl::Off) {
+    if place.shape().ttl.is_some()
+        && !place.is_stub()
+        && matches!(place.default_ttl, DefaultTtl::Off)
+    {
         fail(&[
             "documents of `",
             place.shape().name,

@@ -100,7 +100,6 @@ impl<T: Queryable> Query<T> {
     /// }
     ///
     /// #[derive(Container)]
-    /// #[container(partition_key = "/tenant, /user")]
     /// enum Ledger {
     ///     Invoice(Invoice),
     /// }

@@ -31,7 +31,6 @@ use crate::shape::{Direction, VectorDistance};
 /// }
 ///
 /// #[derive(Container)]
-/// #[container(partition_key = "/author")]
 /// enum Notes {
 ///     Note(Note),
 /// }

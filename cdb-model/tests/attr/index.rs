@@ -104,7 +104,6 @@ struct Ticket {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Tickets {
     Ticket(Ticket),
 }

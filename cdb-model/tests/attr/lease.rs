@@ -31,7 +31,6 @@ struct Parcel {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Shop {
     Order(Order),
     Parcel(Parcel),

@@ -1,5 +1,6 @@
 //! The derives by behaviour: a file per attribute, and one shop that uses most of them together.
 
+mod generic;
 mod id;
 mod index;
 mod lease;

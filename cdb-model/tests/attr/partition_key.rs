@@ -1,6 +1,8 @@
-//! `partition_key`: the order of levels is independent of the order of fields.
+//! `partition_key`: levels in their order, and levels as a struct that types share.
 
-use cdb_model::{Container, Document, DocumentKey as _, PartitionKeyKind};
+use cdb_model::{
+    Container, Document, DocumentKey as _, PartitionKey, PartitionKeyFields, PartitionKeyKind,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize, Clone)]
@@ -29,7 +31,6 @@ struct Member {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/tenantId, /userId,/archived")]
 enum Log {
     Event(Event),
     Member(Member),
@@ -61,4 +62,66 @@ fn a_container_with_levels_is_hashed_over_all_of_them() {
 fn a_key_with_all_levels_locates_its_document() {
     let key = MemberKey::new("t", 7_u32, true);
     assert_eq!(key.partition().to_header(), r#"["t",7,true]"#);
+}
+
+#[derive(PartitionKeyFields, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    country: String,
+    #[serde(rename = "zip")]
+    postal_code: u32,
+}
+
+#[derive(Document, Serialize, Deserialize, Debug, PartialEq)]
+#[document(type = "shop", id = "shop:{number}")]
+struct Shop {
+    #[serde(flatten)]
+    #[document(partition_key)]
+    place: Place,
+    number: u64,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "house", id = "house:{name}")]
+struct House {
+    name: String,
+    #[serde(flatten)]
+    #[document(partition_key)]
+    at: Place,
+}
+
+#[derive(Container)]
+enum Town {
+    Shop(Shop),
+    House(House),
+}
+
+fn place() -> Place {
+    Place {
+        country: "de".to_owned(),
+        postal_code: 80_331,
+    }
+}
+
+#[test]
+fn fields_of_a_flattened_key_are_levels_in_their_order() {
+    let shop = Shop {
+        place: place(),
+        number: 7,
+    };
+    assert_eq!(shop.partition_key(), ("de", 80_331).into());
+    assert_eq!(PartitionKey::from(&place()), PartitionKey::from(place()));
+    assert_eq!(Town::definition().partition_key.paths, ["/country", "/zip"]);
+    assert_eq!(House::SHAPE.partition_key, Town::PARTITION_KEY);
+}
+
+#[test]
+fn fields_of_a_flattened_key_are_stored_beside_the_others() {
+    let shop = Shop {
+        place: place(),
+        number: 7,
+    };
+    let json = Shop::field_codec().write(&shop).unwrap();
+    assert_eq!(json, r#"{"country":"de","zip":80331,"number":7}"#);
+    assert_eq!(Shop::field_codec().read(&json).unwrap(), shop);
 }

@@ -56,7 +56,7 @@ struct Customer {
 }
 
 #[derive(Container, Clone, Debug, PartialEq)]
-#[container(partition_key = "/customerId", discriminator = "kind")]
+#[container(discriminator = "kind")]
 enum Shop {
     Order(Order),
     Customer(Customer),

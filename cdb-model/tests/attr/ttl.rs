@@ -22,7 +22,7 @@ struct User {
 macro_rules! container {
     ($name:ident { $($variant:ident),* } $(, $ttl:tt)?) => {
         #[derive(Container)]
-        #[container(partition_key = "/user" $(, default_ttl = $ttl)?)]
+        $(#[container(default_ttl = $ttl)])?
         enum $name {
             $($variant($variant)),*
         }

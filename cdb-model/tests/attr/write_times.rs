@@ -43,7 +43,6 @@ struct Plain {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Shop {
     Order(Order),
     Note(Note),

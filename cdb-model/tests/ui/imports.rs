@@ -2,7 +2,7 @@
 
 #[allow(unused_imports)]
 use cdb_model::{
-    Batch, Container, Document, Leasable, Lease, Patch, Projection, Query, Scalar, TextInteger, Timestamp,
+    Batch, Container, Document, Leasable, Lease, PartitionKeyFields, Patch, Projection, Query, Scalar, TextInteger, Timestamp,
     UnknownFields, UpcastError,
 };
 #[allow(unused_imports)]

@@ -22,7 +22,6 @@ struct Address {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Shop {
     Order(Order),
 }

@@ -28,7 +28,7 @@ use cdb_coordination::{MemberDocument, MemberRecord, MessageContext};
 /// }
 /// ```
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/partition", default_ttl = "per_document")]
+#[container(default_ttl = "per_document")]
 pub enum Work {
     /// The settings that all coordinators of the container share.
     Settings(WorkSettings),

@@ -44,7 +44,6 @@ struct RawEvent {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/partition")]
 enum Spoiler {
     Message(RawMessage),
     Stream(RawStream),

@@ -10,7 +10,7 @@ use crate::test_env::{PARTITION, TestEnv, config, message, next, one_partition};
 
 /// The stored form before the form number, field for field.
 #[derive(Container)]
-#[container(partition_key = "/partition", default_ttl = "per_document")]
+#[container(default_ttl = "per_document")]
 enum Before {
     Settings(OldSettings),
     Partition(OldPartition),
@@ -194,7 +194,6 @@ async fn assert_readable(before: &ContainerClient<Before>) {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/partition")]
 enum Newer {
     Settings(NewerSettings),
 }

@@ -27,7 +27,6 @@ pub struct Entry {
 
 /// The container of the bookings.
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/instanceId", discriminator = "type")]
 pub enum Books {
     /// A booking.
     Entry(Entry),

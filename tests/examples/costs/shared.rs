@@ -29,7 +29,6 @@ struct Order {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/place")]
 enum Shop {
     Order(Order),
     Message(MessageDocument<Shop>),

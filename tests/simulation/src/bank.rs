@@ -67,7 +67,6 @@ pub(crate) struct Receipt {
 
 /// The documents of the bank.
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/place")]
 pub(crate) enum Bank {
     Counter(Counter),
     Account(Account),

@@ -64,7 +64,6 @@ struct Nobody {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/instanceId")]
 enum Junk {
     Nobody(Nobody),
 }

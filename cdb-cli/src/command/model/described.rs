@@ -163,7 +163,7 @@ impl Type {
             composites: composites.collect(),
             unique_keys: unique_keys.collect(),
             version: shape.version,
-            expires: shape.ttl,
+            expires: shape.ttl.is_some(),
         }
     }
 

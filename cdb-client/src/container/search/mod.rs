@@ -43,7 +43,6 @@ impl<C: Container> ContainerClient<C> {
     /// }
     ///
     /// #[derive(Container)]
-    /// #[container(partition_key = "/author")]
     /// enum Notes {
     ///     Note(Note),
     /// }

@@ -22,7 +22,6 @@ struct Invoice {
 }
 
 #[derive(Container, Debug)]
-#[container(partition_key = "/tenant, /user")]
 enum Ledger {
     Invoice(Invoice),
 }

@@ -28,7 +28,6 @@ pub(super) struct Profile {
 }
 
 #[derive(Container, Debug, PartialEq)]
-#[container(partition_key = "/customer", discriminator = "type")]
 pub(super) enum Shop {
     Order(Order),
     Profile(Profile),

@@ -45,7 +45,6 @@ impl MemberDocument for GroupMember {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/cluster")]
 pub(super) enum Members {
     Member(GroupMember),
 }

@@ -138,7 +138,6 @@ impl MemberDocument for Ahead {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/cluster")]
 enum ShipAhead {
     Member(Ahead),
 }
@@ -178,7 +177,6 @@ struct Torn {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/cluster")]
 enum RawGroup {
     Member(Torn),
 }

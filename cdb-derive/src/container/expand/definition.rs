@@ -19,9 +19,13 @@ impl ToTokens for ContainerImpl<'_> {
             Some(property) => quote!(#property),
             None => inherited(model, &quote!(DISCRIMINATOR)),
         };
+        let (paths, key_type) = (&model.partition_key, &model.key_type);
         let partition_key = match &model.base {
             Some(_) => inherited(model, &quote!(PARTITION_KEY)),
-            None => path_list(&model.partition_key),
+            None if paths.is_empty() => {
+                quote!(<#key_type as __model::Document>::SHAPE.partition_key)
+            }
+            None => quote!(&[#(#paths),*]),
         };
         let ttl = default_ttl(model);
         let (documents, decode, shape) = (Documents(model), Decode(model), ShapeOf(model));
@@ -46,10 +50,6 @@ impl ToTokens for ContainerImpl<'_> {
 fn inherited(model: &ContainerModel, item: &TokenStream) -> TokenStream {
     let base = model.base.as_ref().map(|base| &base.ty);
     quote!(<#base as __model::Container>::#item)
-}
-
-fn path_list(paths: &[String]) -> TokenStream {
-    quote!(&[#(#paths),*])
 }
 
 /// The list of inherited types and own types.

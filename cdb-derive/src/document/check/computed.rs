@@ -36,7 +36,7 @@ pub(super) fn has_stored_fields(
     });
     for name in names {
         if let Some(field) = model.field(name) {
-            errors.unless(field.skip.is_none(), computed.span, || {
+            errors.unless(field.has_path(), computed.span, || {
                 format!("`{name}` is not stored, so nothing can be computed from it")
             });
             continue;

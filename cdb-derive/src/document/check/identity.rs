@@ -80,13 +80,32 @@ pub(super) fn partition_key_levels_are_complete(model: &DocumentModel, errors: &
 
 pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
     for segment in &model.pattern {
-        if let Segment::Field(placeholder) = segment {
-            errors.unless(
-                model.field(placeholder).is_some(),
-                model.pattern_span,
-                || unknown_placeholder(model, placeholder),
-            );
-        }
+        let Segment::Field(placeholder) = segment else {
+            continue;
+        };
+        let (field, known) = (model.field(placeholder), model.placeholder(placeholder));
+        errors.unless(field.or(known).is_some(), model.pattern_span, || {
+            unknown_placeholder(model, placeholder)
+        });
+        errors.unless(field.is_none() || known.is_some(), model.pattern_span, || {
+            format!("`{{{placeholder}}}` is flattened, so it cannot be part of the id; an id is unique within its partition, so it does not need the partition key")
+        });
+    }
+}
+
+pub(super) fn id_parts_are_placeholders(model: &DocumentModel, errors: &mut Accumulator) {
+    for part in &model.id_parts {
+        let (name, span) = (&part.name, part.ident.span());
+        errors.unless(model.field(name).is_none(), span, || {
+            format!("`{name}` is a field, which the id pattern can use without `id_part`")
+        });
+        let is_used = model.key_fields().iter().any(|field| field.name == *name);
+        errors.unless(is_used || model.pattern.is_empty(), span, || {
+            format!("`{name}` is not in the id pattern; add `{{{name}}}` to it")
+        });
+        errors.unless(!part.is_option, span, || {
+            format!("`{name}` is part of the id and must always have a value; remove `Option`")
+        });
     }
 }
 
@@ -95,7 +114,9 @@ pub(super) fn keys_are_not_optional(
     field: &FieldModel,
     errors: &mut Accumulator,
 ) {
-    let role = model.fixed_role(field).filter(|_| field.is_option);
+    let role = model
+        .fixed_role(field)
+        .filter(|_| field.is_option && field.roles.is_empty());
     if let Some(role) = role {
         let name = &field.name;
         let text = format!("`{name}` is {role} and must always have a value; remove `Option`");

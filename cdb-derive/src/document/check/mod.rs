@@ -2,12 +2,11 @@
 
 mod computed;
 mod identity;
-mod lease;
 mod list;
-mod marks;
 mod paths;
+mod roles;
 mod search;
 mod stored;
 mod version;
 
-pub(super) use list::{all, settings};
+pub(super) use list::{all, partition_key, settings};

@@ -118,7 +118,7 @@ fn unknown(model: &DocumentModel, written: &str, known: impl Iterator<Item = Str
 /// Checks that the constants of paths and composites have different names.
 pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) {
     let mut seen: HashMap<String, String> = HashMap::new();
-    let stored = model.fields.iter().filter(|field| field.skip.is_none());
+    let stored = model.fields.iter().filter(|field| field.has_path());
     let of_fields = stored.flat_map(|field| {
         let own = (&field.constant, &field.name, field.ident.span());
         let nested = field.nested.iter();

@@ -1,9 +1,9 @@
-//! The rules of vectors and full-text fields.
+//! The rules of vectors.
 
 use darling::error::Accumulator;
 
-use crate::diag::{Mistakes, mistake};
-use crate::document::model::{DocumentModel, FieldModel, Given};
+use crate::diag::Mistakes;
+use crate::document::model::FieldModel;
 use crate::document::search::VectorIndex;
 
 /// The limits of `cdb_model::limits`, which a derive cannot use.
@@ -27,33 +27,4 @@ pub(super) fn vector_is_within_limits(field: &FieldModel, errors: &mut Accumulat
             "a flat index has at most {MAX_FLAT_DIMENSIONS} dimensions; use `index = quantized_flat` or `index = disk_ann`"
         )
     });
-    errors.unless(
-        field.indexing_given == Given::Nothing,
-        field.indexing_span,
-        || {
-            format!(
-                "`vector` has an index of its own; remove this setting of `{}`",
-                field.name
-            )
-        },
-    );
-}
-
-pub(super) fn is_searched_in_one_way(
-    model: &DocumentModel,
-    field: &FieldModel,
-    errors: &mut Accumulator,
-) {
-    let name = &field.name;
-    if let (Some(vector), Some((_, span))) = (&field.vector, &field.full_text) {
-        let text = format!("`{name}` is both a vector and a text; keep one");
-        errors.push(mistake(vector.span.join(*span).unwrap_or(*span), text));
-    }
-    let span = field.vector.as_ref().map(|vector| vector.span);
-    let span = span.or(field.full_text.as_ref().map(|(_, span)| *span));
-    let (Some(span), Some(role)) = (span, model.fixed_role(field)) else {
-        return;
-    };
-    let text = format!("`{name}` is {role}; search another field");
-    errors.push(mistake(span, text));
 }

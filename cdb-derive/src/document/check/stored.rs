@@ -7,6 +7,7 @@ use syn::ext::IdentExt;
 
 use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::role::Role;
 
 /// Properties of every document that the service or the model sets.
 pub(super) const RESERVED: [&str; 7] = [
@@ -50,7 +51,7 @@ pub(super) fn name_is_not_reserved(field: &FieldModel, errors: &mut Accumulator)
 pub(super) fn name_is_one_property(field: &FieldModel, errors: &mut Accumulator) {
     let stored = &field.stored;
     let fine = !stored.contains(['/', '"', '\\', '~']) && !matches!(&**stored, "" | "[]" | "*");
-    errors.unless(fine || field.skip.is_some(), field.ident.span(), || {
+    errors.unless(fine || !field.has_path(), field.ident.span(), || {
         format!(
             "`{}` is stored as `{stored}`, which a path cannot contain; rename it without `/`, `\\`, `~` and quotation marks",
             field.name
@@ -74,7 +75,7 @@ pub(super) fn key_path_is_plain(
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || c == '_');
     errors.unless(
-        fine || !(field.partition_key.is_some() || is_unique()),
+        fine || !field.has_path() || !(field.partition_key.is_some() || is_unique()),
         field.ident.span(),
         || {
             format!(
@@ -90,14 +91,20 @@ pub(super) fn required_fields_are_stored(
     field: &FieldModel,
     errors: &mut Accumulator,
 ) {
-    let (name, fixed) = (&field.name, model.fixed_role(field));
+    let (name, fixed, rules) = (&field.name, model.fixed_role(field), field.rules());
+    let is_indexed =
+        field.indexing == Indexing::Indexed || field.nested.iter().any(|path| path.indexed);
+    let role = fixed.or(rules.map(|rules| rules.meaning));
     if let Some((word, span)) = &field.skip
-        && let Some(role) = fixed.or(stored_role(field))
+        && let Some(role) = role.or(is_indexed.then_some("indexed"))
     {
         let text = format!("`{name}` is {role}, so it must be stored; remove `{word}`");
         errors.push(mistake(*span, text));
     }
-    if let (Some(span), Some(role)) = (field.skip_serializing_if, fixed) {
+    let always = rules.filter(|rules| rules.is_always_stored);
+    if let Some(span) = field.skip_serializing_if
+        && let Some(role) = fixed.or(always.map(|rules| rules.meaning))
+    {
         let text = format!(
             "`{name}` is {role}, so it must always be stored; remove `skip_serializing_if`"
         );
@@ -105,29 +112,10 @@ pub(super) fn required_fields_are_stored(
     }
 }
 
-/// Returns why a field that may change has to be stored.
-fn stored_role(field: &FieldModel) -> Option<&'static str> {
-    if field.ttl.is_some() {
-        Some("the time to live")
-    } else if field.lease.is_some() {
-        Some("the lease")
-    } else if field.soft_delete.is_some() {
-        Some("the time of the soft deletion")
-    } else if let Some(role) = field.time_role() {
-        Some(role)
-    } else if field.vector.is_some() || field.full_text.is_some() {
-        Some("searched")
-    } else if field.indexing == Indexing::Indexed || field.nested.iter().any(|path| path.indexed) {
-        Some("indexed")
-    } else {
-        None
-    }
-}
-
 /// Checks that only the time to live is stored as `ttl`, because the service deletes documents by
 /// this property.
 pub(super) fn ttl_has_its_stored_name(field: &FieldModel, errors: &mut Accumulator) {
-    let Some(span) = field.ttl else {
+    let Some(span) = field.in_role(Role::Ttl) else {
         let fine = field.stored != "ttl" || !field.is_written();
         errors.unless(fine, field.ident.span(), || {
             "the service reads the time to live from `ttl`; mark the field with `#[document(ttl)]` or rename it"

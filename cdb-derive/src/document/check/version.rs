@@ -4,7 +4,8 @@
 use darling::error::Accumulator;
 
 use crate::diag::{Mistakes, mistake};
-use crate::document::model::{DocumentModel, FieldModel};
+use crate::document::model::{DocumentModel, FieldModel, Level};
+use crate::document::role::Role;
 
 /// The stored name of the version.
 const VERSION: &str = "schemaVersion";
@@ -27,20 +28,12 @@ pub(super) fn has_all_upcasts(model: &DocumentModel, errors: &mut Accumulator) {
 
 /// Checks that a program of this version loses nothing of a newer one.
 pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator) {
-    let mut unknown = model.fields.iter().filter_map(|field| field.unknown);
-    let is_kept = unknown.next().is_some();
-    if let Some(second) = unknown.next() {
-        errors.push(mistake(
-            second,
-            "second field for unknown fields; a document has one",
-        ));
-    }
+    let unknown = model.in_role(Role::Unknown).next();
     let Some((_, span)) = model.version else {
         // Without a version, a write would store the discriminator twice: it is among the unknown
         // fields of a document that was read.
         let is_reported = model.has_unreadable_version || model.upcast_span.is_some();
-        let kept = model.fields.iter().filter_map(|field| field.unknown);
-        for span in kept.filter(|_| !is_reported).take(1) {
+        if let Some((_, span)) = unknown.filter(|_| !is_reported) {
             errors.push(mistake(
                 span,
                 "unknown fields are those of newer versions; add `version = 1` to the type",
@@ -48,7 +41,7 @@ pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator
         }
         return;
     };
-    errors.unless(is_kept || model.has_unreadable_fields, span, || {
+    errors.unless(unknown.is_some() || model.has_unreadable_fields, span, || {
         "a type with versions keeps the fields of newer ones; add `#[serde(flatten)] #[document(unknown)] newer: UnknownFields`".to_owned()
     });
     for field in model.fields.iter().filter(|field| field.stored == VERSION) {
@@ -60,11 +53,16 @@ pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator
     }
 }
 
-pub(super) fn flattens_unknown_fields_only(field: &FieldModel, errors: &mut Accumulator) {
-    match (field.flatten, field.unknown) {
+pub(super) fn flattens_unknown_fields_or_the_key(field: &FieldModel, errors: &mut Accumulator) {
+    if let (Some(_), Some((level, span))) = (field.flatten, field.partition_key) {
+        let text = "a flattened partition key has all levels; write `partition_key` only";
+        errors.unless(level == Level::Only, span, || text.to_owned());
+        return;
+    }
+    match (field.flatten, field.in_role(Role::Unknown)) {
         (Some(span), None) => errors.push(mistake(
             span,
-            "`flatten` hides which paths are stored; spell the fields out or put them under one field",
+            "`flatten` hides which paths are stored; spell the fields out, put them under one field, or mark a partition key with `#[document(partition_key)]`",
         )),
         (None, Some(span)) => {
             let text = format!("unknown fields are stored beside the others; add `#[serde(flatten)]` to `{}`", field.name);

@@ -6,8 +6,10 @@ use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
+use super::key::key_of;
 use super::shape::Shape;
-use crate::document::model::{DocumentModel, Indexing};
+use super::{body, implement};
+use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::respan::located_at;
 
 /// The impls of `Document`, `Queryable` and `QueriedIn`, and checks of the types of marked fields.
@@ -16,121 +18,151 @@ pub(super) struct DocumentImpl<'a>(pub(super) &'a DocumentModel);
 impl ToTokens for DocumentImpl<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let name = &model.ident;
-        let key = format_ident!("{name}Key");
-        let shape = Shape(model);
-        let key_fields = model.key_fields();
-        let key_idents: Vec<_> = key_fields.iter().map(|field| &field.ident).collect();
-        let levels = model.partition_key().into_iter().map(|field| {
+        let (name, key, shape) = (&model.ident, model.key_ty(), Shape(model));
+        let values = model.key_fields().into_iter().map(|field| {
             let ident = &field.ident;
-            let level = quote!(__model::PartitionKeyPart::to_partition_key_value(&self.#ident));
-            // The span is that of the type, which may not be allowed in a partition key.
-            located_at(field.ty.span(), level)
+            match model.field(&field.name) {
+                Some(_) => quote!(#ident: __model::Clone::clone(&self.#ident),),
+                None => quote!(#ident: self.#ident(),),
+            }
         });
-        let codec = field_codec(name);
-        tokens.extend(type_checks(model));
-        tokens.extend(quote! {
-            #[automatically_derived]
-            impl __model::Document for #name {
+        let key_of = key_of(model, &values.collect());
+        let partition_key = match model.flattened_key() {
+            Some(FieldModel { ident, ty, .. }) => {
+                let key = quote!(__model::PartitionKeyFields::to_partition_key(&self.#ident));
+                located_at(ty.span(), key)
+            }
+            None => partition_key(&model.partition_key()),
+        };
+        let bodies = [find_codec(name), key_of, partition_key].map(|code| body(model, code));
+        let [find_codec, key_of, partition_key] = bodies;
+        if !model.is_stub {
+            tokens.extend(type_checks(model));
+        }
+        let items = quote! {
                 type Key = #key;
 
                 const SHAPE: &'static __model::DocumentShape = &#shape;
 
-                #codec
+                fn field_codec() -> __model::FieldCodec<Self> {
+                    #find_codec
+                }
 
                 fn key(&self) -> Self::Key {
-                    #key { #(#key_idents: __model::Clone::clone(&self.#key_idents)),* }
+                    #key_of
                 }
 
                 fn partition_key(&self) -> __model::PartitionKey {
-                    __model::PartitionKey::from_values(__model::vec![#(#levels),*])
+                    #partition_key
                 }
-            }
-        });
-        tokens.extend(queryable(name));
+        };
+        let ty = model.ty();
+        tokens.extend(implement(model, &quote!(__model::Document for #ty), &items));
+        tokens.extend(queryable(model));
     }
 }
 
-/// The method that returns the JSON codec. Its call has the span of the name, where the user adds
+/// Returns the partition key with these fields.
+pub(in crate::document) fn partition_key(fields: &[&FieldModel]) -> TokenStream {
+    let levels = fields.iter().map(|field| {
+        let ident = &field.ident;
+        let level = quote!(__model::PartitionKeyPart::to_partition_key_value(&self.#ident));
+        // The span is that of the type, which may not be allowed in a partition key.
+        located_at(field.ty.span(), level)
+    });
+    quote!(__model::PartitionKey::from_values(
+        __model::vec![#(#levels),*]
+    ))
+}
+
+/// Returns the expression of the JSON codec. Its call has the span of the name, where the user adds
 /// serde's derives if they are missing.
-fn field_codec(name: &Ident) -> TokenStream {
+fn find_codec(name: &Ident) -> TokenStream {
     let find = quote!((&__model::FindCodec::<Self>::start()).field_codec());
     let find = located_at(name.span(), find);
     quote! {
-        fn field_codec() -> __model::FieldCodec<Self> {
-            use __model::{MissingCodec as _, SerdeCodec as _};
-            #find
-        }
+        use __model::{MissingCodec as _, SerdeCodec as _};
+        #find
     }
 }
 
 /// The checks that fields have types that fit their settings.
 fn type_checks(model: &DocumentModel) -> TokenStream {
-    let marked = model.fields.iter().flat_map(|field| {
-        let checks = [
-            field.ttl.map(|_| "is_time_to_live"),
-            field.unknown.map(|_| "keeps_unknown_fields"),
-            field.full_text.as_ref().map(|_| "is_full_text"),
-            field.time_role().map(|_| "is_time_of_write"),
-        ];
-        let checks = checks.into_iter().flatten();
-        checks.map(|check| type_check(check, &field.ty, field.ty.span()))
+    let marked = model.fields.iter().filter_map(|field| {
+        let check = field.rules()?.type_check?;
+        Some(type_check(model, check, &field.ty, field.ty.span()))
     });
     let indexed = model.fields.iter().flat_map(|field| {
-        let is_indexed = field.indexing == Indexing::Indexed && field.soft_delete.is_none();
+        let is_indexed = field.indexing == Indexing::Indexed && !field.has_own_index();
         let check = if field.is_array {
             "has_scalars"
         } else {
             "is_scalar"
         };
-        let own = is_indexed.then(|| type_check(check, &field.ty, field.ty.span()));
+        let own = is_indexed.then(|| type_check(model, check, &field.ty, field.ty.span()));
         let nested = field
             .nested
             .iter()
             .filter(|path| path.indexed && !path.is_wildcard());
-        let nested = nested.map(|path| type_check("is_scalar", &path.ty, path.ty.span()));
+        let nested = nested.map(|path| type_check(model, "is_scalar", &path.ty, path.ty.span()));
         own.into_iter().chain(nested)
     });
     let computed = model.computed.iter().filter(|computed| computed.indexed);
     let computed =
-        computed.map(|computed| type_check("is_scalar", &computed.ty, computed.ty.span()));
+        computed.map(|computed| type_check(model, "is_scalar", &computed.ty, computed.ty.span()));
     // The paths before the last one form groups, for which the order of a type does not matter.
     let sorted = model.composites.iter().filter_map(|composite| {
         let path = composite.paths.last()?;
         let name = path.field.unraw().to_string();
         let ty = model.field(&name).map(|field| &field.ty);
         let ty = ty.or_else(|| Some(&model.computed(&name)?.ty))?;
-        Some(type_check("is_ordered", ty, path.field.span()))
+        Some(type_check(model, "is_ordered", ty, path.field.span()))
     });
     let unique = model.uniques.iter().flat_map(|unique| &unique.fields);
     let unique = unique.filter_map(|ident| {
         let field = model.field(&ident.unraw().to_string())?;
-        Some(type_check("is_scalar", &field.ty, ident.span()))
+        Some(type_check(model, "is_scalar", &field.ty, ident.span()))
     });
     let checks = marked.chain(indexed).chain(computed);
     checks.chain(sorted).chain(unique).collect()
 }
 
 /// The check that a type meets the bound of a function of the model, with its error at `span`.
-fn type_check(check: &str, ty: &Type, span: Span) -> TokenStream {
+fn type_check(model: &DocumentModel, check: &str, ty: &Type, span: Span) -> TokenStream {
     let check = format_ident!("{check}");
-    located_at(span, quote!(const _: () = __model::#check::<#ty>();))
+    let check = located_at(span, quote!(__model::#check::<#ty>()));
+    if model.generics.params.is_empty() {
+        return quote!(const _: () = #check;);
+    }
+    let (parameters, _, clause) = model.generics.split_for_impl();
+    quote! {
+        #[allow(dead_code, reason = "it is only compiled")]
+        const _: () = { fn check #parameters () #clause { #check } };
+    }
 }
 
-pub(in crate::document) fn queryable(name: &Ident) -> TokenStream {
+fn queryable(model: &DocumentModel) -> TokenStream {
+    let ty = model.ty();
+    let items = quote! {
+        const SHAPES: &'static [&'static __model::DocumentShape] =
+            &[<#ty as __model::Document>::SHAPE];
+        const IS_PARTIAL: __model::bool = true;
+    };
+    let queryable = implement(model, &quote!(__model::Queryable for #ty), &items);
+    let mut generics = model.generics.clone();
+    generics
+        .params
+        .push(syn::parse_quote!(__C: __model::Container));
+    let clause = generics.make_where_clause();
+    clause
+        .predicates
+        .push(syn::parse_quote!(#ty: __model::MemberOf<__C>));
+    let (parameters, _, clause) = generics.split_for_impl();
     quote! {
-        #[automatically_derived]
-        impl __model::Queryable for #name {
-            const SHAPES: &'static [&'static __model::DocumentShape] =
-                &[<#name as __model::Document>::SHAPE];
-            const IS_PARTIAL: __model::bool = true;
-        }
+        #queryable
 
         #[automatically_derived]
-        impl<__C: __model::Container> __model::QueriedIn<__C> for #name
-        where
-            #name: __model::MemberOf<__C>,
-        {
+        impl #parameters __model::QueriedIn<__C> for #ty #clause {
             fn read_stored(
                 json: &__model::str,
             ) -> __model::Result<__model::Stored<Self>, __model::DecodeError> {

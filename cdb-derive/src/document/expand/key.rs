@@ -4,42 +4,67 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 
-use super::stub_docs;
+use super::document_impl::partition_key;
+use super::{body, implement, stub_docs};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::id_pattern::Segment;
 use crate::respan::located_at;
 
 /// The struct of the key. It is outside of the const block, because it must be visible.
-pub(in crate::document) struct KeyStruct<'a>(pub(in crate::document) &'a DocumentModel);
+pub(super) struct KeyStruct<'a>(pub(super) &'a DocumentModel);
 
 impl ToTokens for KeyStruct<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let (vis, name, krate) = (&model.vis, &model.ident, &model.krate);
-        let key = format_ident!("{name}Key");
+        let (vis, key, krate) = (&model.vis, model.key_ident(), &model.krate);
         let doc = stub_docs::key(model);
         let fields = model.key_fields().into_iter().map(|field| {
             let (vis, ident, ty) = (&field.vis, &field.ident, &field.ty);
             let doc = stub_docs::key_field(model, field);
             quote!(#[doc = #doc] #vis #ident: #ty,)
         });
+        let private = quote!(#krate::__private);
+        let traits = [
+            "Clone",
+            "Debug",
+            "PartialEq",
+            "Eq",
+            "PartialOrd",
+            "Ord",
+            "Hash",
+        ];
+        let traits = traits.map(|name| format_ident!("{name}"));
+        let (declared, document) = (&model.declared, model.ty());
+        let clause = &declared.where_clause;
+        let (derives, marker) = if declared.params.is_empty() {
+            (quote!(#[derive(#(#private::#traits),*)]), None)
+        } else {
+            // The parameters determine the type of the document, not the content of the key.
+            let derives = quote! {
+                #[#private::derive_where::derive_where(crate = #private::derive_where)]
+                #[derive_where(#(#traits),*)]
+            };
+            let marker = quote!(__document: #private::PhantomData<fn() -> #document>);
+            (derives, Some(marker))
+        };
         tokens.extend(quote! {
             #[doc = #doc]
-            #[derive(
-                #krate::__private::Clone,
-                #krate::__private::Debug,
-                #krate::__private::PartialEq,
-                #krate::__private::Eq,
-                #krate::__private::PartialOrd,
-                #krate::__private::Ord,
-                #krate::__private::Hash,
-            )]
+            #derives
             #[allow(non_snake_case, reason = "the names are those of the document")]
-            #vis struct #key {
+            #vis struct #key #declared #clause {
                 #(#fields)*
+                #marker
             }
         });
     }
+}
+
+/// Returns the expression of a key, whose fields have these values.
+pub(super) fn key_of(model: &DocumentModel, values: &TokenStream) -> TokenStream {
+    let marker =
+        (!model.declared.params.is_empty()).then(|| quote!(__document: __model::PhantomData));
+    let key = model.key_ident();
+    quote!(#key { #values #marker })
 }
 
 /// The constructor and traits of the key.
@@ -48,11 +73,10 @@ pub(super) struct KeyImpls<'a>(pub(super) &'a DocumentModel);
 impl ToTokens for KeyImpls<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let name = &model.ident;
+        let (name, key) = (model.ty(), model.key_ty());
         let (partition, known) = partition(model);
         let methods = methods(model, &partition);
-        let key = format_ident!("{name}Key");
-        let text = name.to_string();
+        let text = model.ident.to_string();
         let fields = model.key_fields();
         let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
         let writes = model
@@ -63,47 +87,51 @@ impl ToTokens for KeyImpls<'_> {
         let reader = Ident::new("reader", Span::mixed_site());
         let id = Ident::new("id", Span::mixed_site());
         let reads = reads(model, &reader);
-        tokens.extend(quote! {
-            #methods
-
-            #[automatically_derived]
-            impl __model::DocumentKey for #key {
+        let to_id = quote!(__model::IdWriter::new(#text) #(#writes)* .finish());
+        let key_of = key_of(model, &quote!(#(#idents,)*));
+        let parse = quote! {
+            let mut #reader = __model::IdReader::new(#text, #id);
+            #reads
+            #reader.finish()?;
+            __model::Result::Ok(#key_of)
+        };
+        let [to_id, parse, partition_key] = [to_id, parse, known].map(|code| body(model, code));
+        tokens.extend(methods);
+        let items = quote! {
                 type Document = #name;
                 type Partition = #partition;
 
                 fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
-                    __model::IdWriter::new(#text) #(#writes)* .finish()
+                    #to_id
                 }
 
                 fn parse(#id: &__model::str) -> __model::Result<Self, __model::IdError> {
-                    let mut #reader = __model::IdReader::new(#text, #id);
-                    #reads
-                    #reader.finish()?;
-                    __model::Result::Ok(Self { #(#idents),* })
+                    #parse
                 }
 
                 fn partition(&self) -> #partition {
-                    #known
+                    #partition_key
                 }
-            }
-        });
+        };
+        tokens.extend(implement(
+            model,
+            &quote!(__model::DocumentKey for #key),
+            &items,
+        ));
     }
 }
 
 /// The methods of the key. They repeat those of `DocumentKey`, so that programs need not import it.
-pub(in crate::document) fn methods(model: &DocumentModel, partition: &TokenStream) -> TokenStream {
-    let (vis, name) = (&model.vis, &model.ident);
-    let key = format_ident!("{name}Key");
+fn methods(model: &DocumentModel, partition: &TokenStream) -> TokenStream {
+    let (vis, name) = (&model.vis, model.ty());
     let fields = model.key_fields();
     let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
     let types = fields.iter().map(|field| &field.ty);
-    quote! {
-        #[automatically_derived]
-        #[allow(dead_code, reason = "not every key is used")]
-        impl #key {
+    let key_of = key_of(model, &quote!(#(#idents: __model::Into::into(#idents),)*));
+    let items = quote! {
             /// Creates the key from its fields.
             #vis fn new(#(#idents: impl __model::Into<#types>),*) -> Self {
-                Self { #(#idents: __model::Into::into(#idents)),* }
+                #key_of
             }
 
             /// Returns the address of the document with this key in a partition.
@@ -123,15 +151,17 @@ pub(in crate::document) fn methods(model: &DocumentModel, partition: &TokenStrea
             #vis fn delete(&self) -> __model::Delete<#name, #partition> {
                 __model::DocumentKey::delete(self)
             }
-        }
-    }
+    };
+    let allow = quote!(#[allow(dead_code, reason = "not every key is used")]);
+    let methods = implement(model, &model.key_ty(), &items);
+    quote!(#allow #methods)
 }
 
 fn write_segment(model: &DocumentModel, segment: &Segment) -> TokenStream {
     match segment {
         Segment::Literal(text) => quote!(.literal(#text)),
         Segment::Field(name) => {
-            let Some(field) = model.field(name) else {
+            let Some(field) = model.placeholder(name) else {
                 return TokenStream::new();
             };
             let ident = &field.ident;
@@ -150,7 +180,7 @@ fn reads(model: &DocumentModel, reader: &Ident) -> TokenStream {
         match segment {
             Segment::Literal(text) => out.extend(quote!(#reader.literal(#text)?;)),
             Segment::Field(name) => {
-                let Some(FieldModel { ident, ty, .. }) = model.field(name) else {
+                let Some(FieldModel { ident, ty, .. }) = model.placeholder(name) else {
                     continue;
                 };
                 if seen.contains(&&**name) {
@@ -180,11 +210,5 @@ fn partition(model: &DocumentModel) -> (TokenStream, TokenStream) {
         let of_batch = quote!(__model::BatchPartition);
         return (of_batch.clone(), of_batch);
     }
-    let idents = partition.iter().map(|field| &field.ident);
-    let value = quote! {
-        __model::PartitionKey::from_values(__model::vec![
-            #(__model::PartitionKeyPart::to_partition_key_value(&self.#idents)),*
-        ])
-    };
-    (quote!(__model::PartitionKey), value)
+    (quote!(__model::PartitionKey), partition_key(&partition))
 }

@@ -2,33 +2,47 @@
 
 mod document_impl;
 mod key;
-mod lease;
 mod paths;
+mod roles;
 mod search;
 mod shape;
-mod soft_delete;
 mod stub_docs;
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-pub(super) use document_impl::queryable;
-pub(super) use key::{KeyStruct, methods};
-pub(super) use paths::PathConstants;
-pub(super) use shape::Shape;
-pub(super) use soft_delete::SoftDeleteImpl;
+pub(super) use document_impl::partition_key;
 
 use super::model::DocumentModel;
 use crate::private::import;
 
+/// Returns the body of a function of the document, which never runs in a stub.
+pub(super) fn body(model: &DocumentModel, code: TokenStream) -> TokenStream {
+    if model.is_stub {
+        quote!(::core::unreachable!())
+    } else {
+        code
+    }
+}
+
+/// Returns an impl with the generic parameters of the document.
+fn implement(model: &DocumentModel, head: &TokenStream, items: &TokenStream) -> TokenStream {
+    let (parameters, _, clause) = model.generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #parameters #head #clause {
+            #items
+        }
+    }
+}
+
 /// Generates the code of `#[derive(Document)]`.
 pub(super) fn document(model: &DocumentModel) -> TokenStream {
-    let key = KeyStruct(model);
+    let key = key::KeyStruct(model);
     let key_impls = key::KeyImpls(model);
-    let paths = PathConstants(model);
+    let paths = paths::PathConstants(model);
     let document = document_impl::DocumentImpl(model);
-    let lease = lease::LeaseImpl(model);
-    let soft_delete = SoftDeleteImpl(model);
+    let roles = roles::RoleImpls(model);
     let import = import(&model.krate);
     quote! {
         #key
@@ -38,8 +52,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
             #key_impls
             #paths
             #document
-            #lease
-            #soft_delete
+            #roles
         };
     }
 }

@@ -3,20 +3,21 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-use super::stub_docs;
+use super::{implement, stub_docs};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::role::Role;
 
 /// All constants of a document type.
-pub(in crate::document) struct PathConstants<'a>(pub(in crate::document) &'a DocumentModel);
+pub(super) struct PathConstants<'a>(pub(super) &'a DocumentModel);
 
 impl ToTokens for PathConstants<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let name = &model.ident;
+        let name = model.ty();
         let fields = model
             .fields
             .iter()
-            .filter(|field| field.skip.is_none())
+            .filter(|field| field.has_path())
             .map(|field| field_constants(model, field));
         let computed = model.computed.iter().map(|computed| {
             let (vis, constant, ty) = (&model.vis, &computed.constant, &computed.ty);
@@ -39,29 +40,23 @@ impl ToTokens for PathConstants<'_> {
                 );
             }
         });
-        tokens.extend(quote! {
-            #[automatically_derived]
-            #[allow(dead_code, reason = "not every path is used")]
-            impl #name {
-                #(#fields)*
-                #(#computed)*
-                #(#composites)*
-            }
-        });
+        let constants = quote!(#(#fields)* #(#computed)* #(#composites)*);
+        tokens.extend(quote!(#[allow(dead_code, reason = "not every path is used")]));
+        tokens.extend(implement(model, &name, &constants));
     }
 }
 
 fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
-    let name = &model.ident;
+    let name = model.ty();
     let (vis, constant, ty) = (&field.vis, &field.constant, &field.ty);
-    let pointer = format!("/{}", field.stored);
+    let pointer = field.pointer();
     let indexed = field.indexing == Indexing::Indexed;
     let fixed = model.is_fixed(field);
     let doc = stub_docs::path(model, field);
     let mut indexing = marker(indexed, "Indexed", "Unindexed");
-    if field.vector.is_some() {
+    if field.in_role(Role::Vector).is_some() {
         indexing = quote!(__model::Embedding);
-    } else if field.full_text.is_some() {
+    } else if field.in_role(Role::FullText).is_some() {
         indexing = quote!(__model::FullText<#indexing>);
     }
     let change = marker(fixed, "Fixed", "Patchable");

@@ -7,19 +7,7 @@ use crate::document::computed::Part;
 use crate::document::model::{ComputedModel, DocumentModel, FieldModel};
 use crate::document::search::{Distance, VectorIndex};
 
-/// Returns the members `computed`, `vectors` and `full_texts` of a `DocumentShape`.
-pub(super) fn members(model: &DocumentModel) -> TokenStream {
-    let computed = model.computed.iter().map(|computed| shape(model, computed));
-    let vectors = model.fields.iter().filter_map(vector);
-    let texts = model.fields.iter().filter_map(full_text);
-    quote! {
-        computed: &[#(#computed),*],
-        vectors: &[#(#vectors),*],
-        full_texts: &[#(#texts),*],
-    }
-}
-
-fn shape(model: &DocumentModel, computed: &ComputedModel) -> TokenStream {
+pub(super) fn computed(model: &DocumentModel, computed: &ComputedModel) -> TokenStream {
     let name = &computed.stored;
     let parts = computed.expression.iter().map(|part| match part {
         Part::Text(text) => quote!(__model::ExpressionPart::Text(#text)),
@@ -34,9 +22,9 @@ fn shape(model: &DocumentModel, computed: &ComputedModel) -> TokenStream {
     quote!(__model::ComputedShape { name: #name, expression: &[#(#parts),*] })
 }
 
-fn vector(field: &FieldModel) -> Option<TokenStream> {
+pub(super) fn vector(field: &FieldModel) -> Option<TokenStream> {
     let vector = field.vector.as_ref()?;
-    let (path, ty, dimensions) = (format!("/{}", field.stored), &field.ty, vector.dimensions);
+    let (path, ty, dimensions) = (field.pointer(), &field.ty, vector.dimensions);
     let distance = match vector.distance {
         Distance::Cosine => quote!(Cosine),
         Distance::DotProduct => quote!(DotProduct),
@@ -60,8 +48,8 @@ fn vector(field: &FieldModel) -> Option<TokenStream> {
     })
 }
 
-fn full_text(field: &FieldModel) -> Option<TokenStream> {
-    let (setting, _) = field.full_text.as_ref()?;
-    let (path, language) = (format!("/{}", field.stored), &setting.language);
+pub(super) fn full_text(field: &FieldModel) -> Option<TokenStream> {
+    let setting = field.full_text.as_ref()?;
+    let (path, language) = (field.pointer(), &setting.language);
     Some(quote!(__model::FullTextShape { path: #path, language: #language }))
 }

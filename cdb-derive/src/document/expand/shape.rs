@@ -1,17 +1,20 @@
 //! The document type as constant data, for the policy, the checks and `explain`.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::Type;
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 
 use super::search;
 use crate::document::model::{ComputedModel, DocumentModel, FieldModel, Indexing};
+use crate::document::role::Role;
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
+use crate::respan::located_at;
 
 /// A `DocumentShape` literal.
-pub(in crate::document) struct Shape<'a>(pub(in crate::document) &'a DocumentModel);
+pub(super) struct Shape<'a>(pub(super) &'a DocumentModel);
 
 impl ToTokens for Shape<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
@@ -22,27 +25,27 @@ impl ToTokens for Shape<'_> {
             Segment::Literal(text) => quote!(__model::IdSegment::Literal(#text)),
             Segment::Field(field) => quote!(__model::IdSegment::Field(#field)),
         });
-        let partition_key = model.partition_key().into_iter().map(stored_path);
-        let fields = model.fields.iter().filter(|field| field.skip.is_none());
+        let paths = model.partition_key().into_iter().map(FieldModel::pointer);
+        let partition_key = if let Some(FieldModel { ty, .. }) = model.flattened_key() {
+            let others = model.fields.iter().filter(|field| field.is_written());
+            let others = others.map(FieldModel::pointer);
+            let paths = quote!(__model::flattened_key::<#ty>(&[#(#others),*]));
+            located_at(ty.span(), paths)
+        } else {
+            quote!(&[#(#paths),*])
+        };
+        let fields = model.fields.iter().filter(|field| field.has_path());
         let fields = fields.flat_map(field_shapes);
         let fields = fields.chain(model.computed.iter().map(computed_shape));
-        let composites = model.composites.iter();
-        let composites = composites.map(|composite| composite_shape(model, composite));
-        let uniques = model.uniques.iter().map(|unique| {
-            let paths = unique.fields.iter().map(|field| target(model, field));
-            quote!(&[#(#paths),*])
-        });
-        let ttl = model.fields.iter().any(|field| field.ttl.is_some());
         let version = model.version.map(|(version, _)| version);
-        let version = version.map_or(
-            quote!(__model::None),
-            |version| quote!(__model::Some(#version)),
-        );
-        let upcasts = &model.upcasts;
-        let soft_delete = optional_path(model.marked(|field| field.soft_delete));
-        let created_at = optional_path(model.marked(|field| field.created_at));
-        let updated_at = optional_path(model.marked(|field| field.updated_at));
-        let search = search::members(model);
+        let version = version.map(|version| quote!(version: __model::Some(#version),));
+        let lists = lists(model);
+        let paths = Role::MARKS.into_iter().filter_map(|role| {
+            let (field, _) = model.in_role(role).next()?;
+            let member = format_ident!("{}", role.rules().member?);
+            let path = field.pointer();
+            Some(quote!(#member: __model::Some(#path),))
+        });
         tokens.extend(quote! {
             {
                 #[allow(unused_imports, reason = "every type may be ordered")]
@@ -51,32 +54,63 @@ impl ToTokens for Shape<'_> {
                 name: #name,
                 discriminator: #discriminator,
                 id: &[#(#id),*],
-                partition_key: &[#(#partition_key),*],
+                partition_key: #partition_key,
                 fields: &[#(#fields),*],
-                composites: &[#(#composites),*],
-                unique_keys: &[#(#uniques),*],
-                ttl: #ttl,
-                version: #version,
-                upcasts: &[#(#upcasts),*],
-                soft_delete: #soft_delete,
-                created_at: #created_at,
-                updated_at: #updated_at,
-                #search
+                #lists
+                #version
+                #(#paths)*
+                ..__model::DocumentShape::EMPTY
             }
             }
         });
     }
 }
 
-fn optional_path(field: Option<&FieldModel>) -> TokenStream {
-    field.map(stored_path).map_or_else(
-        || quote!(__model::None),
-        |path| quote!(__model::Some(#path)),
-    )
-}
-
-fn stored_path(field: &FieldModel) -> String {
-    format!("/{}", field.stored)
+/// Returns the members with what the settings declare. Most types declare nothing.
+fn lists(model: &DocumentModel) -> TokenStream {
+    let composites = model.composites.iter();
+    let uniques = model.uniques.iter().map(|unique| {
+        let paths = unique.fields.iter().map(|field| target(model, field));
+        quote!(&[#(#paths),*])
+    });
+    let computed = model.computed.iter();
+    let lists: [(&str, Vec<TokenStream>); 6] = [
+        (
+            "composites",
+            composites
+                .map(|composite| composite_shape(model, composite))
+                .collect(),
+        ),
+        ("unique_keys", uniques.collect()),
+        (
+            "upcasts",
+            model
+                .upcasts
+                .iter()
+                .map(ToTokens::to_token_stream)
+                .collect(),
+        ),
+        (
+            "computed",
+            computed
+                .map(|computed| search::computed(model, computed))
+                .collect(),
+        ),
+        (
+            "vectors",
+            model.fields.iter().filter_map(search::vector).collect(),
+        ),
+        (
+            "full_texts",
+            model.fields.iter().filter_map(search::full_text).collect(),
+        ),
+    ];
+    let lists = lists.iter().filter(|(_, items)| !items.is_empty());
+    let lists = lists.map(|(member, items)| {
+        let member = format_ident!("{member}");
+        quote!(#member: &[#(#items),*],)
+    });
+    lists.collect()
 }
 
 /// Returns the entries of a field and of its nested fields in the list of fields.

@@ -3,6 +3,7 @@
 use syn::ext::IdentExt;
 
 use crate::document::model::{ComputedModel, DocumentModel, FieldModel, Indexing, NestedModel};
+use crate::document::role::Role;
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
 
@@ -25,12 +26,12 @@ pub(super) fn path(model: &DocumentModel, field: &FieldModel) -> String {
         Indexing::NotIndexed => "Not indexed.",
         Indexing::Excluded => "Excluded from the index.",
     };
-    let use_of_index = match (&field.vector, &field.full_text) {
-        (Some(_), _) => "A vector: searches find the nearest.",
-        (None, Some(_)) => "A text: searches find and rank words.",
-        (None, None) => use_of_index,
+    let use_of_index = match field.roles.first() {
+        Some((Role::Vector, _)) => "A vector: searches find the nearest.",
+        Some((Role::FullText, _)) => "A text: searches find and rank words.",
+        _ => use_of_index,
     };
-    let change = match (model.fixed_role(field), field.time_role()) {
+    let change = match (model.fixed_role(field), field.set_by_writes()) {
         (Some(role), _) => format!(" Never changes: it is {role}."),
         (None, Some(role)) => format!(" Set by writes: it is {role}."),
         (None, None) => String::new(),

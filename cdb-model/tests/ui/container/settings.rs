@@ -1,12 +1,6 @@
-//! A container names the paths of its partition key; its other settings have values of their kind.
+//! The settings of a container have values of their kind.
 
 include!("../order.rs");
-
-/// The paths of the partition key are chosen when a container is created.
-#[derive(Container)]
-enum NoPartitionKey {
-    Order(Order),
-}
 
 /// A partition key consists of paths. The service uses the property `_type`.
 #[derive(Container)]
@@ -27,4 +21,32 @@ enum NoString {
 #[container(partition_key = "/a, /b, /c, /d", discrimnator = "kind")]
 enum TooDeep {
     Order(Order),
+}
+
+/// The partition key comes from the types, unless they take it from the container.
+#[derive(Document, Serialize, Deserialize)]
+#[serde(bound = "")]
+#[document(type = "message", id = "message:{number}", bound = "C: Container")]
+struct Message<C> {
+    #[serde(flatten)]
+    #[document(partition_key)]
+    key: KeyOf<C>,
+    number: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+struct KeyOf<C>(std::marker::PhantomData<fn() -> C>);
+
+impl<C: Container> PartitionKeyFields for KeyOf<C> {
+    const PATHS: &'static [&'static str] = C::PARTITION_KEY;
+
+    fn to_partition_key(&self) -> cdb_model::PartitionKey {
+        unreachable!()
+    }
+}
+
+#[derive(Container)]
+enum Mailbox {
+    Message(Message<Mailbox>),
 }

@@ -60,3 +60,12 @@ struct Touching {
     customer: String,
     number: u64,
 }
+
+/// A method is part of the id if the pattern names it and it returns a value of the given type.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{day}", id_part(customer: String), id_part(month: String))]
+#[document(id_part(day: Option<u8>), id_part(hour))]
+struct Method {
+    #[document(partition_key)]
+    customer: String,
+}

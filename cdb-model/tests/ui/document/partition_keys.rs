@@ -76,3 +76,35 @@ struct Skipped {
     #[serde(skip)]
     customer: String,
 }
+
+/// A flattened partition key has all levels, and an id does not need it.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{place}:{number}")]
+struct Flattened {
+    #[serde(flatten)]
+    #[document(partition_key(1))]
+    place: Place,
+    number: u64,
+}
+
+/// The setting belongs to the documents; the service supports three levels.
+#[derive(PartitionKeyFields, Serialize, Deserialize)]
+struct Place {
+    #[document(index)]
+    country: String,
+    city: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    street: String,
+    #[serde(rename = "house-number")]
+    number: u32,
+}
+
+/// The derive does not know which fields `T` has.
+#[derive(PartitionKeyFields, Serialize, Deserialize)]
+struct Generic<T> {
+    country: T,
+}
+
+/// Paths are made of named fields.
+#[derive(PartitionKeyFields, Serialize, Deserialize)]
+struct Tuple(String);

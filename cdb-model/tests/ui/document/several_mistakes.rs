@@ -17,7 +17,6 @@ struct Order {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Shop {
     Order(Order),
 }

@@ -14,10 +14,19 @@ enum Enum {
     Closed,
 }
 
-/// A discriminator and a policy belong to one type.
+/// A document that was read has no text to borrow from.
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "order", id = "{customer}")]
-struct Generic<T> {
+struct Borrowed<'a> {
+    #[document(partition_key)]
+    customer: String,
+    payload: &'a str,
+}
+
+/// A bound is a predicate of a `where` clause.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}", bound = "Clone")]
+struct Bound<T> {
     #[document(partition_key)]
     customer: String,
     payload: T,

@@ -48,7 +48,7 @@ struct Expiring {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer", default_ttl = "off")]
+#[container(default_ttl = "off")]
 enum Shop {
     Order(Order),
     Refund(Refund),
@@ -59,7 +59,6 @@ enum Shop {
 
 /// The types of an extension are compared with the inherited types.
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Base {
     Order(Order),
 }
@@ -93,4 +92,41 @@ enum Accounts {
 enum OnePerPartition {
     Expiring(Expiring),
     Account(Account),
+}
+
+/// A given partition key is that of all types.
+#[derive(Container)]
+#[container(partition_key = "/country")]
+enum Moved {
+    Order(Order),
+}
+
+#[derive(PartitionKeyFields, Serialize, Deserialize)]
+struct Place {
+    country: String,
+}
+
+/// A property has one value.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "house", id = "house")]
+struct House {
+    #[serde(flatten)]
+    #[document(partition_key)]
+    place: Place,
+    country: String,
+}
+
+/// The discriminator and the partition key have different properties.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "flat", id = "flat")]
+struct Flat {
+    #[serde(flatten)]
+    #[document(partition_key)]
+    place: Place,
+}
+
+#[derive(Container)]
+#[container(discriminator = "country")]
+enum Town {
+    Flat(Flat),
 }

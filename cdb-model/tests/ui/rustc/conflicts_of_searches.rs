@@ -42,7 +42,6 @@ struct Book {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/author")]
 enum Desk {
     Note(Note),
     Letter(Letter),

@@ -29,3 +29,23 @@ struct Order {
     #[document(vector(dimensions = 3))]
     meaning: String,
 }
+
+/// A partition key consists of the fields of its struct.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "invoice", id = "invoice")]
+struct Invoice {
+    #[serde(flatten)]
+    #[document(partition_key)]
+    place: Place,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Place {
+    country: String,
+}
+
+/// The service partitions by strings.
+#[derive(PartitionKeyFields)]
+struct Level {
+    customer: u64,
+}

@@ -3,7 +3,6 @@
 include!("../paths.rs");
 
 #[derive(Container)]
-#[container(partition_key = "/author")]
 enum Desk {
     Note(Note),
 }

@@ -11,7 +11,6 @@ struct Order {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/customer")]
 enum Shop {
     Order(Order),
 }

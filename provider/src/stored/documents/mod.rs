@@ -62,7 +62,6 @@ pub use trace::NEVER;
 /// }
 /// ```
 #[derive(Container, Clone, Debug)]
-#[container(partition_key = "/instanceId", discriminator = "type")]
 #[non_exhaustive]
 #[expect(
     clippy::large_enum_variant,

@@ -1,0 +1,43 @@
+//! The rules of roles: each has a field of its own, and the settings of the field do not
+//! contradict it.
+
+use darling::error::Accumulator;
+
+use crate::diag::{Mistakes, mistake};
+use crate::document::model::{DocumentModel, FieldModel, Given};
+use crate::document::role::Role;
+
+pub(super) fn at_most_one_field_each(model: &DocumentModel, errors: &mut Accumulator) {
+    for role in Role::MARKS {
+        for (_, second) in model.in_role(role).skip(1) {
+            let (word, name) = (role.rules().word, &model.ident);
+            let text = format!("second `{word}` on `{name}`; a document has at most one");
+            errors.push(mistake(second, text));
+        }
+    }
+}
+
+pub(super) fn has_its_own_field(
+    model: &DocumentModel,
+    field: &FieldModel,
+    errors: &mut Accumulator,
+) {
+    let [(role, span), others @ ..] = &*field.roles else {
+        return;
+    };
+    let (name, rules) = (&field.name, role.rules());
+    let word = rules.word;
+    for (other, span) in others {
+        let other = other.rules().word;
+        let text = format!("`{name}` is both `{word}` and `{other}`; use a field for each");
+        errors.push(mistake(*span, text));
+    }
+    if let Some(fixed) = model.fixed_role(field) {
+        let text = format!("`{name}` is {fixed}; use another field for `{word}`");
+        errors.push(mistake(*span, text));
+    }
+    let fine = !rules.has_own_index || field.indexing_given == Given::Nothing;
+    errors.unless(fine, field.indexing_span, || {
+        format!("`{word}` determines the index of `{name}`; remove this setting")
+    });
+}

@@ -1,0 +1,115 @@
+//! `#[derive(PartitionKeyFields)]`: a partition key as a struct, which document types contain.
+
+use darling::error::Accumulator;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::DeriveInput;
+use syn::spanned::Spanned;
+
+use super::attr::{FieldSettings, RawDocument, RawField, StructSettings};
+use super::expand::partition_key;
+use super::model::{self, DocumentModel, Level};
+use super::{check, fallback};
+use crate::derived::{Derived, named_fields};
+use crate::diag::{Mistakes, mistake};
+use crate::private::import;
+use crate::serde_attr::{SerdeField, SerdeStruct};
+use crate::settings::{CratePath, Setting, settings};
+
+/// A partition key: a document of nothing else.
+#[derive(Debug)]
+pub(crate) struct PartitionKeyModel(DocumentModel);
+
+settings! {
+    /// `#[document(…)]` of the struct.
+    struct KeySettings = "document" {
+        "crate" => krate: Setting<CratePath>,
+    }
+    foreign: FieldSettings::WORDS, "a document type, not of its partition key"
+}
+
+impl Derived for PartitionKeyModel {
+    fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<Self> {
+        let text = "`PartitionKeyFields` needs a struct with named fields";
+        let named = named_fields(input, text, errors)?;
+        if let Some(parameter) = input.generics.params.first() {
+            let text = format!(
+                "`{}` is generic; implement `PartitionKeyFields` by hand",
+                input.ident
+            );
+            errors.push(mistake(parameter.span(), text));
+        }
+        let settings = StructSettings {
+            krate: KeySettings::read(&input.attrs, errors).krate,
+            ..StructSettings::default()
+        };
+        let fields = named.iter().filter_map(|field| {
+            KeySettings::read(&field.attrs, errors);
+            Some(RawField {
+                ident: field.ident.clone()?,
+                vis: field.vis.clone(),
+                ty: field.ty.clone(),
+                settings: FieldSettings::default(),
+                serde: SerdeField::read(&field.attrs, errors),
+            })
+        });
+        let fields: Vec<_> = fields.collect();
+        let levels = fields.len();
+        let raw = RawDocument {
+            ident: input.ident.clone(),
+            vis: input.vis.clone(),
+            generics: input.generics.clone(),
+            settings,
+            serde: SerdeStruct::read(&input.attrs, errors),
+            fields,
+        };
+        errors.unless((1..=3).contains(&levels), input.ident.span(), || {
+            let name = &input.ident;
+            format!("a partition key has 1 to 3 fields, the outermost first; `{name}` has {levels}")
+        });
+        let mut model = model::build(raw, Vec::new());
+        for (at, field) in model.fields.iter_mut().enumerate() {
+            field.partition_key = Some((Level::Numbered(at + 1), field.ident.span()));
+        }
+        check::partition_key(&model, errors);
+        Some(Self(model))
+    }
+
+    fn expand(&self) -> TokenStream {
+        let (model, import) = (&self.0, import(&self.0.krate));
+        let (name, fields) = (&model.ident, model.partition_key());
+        let paths = fields.iter().map(|field| field.pointer());
+        let partition_key = super::expand::body(model, partition_key(&fields));
+        quote! {
+            const _: () = {
+                #import
+                #[automatically_derived]
+                impl __model::PartitionKeyFields for #name {
+                    const PATHS: &'static [&'static __model::str] = &[#(#paths),*];
+
+                    fn to_partition_key(&self) -> __model::PartitionKey {
+                        #partition_key
+                    }
+                }
+
+                #[automatically_derived]
+                impl __model::From<&#name> for __model::PartitionKey {
+                    fn from(fields: &#name) -> Self {
+                        __model::PartitionKeyFields::to_partition_key(fields)
+                    }
+                }
+
+                #[automatically_derived]
+                impl __model::From<#name> for __model::PartitionKey {
+                    fn from(fields: #name) -> Self {
+                        __model::PartitionKeyFields::to_partition_key(&fields)
+                    }
+                }
+            };
+        }
+    }
+
+    fn stubs(self) -> TokenStream {
+        Self(fallback::permissive(self.0)).expand()
+    }
+}
