@@ -27,6 +27,7 @@ chapters! {
     DeriveDocument: "../cdb-derive/docs/document.md",
     DeriveContainer: "../cdb-derive/docs/container.md",
     DeriveProjection: "../cdb-derive/docs/projection.md",
+    DeriveSql: "../cdb-derive/docs/sql.md",
     Operations: "../docs/operations.md",
     Replay: "../docs/replay.md",
     Queries: "../docs/queries.md",

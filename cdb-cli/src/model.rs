@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use cdb_client::{Bootstrap, DatabaseClient, FeedCursor, Migration, MigrationStep, async_trait};
 use cdb_model::{
-    Container, ContainerDefinition, DocumentShape, Explanation, ForeignDocument, IndexingPolicy,
-    Query, QueryForm, Queryable,
+    Container, ContainerDefinition, DocumentShape, Explanation, IndexingPolicy, Query, QueryForm,
+    Queryable, RawSql,
 };
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::documents::Durable;
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
+use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::message_dead_letters::{self, MessageDeadLetters};
@@ -19,7 +20,7 @@ use crate::message_dead_letters::{self, MessageDeadLetters};
 /// The results of functions that are generic over the container.
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
-type Searching = Pin<Box<dyn Future<Output = Result<Option<String>, cdb_client::Error>> + Send>>;
+type Searching = Pin<Box<dyn Future<Output = Result<Option<Value>, cdb_client::Error>> + Send>>;
 type Migrating = fn(&DatabaseClient, &str, Option<FeedCursor>) -> Box<dyn MigrationSteps>;
 type OpenMessages = fn(
     &DatabaseClient,
@@ -68,7 +69,7 @@ pub(crate) struct Model {
     live: fn(DatabaseClient, String) -> Reading,
     messages: OpenMessages,
     migrate: Migrating,
-    foreign: fn(DatabaseClient, String, ForeignDocument) -> Searching,
+    first: fn(DatabaseClient, String, RawSql<Value>) -> Searching,
 }
 
 /// A query with the name to show.
@@ -105,8 +106,14 @@ impl Model {
             migrate: |database, name, position| {
                 Box::new(database.container::<C>(name).migrate(position))
             },
-            foreign: |database, name, foreign| {
-                Box::pin(async move { database.container::<C>(&name).query(foreign).first().await })
+            first: |database, name, statement| {
+                Box::pin(async move {
+                    database
+                        .container::<C>(&name)
+                        .query(statement)
+                        .first()
+                        .await
+                })
             },
             live: |database, name| Box::pin(async move { database.definition::<C>(&name).await }),
         }
@@ -163,14 +170,14 @@ impl Model {
         (self.live)(database.clone(), name.to_owned()).await
     }
 
-    /// Returns one document of the container that this program does not declare, as JSON.
-    pub(crate) async fn foreign_document(
+    /// Returns the first row of a statement.
+    pub(crate) async fn first(
         &self,
         database: &DatabaseClient,
         name: &str,
-        foreign: ForeignDocument,
-    ) -> Result<Option<String>, cdb_client::Error> {
-        (self.foreign)(database.clone(), name.to_owned(), foreign).await
+        statement: RawSql<Value>,
+    ) -> Result<Option<Value>, cdb_client::Error> {
+        (self.first)(database.clone(), name.to_owned(), statement).await
     }
 
     /// Begins a migration of the documents.

@@ -22,7 +22,7 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 ///         Err(error) if error.is_ambiguous() => println!("read it to find out whether it exists"),
 ///         Err(error) if error.is_transient() => println!("try again in {:?}", error.retry_after()),
 ///         Err(error) => return Err(error),
-///         Ok(written) => println!("{} RU", written.charge),
+///         Ok(written) => println!("version {}", written.etag),
 ///     }
 ///     Ok(())
 /// }

@@ -38,7 +38,7 @@
 //!     let order = Order { customer: "ann".into(), number: 1, status: "paid".into() };
 //!     match shop.run(order.create()).await {
 //!         Err(error) if error.is_conflict() => println!("it exists"),
-//!         created => println!("{} RU", created?.charge),
+//!         created => println!("version {}", created?.etag),
 //!     }
 //!     let paid = Query::<Order>::in_partition("ann").filter(Order::STATUS.eq("paid"));
 //!     assert_eq!(shop.query(paid).all().await?.len(), 1);
@@ -52,6 +52,12 @@
 //! has the same result: an upsert, replace or delete without ETag, a patch that only sets, a batch
 //! of such operations without deletes. A create, a conditional write or any other batch is not sent again; its
 //! error [is ambiguous](Error::is_ambiguous).
+//!
+//! # Request units
+//!
+//! [`measure_charge`] returns what any call costs: a read, a batch, a bulk, a whole query, one item of
+//! a stream. The charge of an error is in its [`CallDetails`], the sum of all calls in
+//! [`ContainerClient::usage`].
 //!
 //! # Features
 //!

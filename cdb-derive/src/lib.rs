@@ -18,6 +18,7 @@ mod respan;
 mod scalar;
 mod serde_attr;
 mod settings;
+mod sql;
 
 use proc_macro::TokenStream;
 
@@ -68,4 +69,11 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Scalar, attributes(scalar))]
 pub fn derive_scalar(input: TokenStream) -> TokenStream {
     derived::derive::<ScalarModel>(input.into()).into()
+}
+
+/// Checks an SQL statement against the model.
+#[doc = include_str!("../docs/sql.md")]
+#[proc_macro]
+pub fn sql(input: TokenStream) -> TokenStream {
+    sql::statement(input.into()).into()
 }

@@ -38,7 +38,9 @@ pub use crate::partition_key::{
 pub use crate::patch::Patch;
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{
-    Array, Composite, ProjectedField, Projection, QueriedIn, Queryable, read_any, read_document,
+    AggregateKind, Array, Column, Composite, Fragment, IndexUse, ProjectedField, Projection,
+    QueriedIn, Queryable, Sql, column_of, element, equal, filtered, matched, ordered, pointer_of,
+    read_any, read_document, untyped,
 };
 pub use crate::scalar::{Ordered, Scalar};
 pub use crate::shape::{

@@ -100,7 +100,7 @@ pub use batch::{Batch, BatchError, OperationIndex};
 pub use batch_operation::BatchOperation;
 pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
-pub use cdb_derive::{Container, Document, PartitionKeyFields, Projection, Scalar};
+pub use cdb_derive::{Container, Document, PartitionKeyFields, Projection, Scalar, sql};
 pub use codec::{Encoded, decode, decode_any, encode};
 pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
@@ -126,11 +126,11 @@ pub use policy::{
 pub use prepare::{Operation, OperationError, PreparedOperation};
 pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
-    Criterion, Explanation, Fetch, Filter, Filterable, ForeignDocument, GroupKeys, GroupQuery,
-    GroupedQuery, Groups, Hit, KeyLookup, Operand, Operator, Order, Parameter, PartitionDocuments,
-    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RowForm, Scope, SearchQuery,
-    SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Statement, Summand, Text,
-    ValueError, ValueQuery, WithVectors, WithWords, compare_values,
+    Criterion, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery, GroupedQuery, Groups,
+    Hit, KeyLookup, Operand, Operator, Order, Parameter, Projection, QueriedIn, Query, QueryForm,
+    Queryable, Rank, RawSql, RowForm, Scope, SearchQuery, SearchStatement, Searched, SingleRow,
+    SortCriterion, SortKey, Sql, Statement, Summand, Text, ValueError, ValueQuery, WithVectors,
+    WithWords, compare_values,
 };
 pub use scalar::{Ordered, Scalar};
 pub use shape::{

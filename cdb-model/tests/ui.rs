@@ -1,6 +1,6 @@
 //! Diagnostics, a file per topic: the mistakes and their messages.
 //!
-//! The messages of `tests/ui/document`, `container`, `projection` and `scalar` are our own text at one token, the
+//! The messages of `tests/ui/document`, `container`, `projection`, `scalar` and `sql` are our own text at one token, the
 //! same for all compilers. In `tests/ui/rustc`, the compiler adds text around ours, so these
 //! outputs are compared only with the compiler version that recorded them. `TRYBUILD=overwrite`
 //! records all outputs; read them as prose.
@@ -23,6 +23,7 @@ fn every_mistake_is_reported_at_its_place() {
     cases.compile_fail("tests/ui/container/*.rs");
     cases.compile_fail("tests/ui/projection/*.rs");
     cases.compile_fail("tests/ui/scalar/*.rs");
+    cases.compile_fail("tests/ui/sql/*.rs");
     let version = compiler_version();
     if version.starts_with(RECORDED_WITH) {
         cases.compile_fail("tests/ui/rustc/*.rs");

@@ -17,7 +17,6 @@ use crate::retry::Repeat;
 #[derive(Clone, Debug)]
 pub struct BatchOutcome<C> {
     results: Vec<OperationResult>,
-    charge: f64,
     marker: PhantomData<fn() -> C>,
 }
 
@@ -37,7 +36,6 @@ impl<C: Container> ContainerClient<C> {
         let accepted = sent.map_err(|error| error.with_operation_id(id))?;
         Ok(BatchOutcome {
             results: accepted.results(batch.len())?,
-            charge: accepted.call.charge,
             marker: PhantomData,
         })
     }
@@ -98,10 +96,5 @@ impl<C: Container> BatchOutcome<C> {
             Some(result) => result.document::<C, D>(),
             None => Ok(None),
         }
-    }
-
-    /// Returns the request units of the whole batch.
-    pub fn charge(&self) -> f64 {
-        self.charge
     }
 }

@@ -6,7 +6,9 @@ use std::marker::PhantomData;
 
 use cdb_model::{Container, Stored};
 use derive_where::derive_where;
+use futures::StreamExt as _;
 use futures::future::try_join_all;
+use futures::stream::{self, BoxStream};
 use http::Method;
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use serde::Deserialize;
@@ -153,6 +155,16 @@ impl<C: Container, R: ChangeRow<C>> ChangeFeed<C, R> {
                 return Ok(page.rows);
             }
         }
+    }
+
+    /// Returns a stream of what [`next_rows`](Self::next_rows) returns, up to the present: it ends
+    /// when there are no new changes, or after an error. The cursor moves with each item.
+    pub fn stream(&mut self) -> BoxStream<'_, Result<Vec<R>>> {
+        stream::try_unfold(self, |feed| async move {
+            let rows = feed.next_rows().await?;
+            Ok((!rows.is_empty()).then_some((rows, feed)))
+        })
+        .boxed()
     }
 
     /// Reads one page, as [`next_rows`](Self::next_rows) does. Returns it also without rows, when all

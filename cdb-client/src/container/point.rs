@@ -23,8 +23,6 @@ pub struct Written {
     pub id: ItemId,
     /// The new version of the item.
     pub etag: ETag,
-    /// Request units charged.
-    pub charge: f64,
 }
 
 impl<C: Container> ContainerClient<C> {

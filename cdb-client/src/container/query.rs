@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use cdb_model::{Container, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::value::RawValue;
 
 use crate::container::handle::ContainerClient;
@@ -22,7 +24,7 @@ const ALL: usize = usize::MAX;
 
 /// A query to execute. Its asynchronous methods send the requests.
 #[derive(Debug)]
-#[must_use = "`all`, `first` or `pages` executes the query"]
+#[must_use = "`all`, `first`, `stream` or `pages` executes the query"]
 pub struct QueryRun<'a, C: Container, Q> {
     container: &'a ContainerClient<C>,
     query: Q,
@@ -152,6 +154,33 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     {
         let row = self.all().await?.pop();
         row.ok_or_else(|| Error::protocol("aggregate has no row"))
+    }
+
+    /// Returns the rows as a stream, which reads page by page. An error ends it; after
+    /// [`is_partition_split`](Error::is_partition_split), start over.
+    ///
+    /// ```
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// use cdb_client::ContainerClient;
+    /// use cdb_model::Query;
+    /// use futures::TryStreamExt as _;
+    /// use shop::{Order, Shop};
+    ///
+    /// async fn print(shop: &ContainerClient<Shop>) -> cdb_client::Result<()> {
+    ///     let mut orders = shop.query(Query::<Order>::across_partitions()).stream();
+    ///     while let Some(order) = orders.try_next().await? {
+    ///         println!("{}", order.number);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn stream(self) -> BoxStream<'a, Result<Q::Row>>
+    where
+        Q: 'a,
+    {
+        let pages = self.pages().stream();
+        let rows = pages.map_ok(|page| stream::iter(page.into_iter().map(Ok)));
+        rows.try_flatten().boxed()
     }
 
     /// Reads page by page. A page ends where the service ends it, or where the order requires
@@ -368,7 +397,19 @@ pub struct Pages<'a, C: Container, Q> {
     reading: Option<Reading>,
 }
 
-impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
+impl<'a, C: Container, Q: Fetch<C>> Pages<'a, C, Q> {
+    /// Returns the pages as a stream. An error ends it.
+    pub fn stream(self) -> BoxStream<'a, Result<Vec<Q::Row>>>
+    where
+        Q: 'a,
+    {
+        let next = |mut pages: Self| async move {
+            let page = pages.next_page().await?;
+            Ok(page.map(|page| (page, pages)))
+        };
+        stream::try_unfold(self, next).boxed()
+    }
+
     /// Whether there may be another page. `false` is certain; after `true`, there may still be no
     /// more rows.
     pub fn has_more(&self) -> bool {

@@ -66,7 +66,6 @@ impl FromExecuted for Written {
         Ok(Self {
             id: executed.id,
             etag: accepted.etag()?,
-            charge: accepted.call.charge,
         })
     }
 }
@@ -91,7 +90,7 @@ impl<C: Container> ContainerClient<C> {
     ///     let paid = OrderKey::new("ann", 1_u64).patch().set(Order::STATUS, "paid".to_owned());
     ///     match shop.run(paid.when(open)).await {
     ///         Err(error) if error.is_precondition_failed() => println!("it was not open"),
-    ///         paid => println!("{} RU", paid?.charge),
+    ///         paid => println!("version {}", paid?.etag),
     ///     }
     ///     Ok(())
     /// }

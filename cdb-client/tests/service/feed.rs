@@ -4,24 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::{Change, ChangeFeed, FeedCursor, FeedStart, VersionRow};
 use cdb_model::{Document, DocumentKey, Query};
+use futures::TryStreamExt as _;
 
 use crate::account::Account;
 use crate::catalog::Numbers;
 use crate::shop::{Order, OrderKey, Shop, order};
 
 async fn drain(feed: &mut ChangeFeed<Shop>) -> BTreeSet<u64> {
-    let mut numbers = BTreeSet::new();
-    loop {
-        let changes = feed.next_changes().await.unwrap();
-        if changes.is_empty() {
-            return numbers;
-        }
-        for change in changes {
-            if let Shop::Order(order) = change.document {
-                numbers.insert(order.number);
-            }
-        }
-    }
+    let pages: Vec<_> = feed.stream().try_collect().await.unwrap();
+    let rows = pages.into_iter().flatten();
+    let numbers = rows.filter_map(|row| match row.row.unwrap().document {
+        Shop::Order(order) => Some(order.number),
+        Shop::Profile(_) => None,
+    });
+    numbers.collect()
 }
 
 #[tokio::test]

@@ -26,4 +26,5 @@ mod search_costs;
 mod shop;
 mod soft_delete;
 mod splits;
+mod statements;
 mod write_times;

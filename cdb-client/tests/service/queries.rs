@@ -2,8 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cdb_client::{ContainerClient, Continuation};
+use cdb_client::{ContainerClient, Continuation, measure_charge};
 use cdb_model::{BulkBatch, Document as _, Query};
+use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
 use crate::account::Account;
@@ -50,6 +51,30 @@ async fn a_query_in_one_partition_filters_orders_and_pages() {
     let mut orders = expected(|order| order.customer == "customer-7" && order.status == "paid");
     orders.reverse();
     assert_eq!(rows, orders);
+}
+
+#[tokio::test]
+async fn a_stream_has_the_rows_and_the_charges_of_the_whole_query() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    let sorted = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+    let run = || shop.query(sorted.clone()).page_size(7);
+    let (all, whole) = measure_charge(run().all()).await;
+    let (mut rows, mut streamed, mut charge) = (run().stream(), Vec::new(), 0.0);
+    loop {
+        let (row, part) = measure_charge(rows.try_next()).await;
+        charge += part;
+        let Some(row) = row.unwrap() else { break };
+        streamed.push(row.document);
+    }
+    let all = all.unwrap().into_iter().map(|stored| stored.document);
+    assert_eq!(streamed, all.collect::<Vec<_>>());
+    assert!(
+        (charge - whole).abs() < 1e-6 && whole > 0.0,
+        "{charge} {whole}"
+    );
+    let pages: Vec<_> = run().pages().stream().try_collect().await.unwrap();
+    assert!(pages.len() > 20 && pages.iter().all(|page| !page.is_empty()));
 }
 
 /// Returns all rows, read in pages of `size`, each by a new client with the continuation of the

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, measure_charge};
 use cdb_model::{Batch, BulkBatch, Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -145,8 +145,8 @@ async fn the_times_cost_what_the_docs_say() {
         state: "open".to_owned(),
     };
     let charges = [
-        shop.run(order(1).create()).await.unwrap().charge,
-        shop.run(plain.create()).await.unwrap().charge,
+        measure_charge(shop.run(order(1).create())).await.1,
+        measure_charge(shop.run(plain.create())).await.1,
     ];
     let docs = include_str!("../../../docs/writing.md");
     let text = format!(

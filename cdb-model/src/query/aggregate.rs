@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::builder::Query;
 use super::groups::{AggregateKind, AggregateTerm};
-use super::sql::Projection;
+use super::sql::{Fragment, Projection};
 use super::{Fetch, QueriedIn, Queryable, RowForm, SingleRow, Statement, ValueError};
 use crate::codec::decode_value;
 use crate::codec_error::DecodeError;
@@ -39,8 +39,7 @@ impl<T> Aggregate<T, u64> {
     pub fn count() -> Self {
         Self::new(AggregateTerm {
             kind: AggregateKind::Count,
-            pointer: "",
-            may_be_null: false,
+            argument: Fragment::new().text("1"),
         })
     }
 }
@@ -111,11 +110,14 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 
     fn aggregate<R>(self, kind: AggregateKind, may_be_null: bool) -> Aggregate<D, R> {
-        Aggregate::new(AggregateTerm {
-            kind,
-            pointer: self.pointer(),
-            may_be_null,
-        })
+        let path = Fragment::new().path(self.pointer());
+        let argument = if may_be_null {
+            let is_null = Fragment::new().text("IS_NULL(").then(path.clone());
+            is_null.text(") ? undefined : ").then(path)
+        } else {
+            path
+        };
+        Aggregate::new(AggregateTerm { kind, argument })
     }
 }
 
@@ -323,7 +325,11 @@ where
 
     fn statement(&self) -> Result<Statement, ValueError> {
         let projection = Projection::Aggregates {
-            keys: self.keys.clone(),
+            keys: self
+                .keys
+                .iter()
+                .map(|key| Fragment::new().path(key))
+                .collect(),
             terms: self.terms.clone(),
         };
         let form = RowForm::Aggregates {

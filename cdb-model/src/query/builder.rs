@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::filter::{Predicate, live_condition, type_condition};
 use super::order::{OrderTerm, SortTarget};
 use super::projection::Projection as FieldProjection;
-use super::sql::{self, Projection, QueryParts};
+use super::sql::{self, Fragment, Projection, QueryParts};
 use super::{
     Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
 };
@@ -60,6 +60,7 @@ pub(super) struct Parts {
     pub(super) live: Predicate,
     pub(super) order: Vec<OrderTerm>,
     pub(super) top: Option<u32>,
+    pub(super) joins: Option<Fragment>,
 }
 
 impl<T: Queryable> Query<T> {
@@ -71,6 +72,7 @@ impl<T: Queryable> Query<T> {
                 live: live_condition::<T>(),
                 order: Vec::new(),
                 top: None,
+                joins: None,
             },
             marker: PhantomData,
         }
@@ -189,7 +191,7 @@ impl<T: Queryable> Query<T> {
     pub fn values<V, I, M>(self, path: Path<T, V, I, M>) -> ValueQuery<T, V> {
         ValueQuery {
             query: self,
-            projection: Projection::Value(path.pointer().to_owned()),
+            projection: Projection::Value(Fragment::new().path(path.pointer())),
             what: path.pointer(),
             marker: PhantomData,
         }
@@ -216,9 +218,13 @@ impl<T: Queryable> Query<T> {
     /// }
     /// ```
     pub fn select<P: FieldProjection<Document = T>>(self) -> ValueQuery<T, P> {
+        let fields = P::FIELDS.iter().map(|field| {
+            let path = Fragment::new().path(field.pointer);
+            (field.name.into(), path)
+        });
         ValueQuery {
             query: self,
-            projection: Projection::Fields(P::FIELDS),
+            projection: Projection::Value(Fragment::object(fields)),
             what: P::NAME,
             marker: PhantomData,
         }
@@ -246,6 +252,7 @@ impl<T: Queryable> Query<T> {
         let top = self.parts.top.filter(|_| !aggregates);
         let (sql, parameters) = sql::query(&QueryParts {
             projection,
+            joins: self.parts.joins.as_ref(),
             predicate: &self.sent_condition(),
             order,
             top,
@@ -272,7 +279,7 @@ impl<C: Container, T: QueriedIn<C>> Fetch<C> for Query<T> {
     fn statement(&self) -> Result<Statement, ValueError> {
         if self.sorts_by_a_computed_property() {
             // A document does not contain the key by which the rows are merged.
-            let document = Projection::Value(String::new());
+            let document = Projection::Value(Fragment::new().path(""));
             return self.statement(C::DISCRIMINATOR, &document, RowForm::ValueWithKeys);
         }
         self.statement(C::DISCRIMINATOR, &Projection::Document, RowForm::Document)

@@ -12,8 +12,9 @@
 use std::fmt;
 
 use super::builder::Query;
-use super::filter::{Comparison, Predicate, TextMatch};
+use super::filter::{Comparison, IndexUse, Predicate, TextMatch};
 use super::order::OrderTerm;
+use super::sql::Fragment;
 use super::statement::Scope;
 use super::{Queryable, readable};
 use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
@@ -180,6 +181,17 @@ impl Explainer<'_> {
         indexed
     }
 
+    /// Notes a condition of `sql!`; whether an index serves each of its paths.
+    fn on_paths(&mut self, condition: &Fragment, used: IndexUse) -> bool {
+        let mut paths = condition.paths();
+        match used {
+            IndexUse::Equality => paths.all(|path| self.on_path(path, true)),
+            IndexUse::Range => paths.all(|path| self.on_path(path, false)),
+            IndexUse::Scan => paths.all(|path| self.scans(path)),
+            IndexUse::Unserved => false,
+        }
+    }
+
     /// Notes a condition on words; whether a full-text index has them.
     fn has_words(&mut self, pointer: &str) -> bool {
         let path = policy_path(pointer);
@@ -217,6 +229,7 @@ impl Explainer<'_> {
             | Predicate::ArrayContains(path, _) => self.on_path(path, false),
             Predicate::Text(path, ..) => self.scans(path),
             Predicate::FullText(path, ..) => self.has_words(path),
+            Predicate::Sql(condition, used) => self.on_paths(condition, *used),
             Predicate::Or(parts) => self.alternatives(parts),
         };
         if !served {

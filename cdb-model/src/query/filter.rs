@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Queryable;
+use super::sql::Fragment;
 use crate::container::{Container, MemberOf};
 use crate::document::Document;
 use crate::numbers;
@@ -48,6 +49,8 @@ pub(crate) enum Predicate {
     ArrayContains(String, Value),
     /// The text contains words or phrases, compared by the rules of its language.
     FullText(String, FullTextMatch, Vec<Value>),
+    /// A condition of `sql!`, and how an index serves it.
+    Sql(Fragment, IndexUse),
     /// All conditions hold.
     And(Vec<Predicate>),
     /// At least one condition holds.
@@ -76,6 +79,20 @@ impl ValueError {
             reason: format!("it cannot be serialized as JSON: {error}"),
         }
     }
+}
+
+/// How an index serves a condition of `sql!`.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexUse {
+    /// It finds one value.
+    Equality,
+    /// It finds the values that match.
+    Range,
+    /// All of its values are compared.
+    Scan,
+    /// It does not: the service checks the condition per document.
+    Unserved,
 }
 
 /// How two values are compared.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
+use super::sql::Fragment;
 use super::value_order::compare_values;
 
 /// How the partial values of an aggregate are merged.
@@ -27,13 +28,11 @@ pub enum AggregateKind {
 }
 
 /// An aggregate as data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AggregateTerm {
     pub(crate) kind: AggregateKind,
-    /// The path of the values; empty for a count.
-    pub(crate) pointer: &'static str,
-    /// Whether a stored value may be null, which the aggregate ignores.
-    pub(crate) may_be_null: bool,
+    /// The aggregated expression.
+    pub(crate) argument: Fragment,
 }
 
 /// The groups of a query, merged from partial rows.

@@ -112,6 +112,7 @@ impl<C: Container> Fetch<C> for KeyLookup {
     fn statement(&self) -> Result<Statement, ValueError> {
         let (sql, parameters) = sql::query(&QueryParts {
             projection: &Projection::Document,
+            joins: None,
             predicate: &self.predicate::<C>(),
             order: &[],
             top: None,

@@ -2,10 +2,10 @@
 
 mod aggregate;
 mod builder;
+mod checked;
 mod criteria;
 mod explain;
 mod filter;
-mod foreign;
 mod form;
 mod groups;
 mod lookup;
@@ -24,10 +24,12 @@ pub use aggregate::{
     Aggregate, AggregateQuery, Aggregates, GroupKeys, GroupQuery, GroupedQuery, Summand,
 };
 pub use builder::{Query, ValueQuery};
+pub use checked::{
+    Column, Sql, column_of, element, equal, filtered, matched, ordered, pointer_of, untyped,
+};
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::Explanation;
-pub use filter::{Filter, Filterable, Operand, ValueError};
-pub use foreign::ForeignDocument;
+pub use filter::{Filter, Filterable, IndexUse, Operand, ValueError};
 pub use form::QueryForm;
 pub use groups::{AggregateKind, Groups};
 pub use lookup::KeyLookup;
@@ -35,8 +37,9 @@ pub use order::{Composite, Order};
 pub use projection::{ProjectedField, Projection};
 pub use queryable::{QueriedIn, Queryable, read_any, read_document};
 pub use rank::{Rank, WithVectors, WithWords};
-pub use raw::PartitionDocuments;
+pub use raw::RawSql;
 pub use search::{Hit, SearchQuery, SearchStatement};
+pub use sql::Fragment;
 use sql::readable;
 pub(crate) use sql::{computed_query, patch_condition};
 pub use statement::{Fetch, Parameter, RowForm, Scope, SingleRow, SortKey, Statement};

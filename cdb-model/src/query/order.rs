@@ -112,6 +112,18 @@ impl<D> Composite<D> {
         self.sorted(Direction::reversed)
     }
 
+    /// For `sql!`: sorts in the declared directions.
+    #[doc(hidden)]
+    pub fn asc(self) -> Order<D> {
+        self.into()
+    }
+
+    /// For `sql!`: sorts in the reverse of the declared directions.
+    #[doc(hidden)]
+    pub fn desc(self) -> Order<D> {
+        self.reversed()
+    }
+
     fn sorted(self, turn: impl Fn(Direction) -> Direction) -> Order<D> {
         let terms = self.shape.paths.iter().map(|path| OrderTerm {
             target: path.path.into(),

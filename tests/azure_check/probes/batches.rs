@@ -1,5 +1,6 @@
 //! Atomic batches. Source: transactional-batch.md.
 
+use cdb_client::measure_charge;
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use cdb_model::{Batch, Document as _, Patch, Read};
 use serde_json::json;
@@ -108,7 +109,7 @@ pub(super) async fn size(check: &Check) -> Answered {
     below.add(half("one", largest).create())?;
     below.add(half("two", largest).create())?;
     let bytes = below.size_bytes();
-    let written = container.execute(&below).await;
+    let (written, charge) = measure_charge(container.execute(&below)).await;
     let create = |name: &str| {
         let body = json!({
             "id": format!("sample:{name}"), "instanceId": "large", "padding": "x".repeat(largest + 2 * FRAME),
@@ -127,9 +128,8 @@ pub(super) async fn size(check: &Check) -> Answered {
     Ok(Answer::when(
         written.is_ok() && refused.status == 413 && remain == 0,
         match written {
-            Ok(written) => format!(
-                "{bytes} bytes for {:.0} RU; above: {}",
-                written.charge(),
+            Ok(_) => format!(
+                "{bytes} bytes for {charge:.0} RU; above: {}",
                 refused.outline()
             ),
             Err(error) => format!("{bytes} bytes: {error}"),

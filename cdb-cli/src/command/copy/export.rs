@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use cdb_client::{ContainerClient, FeedCursor, FeedStart};
-use cdb_model::PartitionDocuments;
+use cdb_model::RawSql;
 use cdb_provider::documents::Durable;
 use clap::Args;
 use duroxide::providers::ProviderAdmin as _;
@@ -252,11 +252,12 @@ async fn export_instances(
         orchestrations.instance(instance).await?;
         let tree = orchestrations.provider.get_instance_tree(instance).await?;
         for id in tree.all_ids {
-            let documents = PartitionDocuments::of(id.as_str());
+            let documents =
+                RawSql::<Box<RawValue>>::new("SELECT * FROM c").in_partition(id.as_str());
             for document in orchestrations.container.query(documents).all().await? {
                 match &mut file {
-                    Some(file) => exported.write(&document, file)?,
-                    None => exported.write(&document, console.out)?,
+                    Some(file) => exported.write(document.get(), file)?,
+                    None => exported.write(document.get(), console.out)?,
                 }
             }
         }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use cdb_client::{DatabaseClient, Error};
-use cdb_model::{Drift, ForeignDocument, IndexingPolicy};
+use cdb_model::{Drift, IndexingPolicy, RawSql};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -119,26 +119,45 @@ async fn foreign_types(
         .collect();
     let mut found = Vec::new();
     while found.len() < MAX_FOREIGN_TYPES {
-        let search = ForeignDocument::OtherThan(known.clone());
-        let document = model.foreign_document(database, container, search).await?;
+        let search = of_another_type(model.discriminator, &known);
+        let document = model.first(database, container, search).await?;
         let Some(document) = document else { break };
         let foreign = ForeignType::of(&document, model, indexes);
         known.extend(foreign.name.clone());
         found.push(foreign);
     }
-    let untyped = model.foreign_document(database, container, ForeignDocument::WithoutType);
-    let untyped = untyped.await?;
+    let untyped = without_type(model.discriminator);
+    let untyped = model.first(database, container, untyped).await?;
     found.extend(untyped.map(|document| ForeignType::of(&document, model, indexes)));
     Ok(found)
 }
 
+/// Documents whose type is none of `known`.
+fn of_another_type(discriminator: &str, known: &[String]) -> RawSql<Value> {
+    let names = (0..known.len()).map(|at| format!("@p{at}"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let property = Value::from(discriminator);
+    let all = RawSql::new(format!(
+        "SELECT * FROM c WHERE NOT (c[{property}] IN ({names}))"
+    ));
+    let known = known.iter().enumerate();
+    known.fold(all, |sql, (at, name)| {
+        sql.parameter(format!("@p{at}"), Value::from(name.as_str()))
+    })
+}
+
+fn without_type(discriminator: &str) -> RawSql<Value> {
+    let property = Value::from(discriminator);
+    RawSql::new(format!(
+        "SELECT * FROM c WHERE NOT IS_DEFINED(c[{property}])"
+    ))
+}
+
 impl ForeignType {
-    fn of(document: &str, model: &Model, indexes: &[String]) -> Self {
-        // The row of a page that the client has parsed is JSON.
-        let document: Value = serde_json::from_str(document).unwrap_or_default();
+    fn of(document: &Value, model: &Model, indexes: &[String]) -> Self {
         Self {
             name: document[model.discriminator].as_str().map(str::to_owned),
-            indexes: present(indexes, &document),
+            indexes: present(indexes, document),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::shop::{Order, Profile, order, profile, shop};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
 use crate::transport::Delivery;
+use crate::usage::measure_charge;
 
 const ITEMS: &str = "https://account.documents.azure.com/dbs/db/colls/c/docs";
 
@@ -28,12 +29,13 @@ fn etag() -> ETag {
 #[tokio::test(start_paused = true)]
 async fn create_sends_the_stored_form_and_the_partition_key() {
     let script = Script::new([written(201)]);
-    let stored = shop(&script).run(order(7).create()).await.unwrap();
+    let (stored, charge) = measure_charge(shop(&script).run(order(7).create())).await;
+    let stored = stored.unwrap();
     assert_eq!(
         (stored.id.as_str(), stored.etag.as_str()),
         ("order:7", "\"v2\"")
     );
-    assert!((stored.charge - 6.5).abs() < f64::EPSILON);
+    assert!((charge - 6.5).abs() < f64::EPSILON);
     let request = &script.requests()[0];
     assert_eq!(
         (request.method.as_str(), request.url.as_str()),

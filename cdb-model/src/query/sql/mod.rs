@@ -5,6 +5,7 @@
 //! escaped.
 
 mod expression;
+mod fragment;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ mod writer;
 use std::fmt::Write as _;
 
 pub(crate) use self::expression::computed_query;
+pub use self::fragment::Fragment;
 pub(crate) use self::parts::{Projection, QueryParts};
 use self::writer::{Values, Writer};
 use super::filter::{Predicate, ValueError};
@@ -34,6 +36,10 @@ pub(crate) fn query(parts: &QueryParts<'_>) -> Result<(String, Vec<Parameter>), 
     }
     writer.projection(parts);
     writer.text.push_str(" FROM c");
+    if let Some(joins) = parts.joins {
+        writer.text.push(' ');
+        writer.fragment(joins);
+    }
     if *parts.predicate != Predicate::All {
         writer.text.push_str(" WHERE ");
         writer.predicate(parts.predicate);

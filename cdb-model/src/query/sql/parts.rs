@@ -1,22 +1,20 @@
 //! The parts of a query.
 
+use super::fragment::Fragment;
 use crate::query::filter::Predicate;
 use crate::query::groups::AggregateTerm;
 use crate::query::order::OrderTerm;
-use crate::query::projection::ProjectedField;
 
 /// What a query returns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Projection {
     /// The whole document.
     Document,
-    /// One path, and the sort keys.
-    Value(String),
-    /// Some paths under the names of a projection, and the sort keys.
-    Fields(&'static [ProjectedField]),
+    /// One value, and the sort keys.
+    Value(Fragment),
     /// Partial aggregates of each group of equal keys; without aggregates, the distinct keys.
     Aggregates {
-        keys: Vec<&'static str>,
+        keys: Vec<Fragment>,
         terms: Vec<AggregateTerm>,
     },
 }
@@ -25,6 +23,8 @@ pub(crate) enum Projection {
 #[derive(Clone, Debug)]
 pub(crate) struct QueryParts<'a> {
     pub(crate) projection: &'a Projection,
+    /// What follows `FROM c`.
+    pub(crate) joins: Option<&'a Fragment>,
     pub(crate) predicate: &'a Predicate,
     pub(crate) order: &'a [OrderTerm],
     pub(crate) top: Option<u32>,

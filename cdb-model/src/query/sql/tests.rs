@@ -10,6 +10,7 @@ use crate::query::order::{OrderTerm, SortTarget};
 fn parts<'a>(projection: &'a Projection, predicate: &'a Predicate) -> QueryParts<'a> {
     QueryParts {
         projection,
+        joins: None,
         predicate,
         order: &[],
         top: None,
@@ -39,7 +40,7 @@ fn a_projected_value_has_its_sort_keys() {
         target: SortTarget::Path("/at".into()),
         direction: Direction::Descending,
     }];
-    let projection = Projection::Value("/name".to_owned());
+    let projection = Projection::Value(Fragment::new().path("/name"));
     let (sql, _) = query(&QueryParts {
         order: &order,
         top: Some(3),
@@ -54,17 +55,14 @@ fn a_projected_value_has_its_sort_keys() {
 
 #[test]
 fn aggregates_have_the_form_of_the_services_plans() {
-    let term = |kind, pointer, may_be_null| AggregateTerm {
-        kind,
-        pointer,
-        may_be_null,
-    };
+    let term = |kind, argument| AggregateTerm { kind, argument };
+    let path = |pointer| Fragment::new().path(pointer);
     let projection = Projection::Aggregates {
-        keys: vec!["/g"],
+        keys: vec![Fragment::new().path("/g")],
         terms: vec![
-            term(AggregateKind::Count, "", false),
-            term(AggregateKind::Max, "/a/b", true),
-            term(AggregateKind::Average, "/n", false),
+            term(AggregateKind::Count, Fragment::new().text("1")),
+            term(AggregateKind::Max, path("/a/b")),
+            term(AggregateKind::Average, path("/n")),
         ],
     };
     let (sql, _) = query(&parts(&projection, &Predicate::All)).unwrap();
@@ -72,7 +70,7 @@ fn aggregates_have_the_form_of_the_services_plans() {
         sql,
         concat!(
             r#"SELECT [{"item": c["g"]}] AS keys, [{"item": COUNT(1)}, "#,
-            r#"{"item": MAX(IS_NULL(c["a"]["b"]) ? undefined : c["a"]["b"])}, "#,
+            r#"{"item": MAX(c["a"]["b"])}, "#,
             r#"{"item": {"sum": SUM(c["n"]), "count": COUNT(c["n"])}}] AS items "#,
             r#"FROM c GROUP BY c["g"]"#
         )
@@ -82,7 +80,7 @@ fn aggregates_have_the_form_of_the_services_plans() {
 #[test]
 fn distinct_keys_have_no_groups() {
     let projection = Projection::Aggregates {
-        keys: vec!["/g"],
+        keys: vec![Fragment::new().path("/g")],
         terms: Vec::new(),
     };
     let (sql, _) = query(&parts(&projection, &Predicate::All)).unwrap();

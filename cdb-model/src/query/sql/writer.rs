@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::expression::{path, property};
+use super::fragment::{Fragment, Piece};
 use super::parts::{Projection, QueryParts};
-use crate::query::filter::{Comparison, Predicate, ValueError};
+use crate::query::filter::{Comparison, IndexUse, Predicate, ValueError};
 use crate::query::groups::{AggregateKind, AggregateTerm};
 use crate::query::order::{OrderTerm, SortTarget};
-use crate::query::projection::ProjectedField;
 use crate::query::rank::{RankTerm, Score};
 use crate::query::statement::Parameter;
 
@@ -46,19 +46,28 @@ impl<'a> Writer<'a> {
     pub(super) fn projection(&mut self, parts: &QueryParts<'_>) {
         match parts.projection {
             Projection::Document => self.text.push('*'),
-            Projection::Value(path) => {
-                self.value_with_keys(parts.order, |writer| writer.path(path));
-            }
-            Projection::Fields(fields) => {
-                self.value_with_keys(parts.order, |writer| writer.fields(fields));
-            }
+            Projection::Value(value) => self.value_with_keys(parts.order, value),
             Projection::Aggregates { keys, terms } => self.aggregates(keys, terms),
         }
     }
 
-    fn value_with_keys(&mut self, order: &[OrderTerm], value: impl FnOnce(&mut Self)) {
+    /// Writes text, paths and values.
+    pub(super) fn fragment(&mut self, fragment: &Fragment) {
+        for piece in &fragment.pieces {
+            match piece {
+                Piece::Text(sql) => self.text.push_str(sql),
+                Piece::Path(pointer) => self.path(pointer),
+                Piece::Value(value) => self.value(value),
+            }
+        }
+        if let Some(error) = &fragment.invalid {
+            self.invalid.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    fn value_with_keys(&mut self, order: &[OrderTerm], value: &Fragment) {
         self.text.push_str("VALUE {\"value\": ");
-        value(self);
+        self.fragment(value);
         self.text.push_str(", \"keys\": [");
         // In objects, because an array leaves out undefined elements.
         self.separated(order, |writer, term| {
@@ -67,15 +76,6 @@ impl<'a> Writer<'a> {
             writer.text.push('}');
         });
         self.text.push_str("]}");
-    }
-
-    fn fields(&mut self, fields: &[ProjectedField]) {
-        self.text.push('{');
-        self.separated(fields, |writer, field| {
-            let _written = write!(writer.text, "{}: ", Value::from(field.name));
-            writer.path(field.pointer);
-        });
-        self.text.push('}');
     }
 
     /// Writes a document with its score, by which the rows of several partitions are merged.
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes keys and partial aggregates in the form of the service's own plans.
-    fn aggregates(&mut self, keys: &[&str], terms: &[AggregateTerm]) {
+    fn aggregates(&mut self, keys: &[Fragment], terms: &[AggregateTerm]) {
         if terms.is_empty() {
             self.text.push_str("DISTINCT ");
         }
@@ -127,7 +127,7 @@ impl<'a> Writer<'a> {
             self.text.push('[');
             self.separated(keys, |writer, key| {
                 writer.text.push_str("{\"item\": ");
-                writer.path(key);
+                writer.fragment(key);
                 writer.text.push('}');
             });
             self.text.push_str("] AS keys");
@@ -150,13 +150,13 @@ impl<'a> Writer<'a> {
             && !terms.is_empty()
         {
             self.text.push_str(" GROUP BY ");
-            self.separated(keys, |writer, key| writer.path(key));
+            self.separated(keys, Writer::fragment);
         }
     }
 
     fn aggregate(&mut self, term: &AggregateTerm) {
         match term.kind {
-            AggregateKind::Count => self.text.push_str("COUNT(1)"),
+            AggregateKind::Count => self.aggregate_call("COUNT", term),
             AggregateKind::Sum => self.aggregate_call("SUM", term),
             AggregateKind::Min => self.aggregate_call("MIN", term),
             AggregateKind::Max => self.aggregate_call("MAX", term),
@@ -172,11 +172,7 @@ impl<'a> Writer<'a> {
 
     fn aggregate_call(&mut self, function: &str, term: &AggregateTerm) {
         let _written = write!(self.text, "{function}(");
-        if term.may_be_null {
-            self.call("IS_NULL", term.pointer, None);
-            self.text.push_str(" ? undefined : ");
-        }
-        self.path(term.pointer);
+        self.fragment(&term.argument);
         self.text.push(')');
     }
 
@@ -294,6 +290,13 @@ impl<'a> Writer<'a> {
                 }
                 self.text.push(')');
             }
+            // `OR` and `?` bind less than the `AND` around them.
+            Predicate::Sql(condition, IndexUse::Unserved) => {
+                self.text.push('(');
+                self.fragment(condition);
+                self.text.push(')');
+            }
+            Predicate::Sql(condition, _) => self.fragment(condition),
             Predicate::And(predicates) => self.list(predicates, " AND "),
             Predicate::Or(predicates) => self.list(predicates, " OR "),
             Predicate::Not(inner) => {
