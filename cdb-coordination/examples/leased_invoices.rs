@@ -93,7 +93,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             sent_by: None,
             lease: Lease::free(),
         };
-        stores[0].store.create(invoice).await?;
+        stores[0].store.run(invoice.create()).await?;
     }
 
     let dying = InvoiceStore::new(&container, "dying").claim(2).await?;

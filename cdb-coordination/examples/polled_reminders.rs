@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             state: "due".to_owned(),
             shown_by: None,
         };
-        reminders.create(reminder).await?;
+        reminders.run(reminder.create()).await?;
     }
 
     let (left, right) = tokio::try_join!(poll(&reminders, "left"), poll(&reminders, "right"))?;
@@ -83,7 +83,7 @@ async fn poll(
         for mut reminder in page.rows {
             "shown".clone_into(&mut reminder.document.state);
             reminder.document.shown_by = Some(program.to_owned());
-            match reminders.update(reminder).await {
+            match reminders.run(reminder.replace()).await {
                 Ok(_) => polled.shown += 1,
                 Err(error) if error.is_conflict() => polled.refused += 1,
                 Err(error) => return Err(error.into()),

@@ -23,12 +23,13 @@ const ROWS: u32 = 50;
 ///
 /// ```
 /// use cdb_coordination::{Criteria, Store};
+/// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, order};
 /// # shop::with_shop(async |shop| {
 ///
 /// let orders = Store::<_, Order>::new(&shop);
-/// orders.create(order(1)).await?;
+/// orders.run(order(1).create()).await?;
 /// let open = orders.query(&Criteria::all().with("state", "open").limit(10)).await?;
 /// assert_eq!(open.rows.len(), 1);
 /// let refused = orders.query(&Criteria::all().with("colour", "red")).await;
