@@ -101,7 +101,7 @@ where
     /// # Errors
     /// [`Criteria`](StoreError::Criteria) when a field cannot be searched.
     pub async fn query(&self, criteria: &Criteria) -> Result<Page<Stored<D>>, StoreError> {
-        self.page(criteria, None).await
+        self.page(criteria, criteria.across_partitions()?).await
     }
 
     /// Returns one page of the documents of one partition that meet the criteria.
@@ -113,15 +113,14 @@ where
         partition: impl Into<PartitionKey>,
         criteria: &Criteria,
     ) -> Result<Page<Stored<D>>, StoreError> {
-        self.page(criteria, Some(&partition.into())).await
+        self.page(criteria, criteria.in_partition(partition)?).await
     }
 
     async fn page(
         &self,
         criteria: &Criteria,
-        partition: Option<&PartitionKey>,
+        query: Query<D>,
     ) -> Result<Page<Stored<D>>, StoreError> {
-        let query = criteria.query::<D>(partition)?;
         let run = self.container.query(query);
         Ok(run.page(criteria.rows(), criteria.after.as_ref()).await?)
     }
@@ -131,7 +130,7 @@ where
     /// # Errors
     /// As [`query`](Self::query).
     pub async fn count(&self, criteria: &Criteria) -> Result<u64, StoreError> {
-        self.counted(criteria.query::<D>(None)?).await
+        self.counted(criteria.across_partitions()?).await
     }
 
     /// Counts the documents for each of these values, for example per state. One concurrent query
