@@ -2,7 +2,7 @@
 //! version that was read decides which program handles a reminder.
 //!
 //! Right for short work without side effects before the update. For work that must not run twice
-//! at the same time, see `leased_invoices`.
+//! at the same time, see `contract_negotiation`.
 //!
 //!     cargo run -p cdb-coordination --example polled_reminders
 
