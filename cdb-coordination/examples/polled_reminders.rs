@@ -2,7 +2,7 @@
 //! version that was read decides which program handles a reminder.
 //!
 //! Right for short work without side effects before the update. For work that must not run twice
-//! at the same time, see `leased_invoices`.
+//! at the same time, see `contract_negotiation`.
 //!
 //!     cargo run -p cdb-coordination --example polled_reminders
 
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             state: "due".to_owned(),
             shown_by: None,
         };
-        reminders.create(reminder).await?;
+        reminders.run(reminder.create()).await?;
     }
 
     let (left, right) = tokio::try_join!(poll(&reminders, "left"), poll(&reminders, "right"))?;
@@ -82,7 +82,7 @@ async fn poll(
         for mut reminder in page.rows {
             "shown".clone_into(&mut reminder.document.state);
             reminder.document.shown_by = Some(program.to_owned());
-            match reminders.update(reminder).await {
+            match reminders.run(reminder.replace()).await {
                 Ok(_) => polled.shown += 1,
                 Err(error) if error.is_conflict() => polled.refused += 1,
                 Err(error) => return Err(error.into()),

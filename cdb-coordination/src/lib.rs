@@ -27,8 +27,8 @@ pub use handlers::Failed;
 pub use handlers::{Delivered, Handlers};
 pub use inbox::{Handled, Received};
 pub use lease::{
-    Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable,
-    confirm_lock, execute_fenced, execute_once, execute_proven, is_lost_race, keep, lock,
+    Fenced, FencedWrite, Found, KeepsLease, Kept, LeaseError, LeaseGuard, LeasedOperation, Leases,
+    Lockable, confirm_lock, execute_fenced, execute_once, execute_proven, is_lost_race, keep, lock,
 };
 pub use membership::{
     FailedMember, MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView,
@@ -43,7 +43,7 @@ pub use outbox::{
 pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
-pub use store::{Criteria, Store, StoreError};
+pub use store::{Criteria, Store, StoreError, StoreOperation};
 pub use timing::TimingError;
 #[doc(hidden)]
 pub use window::{Runs, Search, Windows};

@@ -53,8 +53,6 @@ const _: () = {
     #[automatically_derived]
     impl __model::Extends<Shop> for LargerShop {}
     #[automatically_derived]
-    impl __model::Extends<LargerShop> for LargerShop {}
-    #[automatically_derived]
     impl __model::Queryable for LargerShop {
         const SHAPES: &'static [&'static __model::DocumentShape] = <LargerShop as __model::Container>::DOCUMENTS;
         const IS_PARTIAL: __model::bool = false;

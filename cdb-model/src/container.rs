@@ -55,6 +55,8 @@ pub trait MemberOf<C: Container>: Document {}
 )]
 pub trait Extends<Base: Container>: Container {}
 
+impl<C: Container> Extends<C> for C {}
+
 /// Whether documents of a container expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultTtl {

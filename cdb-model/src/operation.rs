@@ -9,8 +9,10 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 
 use crate::codec_error::EncodeError;
+use crate::document::Document;
 use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
+use crate::partition::KnownPartition;
 use crate::partition_key::PartitionKey;
 
 /// The location of a document of type `D`, and the version that an operation requires.
@@ -54,6 +56,11 @@ impl<D, P> Address<D, P> {
         &self.partition
     }
 
+    /// Returns the version that the operation requires.
+    pub fn required_version(&self) -> Option<&ETag> {
+        self.if_match.as_ref()
+    }
+
     /// Requires this version. Otherwise the operation fails with 412.
     #[must_use]
     pub fn if_match(mut self, etag: &ETag) -> Self {
@@ -68,6 +75,19 @@ impl<D, P> Address<D, P> {
         self
     }
 
+    /// Returns the address with the partition key.
+    pub fn into_known(self) -> Address<D>
+    where
+        P: KnownPartition,
+    {
+        Address {
+            id: self.id,
+            partition: self.partition.into_key(),
+            if_match: self.if_match,
+            marker: PhantomData,
+        }
+    }
+
     /// Deletes the document.
     pub fn delete(self) -> Delete<D, P> {
         Delete::new(self)
@@ -80,6 +100,37 @@ pub(crate) struct WholeDocument<D> {
     pub(crate) address: Address<D>,
     pub(crate) fields: Result<String, EncodeError>,
 }
+
+impl<D: Document> WholeDocument<D> {
+    fn document(&self) -> Result<D, EncodeError> {
+        let read = D::field_codec().read(self.fields.as_ref().map_err(Clone::clone)?);
+        read.map_err(|error| EncodeError::Serialize {
+            document: D::SHAPE.name,
+            reason: format!("its own JSON cannot be read: {error}"),
+        })
+    }
+}
+
+macro_rules! whole_documents {
+    ($($operation:ident)*) => {$(
+        impl<D: Document> $operation<D> {
+            /// Returns the document that is written.
+            ///
+            /// # Errors
+            /// When the document cannot be stored as JSON, or not be read from it.
+            pub fn document(&self) -> Result<D, EncodeError> {
+                self.0.document()
+            }
+
+            /// Returns where the document is written, and the required version.
+            pub fn address(&self) -> &Address<D> {
+                &self.0.address
+            }
+        }
+    )*};
+}
+
+whole_documents!(Create Upsert Replace);
 
 /// Creates a document. Fails with 409 if an item has its id or unique key. Made by
 /// [`Document::create`](crate::Document::create).
@@ -151,6 +202,11 @@ impl<D> Replace<D> {
 impl<D, P> Delete<D, P> {
     pub(crate) fn new(address: Address<D, P>) -> Self {
         Self(address)
+    }
+
+    /// Returns the address of the document, and the required version.
+    pub fn address(&self) -> &Address<D, P> {
+        &self.0
     }
 
     /// Requires the version `etag`. Another version fails with 412.

@@ -197,8 +197,15 @@ impl<D: Document, P: Partition> Patch<D, Address<D, P>> {
         self
     }
 
-    pub(crate) fn into_target(self) -> Address<D, P> {
-        self.target
+    /// Returns the address with the required version, and the changes for any document.
+    pub fn into_parts(self) -> (Address<D, P>, Patch<D>) {
+        let changes = Patch {
+            target: (),
+            operations: self.operations,
+            condition: self.condition,
+            invalid: self.invalid,
+        };
+        (self.target, changes)
     }
 }
 

@@ -188,7 +188,7 @@ impl<D: Document, P: Partition> Operation for Patch<D, Address<D, P>> {
         D: MemberOf<C>,
     {
         let resource_body = self.body(LATER)?;
-        let address = self.into_target();
+        let (address, _) = self.into_parts();
         let id = address.id?;
         Ok(PreparedOperation {
             operation: BatchOperation::Patch {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Page};
 use cdb_coordination::{Criteria, LeaseError, LeaseGuard, Leases, Store, StoreError};
-use cdb_model::{Direction, Document as _, Patch, Query, SortCriterion, Stored, Timestamp};
+use cdb_model::{Batch, Direction, Document as _, Patch, Query, SortCriterion, Stored, Timestamp};
 
 use crate::negotiation::{
     ContractAgreement, ContractNegotiation, ContractNegotiationKey, Dataspace, State,
@@ -40,7 +40,7 @@ impl NegotiationStore {
         &self,
         negotiation: ContractNegotiation,
     ) -> Result<Stored<ContractNegotiation>, StoreError> {
-        self.store.create(negotiation).await
+        self.store.run(negotiation.create()).await
     }
 
     pub(crate) async fn find(
@@ -105,16 +105,17 @@ impl NegotiationStore {
     }
 
     /// Ends a negotiation with an agreement: both or neither, and only under the lease.
-    pub(crate) async fn agree(&self, mut negotiation: Held) -> Result<(), LeaseError> {
+    pub(crate) async fn agree(&self, negotiation: Held) -> Result<(), LeaseError> {
         let agreement = ContractAgreement {
             negotiation: negotiation.document().negotiation.clone(),
             counter_party: negotiation.document().counter_party.clone(),
             signed_at: self.now(),
             signed_under: negotiation.token(),
         };
-        let mut signed = negotiation.begin_release(self.moved_to(State::Agreed))?;
-        signed.batch.add(agreement.create())?;
-        negotiation.commit(signed).await
+        let mut signed = Batch::new(agreement.partition_key());
+        signed.add(agreement.create())?;
+        let agreed = self.moved_to(State::Agreed);
+        negotiation.release_with((agreed, signed)).await
     }
 
     /// Ends a negotiation without an agreement.
@@ -132,7 +133,7 @@ impl NegotiationStore {
         let patch = Patch::new()
             .incr(ContractNegotiation::STATE_COUNT, 1)
             .set(ContractNegotiation::ERROR_DETAIL, Some(reason.to_owned()));
-        negotiation.patch(patch).await
+        negotiation.run(patch).await
     }
 
     fn moved_to(&self, state: State) -> Patch<ContractNegotiation> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{ChangeFeed, ChangeRow};
-use cdb_model::{Container, Document as _, Patch};
+use cdb_model::{Batch, Container, Document as _, Patch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -157,17 +157,17 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
         let parts = cursor.parts(MOST_PARTS);
         if parts.len() < 2 {
             let moved = Patch::new().set(PartDocument::CURSOR, cursor.clone());
-            self.guard.patch(moved).await?;
+            self.guard.run(moved).await?;
             return Ok(false);
         }
         let divided = Patch::new().set(PartDocument::DIVIDED, true);
-        let mut batch = self.guard.begin_release(divided)?;
         let part = self.guard.document();
+        let mut batch = Batch::new(part.partition_key());
         for cursor in parts {
             let part = PartDocument::new(&part.processor, part.generation, cursor);
-            batch.batch.add(part.create())?;
+            batch.add(part.create())?;
         }
-        self.guard.commit(batch).await?;
+        self.guard.try_release_with((divided, batch)).await?;
         Ok(true)
     }
 

@@ -1,7 +1,7 @@
 //! The errors of leases.
 
 use cdb_client::Error;
-use cdb_model::{BatchError, Document, IdError, Stored, Timestamp};
+use cdb_model::{BatchError, Document, EncodeError, IdError, OperationError, Stored, Timestamp};
 
 /// The reason why a call under a lease failed. Nothing was written, unless the error is a
 /// [`Client`](Self::Client) error with [`is_ambiguous`](Error::is_ambiguous).
@@ -50,15 +50,25 @@ pub enum LeaseError {
     },
     /// The guard has patched the document and has not read it since. A replacement would undo the
     /// patch, and a deletion changes of other writers.
-    #[error("`{id}` was patched under this lease; call `refresh` before `replace` or `delete`")]
+    #[error("`{id}` was patched under this lease; call `refresh` before you replace or delete it")]
     Unread {
         /// The document's id.
         id: String,
     },
-    /// Another guard began the batch, or this guard has written since it began the batch.
-    #[error("the batch does not follow the last write of the guard of `{id}`; begin it again")]
-    ForeignBatch {
-        /// The document's id.
+    /// The operation is on another document than the leased one.
+    #[error(
+        "the guard holds `{id}`, but the operation is on `{found}`; add it to a batch and execute `(patch, batch)`"
+    )]
+    OtherDocument {
+        /// The id of the leased document.
+        id: String,
+        /// The id of the other document.
+        found: String,
+    },
+    /// The batch has an operation on the leased document.
+    #[error("the batch has an operation on the leased `{id}`; put its changes into the patch")]
+    LeasedInBatch {
+        /// The id of the leased document.
         id: String,
     },
     /// Other writers changed the document at every attempt to lease it.
@@ -67,7 +77,7 @@ pub enum LeaseError {
         /// The document's id.
         id: String,
     },
-    /// The write does not fit into a batch.
+    /// The operation cannot be sent, or does not fit into a batch.
     #[error(transparent)]
     Batch(#[from] BatchError),
     /// The service cannot be reached, or refused the request for another reason.
@@ -108,5 +118,11 @@ impl LeaseError {
 impl From<IdError> for LeaseError {
     fn from(error: IdError) -> Self {
         Self::Batch(error.into())
+    }
+}
+
+impl From<EncodeError> for LeaseError {
+    fn from(error: EncodeError) -> Self {
+        Self::Batch(OperationError::from(error).into())
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{
-    Batch, Container, DocumentKey as _, ETag, Leasable, Lease, MemberOf, Patch, Stored, is_same,
+    Address, Batch, Container, ETag, Leasable, Lease, MemberOf, Patch, Stored, Target as _, is_same,
 };
 use tokio::time::Instant;
 
@@ -17,6 +17,7 @@ use super::error::LeaseError;
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced, is_at_fence};
 use super::health::Event;
 use super::lock::fresh_mark;
+use super::operation::{Kind, LeasedOperation, Named};
 
 /// A leased document, as its holder knows it.
 #[derive(Debug)]
@@ -58,46 +59,19 @@ pub(super) enum Then {
 
 /// The lease before and after one write.
 #[derive(Debug)]
-pub(super) struct Step {
+struct Step {
     before: Lease,
-    pub(super) after: Lease,
+    after: Lease,
     then: Then,
     begun: Instant,
 }
 
 /// What is sent.
-pub(super) enum Write<'a, C, D> {
-    Patch(&'a Patch<D>),
-    /// A patch of the version that the holder knows.
-    PatchSeen(&'a Patch<D>),
-    Replace(&'a D),
+pub(super) enum Write<C, D> {
+    Patch(Patch<D, Address<D>>),
+    Replace(Stored<D>),
     Delete,
-    Batch(&'a Batch<C>),
-}
-
-/// A batch that begins with the fence of a lease: all of it takes place while the lease is held, or
-/// nothing. Made by [`LeaseGuard::begin`](super::LeaseGuard::begin).
-///
-/// ```
-/// use cdb_coordination::Leases;
-/// use cdb_model::{Document as _, Patch};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, OrderKey, order};
-/// # shop::with_shop(async |shop| {
-///
-/// shop.run(order(1).create()).await?;
-/// let leases = Leases::new(&shop, "packer-1");
-/// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
-/// let mut both = guard.begin(Patch::new().set(Order::STATE, "split".to_owned()))?;
-/// both.batch.add(order(2).create())?; // takes place only if the lease is still held
-/// guard.commit(both).await?;
-/// # Ok(()) }).unwrap();
-/// ```
-#[derive(Debug)]
-pub struct LeasedBatch<C> {
-    /// Takes further operations on the same partition.
-    pub batch: Batch<C>,
-    pub(super) step: Step,
+    Batch(Batch<C>),
 }
 
 impl<C, D> Held<C, D>
@@ -105,12 +79,99 @@ where
     C: Container,
     D: MemberOf<C> + Leasable,
 {
-    pub(super) fn step(&self, then: Then) -> Step {
-        self.step_from(self.stored.document.lease(), then)
+    /// Executes an operation under the lease.
+    pub(super) async fn run(
+        &mut self,
+        operation: impl LeasedOperation<C, D>,
+        then: Then,
+    ) -> Result<(), LeaseError> {
+        let change = operation.into_change()?;
+        let then = match change.kind {
+            Kind::Delete => Then::Delete,
+            _ => then,
+        };
+        let step = self.next_step(then).await?;
+        if let Some(named) = &change.named {
+            self.check_named(named)?;
+        }
+        let write = self.write_of(change.kind, &step)?;
+        self.send(&step, &write).await?;
+        match write {
+            Write::Replace(written) => self.stored.document = written.document,
+            Write::Patch(_) | Write::Batch(_) => self.unread = Some(Unread::Patched),
+            Write::Delete => {}
+        }
+        Ok(())
     }
 
-    /// As [`step`](Self::step), after it is known which unfinished write has taken place.
-    pub(super) async fn next_step(&mut self, then: Then) -> Result<Step, LeaseError> {
+    /// Renews the lease.
+    pub(super) async fn renew(&mut self) -> Result<(), LeaseError> {
+        if self.unread.is_none() {
+            let step = self.next_step(Then::Keep).await?;
+            let seen = Write::Patch(Self::fenced(&step, self.stored.patch()));
+            match self.send(&step, &seen).await {
+                Err(LeaseError::Changed { .. }) => self.unread = Some(Unread::Changed),
+                renewed => return renewed,
+            }
+        }
+        let step = self.next_step(Then::Keep).await?;
+        let patch = Write::Patch(self.patch(&step, &Patch::new()));
+        self.send(&step, &patch).await
+    }
+
+    /// Fails if an operation is on another document, or on another version than the holder knows.
+    fn check_named(&self, named: &Named) -> Result<(), LeaseError> {
+        let partition = self.stored.document.partition_key();
+        if named.id != self.stored.id || named.partition.as_ref().is_some_and(|p| *p != partition) {
+            return Err(LeaseError::OtherDocument {
+                id: self.stored.id.to_string(),
+                found: named.id.to_string(),
+            });
+        }
+        match &named.version {
+            Some(version) if *version != self.stored.etag => Err(LeaseError::changed(&self.stored)),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_of(&self, kind: Kind<C, D>, step: &Step) -> Result<Write<C, D>, LeaseError> {
+        Ok(match kind {
+            Kind::Patch(patch) => Write::Patch(self.patch(step, &patch)),
+            Kind::Replace(mut document) => {
+                self.check_read()?;
+                document.set_lease(step.after.clone());
+                Write::Replace(Stored {
+                    id: self.stored.id.clone(),
+                    document,
+                    etag: self.stored.etag.clone(),
+                    timestamp: self.stored.timestamp,
+                })
+            }
+            Kind::Delete => {
+                self.check_read()?;
+                Write::Delete
+            }
+            Kind::Batch(patch, others) => {
+                let id = &self.stored.id;
+                if (0..others.len()).any(|index| others.id(index.into()) == Some(id)) {
+                    let id = id.to_string();
+                    return Err(LeaseError::LeasedInBatch { id });
+                }
+                let mut batch = Batch::new(self.stored.document.partition_key());
+                batch.add(self.patch(step, &patch))?;
+                batch.append(&others)?;
+                Write::Batch(batch)
+            }
+        })
+    }
+
+    /// The patch of the leased document, with fence and lease of a step.
+    fn patch(&self, step: &Step, patch: &Patch<D>) -> Patch<D, Address<D>> {
+        Self::fenced(step, patch.at(self.stored.address().unconditional()))
+    }
+
+    /// Begins a write, after it is known which unfinished write has taken place.
+    async fn next_step(&mut self, then: Then) -> Result<Step, LeaseError> {
         self.check_held()?;
         if !self.unfinished.is_empty() {
             let latest = self.container.latest_committed();
@@ -118,7 +179,7 @@ where
                 self.adopt(&found);
             }
         }
-        Ok(self.step(then))
+        Ok(self.step_from(self.stored.document.lease(), then))
     }
 
     fn step_from(&self, before: &Lease, then: Then) -> Step {
@@ -135,7 +196,7 @@ where
     }
 
     /// Adds the fence and the lease of a step to a patch.
-    pub(super) fn fenced(step: &Step, patch: Patch<D>) -> Patch<D> {
+    fn fenced<T>(step: &Step, patch: Patch<D, T>) -> Patch<D, T> {
         let paths = D::LEASE_PATHS;
         paths
             .set(patch, &step.after)
@@ -143,16 +204,7 @@ where
     }
 
     /// Sends a write until its outcome is known.
-    pub(super) async fn write(
-        &mut self,
-        step: &Step,
-        write: &Write<'_, C, D>,
-    ) -> Result<(), LeaseError> {
-        self.check_held()?;
-        if step.before != *self.stored.document.lease() {
-            let id = self.stored.id.to_string();
-            return Err(LeaseError::ForeignBatch { id });
-        }
+    async fn send(&mut self, step: &Step, write: &Write<C, D>) -> Result<(), LeaseError> {
         // Until the outcome is known: the caller may drop this future.
         let keeps = step.then == Then::Keep;
         self.unfinished.extend(keeps.then(|| step.after.clone()));
@@ -226,7 +278,7 @@ where
     }
 
     /// Fails if a replacement or a deletion could undo a change that the holder has not read.
-    pub(super) fn check_read(&self) -> Result<(), LeaseError> {
+    fn check_read(&self) -> Result<(), LeaseError> {
         self.check_held()?;
         match self.unread {
             None => Ok(()),
@@ -268,14 +320,12 @@ where
     /// is still held. After a failure the lease expires.
     pub(super) fn release_unconfirmed(&self) -> impl Future<Output = ()> + Send + use<C, D> {
         let container = self.container.clone();
-        let document = &self.stored.document;
-        let (partition, key) = (document.partition_key(), document.key());
-        let leases = std::iter::once(document.lease()).chain(&self.unfinished);
-        let release = |lease| Self::fenced(&self.step_from(lease, Then::Release), Patch::new());
+        let leases = std::iter::once(self.stored.document.lease()).chain(&self.unfinished);
+        let release = |lease| self.patch(&self.step_from(lease, Then::Release), &Patch::new());
         let patches: Vec<_> = leases.map(release).collect();
         async move {
             for patch in patches {
-                match container.run(patch.at(key.in_partition(&partition))).await {
+                match container.run(patch).await {
                     Ok(_) => return Event::RELEASED.count::<D>(),
                     Err(error) => {
                         tracing::debug!(%error, "a dropped guard did not release its lease");
@@ -290,7 +340,7 @@ where
 struct FencedStep<'a, C, D> {
     held: &'a mut Held<C, D>,
     step: &'a Step,
-    write: &'a Write<'a, C, D>,
+    write: &'a Write<C, D>,
     /// The version with the mark of the step.
     found: Option<ETag>,
 }
@@ -312,23 +362,8 @@ where
     async fn send(&self) -> Result<Option<ETag>, Error> {
         let (container, stored) = (&self.held.container, &self.held.stored);
         match self.write {
-            Write::Patch(patch) => {
-                let (partition, key) = (stored.document.partition_key(), stored.document.key());
-                let written = container
-                    .run(patch.at(key.in_partition(&partition)))
-                    .await?;
-                Ok(Some(written.etag))
-            }
-            Write::PatchSeen(patch) => {
-                let written = container.run(patch.at(stored)).await?;
-                Ok(Some(written.etag))
-            }
-            Write::Replace(document) => {
-                let written = container
-                    .run(document.replace().if_match(&stored.etag))
-                    .await?;
-                Ok(Some(written.etag))
-            }
+            Write::Patch(patch) => Ok(Some(container.run(patch.clone()).await?.etag)),
+            Write::Replace(stored) => Ok(Some(container.run(stored.replace()).await?.etag)),
             Write::Delete => {
                 container.run(stored.delete()).await?;
                 Ok(None)
@@ -353,7 +388,7 @@ where
         if lease.mark() == step.after.mark() {
             held.stored.document.set_lease(step.after.clone());
             let left = match self.write {
-                Write::Replace(document) => document,
+                Write::Replace(written) => &written.document,
                 _ => &held.stored.document,
             };
             // A writer without a lease may have changed the document since.

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_model::{Batch, Container, Leasable, MemberOf, Patch, Stored};
+use cdb_model::{Container, Leasable, MemberOf, Patch, Stored};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::error::LeaseError;
-use super::fenced::{Held, LeasedBatch, Then, Unread, Write};
+use super::fenced::{Held, Then};
+use super::operation::{KeepsLease, LeasedOperation};
 
 /// A leased document. Every write of the guard carries the fence of the lease and renews the lease.
 /// After the lease is lost or broken, a write fails with [`LeaseError::Lost`] and changes nothing.
@@ -22,17 +23,20 @@ use super::fenced::{Held, LeasedBatch, Then, Unread, Write};
 ///
 /// ```
 /// use cdb_coordination::Leases;
-/// use cdb_model::{Document as _, Patch};
+/// use cdb_model::{Batch, Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, OrderKey, order};
+/// # use shop::{Order, OrderKey, Shop, order};
 /// # shop::with_shop(async |shop| {
 ///
 /// shop.run(order(1).create()).await?;
-/// let leases = Leases::new(&shop, "packer-1");
+/// let leases = Leases::<Shop, Order>::new(&shop, "packer-1");
 /// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
-/// guard.patch(Patch::new().set(Order::STATE, "packing".to_owned())).await?;
+/// guard.run(Patch::new().set(Order::STATE, "packing".to_owned())).await?;
 /// guard.renew_if_due().await?; // while the work takes its time
-/// guard.release_with(Patch::new().set(Order::STATE, "packed".to_owned())).await?;
+/// let mut second = Batch::new("ann");
+/// second.add(order(2).create())?; // takes place only if the lease is still held
+/// let split = Patch::new().set(Order::STATE, "split".to_owned());
+/// guard.release_with((split, second)).await?;
 /// # Ok(()) }).unwrap();
 /// ```
 pub struct LeaseGuard<C, D>
@@ -86,17 +90,7 @@ where
     /// # Errors
     /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held.
     pub async fn renew(&mut self) -> Result<(), LeaseError> {
-        if self.held.unread.is_none() {
-            let step = self.held.next_step(Then::Keep).await?;
-            let seen = Held::fenced(&step, Patch::new());
-            match self.held.write(&step, &Write::PatchSeen(&seen)).await {
-                Err(LeaseError::Changed { .. }) => self.held.unread = Some(Unread::Changed),
-                renewed => return renewed,
-            }
-        }
-        let step = self.held.next_step(Then::Keep).await?;
-        let patch = Held::fenced(&step, Patch::new());
-        self.held.write(&step, &Write::Patch(&patch)).await
+        self.held.renew().await
     }
 
     /// Renews the lease if less than half of its duration is left. Returns whether it did.
@@ -121,35 +115,35 @@ where
         Ok(self.document())
     }
 
-    /// Patches the document. The patch may have nine operations, because the lease is the tenth.
-    /// Its own condition holds besides the fence.
+    /// Executes an operation under the lease, and renews the lease: a patch, a replacement, or
+    /// `(patch, batch)` for other operations on the partition together with a patch. A patch may
+    /// have nine changes, because the lease is the tenth. Its own condition holds besides the fence.
+    /// The lease field of a replacement is ignored.
+    ///
+    /// ```compile_fail,E0277
+    /// # use cdb_coordination::{LeaseError, LeaseGuard};
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// # use shop::{Order, Shop};
+    /// async fn cancel(mut order: LeaseGuard<Shop, Order>) -> Result<(), LeaseError> {
+    ///     let cancelled = order.stored().delete();
+    ///     order.run(cancelled).await // a deletion ends the lease: `order.release_with(cancelled)`
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held,
-    /// [`Changed`](LeaseError::Changed) when the patch's own condition does not hold.
-    pub async fn patch(&mut self, patch: Patch<D>) -> Result<(), LeaseError> {
-        self.write_patch(patch, Then::Keep).await
-    }
-
-    /// Replaces the document that this guard has read. The lease field of `document` is ignored.
-    ///
-    /// # Errors
-    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held,
-    /// [`Changed`](LeaseError::Changed) when a writer without a lease has written the document
-    /// since it was read, [`Unread`](LeaseError::Unread) when this guard has patched the document
-    /// since.
-    pub async fn replace(&mut self, document: D) -> Result<(), LeaseError> {
-        self.write_document(document, Then::Keep).await
-    }
-
-    /// Deletes the document.
-    ///
-    /// # Errors
-    /// As [`replace`](Self::replace). The guard then releases the lease.
-    pub async fn delete(mut self) -> Result<(), LeaseError> {
-        let step = self.held.next_step(Then::Delete).await?;
-        self.held.check_read()?;
-        self.held.write(&step, &Write::Delete).await
+    /// - [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held.
+    /// - [`Changed`](LeaseError::Changed) when the condition of the patch does not hold, or a writer
+    ///   without a lease has written the document since the version that is replaced.
+    /// - [`Unread`](LeaseError::Unread) for a replacement after a patch that was not read.
+    /// - [`OtherDocument`](LeaseError::OtherDocument) and
+    ///   [`LeasedInBatch`](LeaseError::LeasedInBatch) for a misplaced operation.
+    /// - [`Client`](LeaseError::Client) when another operation of the batch failed. The patch is
+    ///   operation 0.
+    pub async fn run<O>(&mut self, operation: O) -> Result<(), LeaseError>
+    where
+        O: LeasedOperation<C, D> + KeepsLease,
+    {
+        self.held.run(operation, Then::Keep).await
     }
 
     /// Releases the lease.
@@ -160,78 +154,24 @@ where
         self.release_with(Patch::new()).await
     }
 
-    /// Patches the document and releases the lease in one write.
+    /// Executes an operation and releases the lease in one write. A deletion ends the lease too.
     ///
     /// # Errors
-    /// As [`patch`](Self::patch). The guard then releases the lease in the background, without the
+    /// As [`run`](Self::run). The guard then releases the lease in the background, without the
     /// change.
-    pub async fn release_with(mut self, patch: Patch<D>) -> Result<(), LeaseError> {
-        self.write_patch(patch, Then::Release).await
+    pub async fn release_with<O>(mut self, operation: O) -> Result<(), LeaseError>
+    where
+        O: LeasedOperation<C, D>,
+    {
+        self.try_release_with(operation).await
     }
 
-    /// Replaces the document and releases the lease in one write.
-    ///
-    /// # Errors
-    /// As [`replace`](Self::replace). The guard then releases the lease in the background, without
-    /// the replacement.
-    pub async fn replace_and_release(mut self, document: D) -> Result<(), LeaseError> {
-        self.write_document(document, Then::Release).await
-    }
-
-    /// Begins a batch that takes place under the lease or not at all. `patch` changes the document;
-    /// add other operations on its partition to [`LeasedBatch::batch`] and send them with
-    /// [`commit`](Self::commit).
-    ///
-    /// # Errors
-    /// When the patch does not fit into a batch.
-    pub fn begin(&self, patch: Patch<D>) -> Result<LeasedBatch<C>, LeaseError> {
-        self.batch(patch, Then::Keep)
-    }
-
-    /// Begins a batch as [`begin`](Self::begin) does, and releases the lease in it.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    pub fn begin_release(&self, patch: Patch<D>) -> Result<LeasedBatch<C>, LeaseError> {
-        self.batch(patch, Then::Release)
-    }
-
-    /// Sends a batch that this guard began after its last write.
-    ///
-    /// # Errors
-    /// As [`patch`](Self::patch). [`ForeignBatch`](LeaseError::ForeignBatch) for a batch of another
-    /// guard or from before another write; [`Client`](LeaseError::Client) when another operation of
-    /// the batch failed.
-    pub async fn commit(&mut self, batch: LeasedBatch<C>) -> Result<(), LeaseError> {
-        let write = Write::Batch(&batch.batch);
-        self.held.write(&batch.step, &write).await?;
-        self.held.unread = Some(Unread::Patched);
-        Ok(())
-    }
-
-    fn batch(&self, patch: Patch<D>, then: Then) -> Result<LeasedBatch<C>, LeaseError> {
-        let document = self.document();
-        let step = self.held.step(then);
-        let mut batch = Batch::new(document.partition_key());
-        batch.add(Held::fenced(&step, patch).at(&document.key()))?;
-        Ok(LeasedBatch { batch, step })
-    }
-
-    async fn write_patch(&mut self, patch: Patch<D>, then: Then) -> Result<(), LeaseError> {
-        let step = self.held.next_step(then).await?;
-        let patch = Held::fenced(&step, patch);
-        self.held.write(&step, &Write::Patch(&patch)).await?;
-        self.held.unread = Some(Unread::Patched);
-        Ok(())
-    }
-
-    async fn write_document(&mut self, mut document: D, then: Then) -> Result<(), LeaseError> {
-        let step = self.held.next_step(then).await?;
-        self.held.check_read()?;
-        document.set_lease(step.after.clone());
-        self.held.write(&step, &Write::Replace(&document)).await?;
-        self.held.stored.document = document;
-        Ok(())
+    /// As [`release_with`](Self::release_with), but the guard keeps the lease after an error.
+    pub(crate) async fn try_release_with<O>(&mut self, operation: O) -> Result<(), LeaseError>
+    where
+        O: LeasedOperation<C, D>,
+    {
+        self.held.run(operation, Then::Release).await
     }
 }
 

@@ -14,13 +14,14 @@ mod fenced_write;
 mod guard;
 mod health;
 mod lock;
+mod operation;
 mod proven_batch;
 mod take_next;
 
 pub use error::LeaseError;
 pub use explicit::Leases;
-pub use fenced::LeasedBatch;
 pub use fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 pub use guard::LeaseGuard;
 pub use lock::{Kept, Lockable, confirm_lock, is_lost_race, keep, lock};
+pub use operation::{KeepsLease, LeasedOperation};
 pub use proven_batch::{execute_once, execute_proven};

@@ -44,7 +44,26 @@ where
     /// Leases up to `count` free documents that match `query` and returns them in the order of the
     /// query. Without an order, documents that have been free for longest come first. The query may
     /// cover one partition or all; its `limit` is ignored. Competitors share the oldest documents in
-    /// no particular order.
+    /// no particular order. [`Criteria::across_partitions`](crate::Criteria::across_partitions) makes
+    /// a query of conditions that are known only at run time. An index serves every query: a path
+    /// without one has no filter, and a criterion without one is an error.
+    ///
+    /// ```
+    /// use cdb_coordination::{Criteria, Leases};
+    /// use cdb_model::{Document as _, Query};
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// # use shop::{Order, Shop, order};
+    /// # shop::with_shop(async |shop| {
+    ///
+    /// # for number in 1..=2 { shop.run(order(number).create()).await?; }
+    /// let leases = Leases::<Shop, Order>::new(&shop, "packer-1");
+    /// let open = Query::across_partitions().filter(Order::STATE.eq("open"));
+    /// let first = leases.take_next(open, 1).await?;
+    /// let open: Criteria = serde_json::from_str(r#"{"filter": [{"field": "state", "value": "open"}]}"#)?;
+    /// let second = leases.take_next(open.across_partitions()?, 1).await?;
+    /// assert_ne!(first[0].document().number, second[0].document().number);
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// Returns fewer documents, or none, when no more are free or competitors were faster. Call
     /// again later.

@@ -23,12 +23,13 @@ const ROWS: u32 = 50;
 ///
 /// ```
 /// use cdb_coordination::{Criteria, Store};
+/// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, order};
 /// # shop::with_shop(async |shop| {
 ///
 /// let orders = Store::<_, Order>::new(&shop);
-/// orders.create(order(1)).await?;
+/// orders.run(order(1).create()).await?;
 /// let open = orders.query(&Criteria::all().with("state", "open").limit(10)).await?;
 /// assert_eq!(open.rows.len(), 1);
 /// let refused = orders.query(&Criteria::all().with("colour", "red")).await;
@@ -100,15 +101,30 @@ impl Criteria {
         usize::try_from(rows).unwrap_or(usize::MAX)
     }
 
-    /// The query for these criteria, in one partition or across all.
-    pub(super) fn query<D: Document + Queryable>(
+    /// The query of all physical partitions, for example for
+    /// [`Leases::take_next`](crate::Leases::take_next). `limit` and `after` are not part of it.
+    ///
+    /// # Errors
+    /// When a field is unknown or not indexed, or a value does not match its operator.
+    pub fn across_partitions<D: Document + Queryable>(&self) -> Result<Query<D>, CriteriaError> {
+        self.complete(Query::across_partitions())
+    }
+
+    /// The query of one partition.
+    ///
+    /// # Errors
+    /// As [`across_partitions`](Self::across_partitions).
+    pub fn in_partition<D: Document + Queryable>(
         &self,
-        partition: Option<&PartitionKey>,
+        partition: impl Into<PartitionKey>,
     ) -> Result<Query<D>, CriteriaError> {
-        let query = match partition {
-            Some(key) => Query::in_partition(key.clone()),
-            None => Query::across_partitions(),
-        };
+        self.complete(Query::in_partition(partition))
+    }
+
+    fn complete<D: Document + Queryable>(
+        &self,
+        query: Query<D>,
+    ) -> Result<Query<D>, CriteriaError> {
         let query = query.filter(Filter::from_criteria(&self.filter)?);
         Ok(match &self.sort {
             Some(sort) => query.order_by(Order::from_criterion(sort)?),

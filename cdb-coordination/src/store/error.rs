@@ -1,7 +1,7 @@
 //! The errors of a store.
 
 use cdb_client::Error;
-use cdb_model::{CriteriaError, IdError};
+use cdb_model::{CriteriaError, IdError, OperationError};
 
 /// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -13,14 +13,16 @@ pub enum StoreError {
         /// The id.
         id: String,
     },
-    /// Another writer has changed the document since it was read.
-    #[error("`{id}` was changed since it was read; read it again and repeat the change")]
+    /// Another writer has changed the document since it was read, or a condition does not hold.
+    #[error(
+        "`{id}` was changed since it was read, or does not meet the condition; read it again and repeat the change"
+    )]
     Changed {
         /// The id.
         id: String,
     },
-    /// The document no longer exists.
-    #[error("`{id}` does not exist any more")]
+    /// The document does not exist.
+    #[error("`{id}` does not exist; another writer may have deleted it")]
     Gone {
         /// The id.
         id: String,
@@ -28,9 +30,9 @@ pub enum StoreError {
     /// The criteria name a field that cannot be searched.
     #[error(transparent)]
     Criteria(#[from] CriteriaError),
-    /// The key has no valid id.
+    /// The operation cannot be sent.
     #[error(transparent)]
-    Id(#[from] IdError),
+    Operation(#[from] OperationError),
     /// The service cannot be reached, or refused the request for another reason.
     #[error(transparent)]
     Client(#[from] Error),
@@ -47,6 +49,12 @@ impl StoreError {
 
     /// Returns `true` if the caller made an invalid request, so that a retry fails again.
     pub fn is_bad_request(&self) -> bool {
-        matches!(self, Self::Criteria(_) | Self::Id(_))
+        matches!(self, Self::Criteria(_) | Self::Operation(_))
+    }
+}
+
+impl From<IdError> for StoreError {
+    fn from(error: IdError) -> Self {
+        Self::Operation(error.into())
     }
 }

@@ -13,3 +13,4 @@ mod written;
 pub use criteria::Criteria;
 pub use error::StoreError;
 pub use repository::Store;
+pub use written::StoreOperation;

@@ -13,23 +13,24 @@ use futures::future::try_join_all;
 
 use super::criteria::Criteria;
 use super::error::StoreError;
-use super::written::{Change, write};
+use super::written::{StoreOperation, write};
 use crate::lease::Leases;
 
 /// The documents of type `D` in a container.
 ///
 /// ```
 /// use cdb_coordination::{Criteria, Store};
+/// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, Shop, order};
 /// # shop::with_shop(async |shop| {
 ///
 /// let orders = Store::<Shop, Order>::new(&shop);
-/// orders.create(order(7)).await?;
+/// orders.run(order(7).create()).await?;
 /// let open = orders.query(&Criteria::all().with("state", "open").limit(20)).await?;
 /// for mut order in open.rows {
 ///     order.document.state = "paid".to_owned();
-///     orders.update(order).await?; // fails if another writer has changed it
+///     orders.run(order.replace()).await?; // fails if another writer has changed it
 /// }
 /// assert_eq!(orders.count_each(Order::STATE, ["open", "paid"]).await?, [("open", 0), ("paid", 1)]);
 /// # Ok(()) }).unwrap();
@@ -70,46 +71,23 @@ where
         Ok(self.container.read(target).await?)
     }
 
-    /// Creates a document.
+    /// Executes an operation. A create, upsert or replace returns the document with its version, a
+    /// patch the version, a delete nothing.
+    ///
+    /// After a lost answer the store reads whether the operation took place. It cannot tell for a
+    /// patch: that error [is ambiguous](cdb_client::Error::is_ambiguous), unless the patch only sets
+    /// values.
     ///
     /// # Errors
-    /// [`Exists`](StoreError::Exists) when another document has its key.
-    pub async fn create(&self, document: D) -> Result<Stored<D>, StoreError> {
-        let etag = write(&self.container, &Change::Create(&document)).await?;
-        self.stored(document, etag)
-    }
-
-    /// Replaces the version that was read: change `document` in it, then pass it here.
-    ///
-    /// # Errors
-    /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version no longer
-    /// exists.
-    pub async fn update(&self, stored: Stored<D>) -> Result<Stored<D>, StoreError> {
-        let etag = write(&self.container, &Change::Update(&stored)).await?;
-        self.stored(stored.document, etag)
-    }
-
-    /// Deletes the version that was read.
-    ///
-    /// # Errors
-    /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version no longer
-    /// exists.
-    pub async fn delete(&self, stored: &Stored<D>) -> Result<(), StoreError> {
-        write(&self.container, &Change::Delete(stored))
-            .await
-            .map(drop)
-    }
-
-    fn stored(&self, document: D, etag: Option<cdb_model::ETag>) -> Result<Stored<D>, StoreError> {
-        use cdb_model::DocumentKey as _;
-        let id = document.key().to_id()?;
-        Ok(Stored {
-            // Only a deletion leaves no version.
-            etag: etag.ok_or_else(|| StoreError::Gone { id: id.to_string() })?,
-            timestamp: self.container.now(),
-            id,
-            document,
-        })
+    /// - [`Exists`](StoreError::Exists) when another document has the key, or its unique key.
+    /// - [`Changed`](StoreError::Changed) when the required version no longer exists, or a condition
+    ///   of the patch does not hold.
+    /// - [`Gone`](StoreError::Gone) when the document to replace, patch or delete does not exist.
+    pub async fn run<O: StoreOperation<D>>(&self, operation: O) -> Result<O::Answer, StoreError> {
+        let completed = write(&self.container, operation.into_change()).await?;
+        // Only a deletion leaves no version.
+        let id = completed.address.id()?.to_string();
+        O::answer(completed).ok_or(StoreError::Gone { id })
     }
 }
 
@@ -123,7 +101,7 @@ where
     /// # Errors
     /// [`Criteria`](StoreError::Criteria) when a field cannot be searched.
     pub async fn query(&self, criteria: &Criteria) -> Result<Page<Stored<D>>, StoreError> {
-        self.page(criteria, None).await
+        self.page(criteria, criteria.across_partitions()?).await
     }
 
     /// Returns one page of the documents of one partition that meet the criteria.
@@ -135,15 +113,14 @@ where
         partition: impl Into<PartitionKey>,
         criteria: &Criteria,
     ) -> Result<Page<Stored<D>>, StoreError> {
-        self.page(criteria, Some(&partition.into())).await
+        self.page(criteria, criteria.in_partition(partition)?).await
     }
 
     async fn page(
         &self,
         criteria: &Criteria,
-        partition: Option<&PartitionKey>,
+        query: Query<D>,
     ) -> Result<Page<Stored<D>>, StoreError> {
-        let query = criteria.query::<D>(partition)?;
         let run = self.container.query(query);
         Ok(run.page(criteria.rows(), criteria.after.as_ref()).await?)
     }
@@ -153,7 +130,7 @@ where
     /// # Errors
     /// As [`query`](Self::query).
     pub async fn count(&self, criteria: &Criteria) -> Result<u64, StoreError> {
-        self.counted(criteria.query::<D>(None)?).await
+        self.counted(criteria.across_partitions()?).await
     }
 
     /// Counts the documents for each of these values, for example per state. One concurrent query

@@ -1,43 +1,144 @@
-//! A write of a whole document, sent until its outcome is known.
+//! A write of a document, sent until its outcome is known.
 //!
 //! After a lost answer the stored document decides. The write took place if the document has the
 //! content of the write; it is sent again if the document has the version that the write must find.
 //! If another writer stored the same content, the write counts as done: the result is the same.
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{Container, Document, DocumentKey, ETag, MemberOf, Stored, is_same};
+use cdb_model::{
+    Address, Container, Create, Delete, Document, ETag, KnownPartition, MemberOf, OperationError,
+    Patch, Replace, Stored, Timestamp, Upsert, is_same,
+};
 
 use super::error::StoreError;
 use crate::lease::{Fenced, FencedWrite, Found, execute_fenced};
 
-/// What is written.
-pub(super) enum Change<'a, D> {
-    Create(&'a D),
-    Update(&'a Stored<D>),
-    Delete(&'a Stored<D>),
+/// An operation that a [`Store`](super::Store) executes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an operation of this store",
+    note = "a store takes `document.create()`, `document.upsert()`, `stored.replace()`, `key.patch()` and `key.delete()` of its document type"
+)]
+pub trait StoreOperation<D> {
+    /// What its execution returns.
+    type Answer;
+
+    #[doc(hidden)]
+    fn into_change(self) -> Change<D>;
+
+    #[doc(hidden)]
+    fn answer(completed: Completed<D>) -> Option<Self::Answer>;
 }
 
-/// Returns the version that the change left, `None` after a deletion.
+/// Cannot be named outside this crate, so that no other crate implements [`StoreOperation`].
+#[derive(Debug)]
+pub enum Change<D> {
+    Create(Create<D>),
+    Upsert(Upsert<D>),
+    Replace(Replace<D>),
+    Patch(Patch<D, Address<D>>),
+    Delete(Delete<D>),
+}
+
+/// A change that took place.
+#[derive(Debug)]
+pub struct Completed<D> {
+    pub(super) address: Address<D>,
+    /// The document, if the change contains it.
+    pub(super) document: Option<D>,
+    /// The version that the change left; `None` after a deletion.
+    pub(super) etag: Option<ETag>,
+    pub(super) now: Timestamp,
+}
+
+macro_rules! whole_documents {
+    ($($operation:ident)*) => {$(
+        impl<D: Document> StoreOperation<D> for $operation<D> {
+            type Answer = Stored<D>;
+
+            fn into_change(self) -> Change<D> {
+                Change::$operation(self)
+            }
+
+            fn answer(completed: Completed<D>) -> Option<Stored<D>> {
+                Some(Stored {
+                    id: completed.address.id().ok()?.clone(),
+                    document: completed.document?,
+                    etag: completed.etag?,
+                    timestamp: completed.now,
+                })
+            }
+        }
+    )*};
+}
+
+whole_documents!(Create Upsert Replace);
+
+impl<D: Document, P: KnownPartition> StoreOperation<D> for Patch<D, Address<D, P>> {
+    type Answer = ETag;
+
+    fn into_change(self) -> Change<D> {
+        let (address, patch) = self.into_parts();
+        Change::Patch(patch.at(address.into_known()))
+    }
+
+    fn answer(completed: Completed<D>) -> Option<ETag> {
+        completed.etag
+    }
+}
+
+impl<D: Document, P: KnownPartition> StoreOperation<D> for Delete<D, P> {
+    type Answer = ();
+
+    fn into_change(self) -> Change<D> {
+        Change::Delete(self.address().clone().into_known().delete())
+    }
+
+    fn answer(_: Completed<D>) -> Option<()> {
+        Some(())
+    }
+}
+
+/// Executes a change.
 pub(super) async fn write<C: Container, D: MemberOf<C>>(
     container: &ContainerClient<C>,
-    change: &Change<'_, D>,
-) -> Result<Option<ETag>, StoreError> {
+    change: Change<D>,
+) -> Result<Completed<D>, StoreError> {
+    let (address, document) = change.parts()?;
     let mut write = Write {
+        version: address.required_version().cloned(),
+        address: address.unconditional(),
         container,
         change,
+        document,
         found: None,
     };
-    match execute_fenced(&mut write).await? {
-        Fenced::Committed(Some(etag)) => Ok(etag),
-        Fenced::Committed(None) | Fenced::CommittedBefore => Ok(write.found),
-        Fenced::Refused(error) | Fenced::Unknown(Some(error)) => Err(change.refused(error)),
-        Fenced::Lost | Fenced::Unknown(None) => Err(change.conflict(false)?),
-    }
+    // The content of a patched document does not tell whether the patch took place.
+    let fenced = match write.change {
+        Change::Patch(_) => Fenced::Committed(Some(
+            write.send().await.map_err(|error| write.refused(error))?,
+        )),
+        _ => execute_fenced(&mut write).await?,
+    };
+    let etag = match fenced {
+        Fenced::Committed(Some(etag)) => etag,
+        Fenced::Committed(None) | Fenced::CommittedBefore => write.found,
+        Fenced::Refused(error) | Fenced::Unknown(Some(error)) => return Err(write.refused(error)),
+        Fenced::Lost | Fenced::Unknown(None) => return Err(write.changed()),
+    };
+    Ok(Completed {
+        address: write.address,
+        document: write.document,
+        etag,
+        now: container.now(),
+    })
 }
 
 struct Write<'a, C, D> {
     container: &'a ContainerClient<C>,
-    change: &'a Change<'a, D>,
+    change: Change<D>,
+    address: Address<D>,
+    version: Option<ETag>,
+    document: Option<D>,
     /// The version with the content of the write.
     found: Option<ETag>,
 }
@@ -57,46 +158,41 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
     }
 
     async fn send(&self) -> Result<Option<ETag>, Error> {
-        match self.change {
-            Change::Create(document) => Ok(Some(self.container.run(document.create()).await?.etag)),
-            Change::Update(stored) => {
-                let (document, etag) = (&stored.document, &stored.etag);
-                let written = self
-                    .container
-                    .run(document.replace().if_match(etag))
-                    .await?;
-                Ok(Some(written.etag))
+        let written = match &self.change {
+            Change::Create(create) => self.container.run(create.clone()).await?,
+            Change::Upsert(upsert) => self.container.run(upsert.clone()).await?,
+            Change::Replace(replace) => self.container.run(replace.clone()).await?,
+            Change::Patch(patch) => self.container.run(patch.clone()).await?,
+            Change::Delete(delete) => {
+                self.container.run(delete.clone()).await?;
+                return Ok(None);
             }
-            Change::Delete(stored) => {
-                self.container.run(stored.delete()).await?;
-                Ok(None)
-            }
-        }
+        };
+        Ok(Some(written.etag))
     }
 
     /// Fails when another writer has changed the document.
     async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, StoreError> {
-        let document = self.change.document();
-        let key = document.key();
-        let found = latest
-            .read(key.in_partition(document.partition_key()))
-            .await?;
-        match (self.change, found) {
-            (Change::Create(_), None) => Ok(Found::Unchanged),
-            (Change::Delete(_), None) => Ok(Found::Done),
-            (Change::Update(_), None) => Err(self.change.conflict(true)?),
-            (Change::Update(seen) | Change::Delete(seen), Some(found))
-                if found.etag == seen.etag =>
-            {
-                Ok(Found::Unchanged)
-            }
-            (Change::Create(_) | Change::Update(_), Some(found))
-                if is_same(&found.document, document) =>
-            {
-                self.found = Some(found.etag);
-                Ok(Found::Done)
-            }
-            (_, Some(_)) => Err(self.change.conflict(false)?),
+        let Some(found) = latest.read(self.address.clone()).await? else {
+            return match self.change {
+                Change::Create(_) | Change::Upsert(_) => Ok(Found::Unchanged),
+                Change::Delete(_) => Ok(Found::Done),
+                Change::Replace(_) | Change::Patch(_) => Err(StoreError::Gone { id: self.id() }),
+            };
+        };
+        if let Some(document) = &self.document
+            && is_same(&found.document, document)
+            && self.version.as_ref() != Some(&found.etag)
+        {
+            self.found = Some(found.etag);
+            return Ok(Found::Done);
+        }
+        match (&self.change, &self.version) {
+            (Change::Create(_), _) => Err(StoreError::Exists { id: self.id() }),
+            (_, Some(version)) if *version != found.etag => Err(self.changed()),
+            // The version that the write must find, or a write without a required version, which
+            // may be repeated.
+            _ => Ok(Found::Unchanged),
         }
     }
 
@@ -108,33 +204,42 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
     }
 }
 
-impl<D: Document> Change<'_, D> {
-    fn document(&self) -> &D {
-        match self {
-            Self::Create(document) => document,
-            Self::Update(stored) | Self::Delete(stored) => &stored.document,
-        }
+impl<C, D> Write<'_, C, D> {
+    fn id(&self) -> String {
+        let id = self.address.id();
+        id.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The error after another writer was faster.
-    fn conflict(&self, is_gone: bool) -> Result<StoreError, StoreError> {
-        let id = self.document().key().to_id()?.to_string();
-        Ok(match self {
-            Self::Create(_) => StoreError::Exists { id },
-            _ if is_gone => StoreError::Gone { id },
-            _ => StoreError::Changed { id },
-        })
+    fn changed(&self) -> StoreError {
+        StoreError::Changed { id: self.id() }
     }
 
     fn refused(&self, error: Error) -> StoreError {
-        let is_conflict = match self {
-            Self::Create(_) => error.is_conflict(),
-            _ => error.is_precondition_failed() || error.is_not_found(),
-        };
-        if !is_conflict {
-            return error.into();
+        let creates = matches!(self.change, Change::Create(_) | Change::Upsert(_));
+        let id = self.id();
+        if error.is_conflict() {
+            StoreError::Exists { id }
+        } else if error.is_precondition_failed() {
+            StoreError::Changed { id }
+        } else if error.is_not_found() && !creates {
+            StoreError::Gone { id }
+        } else {
+            error.into()
         }
-        self.conflict(error.is_not_found())
-            .unwrap_or_else(|error| error)
+    }
+}
+
+impl<D: Document> Change<D> {
+    /// The address, and the document if the change contains it.
+    fn parts(&self) -> Result<(Address<D>, Option<D>), OperationError> {
+        let (address, document) = match self {
+            Self::Create(create) => (create.address().clone(), Some(create.document()?)),
+            Self::Upsert(upsert) => (upsert.address().clone(), Some(upsert.document()?)),
+            Self::Replace(replace) => (replace.address().clone(), Some(replace.document()?)),
+            Self::Patch(patch) => (patch.clone().into_parts().0, None),
+            Self::Delete(delete) => (delete.address().clone(), None),
+        };
+        address.id()?;
+        Ok((address, document))
     }
 }

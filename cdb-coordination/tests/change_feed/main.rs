@@ -183,7 +183,7 @@ async fn a_process_without_the_lease_cannot_move_the_position() {
         "the position has moved"
     );
     stolen
-        .patch(Patch::new().set(PartDocument::DIVIDED, false))
+        .run(Patch::new().set(PartDocument::DIVIDED, false))
         .await
         .unwrap();
     stolen.release().await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_coordination::LeaseError;
-use cdb_model::{Document, Patch};
+use cdb_model::{Batch, Document, Patch};
 
 use crate::account::{Account, Label, Order, OrderKey, leases, order, stored, with_order};
 
@@ -27,8 +27,8 @@ async fn a_document_deleted_during_its_lease_is_gone_for_the_holder() {
         shop.run(order.key().delete()).await.unwrap();
         let patch = Patch::new().set(Order::PARCELS, 1);
         let refused = match write {
-            0 => guard.patch(patch).await,
-            1 => guard.replace(order.clone()).await,
+            0 => guard.run(patch).await,
+            1 => guard.run(order.replace()).await,
             2 => guard.refresh().await.map(drop),
             _ => guard.release().await,
         };
@@ -43,36 +43,51 @@ async fn a_recreated_document_is_not_leased_by_the_former_holder() {
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
     shop.run(order.key().delete()).await.unwrap();
     shop.run(order.create()).await.unwrap();
-    let refused = guard.patch(Patch::new().set(Order::PARCELS, 1)).await;
+    let refused = guard.run(Patch::new().set(Order::PARCELS, 1)).await;
     assert!(refused.unwrap_err().is_lost());
     assert_eq!(stored(&shop, &order).await, order);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_of_another_guard_or_an_earlier_state_is_refused_unsent() {
-    let (_account, shop) = Account::with_shop().await;
-    let mut guards = Vec::new();
-    for number in 0..2 {
-        let order = order("ann", number);
-        shop.run(order.create()).await.unwrap();
-        guards.push(leases(&shop, "holder").acquire(&order.key()).await.unwrap());
-    }
-    let [first, second] = &mut guards[..] else {
-        unreachable!("two orders")
+async fn an_operation_on_another_document_or_version_is_refused_unsent() {
+    let (account, shop, order) = with_order().await;
+    let other = crate::account::order("ann", 2);
+    shop.run(other.create()).await.unwrap();
+    let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
+    let first = guard.stored().clone();
+    let requests = || {
+        account
+            .emulator()
+            .map(|emulator| emulator.requests().data_requests())
     };
-    let foreign = first.begin(Patch::new()).unwrap();
-    let refused = second.commit(foreign).await.unwrap_err();
+    let sent = requests();
+    let elsewhere = order.key().in_partition("bob");
+    for refused in [
+        guard.run(other.replace()).await,
+        guard.run(other.key().patch().set(Order::PARCELS, 1)).await,
+        guard.run(elsewhere.patch().set(Order::PARCELS, 1)).await,
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, LeaseError::OtherDocument { .. }),
+            "{refused}"
+        );
+    }
+    let mut batch = Batch::new("ann");
+    batch.add(order.replace()).unwrap();
+    let refused = guard.run((Patch::new(), batch)).await.unwrap_err();
     assert!(
-        matches!(refused, LeaseError::ForeignBatch { .. }),
+        matches!(refused, LeaseError::LeasedInBatch { .. }),
         "{refused}"
     );
-    let early = second.begin(Patch::new()).unwrap();
-    second.renew().await.unwrap();
-    let refused = second.commit(early).await.unwrap_err();
-    assert!(
-        matches!(refused, LeaseError::ForeignBatch { .. }),
-        "{refused}"
-    );
+    assert_eq!(requests(), sent);
+    guard.renew().await.unwrap();
+    let refused = guard.run(first.patch().set(Order::PARCELS, 1)).await;
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
+    let current = guard.stored().patch().set(Order::PARCELS, 1);
+    guard.run(current).await.unwrap();
+    assert_eq!(stored(&shop, &order).await.parcels, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,9 +101,10 @@ async fn a_refusal_of_another_operation_of_a_batch_is_returned_as_it_is() {
     shop.run(order.create()).await.unwrap();
     shop.run(label.create()).await.unwrap();
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
-    let mut batch = guard.begin(Patch::new().set(Order::PARCELS, 1)).unwrap();
-    batch.batch.add(label.create()).unwrap();
-    let refused = guard.commit(batch).await.unwrap_err();
+    let mut labels = Batch::new("ann");
+    labels.add(label.create()).unwrap();
+    let parcel = Patch::new().set(Order::PARCELS, 1);
+    let refused = guard.run((parcel, labels)).await.unwrap_err();
     let LeaseError::Client(error) = refused else {
         panic!("{refused}")
     };

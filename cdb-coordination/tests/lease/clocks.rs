@@ -47,7 +47,7 @@ async fn a_lease_taken_too_early_by_a_wrong_clock_stops_the_former_holder() {
     assert!(victim.remaining() > Duration::from_secs(4));
 
     let taker = leases(&ahead, "ahead").acquire(&order.key()).await.unwrap();
-    let refused = victim.patch(Patch::new().incr(Order::PARCELS, 1)).await;
+    let refused = victim.run(Patch::new().incr(Order::PARCELS, 1)).await;
     assert!(refused.unwrap_err().is_lost());
     taker
         .release_with(Patch::new().incr(Order::PARCELS, 1))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_model::{Document, Leasable, Patch};
+use cdb_model::{Batch, Document, Leasable, Patch};
 
 use crate::account::{Account, Order, leases, order, stored, with_order};
 
@@ -38,7 +38,6 @@ async fn an_expired_lease_is_taken_over_and_every_call_of_the_former_holder_is_r
     let (account, shop, order) = with_order().await;
     let short = leases(&shop, "slow").with_duration(Duration::from_millis(300));
     let mut slow = short.acquire(&order.key()).await.unwrap();
-    let batch = slow.begin(Patch::new()).unwrap();
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert!(slow.remaining().is_zero());
 
@@ -46,11 +45,14 @@ async fn an_expired_lease_is_taken_over_and_every_call_of_the_former_holder_is_r
     let next = other.acquire(&order.key()).await.unwrap();
     assert!(next.token() > slow.token());
     let sent = Patch::new().set(Order::STATE, "shipped".to_owned());
-    assert!(slow.commit(batch).await.unwrap_err().is_lost());
-    assert!(slow.patch(sent.clone()).await.unwrap_err().is_lost());
+    assert!(slow.run(sent.clone()).await.unwrap_err().is_lost());
     assert!(slow.renew().await.unwrap_err().is_lost());
     assert!(slow.refresh().await.unwrap_err().is_lost());
-    let text = slow.delete().await.unwrap_err().to_string();
+    let text = slow
+        .release_with(order.key().delete())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         text.contains("with token 1 has ended, the document has token 2"),
         "{text}"
@@ -70,7 +72,6 @@ async fn the_service_refuses_each_write_of_a_holder_that_was_away() {
         let order = order("ann", write);
         shop.run(order.create()).await.unwrap();
         let mut slow = short.acquire(&order.key()).await.unwrap();
-        let batch = slow.begin(Patch::new().set(Order::PARCELS, 7)).unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
         let next = other.acquire(&order.key()).await.unwrap();
         let changed = Order {
@@ -79,12 +80,12 @@ async fn the_service_refuses_each_write_of_a_holder_that_was_away() {
         };
         let patch = Patch::new().set(Order::PARCELS, 7);
         let refused = match write {
-            0 => slow.patch(patch).await,
-            1 => slow.replace(changed).await,
-            2 => slow.commit(batch).await,
-            3 => slow.delete().await,
+            0 => slow.run(patch).await,
+            1 => slow.run(changed.replace()).await,
+            2 => slow.run((patch, Batch::new("ann"))).await,
+            3 => slow.release_with(order.key().delete()).await,
             4 => slow.release_with(patch).await,
-            _ => slow.replace_and_release(changed).await,
+            _ => slow.release_with(changed.replace()).await,
         };
         assert!(refused.unwrap_err().is_lost(), "write {write}");
         let now = stored(&shop, &order).await;

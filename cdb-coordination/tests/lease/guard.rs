@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_coordination::LeaseError;
-use cdb_model::{Document, Patch};
+use cdb_model::{Batch, Document, Patch};
 
 use crate::account::{Account, Guard, Label, Order, leases, order, stored, with_order};
 
@@ -22,7 +22,7 @@ async fn every_write_of_the_holder_renews_the_lease() {
     let shop = account.shop().await;
     let first = stored(&shop, &order).await.lease.until();
     guard
-        .patch(Patch::new().incr(Order::PARCELS, 1))
+        .run(Patch::new().incr(Order::PARCELS, 1))
         .await
         .unwrap();
     let parcels = guard.refresh().await.unwrap().parcels;
@@ -30,20 +30,21 @@ async fn every_write_of_the_holder_renews_the_lease() {
         parcels: parcels + 1,
         ..order.clone()
     };
-    guard.replace(more).await.unwrap();
-    let mut batch = guard.begin(Patch::new().incr(Order::PARCELS, 1)).unwrap();
+    guard.run(more.replace()).await.unwrap();
     let label = Label {
         customer: "ann".to_owned(),
         number: 1,
     };
-    batch.batch.add(label.create()).unwrap();
-    guard.commit(batch).await.unwrap();
+    let mut labels = Batch::new("ann");
+    labels.add(label.create()).unwrap();
+    let parcel = Patch::new().incr(Order::PARCELS, 1);
+    guard.run((parcel, labels)).await.unwrap();
     let now = stored(&shop, &order).await;
     assert_eq!((now.parcels, now.lease.token()), (3, 1));
     assert!(now.lease.until() >= first);
     assert!(shop.read(&label.key()).await.unwrap().is_some());
     guard.refresh().await.unwrap();
-    guard.delete().await.unwrap();
+    guard.release_with(order.key().delete()).await.unwrap();
     assert!(shop.read(&order.key()).await.unwrap().is_none());
 }
 
@@ -78,16 +79,16 @@ async fn a_change_by_a_writer_without_a_lease_is_not_a_lost_lease() {
     let shop = account.shop().await;
     let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
     shop.run(foreign.at(&order.key())).await.unwrap();
-    let changed = guard.replace(order.clone()).await.unwrap_err();
+    let changed = guard.run(order.replace()).await.unwrap_err();
     assert!(matches!(changed, LeaseError::Changed { .. }), "{changed}");
     assert_eq!(guard.refresh().await.unwrap().state, "cancelled");
     let open = Patch::new()
         .set(Order::PARCELS, 1)
         .when(Order::STATE.eq("open"));
-    let refused = guard.patch(open).await.unwrap_err();
+    let refused = guard.run(open).await.unwrap_err();
     assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
     guard
-        .patch(Patch::new().set(Order::PARCELS, 1))
+        .run(Patch::new().set(Order::PARCELS, 1))
         .await
         .unwrap();
 }
@@ -103,12 +104,12 @@ async fn a_renewal_does_not_hide_a_change_by_a_writer_without_a_lease() {
         guard.renew().await.unwrap();
         guard.renew().await.unwrap();
         let refused = if is_deletion {
-            guard.delete().await.unwrap_err()
+            guard.release_with(order.key().delete()).await.unwrap_err()
         } else {
-            let refused = guard.replace(order.clone()).await.unwrap_err();
+            let refused = guard.run(order.replace()).await.unwrap_err();
             let seen = guard.refresh().await.unwrap().clone();
             assert_eq!(seen.state, "cancelled");
-            guard.replace(seen).await.unwrap();
+            guard.run(seen.replace()).await.unwrap();
             refused
         };
         assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
@@ -124,10 +125,10 @@ async fn a_deletion_never_undoes_a_change_that_was_not_read() {
     let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
     shop.run(foreign.at(&order.key())).await.unwrap();
     guard
-        .patch(Patch::new().set(Order::PARCELS, 1))
+        .run(Patch::new().set(Order::PARCELS, 1))
         .await
         .unwrap();
-    let refused = guard.delete().await.unwrap_err();
+    let refused = guard.release_with(order.key().delete()).await.unwrap_err();
     assert!(matches!(refused, LeaseError::Unread { .. }), "{refused}");
     assert_eq!(stored(&shop, &order).await.state, "cancelled");
 }
@@ -137,13 +138,13 @@ async fn a_replacement_never_undoes_a_patch_that_was_not_read() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
     guard
-        .patch(Patch::new().set(Order::PARCELS, 1))
+        .run(Patch::new().set(Order::PARCELS, 1))
         .await
         .unwrap();
-    let refused = guard.replace(order.clone()).await.unwrap_err();
+    let refused = guard.run(order.replace()).await.unwrap_err();
     assert!(matches!(refused, LeaseError::Unread { .. }), "{refused}");
     guard.refresh().await.unwrap();
-    guard.replace(order).await.unwrap();
+    guard.run(order.replace()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

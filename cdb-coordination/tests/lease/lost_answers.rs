@@ -5,7 +5,7 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_coordination::{LeaseError, Store, StoreError};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
-use cdb_model::{Document, Patch, Query};
+use cdb_model::{Batch, Document, Patch, Query};
 use futures::future::join_all;
 
 use crate::account::{Account, Label, Order, Shop, leases, order, stored, with_order};
@@ -61,11 +61,12 @@ async fn every_write_under_a_lease_takes_place_exactly_once() {
             customer: "ann".to_owned(),
             number,
         };
-        let mut batch = guard.begin(Patch::new().incr(Order::PARCELS, 1)).unwrap();
-        batch.batch.add(label.create()).unwrap();
+        let mut labels = Batch::new("ann");
+        labels.add(label.create()).unwrap();
+        let parcel = || Patch::new().incr(Order::PARCELS, 1);
         for outcome in [
-            guard.commit(batch).await,
-            guard.patch(Patch::new().incr(Order::PARCELS, 1)).await,
+            guard.run((parcel(), labels)).await,
+            guard.run(parcel()).await,
         ] {
             match outcome {
                 Ok(()) => {}
@@ -161,13 +162,13 @@ async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
     let mut guard = leases.acquire(&first.key()).await.unwrap();
     lose_answer_and_refuse_reads(emulator, OperationKind::Patch);
     let parcel = || Patch::new().incr(Order::PARCELS, 1);
-    ambiguous(guard.patch(parcel()).await.unwrap_err());
+    ambiguous(guard.run(parcel()).await.unwrap_err());
     emulator.clear_faults();
     assert_eq!(stored(&shop, &first).await.parcels, 1);
 
     let orders = Store::<Shop, Order>::new(&shop);
     lose_answer_and_refuse_reads(emulator, OperationKind::Create);
-    let refused = orders.create(second.clone()).await.unwrap_err();
+    let refused = orders.run(second.create()).await.unwrap_err();
     let is_ambiguous = matches!(&refused, StoreError::Client(error) if error.is_ambiguous());
     assert!(is_ambiguous, "{refused}");
     emulator.clear_faults();
@@ -186,13 +187,13 @@ async fn a_guard_keeps_its_lease_after_a_write_with_an_unknown_outcome() {
         // The patch takes effect, and the caller stops waiting before it is known.
         emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Patch));
         emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));
-        let cancelled = tokio::time::timeout(Duration::from_millis(10), guard.patch(parcel()));
+        let cancelled = tokio::time::timeout(Duration::from_millis(10), guard.run(parcel()));
         cancelled.await.unwrap_err();
         emulator.clear_faults();
         match number {
             0 => assert_eq!(guard.refresh().await.unwrap().parcels, 1),
             1 => {
-                let refused = guard.replace(order.clone()).await.unwrap_err();
+                let refused = guard.run(order.replace()).await.unwrap_err();
                 assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
             }
             2 => guard.renew().await.unwrap(),
@@ -202,7 +203,7 @@ async fn a_guard_keeps_its_lease_after_a_write_with_an_unknown_outcome() {
                 assert_eq!(stored(&shop, &order).await.lease.holder(), None);
                 continue;
             }
-            _ => guard.patch(parcel()).await.unwrap(),
+            _ => guard.run(parcel()).await.unwrap(),
         }
         let parcels = if number == 4 { 2 } else { 1 };
         guard.release().await.unwrap();
@@ -228,6 +229,6 @@ async fn a_lost_answer_does_not_hide_a_change_by_a_writer_without_a_lease() {
     };
     let (renewed, ()) = tokio::join!(guard.renew(), change);
     renewed.unwrap();
-    let refused = guard.replace(order.clone()).await.unwrap_err();
+    let refused = guard.run(order.replace()).await.unwrap_err();
     assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
 }

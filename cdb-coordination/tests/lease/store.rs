@@ -15,21 +15,21 @@ async fn orders(account: &Account) -> Store<Shop, Order> {
 async fn a_write_is_refused_after_another_writer_was_faster() {
     let account = Account::new().await;
     let orders = orders(&account).await;
-    let first = orders.create(order("ann", 1)).await.unwrap();
-    let taken = orders.create(order("ann", 1)).await.unwrap_err();
+    let first = orders.run(order("ann", 1).create()).await.unwrap();
+    let taken = orders.run(order("ann", 1).create()).await.unwrap_err();
     assert!(matches!(taken, StoreError::Exists { .. }), "{taken}");
 
     let mut paid = first.clone();
     paid.document.state = "paid".to_owned();
-    let paid = orders.update(paid).await.unwrap();
-    let late = orders.update(first.clone()).await.unwrap_err();
+    let paid = orders.run(paid.replace()).await.unwrap();
+    let late = orders.run(first.replace()).await.unwrap_err();
     assert!(matches!(late, StoreError::Changed { .. }), "{late}");
-    let late = orders.delete(&first).await.unwrap_err();
+    let late = orders.run(first.delete()).await.unwrap_err();
     assert!(matches!(late, StoreError::Changed { .. }), "{late}");
-    orders.delete(&paid).await.unwrap();
-    let late = orders.update(paid.clone()).await.unwrap_err();
+    orders.run(paid.delete()).await.unwrap();
+    let late = orders.run(paid.replace()).await.unwrap_err();
     assert!(matches!(late, StoreError::Gone { .. }), "{late}");
-    assert!(orders.delete(&paid).await.unwrap_err().is_conflict());
+    assert!(orders.run(paid.delete()).await.unwrap_err().is_conflict());
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,10 +45,10 @@ async fn a_lost_answer_is_resolved_by_reading() {
         Effect::StatusAfterEffect { status: 500 },
     ] {
         emulator.inject(Fault::once(effect.clone()));
-        let mut stored = orders.create(order("ann", 1)).await.unwrap();
+        let mut stored = orders.run(order("ann", 1).create()).await.unwrap();
         emulator.inject(Fault::once(effect.clone()));
         stored.document.state = "paid".to_owned();
-        let stored = orders.update(stored).await.unwrap();
+        let stored = orders.run(stored.replace()).await.unwrap();
         let key = order("ann", 1).key();
         let found = orders.find(&key).await.unwrap().unwrap();
         assert_eq!(
@@ -56,9 +56,45 @@ async fn a_lost_answer_is_resolved_by_reading() {
             ("paid", stored.etag.clone())
         );
         emulator.inject(Fault::once(effect));
-        orders.delete(&stored).await.unwrap();
+        orders.run(stored.delete()).await.unwrap();
         assert!(orders.find(&key).await.unwrap().is_none());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upsert_creates_or_replaces_and_a_patch_returns_the_version() {
+    let account = Account::new().await;
+    let orders = orders(&account).await;
+    let key = order("ann", 1).key();
+    let missing = orders.run(key.patch().set(Order::PARCELS, 1)).await;
+    let missing = missing.unwrap_err();
+    assert!(matches!(missing, StoreError::Gone { .. }), "{missing}");
+    for (parcels, effect) in [(1, Effect::Pass), (2, Effect::DropAnswer)] {
+        if let Some(emulator) = account.emulator() {
+            emulator.inject(Fault::once(effect));
+        }
+        let order = Order {
+            parcels,
+            ..order("ann", 1)
+        };
+        let stored = orders.run(order.upsert()).await.unwrap();
+        let found = orders.find(&key).await.unwrap().unwrap();
+        assert_eq!((found.parcels, found.etag), (parcels, stored.etag));
+    }
+    let open = key
+        .patch()
+        .set(Order::PARCELS, 3)
+        .when_eq(Order::STATE, "open");
+    let etag = orders.run(open).await.unwrap();
+    assert_eq!(orders.find(&key).await.unwrap().unwrap().etag, etag);
+    let paid = key
+        .patch()
+        .set(Order::PARCELS, 4)
+        .when_eq(Order::STATE, "paid");
+    let refused = orders.run(paid).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Changed { .. }), "{refused}");
+    orders.run(key.delete()).await.unwrap();
+    assert!(orders.find(&key).await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +107,7 @@ async fn counts_match_the_criteria() {
             state: state.to_owned(),
             ..order("ann", number)
         };
-        orders.create(order).await.unwrap();
+        orders.run(order.create()).await.unwrap();
     }
     let paid = Criteria::all().with("state", "paid").limit(1);
     assert_eq!(orders.count(&paid).await.unwrap(), 5);
@@ -117,7 +153,7 @@ async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
         updated_at: None,
     };
     emulator.inject(Fault::once(Effect::DropAnswer));
-    invoices.create(invoice).await.unwrap();
+    invoices.run(invoice.create()).await.unwrap();
     let mut stored = invoices
         .find(&InvoiceKey::new("ann"))
         .await
@@ -126,7 +162,7 @@ async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
     stored.document.paid = true;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     emulator.inject(Fault::once(Effect::DropAnswer));
-    let etag = invoices.update(stored).await.unwrap().etag;
+    let etag = invoices.run(stored.replace()).await.unwrap().etag;
     let found = invoices.find(&InvoiceKey::new("ann")).await.unwrap();
     let found = found.unwrap();
     assert!(found.document.paid && found.etag == etag);

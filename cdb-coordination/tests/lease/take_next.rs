@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cdb_model::{Container, Document, Filter, Lease, Query};
+use cdb_coordination::Criteria;
+use cdb_model::{
+    Container, CriteriaError, Criterion, Direction, Document, Filter, Lease, Operator, Query,
+    SortCriterion,
+};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +85,32 @@ async fn a_query_of_one_partition_leases_its_documents_only() {
     );
     assert!(leases.take_next(query(), 10).await.unwrap().is_empty());
     assert!(leases.take_next(query(), 0).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_are_leased_by_criteria_that_an_index_serves() {
+    let account = account_with(30).await;
+    let leases = leases(&account.shop().await, "worker");
+    let late = Criterion {
+        field: "placedAt".to_owned(),
+        operator: Operator::Gt,
+        value: 973.into(),
+    };
+    let late = Criteria::all().with("state", "open").with_criterion(late);
+    let late = late.sorted_by(SortCriterion {
+        field: "placedAt".to_owned(),
+        direction: Direction::Descending,
+    });
+    let taken = leases.take_next(late.across_partitions().unwrap(), 2).await;
+    assert_eq!(numbers(&taken.unwrap()), [0, 1]);
+    let of_a = leases.take_next(late.in_partition("a").unwrap(), 5).await;
+    assert_eq!(numbers(&of_a.unwrap()), [26]);
+    let unindexed = Criteria::all().with("parcels", 1);
+    let refused = unindexed.across_partitions::<Order>().unwrap_err();
+    assert!(
+        matches!(refused, CriteriaError::NotIndexed { .. }),
+        "{refused}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

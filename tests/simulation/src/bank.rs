@@ -282,7 +282,7 @@ async fn write_all(leases: Leases<Bank, Counter>, mut random: Random, open: Open
             let patch = Patch::new()
                 .set(Counter::WRITTEN, written)
                 .incr(Counter::COUNT, 1);
-            if guard.patch(patch).await.is_err() {
+            if guard.run(patch).await.is_err() {
                 break;
             }
         }

@@ -42,9 +42,6 @@ fn queryable(model: &ContainerModel) -> TokenStream {
     let name = &model.ident;
     quote! {
         #[automatically_derived]
-        impl __model::Extends<#name> for #name {}
-
-        #[automatically_derived]
         impl __model::Queryable for #name {
             const SHAPES: &'static [&'static __model::DocumentShape] =
                 <#name as __model::Container>::DOCUMENTS;
