@@ -5,7 +5,7 @@
 
 use std::{error::Error, time::Duration};
 
-use cdb_provider::client::{Bootstrap::CreateIfMissing, ConnectionString, ContainerClient};
+use cdb_provider::client::{ConnectionString, ContainerClient};
 use cdb_provider::coordination::{Criteria, LeaseError, LeaseGuard, Leases};
 use cdb_provider::model::{Batch, Container, Document, Lease, Patch, Query, Scalar};
 use serde::{Deserialize, Serialize};
@@ -101,8 +101,8 @@ async fn count(bank: &Client, state: State) -> Result<u64, Failure> {
 async fn main() -> Result<(), Failure> {
     let emulator = cdb_emulator::Emulator::start().await?;
     let account = ConnectionString::parse(&emulator.connection_string())?;
-    let database = account.client()?.build()?.database("bank");
-    let bank: Client = database.bootstrap("accounts", CreateIfMissing).await?;
+    let cosmos = account.client()?.build()?;
+    let bank: Client = cosmos.open("bank", "accounts").await?;
     let branch = || "berlin".to_owned();
     for (name, cents) in [("ann", 2_000), ("bob", 0)] {
         let (branch, name) = (branch(), name.to_owned());

@@ -6,7 +6,7 @@ use crate::partition::Partition;
 use crate::partition_key::PartitionKey;
 use crate::unreadable::Location;
 
-/// What names one document: a reference to its key or to what was read, or an [`Address`].
+/// What names one document: a reference to its key, to what was read, or to an [`Address`].
 pub trait Target {
     /// The document type.
     type Document: Document;
@@ -42,6 +42,15 @@ impl<D: Document, P: Partition> Target for Address<D, P> {
 
     fn address(self) -> Self {
         self
+    }
+}
+
+impl<D: Document, P: Partition> Target for &Address<D, P> {
+    type Document = D;
+    type Partition = P;
+
+    fn address(self) -> Address<D, P> {
+        self.clone()
     }
 }
 

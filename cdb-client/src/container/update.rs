@@ -92,7 +92,7 @@ impl<C: Container> ContainerClient<C> {
         D: MemberOf<C>,
         P: KnownPartition,
     {
-        let found = self.read(address.clone()).await?;
+        let found = self.read(address).await?;
         found.ok_or_else(|| {
             let name = D::SHAPE.name;
             let id = address.id().map(ToString::to_string).unwrap_or_default();
