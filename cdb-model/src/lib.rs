@@ -93,6 +93,7 @@ mod target;
 mod text_integer;
 mod timestamp;
 mod unreadable;
+pub mod upcast;
 mod upgrade;
 mod write_times;
 
