@@ -61,8 +61,8 @@
 //!
 //! # Features
 //!
-//! None by default.
-//!
+//! - `rustls-ring` (default), `rustls-aws-lc`, `fips`, `native-tls`: the TLS of HTTPS and its
+//!   cryptography. A program needs one. Without any, only `http://` works, which emulators have.
 //! - `entra`: `EntraId`, a credential with tokens of Microsoft Entra ID from any credential of the
 //!   Azure SDK. Adds `azure_core`.
 //! - `test-support`: `Script`, a transport that plays prepared answers and keeps a log;
@@ -82,6 +82,7 @@ mod endpoint;
 mod epk;
 mod error;
 mod header;
+#[cfg(all(feature = "__rustls", not(feature = "native-tls")))]
 mod loopback_certificate;
 mod network;
 mod operation;
@@ -103,6 +104,7 @@ mod session_token;
 mod simulated_time;
 mod status;
 mod telemetry;
+mod tls;
 mod transport;
 mod usage;
 

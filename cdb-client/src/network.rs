@@ -1,20 +1,18 @@
-//! The transport over the network: reqwest with rustls, HTTP/1.1 with persistent connections.
+//! The transport over the network: reqwest, HTTP/1.1 with persistent connections.
 //!
-//! Only this module configures TLS and connections. Certificates are checked against the system's
+//! Only this module configures connections. Certificates are checked against the system's
 //! trust store. Redirects are not followed, because the signature covers the resource. Proxies from
 //! the environment are not used, because signed requests would pass through them unnoticed.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use reqwest::Url;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::error::{Error, Result};
-use crate::loopback_certificate::AnyCertificate;
+use crate::tls::{self, is_untrusted};
 use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
 /// Azure's load balancer closes idle connections after about four minutes.
@@ -66,9 +64,7 @@ impl Network {
 
 /// Creates an empty pool of connections.
 fn pool(proof: ServerProof, idle: usize) -> Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .tls_backend_preconfigured(tls(proof)?)
-        .tls_danger_accept_invalid_certs(proof == ServerProof::AnyCertificate)
+    tls::configure(reqwest::Client::builder(), proof)?
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .retry(reqwest::retry::never())
@@ -78,35 +74,6 @@ fn pool(proof: ServerProof, idle: usize) -> Result<reqwest::Client> {
         .pool_max_idle_per_host(idle)
         .build()
         .map_err(|error| Error::configuration("HTTP client cannot be created").with_source(error))
-}
-
-/// Uses ring: the default provider of rustls needs cmake and minutes of compilation for the same
-/// ciphers.
-fn tls(proof: ServerProof) -> Result<ClientConfig> {
-    let broken =
-        |error: rustls::Error| Error::configuration("TLS cannot be configured").with_source(error);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(broken)?;
-    Ok(match proof {
-        ServerProof::TrustedCertificate => builder
-            .with_platform_verifier()
-            .map_err(|error| {
-                Error::configuration(
-                    "system trusts no certificate authority; install its CA certificates",
-                )
-                .with_source(error)
-            })?
-            .with_no_client_auth(),
-        ServerProof::None => builder
-            .with_root_certificates(RootCertStore::empty())
-            .with_no_client_auth(),
-        ServerProof::AnyCertificate => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate::new(provider)))
-            .with_no_client_auth(),
-    })
 }
 
 #[async_trait]
@@ -225,31 +192,10 @@ fn innermost(error: &reqwest::Error) -> String {
     reason.to_string()
 }
 
-/// Whether the server's certificate caused the error. `source` of an I/O error skips the error that
-/// it wraps.
-fn is_untrusted(error: &reqwest::Error) -> bool {
-    let mut reason: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = reason {
-        let wrapped = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(|io| io.get_ref());
-        let tls = match wrapped {
-            Some(wrapped) => wrapped.downcast_ref::<rustls::Error>(),
-            None => error.downcast_ref::<rustls::Error>(),
-        };
-        if let Some(tls) = tls {
-            return matches!(tls, rustls::Error::InvalidCertificate(_));
-        }
-        reason = match wrapped {
-            Some(wrapped) => Some(wrapped),
-            None => error.source(),
-        };
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]

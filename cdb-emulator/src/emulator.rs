@@ -79,7 +79,7 @@ impl Emulator {
     pub fn certificate_pem(&self) -> Option<&str> {
         match &self.state.security {
             Security::Plain => None,
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "__tls")]
             Security::Tls(tls) => Some(&tls.authority_pem),
         }
     }

@@ -109,7 +109,7 @@ pub enum EmulatorError {
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
     /// The certificate cannot be generated.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "__tls")]
     #[error("cannot generate a certificate")]
     Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

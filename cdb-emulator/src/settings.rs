@@ -159,7 +159,7 @@ settings! {
     max_connections: usize = 10_000, |count: usize| count;
     /// Uses HTTPS, with a certificate for `localhost` and the loopback addresses that is generated
     /// at the start. Clients have to trust
-    /// [`Emulator::certificate_pem`](crate::Emulator::certificate_pem). Needs the feature `tls`.
+    /// [`Emulator::certificate_pem`](crate::Emulator::certificate_pem). Needs the feature `rustls-ring` or `rustls-aws-lc`.
     tls: bool = false, |enabled: bool| enabled;
     /// Restarts the random numbers of faults, latencies and lagging replicas from this seed; they
     /// start from 0. The same seed and the same requests give the same faults.

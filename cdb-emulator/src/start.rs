@@ -128,15 +128,15 @@ impl Settings {
         if !self.tls {
             return Ok(Security::Plain);
         }
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "__tls")]
         return match crate::tls::Tls::generate() {
             Ok(tls) => Ok(Security::Tls(tls)),
             Err(error) => Err(EmulatorError::Certificate(error)),
         };
-        #[cfg(not(feature = "tls"))]
+        #[cfg(not(feature = "__tls"))]
         Err(EmulatorError::setting(
             "tls",
-            "this build has no HTTPS; enable the feature `tls` of cdb-emulator",
+            "this build has no HTTPS; enable the feature `rustls-ring` or `rustls-aws-lc` of cdb-emulator",
         ))
     }
 }

@@ -1,5 +1,5 @@
 //! HTTPS for clients that require it, with a certificate for the loopback names that is made at the
-//! start. Clients have to trust its authority. Without the feature `tls` the server supports plain
+//! start. Clients have to trust its authority. Without `rustls-ring` and `rustls-aws-lc` the server has plain
 //! HTTP only.
 
 use hyper::rt::{Read, Write};
@@ -11,7 +11,7 @@ use crate::admission::TimedStream;
 #[derive(Debug)]
 pub(crate) enum Security {
     Plain,
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "__tls")]
     Tls(Tls),
 }
 
@@ -25,20 +25,20 @@ impl Security {
     pub(crate) fn scheme(&self) -> &'static str {
         match self {
             Self::Plain => "http",
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "__tls")]
             Self::Tls(_) => "https",
         }
     }
 
     /// Performs the TLS handshake; a plain connection has none.
     #[cfg_attr(
-        not(feature = "tls"),
+        not(feature = "__tls"),
         expect(clippy::unused_async, reason = "only the TLS handshake waits")
     )]
     pub(crate) async fn accept(&self, stream: TimedStream) -> std::io::Result<Box<dyn Connection>> {
         match self {
             Self::Plain => Ok(Box::new(TokioIo::new(stream))),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "__tls")]
             Self::Tls(tls) => {
                 let handshake = tokio::time::timeout(HANDSHAKE, tls.acceptor.accept(stream));
                 Ok(Box::new(TokioIo::new(handshake.await??)))
@@ -48,13 +48,13 @@ impl Security {
 }
 
 /// Maximum time of a handshake.
-#[cfg(feature = "tls")]
+#[cfg(feature = "__tls")]
 const HANDSHAKE: std::time::Duration = std::time::Duration::from_secs(10);
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "__tls")]
 pub(crate) use certificate::Tls;
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "__tls")]
 mod certificate {
     //! A certificate authority that signs one certificate; its key is then discarded.
 
@@ -67,7 +67,10 @@ mod certificate {
     };
     use tokio_rustls::TlsAcceptor;
     use tokio_rustls::rustls::ServerConfig;
-    use tokio_rustls::rustls::crypto::ring;
+    #[cfg(feature = "rustls-aws-lc")]
+    use tokio_rustls::rustls::crypto::aws_lc_rs as cryptography;
+    #[cfg(not(feature = "rustls-aws-lc"))]
+    use tokio_rustls::rustls::crypto::ring as cryptography;
     use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
     /// The certificate of the server.
@@ -109,7 +112,7 @@ mod certificate {
             let certificate = server.signed_by(&server_key, &issuer)?;
 
             let mut config =
-                ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                ServerConfig::builder_with_provider(Arc::new(cryptography::default_provider()))
                     .with_safe_default_protocol_versions()?
                     .with_no_client_auth()
                     .with_single_cert(

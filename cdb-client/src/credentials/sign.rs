@@ -6,8 +6,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 
 use crate::credential::SigningContext;
 
@@ -24,10 +22,26 @@ pub(crate) fn text_to_sign(context: &SigningContext<'_>) -> String {
 
 /// Signs `text` with a decoded account key, in base64 with padding. Never `None`: HMAC accepts keys
 /// of any length.
+#[cfg(not(feature = "fips"))]
 pub(crate) fn signature(key: &[u8], text: &str) -> Option<String> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    use hmac::{Hmac, KeyInit as _, Mac as _};
+
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(key).ok()?;
     mac.update(text.as_bytes());
     Some(STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+/// Signs `text` in the validated module.
+#[cfg(feature = "fips")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the signature of the other implementation"
+)]
+pub(crate) fn signature(key: &[u8], text: &str) -> Option<String> {
+    use aws_lc_rs::hmac;
+
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    Some(STANDARD.encode(hmac::sign(&key, text.as_bytes())))
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ mod replicas;
 mod search;
 mod start;
 mod throughput;
-#[cfg(feature = "tls")]
+#[cfg(feature = "__tls")]
 mod tls;
 #[path = "../../examples/speed/wire.rs"]
 mod wire;
