@@ -33,6 +33,8 @@ fn pattern(raw: &RawDocument, errors: &mut Accumulator) -> Vec<Segment> {
     let (Some(pattern), Some(span)) = (raw.settings.id.get(), raw.settings.id.span()) else {
         return Vec::new();
     };
-    let parsed = id_pattern::parse(&pattern.0).map_err(|reason| mistake(span, reason));
-    errors.handle(parsed).unwrap_or_default()
+    let mut mistakes = Vec::new();
+    let segments = id_pattern::parse(&pattern.0, &mut mistakes);
+    errors.extend(mistakes.iter().map(|text| mistake(span, text)));
+    segments
 }

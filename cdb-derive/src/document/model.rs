@@ -28,7 +28,7 @@ pub(crate) struct DocumentModel {
     /// The path of `cdb_model`.
     pub(super) krate: Path,
     pub(super) discriminator: String,
-    /// The id pattern; empty if it is invalid.
+    /// The id pattern; empty if it is not given.
     pub(super) pattern: Vec<Segment>,
     pub(super) pattern_span: Span,
     pub(super) fields: Vec<FieldModel>,
@@ -269,7 +269,7 @@ impl FieldModel {
     }
 }
 
-/// Builds the model. `pattern` is the parsed id pattern, empty if it is missing or invalid.
+/// Builds the model. `pattern` is the parsed id pattern, empty if it is missing.
 pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
     let serde = &raw.serde;
     let id_parts = raw.settings.id_part.into_iter().map(|part| RawField {

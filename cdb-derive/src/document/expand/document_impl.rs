@@ -21,10 +21,9 @@ impl ToTokens for DocumentImpl<'_> {
         let (name, key, shape) = (&model.ident, model.key_ty(), Shape(model));
         let values = model.key_fields().into_iter().map(|field| {
             let ident = &field.ident;
-            match model.field(&field.name) {
-                Some(_) => quote!(#ident: __model::Clone::clone(&self.#ident),),
-                None => quote!(#ident: self.#ident(),),
-            }
+            let is_stored = model.field(&field.name).is_some();
+            let stored = is_stored.then(|| quote!(#ident: __model::Clone::clone(&self.#ident),));
+            stored.unwrap_or_else(|| quote!(#ident: self.#ident(),))
         });
         let key_of = key_of(model, &values.collect());
         let partition_key = match model.flattened_key() {
