@@ -34,18 +34,15 @@ pub(crate) fn parse(pattern: &str, mistakes: &mut Vec<String>) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut rest = pattern;
     while !rest.is_empty() {
-        let (segment, after) = match rest.strip_prefix('{') {
-            Some(inner) => match inner.split_once('}') {
-                Some((name, after)) => (Segment::Field(name.to_owned()), after),
-                None => {
-                    mistakes.push(format!("`{rest}` has no closing brace"));
-                    break;
-                }
-            },
-            None => {
-                let (literal, after) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
-                (Segment::Literal(literal.to_owned()), after)
-            }
+        let (segment, after) = if let Some(inner) = rest.strip_prefix('{') {
+            let Some((name, after)) = inner.split_once('}') else {
+                mistakes.push(format!("`{rest}` has no closing brace"));
+                break;
+            };
+            (Segment::Field(name.to_owned()), after)
+        } else {
+            let (literal, after) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
+            (Segment::Literal(literal.to_owned()), after)
         };
         check_segment(&segment, segments.last(), mistakes);
         segments.push(segment);

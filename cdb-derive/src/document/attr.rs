@@ -4,7 +4,7 @@
 use darling::error::Accumulator;
 use proc_macro2::Ident;
 use syn::spanned::Spanned;
-use syn::{DeriveInput, Type};
+use syn::{Data, DeriveInput, Type};
 
 use super::computed::ComputedSetting;
 use super::role::Marks;
@@ -73,7 +73,13 @@ settings! {
 /// Reads the input of the derive. Returns `None` if it is not a struct with named fields.
 pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawDocument> {
     let name = &input.ident;
-    let fields = named_fields(input, "`Document` needs a struct with named fields", errors)?;
+    let text = match input.data {
+        Data::Enum(_) => {
+            "`Document` needs a struct; put the common fields into a struct, and the enum into one of its fields"
+        }
+        Data::Struct(_) | Data::Union(_) => "`Document` needs a struct with named fields",
+    };
+    let fields = named_fields(input, text, errors)?;
     if let Some(lifetime) = input.generics.lifetimes().next() {
         let text = format!("`{name}` borrows, but it is read from JSON; own its content");
         errors.push(mistake(lifetime.span(), text));
