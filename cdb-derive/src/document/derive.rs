@@ -13,7 +13,6 @@ use crate::id_pattern::{self, Segment};
 impl Derived for DocumentModel {
     fn read(input: &syn::DeriveInput, errors: &mut Accumulator) -> Option<Self> {
         let raw = attr::read(input, errors)?;
-        check::settings(&raw, errors);
         let pattern = pattern(&raw, errors);
         let model = model::build(raw, pattern);
         check::all(&model, errors);

@@ -76,7 +76,7 @@ impl Derived for PartitionKeyModel {
     }
 
     fn expand(&self) -> TokenStream {
-        let (model, import) = (&self.0, import(&self.0.krate));
+        let (model, import) = (&self.0, import(&self.0.settings.krate.path()));
         let (name, fields) = (&model.ident, model.partition_key());
         let paths = fields.iter().map(|field| field.pointer());
         let partition_key = super::expand::body(model, partition_key(&fields));

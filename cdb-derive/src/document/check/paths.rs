@@ -6,7 +6,7 @@ use darling::error::Accumulator;
 use syn::ext::IdentExt;
 
 use crate::diag::{Mistakes, mistake, suggestion};
-use crate::document::model::{DocumentModel, FieldModel, Given, Indexing};
+use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::value::{CompositePath, CompositeSetting};
 
 /// The limits of `cdb_model::limits`, which a derive cannot use.
@@ -14,7 +14,7 @@ const MAX_COMPOSITE_PATHS: usize = 8;
 const MAX_UNIQUE_KEY_PATHS: usize = 16;
 
 pub(super) fn composites_are_sortable(model: &DocumentModel, errors: &mut Accumulator) {
-    for composite in &model.composites {
+    for composite in &model.settings.composite {
         let name = &composite.name;
         let length = composite.paths.len();
         errors.unless(
@@ -70,7 +70,7 @@ fn composite_path_is_sortable(
 }
 
 pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
-    for unique in &model.uniques {
+    for unique in &model.settings.unique {
         let length = unique.fields.len();
         errors.unless(
             (1..=MAX_UNIQUE_KEY_PATHS).contains(&length),
@@ -127,7 +127,7 @@ pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) 
     });
     let of_fields =
         of_fields.map(|(constant, name, span)| (constant.to_string(), format!("`{name}`"), span));
-    let of_composites = model.composites.iter().map(|composite| {
+    let of_composites = model.settings.composite.iter().map(|composite| {
         let name = &composite.name;
         (name.to_string(), format!("composite `{name}`"), name.span())
     });
@@ -157,8 +157,8 @@ pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) 
 }
 
 pub(super) fn indexing_is_unambiguous(field: &FieldModel, errors: &mut Accumulator) {
-    let one = field.indexing_given != Given::Both;
-    errors.unless(one, field.indexing_span, || {
-        format!("`{}` is both `index` and `unindexed`; keep one", field.name)
-    });
+    if let (Some(span), Some(_)) = (field.settings.index.word(), field.settings.unindexed.word()) {
+        let text = format!("`{}` is both `index` and `unindexed`; keep one", field.name);
+        errors.push(mistake(span, text));
+    }
 }

@@ -11,7 +11,7 @@ const MAX_DIMENSIONS: u32 = 4096;
 const MAX_FLAT_DIMENSIONS: u32 = 505;
 
 pub(super) fn vector_is_within_limits(field: &FieldModel, errors: &mut Accumulator) {
-    let Some(vector) = &field.vector else {
+    let Some(vector) = field.settings.vector.get() else {
         return;
     };
     let (dimensions, span) = (vector.dimensions, vector.span);

@@ -110,14 +110,18 @@ fn type_checks(model: &DocumentModel) -> TokenStream {
     let computed =
         computed.map(|computed| type_check(model, "is_scalar", &computed.ty, computed.ty.span()));
     // The paths before the last one form groups, for which the order of a type does not matter.
-    let sorted = model.composites.iter().filter_map(|composite| {
+    let sorted = model.settings.composite.iter().filter_map(|composite| {
         let path = composite.paths.last()?;
         let name = path.field.unraw().to_string();
         let ty = model.field(&name).map(|field| &field.ty);
         let ty = ty.or_else(|| Some(&model.computed(&name)?.ty))?;
         Some(type_check(model, "is_ordered", ty, path.field.span()))
     });
-    let unique = model.uniques.iter().flat_map(|unique| &unique.fields);
+    let unique = model
+        .settings
+        .unique
+        .iter()
+        .flat_map(|unique| &unique.fields);
     let unique = unique.filter_map(|ident| {
         let field = model.field(&ident.unraw().to_string())?;
         Some(type_check(model, "is_scalar", &field.ty, ident.span()))

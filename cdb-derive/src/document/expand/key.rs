@@ -15,7 +15,7 @@ pub(super) struct KeyStruct<'a>(pub(super) &'a DocumentModel);
 impl ToTokens for KeyStruct<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let (vis, key, krate) = (&model.vis, model.key_ident(), &model.krate);
+        let (vis, key, krate) = (&model.vis, model.key_ident(), model.settings.krate.path());
         let doc = stub_docs::key(model);
         let fields = model.key_fields().into_iter().map(|field| {
             let (vis, ident, ty) = (&field.vis, &field.ident, &field.ty);

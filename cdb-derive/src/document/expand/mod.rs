@@ -43,7 +43,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let paths = paths::PathConstants(model);
     let document = document_impl::DocumentImpl(model);
     let roles = roles::RoleImpls(model);
-    let import = import(&model.krate);
+    let import = import(&model.settings.krate.path());
     quote! {
         #key
         #[allow(non_snake_case, reason = "the names are those of the document")]

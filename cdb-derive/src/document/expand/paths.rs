@@ -30,16 +30,21 @@ impl ToTokens for PathConstants<'_> {
                     __model::Path::new(#pointer);
             }
         });
-        let composites = model.composites.iter().enumerate().map(|(at, composite)| {
-            let (vis, constant) = (&model.vis, &composite.name);
-            let doc = stub_docs::composite(composite);
-            quote! {
-                #[doc = #doc]
-                #vis const #constant: __model::Composite<#name> = __model::Composite::new(
-                    &<#name as __model::Document>::SHAPE.composites[#at],
-                );
-            }
-        });
+        let composites = model
+            .settings
+            .composite
+            .iter()
+            .enumerate()
+            .map(|(at, composite)| {
+                let (vis, constant) = (&model.vis, &composite.name);
+                let doc = stub_docs::composite(composite);
+                quote! {
+                    #[doc = #doc]
+                    #vis const #constant: __model::Composite<#name> = __model::Composite::new(
+                        &<#name as __model::Document>::SHAPE.composites[#at],
+                    );
+                }
+            });
         let constants = quote!(#(#fields)* #(#computed)* #(#composites)*);
         tokens.extend(quote!(#[allow(dead_code, reason = "not every path is used")]));
         tokens.extend(implement(model, &name, &constants));

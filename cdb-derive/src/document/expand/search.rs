@@ -23,7 +23,7 @@ pub(super) fn computed(model: &DocumentModel, computed: &ComputedModel) -> Token
 }
 
 pub(super) fn vector(field: &FieldModel) -> Option<TokenStream> {
-    let vector = field.vector.as_ref()?;
+    let vector = field.settings.vector.get()?;
     let (path, ty, dimensions) = (field.pointer(), &field.ty, vector.dimensions);
     let distance = match vector.distance {
         Distance::Cosine => quote!(Cosine),
@@ -49,7 +49,7 @@ pub(super) fn vector(field: &FieldModel) -> Option<TokenStream> {
 }
 
 pub(super) fn full_text(field: &FieldModel) -> Option<TokenStream> {
-    let setting = field.full_text.as_ref()?;
+    let setting = field.settings.full_text.get()?;
     let (path, language) = (field.pointer(), &setting.language);
     Some(quote!(__model::FullTextShape { path: #path, language: #language }))
 }

@@ -20,7 +20,11 @@ impl ToTokens for Shape<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
         let name = model.ident.to_string();
-        let discriminator = &model.discriminator;
+        let discriminator = &model
+            .settings
+            .discriminator
+            .get()
+            .map_or("", |name| &name.0);
         let id = model.pattern.iter().map(|segment| match segment {
             Segment::Literal(text) => quote!(__model::IdSegment::Literal(#text)),
             Segment::Field(field) => quote!(__model::IdSegment::Field(#field)),
@@ -37,7 +41,7 @@ impl ToTokens for Shape<'_> {
         let fields = model.fields.iter().filter(|field| field.has_path());
         let fields = fields.flat_map(field_shapes);
         let fields = fields.chain(model.computed.iter().map(computed_shape));
-        let version = model.version.map(|(version, _)| version);
+        let version = model.settings.version.get().map(|version| version.0);
         let version = version.map(|version| quote!(version: __model::Some(#version),));
         let lists = lists(model);
         let paths = Role::MARKS.into_iter().filter_map(|role| {
@@ -68,12 +72,14 @@ impl ToTokens for Shape<'_> {
 
 /// Returns the members with what the settings declare. Most types declare nothing.
 fn lists(model: &DocumentModel) -> TokenStream {
-    let composites = model.composites.iter();
-    let uniques = model.uniques.iter().map(|unique| {
+    let composites = model.settings.composite.iter();
+    let uniques = model.settings.unique.iter().map(|unique| {
         let paths = unique.fields.iter().map(|field| target(model, field));
         quote!(&[#(#paths),*])
     });
     let computed = model.computed.iter();
+    let upcasts = model.settings.upcast.get().into_iter();
+    let upcasts = upcasts.flat_map(|upcast| &upcast.0);
     let lists: [(&str, Vec<TokenStream>); 6] = [
         (
             "composites",
@@ -82,14 +88,7 @@ fn lists(model: &DocumentModel) -> TokenStream {
                 .collect(),
         ),
         ("unique_keys", uniques.collect()),
-        (
-            "upcasts",
-            model
-                .upcasts
-                .iter()
-                .map(ToTokens::to_token_stream)
-                .collect(),
-        ),
+        ("upcasts", upcasts.map(|upcast| quote!(#upcast)).collect()),
         (
             "computed",
             computed
@@ -121,7 +120,8 @@ fn field_shapes(field: &FieldModel) -> Vec<TokenStream> {
         ""
     };
     let path = format!("/{}{elements}", field.stored);
-    let optional = field.is_option || field.may_be_absent || field.skip_serializing_if.is_some();
+    let optional =
+        field.is_option || field.may_be_absent || field.serde.skip_serializing_if.is_some();
     let single = (!field.is_array).then_some(&field.ty);
     let own = field_shape((&field.name, &path), single, field.indexing, optional);
     let nested = field.nested.iter().map(|nested| {
