@@ -318,6 +318,21 @@ impl FromMeta for CratePath {
 
 const CRATE_FORM: &str = "`crate` takes a path, for example `crate = cdb_provider::model`";
 
+/// A string: `type = "order"`, `id = "{customer_id}:order:{number}"`, `discriminator = "type"`.
+#[derive(Clone, Debug)]
+pub(crate) struct Text(pub(crate) String);
+
+impl FromMeta for Text {
+    fn from_meta(meta: &Meta) -> darling::Result<Self> {
+        let example = match &*name_of(meta) {
+            "type" => "order",
+            "id" => "{customer_id}:order:{number}",
+            _ => "type",
+        };
+        text(meta, example).map(Self)
+    }
+}
+
 /// Returns the string of `word = "…"`. The error shows the form with `example`.
 pub(crate) fn text(meta: &Meta, example: &str) -> darling::Result<String> {
     let word = name_of(meta);

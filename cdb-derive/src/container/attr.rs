@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Expr, Fields, Lit, Meta, Type};
 
 use crate::diag::mistake;
-use crate::settings::{CratePath, Mark, Setting, settings, text, ungrouped};
+use crate::settings::{CratePath, Mark, Setting, Text, settings, text, ungrouped};
 
 /// An enum as written.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ settings! {
     /// `#[container(…)]` of the enum.
     struct ContainerSettings = "container" {
         "partition_key" => partition_key: Setting<PartitionKeyPaths>,
-        "discriminator" => discriminator: Setting<Property>,
+        "discriminator" => discriminator: Setting<Text>,
         "default_ttl" => default_ttl: Setting<TtlSetting>,
         "crate" => krate: Setting<CratePath>,
     }
@@ -52,16 +52,6 @@ impl FromMeta for PartitionKeyPaths {
                 .map(|path| path.trim().to_owned())
                 .collect(),
         ))
-    }
-}
-
-/// `discriminator = "type"`.
-#[derive(Clone, Debug)]
-pub(super) struct Property(pub(super) String);
-
-impl FromMeta for Property {
-    fn from_meta(meta: &Meta) -> darling::Result<Self> {
-        text(meta, "type").map(Self)
     }
 }
 

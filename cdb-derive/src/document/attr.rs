@@ -10,13 +10,13 @@ use super::computed::ComputedSetting;
 use super::role::Marks;
 use super::search::{FullTextSetting, VectorSetting};
 use super::value::{
-    Bound, CompositeSetting, IdPartSetting, IndexSetting, PartitionKeySetting, PathsSetting,
-    Pattern, TypeName, UniqueSetting, UpcastSetting, VersionSetting,
+    Bound, CompositeSetting, IdPartSetting, Level, NestedPaths, UniqueSetting, UpcastSetting,
+    VersionSetting,
 };
 use crate::derived::named_fields;
 use crate::diag::mistake;
 use crate::serde_attr::{SerdeField, SerdeStruct};
-use crate::settings::{CratePath, Mark, Setting, settings};
+use crate::settings::{CratePath, Mark, Setting, Text, settings};
 
 /// A struct as written.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ pub(super) struct RawDocument {
 settings! {
     /// `#[document(…)]` of the struct.
     struct StructSettings = "document" {
-        "type" => discriminator: Setting<TypeName>,
-        "id" => id: Setting<Pattern>,
+        "type" => discriminator: Setting<Text>,
+        "id" => id: Setting<Text>,
         "composite" => composite: Vec<CompositeSetting>,
         "unique" => unique: Vec<UniqueSetting>,
         "version" => version: Setting<VersionSetting>,
@@ -59,10 +59,10 @@ pub(super) struct RawField {
 settings! {
     /// `#[document(…)]` of a field.
     struct FieldSettings = "document" {
-        "partition_key" => partition_key: Setting<PartitionKeySetting>,
-        "index" => index: Setting<IndexSetting>,
+        "partition_key" => partition_key: Setting<Level>,
+        "index" => index: Setting<NestedPaths>,
         "unindexed" => unindexed: Setting<Mark>,
-        "paths" => paths: Setting<PathsSetting>,
+        "paths" => paths: Setting<NestedPaths>,
         "ttl" | "lease" | "unknown" | "soft_delete" | "created_at" | "updated_at" => marks: Marks,
         "vector" => vector: Setting<VectorSetting>,
         "full_text" => full_text: Setting<FullTextSetting>,

@@ -8,10 +8,9 @@ use syn::{Generics, Type, WherePredicate};
 use super::attr::{FieldSettings, RawDocument, RawField, StructSettings};
 use super::computed::{ComputedSetting, Part};
 use super::role::{Role, Rules};
-use super::value::{Bound, NestedPath, PartitionKeySetting};
+use super::value::{Bound, Level, NestedPath};
 use crate::id_pattern::Segment;
 use crate::serde_attr::{SerdeField, SerdeStruct};
-use crate::settings::Setting;
 
 /// A document type.
 #[derive(Debug)]
@@ -71,17 +70,6 @@ pub(super) struct ComputedModel {
     /// The span of the expression.
     pub(super) span: Span,
     pub(super) indexed: bool,
-}
-
-/// The level of a field in the partition key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    /// `partition_key`
-    Only,
-    /// `partition_key(1)`
-    Numbered(usize),
-    /// The level is invalid and has been reported.
-    Unreadable,
 }
 
 /// How the indexing policy treats a field.
@@ -330,7 +318,10 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
         constant: format_ident!("{}", name.to_uppercase(), span = raw.ident.span()),
         name,
         stored,
-        partition_key: level(&settings.partition_key),
+        partition_key: settings.partition_key.word().map(|span| {
+            let level = settings.partition_key.get();
+            (level.copied().unwrap_or(Level::Unreadable), span)
+        }),
         indexing: match (settings.index.is_given(), settings.unindexed.is_given()) {
             (true, _) if !nested.iter().any(|path| path.indexed) => Indexing::Indexed,
             (false, true) => Indexing::Excluded,
@@ -347,19 +338,10 @@ fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
     }
 }
 
-fn level(setting: &Setting<PartitionKeySetting>) -> Option<(Level, Span)> {
-    let level = match setting.get().map(|key| key.level) {
-        Some(Some(level)) => Level::Numbered(level),
-        Some(None) => Level::Only,
-        None => Level::Unreadable,
-    };
-    Some((level, setting.word()?))
-}
-
 /// Returns the declared paths inside a field, and the expiry of a lease.
 fn nested_models(settings: &FieldSettings, field: &str, stored: &str) -> Vec<NestedModel> {
     let index = settings.index.get().into_iter();
-    let indexed = index.flat_map(|index| index.nested.clone());
+    let indexed = index.flat_map(|index| index.0.clone());
     // Expired leases are found by their expiry.
     let marks = settings.marks.0.iter();
     let leases = marks.filter(|(role, _)| *role == Role::Lease);
@@ -370,7 +352,7 @@ fn nested_models(settings: &FieldSettings, field: &str, stored: &str) -> Vec<Nes
     });
     let indexed = indexed.chain(expiry).map(|path| (path, true));
     let paths = settings.paths.get().into_iter();
-    let paths = paths.flat_map(|paths| paths.nested.clone());
+    let paths = paths.flat_map(|paths| paths.0.clone());
     let all = indexed.chain(paths.map(|path| (path, false)));
     all.map(|(path, indexed)| nested_model(field, stored, path, indexed))
         .collect()
@@ -381,7 +363,7 @@ fn nested_model(field: &str, stored: &str, path: NestedPath, indexed: bool) -> N
         name: format!("{field}.{}", path.parts.join(".")),
         path: format!("/{stored}/{}", path.parts.join("/")),
         constant: nested_constant(field, &path.parts, path.span),
-        is_multiple: path.parts.iter().any(|part| part == "[]" || part == "*"),
+        is_multiple: path.is_multiple(),
         ty: path.ty,
         span: path.span,
         indexed,

@@ -8,7 +8,8 @@ use syn::spanned::Spanned;
 
 use super::attr::{FieldSettings, RawDocument, RawField, StructSettings};
 use super::expand::partition_key;
-use super::model::{self, DocumentModel, Level};
+use super::model::{self, DocumentModel};
+use super::value::Level;
 use super::{check, fallback};
 use crate::derived::{Derived, named_fields};
 use crate::diag::{Mistakes, mistake};

@@ -4,7 +4,8 @@ use darling::error::Accumulator;
 
 use super::paths::unknown_placeholder;
 use crate::diag::{Mistakes, mistake};
-use crate::document::model::{DocumentModel, FieldModel, Level};
+use crate::document::model::{DocumentModel, FieldModel};
+use crate::document::value::Level;
 use crate::id_pattern::Segment;
 
 pub(super) fn type_is_given(model: &DocumentModel, errors: &mut Accumulator) {

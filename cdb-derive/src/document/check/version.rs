@@ -4,8 +4,9 @@
 use darling::error::Accumulator;
 
 use crate::diag::{Mistakes, mistake};
-use crate::document::model::{DocumentModel, FieldModel, Level};
+use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::role::Role;
+use crate::document::value::Level;
 
 /// The stored name of the version.
 const VERSION: &str = "schemaVersion";
