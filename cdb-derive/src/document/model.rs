@@ -87,7 +87,6 @@ pub(super) struct NestedModel {
     pub(super) path: String,
     pub(super) ty: Type,
     pub(super) constant: Ident,
-    pub(super) span: Span,
     /// Whether the path has no single value to filter by: it passes through an array, or is `*`.
     pub(super) is_multiple: bool,
     pub(super) indexed: bool,
@@ -194,10 +193,13 @@ impl DocumentModel {
     }
 }
 
-impl NestedModel {
-    /// Whether the path is every path inside the field.
-    pub(super) fn is_wildcard(&self) -> bool {
-        self.path.ends_with("/*")
+impl Indexing {
+    pub(super) fn declared(indexed: bool) -> Self {
+        if indexed {
+            Self::Indexed
+        } else {
+            Self::NotIndexed
+        }
     }
 }
 
@@ -217,6 +219,11 @@ impl FieldModel {
     /// Returns the stored path.
     pub(super) fn pointer(&self) -> String {
         format!("/{}", self.stored)
+    }
+
+    /// Whether a document may lack the field.
+    pub(super) fn is_optional(&self) -> bool {
+        self.is_option || self.may_be_absent || self.serde.skip_serializing_if.is_some()
     }
 
     /// Whether the field has a stored path.
@@ -365,7 +372,6 @@ fn nested_model(field: &str, stored: &str, path: NestedPath, indexed: bool) -> N
         constant: nested_constant(field, &path.parts, path.span),
         is_multiple: path.is_multiple(),
         ty: path.ty,
-        span: path.span,
         indexed,
     }
 }

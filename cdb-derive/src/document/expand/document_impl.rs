@@ -9,7 +9,8 @@ use syn::spanned::Spanned;
 use super::key::key_of;
 use super::shape::Shape;
 use super::{body, implement};
-use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::model::{DocumentModel, FieldModel};
+use crate::document::path::Source;
 use crate::respan::located_at;
 
 /// The impls of `Document`, `Queryable` and `QueriedIn`, and checks of the types of marked fields.
@@ -91,24 +92,19 @@ fn type_checks(model: &DocumentModel) -> TokenStream {
         let check = field.rules()?.type_check?;
         Some(type_check(model, check, &field.ty, field.ty.span()))
     });
-    let indexed = model.fields.iter().flat_map(|field| {
-        let is_indexed = field.indexing == Indexing::Indexed && !field.has_own_index();
-        let check = if field.is_array {
+    let paths = model.paths();
+    let indexed = paths.iter().filter(|path| match path.source {
+        Source::Field(field) => path.is_indexed() && !field.has_own_index(),
+        Source::Inside(_) | Source::Computed => path.is_indexed() && !path.pointer.ends_with("/*"),
+    });
+    let indexed = indexed.map(|path| {
+        let check = if path.is_array() {
             "has_scalars"
         } else {
             "is_scalar"
         };
-        let own = is_indexed.then(|| type_check(model, check, &field.ty, field.ty.span()));
-        let nested = field
-            .nested
-            .iter()
-            .filter(|path| path.indexed && !path.is_wildcard());
-        let nested = nested.map(|path| type_check(model, "is_scalar", &path.ty, path.ty.span()));
-        own.into_iter().chain(nested)
+        type_check(model, check, path.ty, path.ty.span())
     });
-    let computed = model.computed.iter().filter(|computed| computed.indexed);
-    let computed =
-        computed.map(|computed| type_check(model, "is_scalar", &computed.ty, computed.ty.span()));
     // The paths before the last one form groups, for which the order of a type does not matter.
     let sorted = model.settings.composite.iter().filter_map(|composite| {
         let path = composite.paths.last()?;
@@ -126,8 +122,7 @@ fn type_checks(model: &DocumentModel) -> TokenStream {
         let field = model.field(&ident.unraw().to_string())?;
         Some(type_check(model, "is_scalar", &field.ty, ident.span()))
     });
-    let checks = marked.chain(indexed).chain(computed);
-    checks.chain(sorted).chain(unique).collect()
+    marked.chain(indexed).chain(sorted).chain(unique).collect()
 }
 
 /// The check that a type meets the bound of a function of the model, with its error at `span`.
