@@ -32,8 +32,8 @@ impl ToTokens for Conflicts<'_> {
         let container = name.to_string();
         // Inherited types are first in `DOCUMENTS`; their own container has compared them with each
         // other.
-        let own = model.documents.len();
-        for (at, document) in model.documents.iter().enumerate() {
+        let own = model.documents().count();
+        for (at, document) in model.documents().enumerate() {
             let from_end = own - at;
             for rule in RULES {
                 let rule = format_ident!("{rule}");

@@ -6,16 +6,16 @@ use quote::{ToTokens, quote};
 use crate::container::model::ContainerModel;
 
 /// `MemberOf`, `Extends`, `Queryable`, `From`.
-pub(in crate::container) struct Membership<'a>(pub(in crate::container) &'a ContainerModel);
+pub(super) struct Membership<'a>(pub(super) &'a ContainerModel);
 
 impl ToTokens for Membership<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
         let name = &model.ident;
-        let idents = model.variants().map(|variant| &variant.ident);
-        let types = model.variants().map(|variant| &variant.ty);
-        let documents = model.documents.iter().map(|variant| &variant.ty);
-        let base = model.base.iter().map(|variant| &variant.ty);
+        let idents = model.variants.iter().map(|variant| &variant.ident);
+        let types = model.variants.iter().map(|variant| &variant.ty);
+        let documents = model.documents().map(|variant| &variant.ty);
+        let base = model.base().into_iter().map(|variant| &variant.ty);
         tokens.extend(quote! {
             #(
                 #[automatically_derived]
