@@ -291,15 +291,19 @@ impl Setting<CratePath> {
     }
 }
 
-/// Returns the path of `cdb_model` in the crate that uses the derive, from the `Cargo.toml` of that
-/// crate: the dependency `cdb-model`, or `model` of the dependency `cdb-provider`.
-fn dependency_path() -> syn::Path {
-    let dependency = |name: &str| match crate_name(name) {
+/// Returns the name of a dependency of the crate that uses the derive.
+pub(crate) fn dependency(name: &str) -> Option<Ident> {
+    match crate_name(name) {
         Ok(FoundCrate::Name(name)) => Some(Ident::new(&name, Span::call_site())),
         // Tests and examples of a crate cannot use `crate`, so the crate has its name as an alias.
         Ok(FoundCrate::Itself) => Some(Ident::new(&name.replace('-', "_"), Span::call_site())),
         Err(_) => None,
-    };
+    }
+}
+
+/// Returns the path of `cdb_model` in the crate that uses the derive, from the `Cargo.toml` of that
+/// crate: the dependency `cdb-model`, or `model` of the dependency `cdb-provider`.
+fn dependency_path() -> syn::Path {
     if let Some(provider) = dependency("cdb-provider")
         && dependency("cdb-model").is_none()
     {
