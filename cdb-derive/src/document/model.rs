@@ -3,9 +3,9 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Generics, Type, WherePredicate};
+use syn::{DeriveInput, Generics, Type, WherePredicate};
 
-use super::attr::{FieldSettings, RawDocument, RawField, StructSettings};
+use super::attr::{FieldSettings, StructSettings};
 use super::computed::{ComputedSetting, Part};
 use super::role::{Role, Rules};
 use super::value::{Bound, Level, NestedPath};
@@ -93,6 +93,34 @@ pub(super) struct NestedModel {
 }
 
 impl DocumentModel {
+    /// Builds the model, without its id pattern.
+    pub(super) fn new(
+        input: &DeriveInput,
+        mut settings: StructSettings,
+        serde: &SerdeStruct,
+        fields: Vec<FieldModel>,
+    ) -> Self {
+        let computed = std::mem::take(&mut settings.computed).into_iter();
+        let id_parts = settings.id_part.iter().filter_map(|part| {
+            let (settings, own) = (FieldSettings::default(), SerdeField::default());
+            FieldModel::new(&part.0, settings, own, serde)
+        });
+        Self {
+            ident: input.ident.clone(),
+            vis: input.vis.clone(),
+            generics: bounded(input.generics.clone(), settings.bound.get()),
+            declared: input.generics.clone(),
+            is_stub: false,
+            pattern: Vec::new(),
+            fields,
+            id_parts: id_parts.collect(),
+            computed: computed
+                .map(|setting| computed_model(setting, serde))
+                .collect(),
+            settings,
+        }
+    }
+
     /// Returns the fields of the id pattern, in order.
     pub(super) fn key_fields(&self) -> Vec<&FieldModel> {
         let mut fields: Vec<&FieldModel> = Vec::new();
@@ -204,6 +232,49 @@ impl Indexing {
 }
 
 impl FieldModel {
+    /// Builds the model of a field; `None` if it has no name.
+    pub(super) fn new(
+        field: &syn::Field,
+        settings: FieldSettings,
+        own: SerdeField,
+        serde: &SerdeStruct,
+    ) -> Option<Self> {
+        let ident = field.ident.clone()?;
+        let name = ident.unraw().to_string();
+        let renamed = own.rename.clone();
+        let stored = renamed.unwrap_or_else(|| serde.rename_all.apply_to_field(&name));
+        let mut roles = settings.marks.0.clone();
+        roles.extend(settings.vector.word().map(|span| (Role::Vector, span)));
+        roles.extend(settings.full_text.word().map(|span| (Role::FullText, span)));
+        let nested = nested_models(&settings, &name, &stored);
+        let element = argument_of(&field.ty, &["Option"]);
+        Some(Self {
+            is_array: is_array(element.as_ref().unwrap_or(&field.ty)),
+            is_option: element.is_some(),
+            may_be_absent: own.default || serde.default,
+            constant: format_ident!("{}", name.to_uppercase(), span = ident.span()),
+            name,
+            stored,
+            partition_key: settings.partition_key.word().map(|span| {
+                let level = settings.partition_key.get();
+                (level.copied().unwrap_or(Level::Unreadable), span)
+            }),
+            indexing: match (settings.index.is_given(), settings.unindexed.is_given()) {
+                (true, _) if !nested.iter().any(|path| path.indexed) => Indexing::Indexed,
+                (false, true) => Indexing::Excluded,
+                _ if roles.iter().any(|(role, _)| *role == Role::SoftDelete) => Indexing::Indexed,
+                (true, _) | (false, false) => Indexing::NotIndexed,
+            },
+            nested,
+            roles,
+            settings,
+            serde: own,
+            vis: field.vis.clone(),
+            ty: field.ty.clone(),
+            ident,
+        })
+    }
+
     /// Whether documents are written with the field, even if it is never read.
     pub(super) fn is_written(&self) -> bool {
         let mut skip = self.serde.skip.iter();
@@ -253,35 +324,6 @@ impl FieldModel {
     }
 }
 
-/// Builds the model. `pattern` is the parsed id pattern, empty if it is missing.
-pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
-    let (serde, mut settings) = (&raw.serde, raw.settings);
-    let computed = std::mem::take(&mut settings.computed).into_iter();
-    let id_parts = std::mem::take(&mut settings.id_part).into_iter();
-    let id_parts = id_parts.map(|part| RawField {
-        ident: part.name,
-        vis: part.vis,
-        ty: part.ty,
-        settings: FieldSettings::default(),
-        serde: SerdeField::default(),
-    });
-    let fields = raw.fields.into_iter();
-    DocumentModel {
-        id_parts: id_parts.map(|part| field_model(part, serde)).collect(),
-        generics: bounded(raw.generics.clone(), settings.bound.get()),
-        declared: raw.generics,
-        is_stub: false,
-        pattern,
-        fields: fields.map(|field| field_model(field, serde)).collect(),
-        computed: computed
-            .map(|setting| computed_model(setting, serde))
-            .collect(),
-        settings,
-        vis: raw.vis,
-        ident: raw.ident,
-    }
-}
-
 /// Adds the bounds that a document needs: the given ones, or for each type those of a field.
 fn bounded(mut generics: Generics, bound: Option<&Bound>) -> Generics {
     let inferred = generics.type_params().map(|parameter| -> WherePredicate {
@@ -305,43 +347,6 @@ fn computed_model(setting: ComputedSetting, serde: &SerdeStruct) -> ComputedMode
         expression: setting.expression,
         span: setting.span,
         indexed: setting.indexed,
-    }
-}
-
-fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
-    let name = raw.ident.unraw().to_string();
-    let (settings, own) = (raw.settings, raw.serde);
-    let renamed = own.rename.clone();
-    let stored = renamed.unwrap_or_else(|| serde.rename_all.apply_to_field(&name));
-    let mut roles = settings.marks.0.clone();
-    roles.extend(settings.vector.word().map(|span| (Role::Vector, span)));
-    roles.extend(settings.full_text.word().map(|span| (Role::FullText, span)));
-    let nested = nested_models(&settings, &name, &stored);
-    let element = argument_of(&raw.ty, &["Option"]);
-    FieldModel {
-        is_array: is_array(element.as_ref().unwrap_or(&raw.ty)),
-        is_option: element.is_some(),
-        may_be_absent: own.default || serde.default,
-        constant: format_ident!("{}", name.to_uppercase(), span = raw.ident.span()),
-        name,
-        stored,
-        partition_key: settings.partition_key.word().map(|span| {
-            let level = settings.partition_key.get();
-            (level.copied().unwrap_or(Level::Unreadable), span)
-        }),
-        indexing: match (settings.index.is_given(), settings.unindexed.is_given()) {
-            (true, _) if !nested.iter().any(|path| path.indexed) => Indexing::Indexed,
-            (false, true) => Indexing::Excluded,
-            _ if roles.iter().any(|(role, _)| *role == Role::SoftDelete) => Indexing::Indexed,
-            (true, _) | (false, false) => Indexing::NotIndexed,
-        },
-        nested,
-        roles,
-        settings,
-        serde: own,
-        vis: raw.vis,
-        ty: raw.ty,
-        ident: raw.ident,
     }
 }
 

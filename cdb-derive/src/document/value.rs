@@ -8,7 +8,7 @@ use proc_macro2::{Ident, Span};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{LitInt, Meta, Path, Token, Type, Visibility, WherePredicate};
+use syn::{Field, LitInt, Meta, Path, Token, Type, WherePredicate};
 
 use crate::diag::mistake;
 use crate::settings::{list, text};
@@ -29,24 +29,14 @@ impl FromMeta for Bound {
 
 /// `id_part(kind: String)`: a method whose value is part of the id.
 #[derive(Clone, Debug)]
-pub(super) struct IdPartSetting {
-    pub(super) vis: Visibility,
-    pub(super) name: Ident,
-    pub(super) ty: Type,
-}
+pub(super) struct IdPartSetting(pub(super) Field);
 
 impl FromMeta for IdPartSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
         let form = "write `id_part(kind: String)` with the name and the type of a method";
-        let parser = |input: ParseStream<'_>| {
-            let vis = input.parse()?;
-            let name: Ident = input.parse()?;
-            let colon: Option<Token![:]> = input.parse()?;
-            colon.ok_or_else(|| syn::Error::new(name.span(), form))?;
-            let ty = input.parse()?;
-            Ok(Self { vis, name, ty })
-        };
-        list(meta, form, parser)
+        let part = list(meta, form, Field::parse_named);
+        part.map(Self)
+            .map_err(|_| mistake(meta.path().span(), form))
     }
 }
 
