@@ -2,60 +2,55 @@
 //! documents.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::quote;
 
 use crate::container::attr::{PartitionKeyPaths, TtlSetting};
 use crate::container::model::{ContainerModel, Variant};
 
 /// `impl Container`.
-pub(super) struct ContainerImpl<'a>(pub(super) &'a ContainerModel);
-
-impl ToTokens for ContainerImpl<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let name = &model.ident;
-        let text = name.to_string();
-        let settings = &model.settings;
-        let discriminator = settings.discriminator.get().map_or("type", |name| &name.0);
-        let (discriminator, partition_key) = if let Some(base) = model.base() {
-            let discriminator = inherited(base, &quote!(DISCRIMINATOR));
-            (discriminator, inherited(base, &quote!(PARTITION_KEY)))
+pub(super) fn container_impl(model: &ContainerModel) -> TokenStream {
+    let name = &model.ident;
+    let text = name.to_string();
+    let settings = &model.settings;
+    let discriminator = settings.discriminator.get().map_or("type", |name| &name.0);
+    let (discriminator, partition_key) = if let Some(base) = model.base() {
+        let discriminator = inherited(base, &quote!(DISCRIMINATOR));
+        (discriminator, inherited(base, &quote!(PARTITION_KEY)))
+    } else {
+        (quote!(#discriminator), partition_key(model))
+    };
+    let ttl = default_ttl(model);
+    let (documents, decode, shape) = (documents(model), decode(model), shape_of(model));
+    // The empty partition key disables the checks in a container that extends this one.
+    let [partition_key, documents] =
+        [partition_key, documents].map(|list| if model.is_stub { quote!(&[]) } else { list });
+    let [decode, shape] = [decode, shape].map(|code| {
+        if model.is_stub {
+            quote!(::core::unreachable!())
         } else {
-            (quote!(#discriminator), partition_key(model))
-        };
-        let ttl = default_ttl(model);
-        let (documents, decode, shape) = (documents(model), decode(model), shape_of(model));
-        // The empty partition key disables the checks in a container that extends this one.
-        let [partition_key, documents] =
-            [partition_key, documents].map(|list| if model.is_stub { quote!(&[]) } else { list });
-        let [decode, shape] = [decode, shape].map(|code| {
-            if model.is_stub {
-                quote!(::core::unreachable!())
-            } else {
-                code
-            }
-        });
-        tokens.extend(quote! {
-            #[automatically_derived]
-            impl __model::Container for #name {
-                const NAME: &'static __model::str = #text;
-                const DISCRIMINATOR: &'static __model::str = #discriminator;
-                const PARTITION_KEY: &'static [&'static __model::str] = #partition_key;
-                const DOCUMENTS: &'static [&'static __model::DocumentShape] = #documents;
-                const DEFAULT_TTL: __model::DefaultTtl = #ttl;
+            code
+        }
+    });
+    quote! {
+        #[automatically_derived]
+        impl __model::Container for #name {
+            const NAME: &'static __model::str = #text;
+            const DISCRIMINATOR: &'static __model::str = #discriminator;
+            const PARTITION_KEY: &'static [&'static __model::str] = #partition_key;
+            const DOCUMENTS: &'static [&'static __model::DocumentShape] = #documents;
+            const DEFAULT_TTL: __model::DefaultTtl = #ttl;
 
-                fn decode(
-                    discriminator: &__model::str,
-                    json: &__model::str,
-                ) -> __model::Result<Self, __model::DecodeError> {
-                    #decode
-                }
-
-                fn shape(&self) -> &'static __model::DocumentShape {
-                    #shape
-                }
+            fn decode(
+                discriminator: &__model::str,
+                json: &__model::str,
+            ) -> __model::Result<Self, __model::DecodeError> {
+                #decode
             }
-        });
+
+            fn shape(&self) -> &'static __model::DocumentShape {
+                #shape
+            }
+        }
     }
 }
 

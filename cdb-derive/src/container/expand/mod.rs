@@ -12,9 +12,9 @@ use crate::private::import;
 
 /// Generates the code of `#[derive(Container)]`.
 pub(super) fn container(model: &ContainerModel) -> TokenStream {
-    let definition = definition::ContainerImpl(model);
-    let membership = membership::Membership(model);
-    let conflicts = (!model.is_stub).then_some(conflicts::Conflicts(model));
+    let definition = definition::container_impl(model);
+    let membership = membership::membership(model);
+    let conflicts = (!model.is_stub).then(|| conflicts::conflicts(model));
     let import = import(&model.settings.krate.path());
     quote! {
         const _: () = {

@@ -1,65 +1,62 @@
 //! The traits of the document.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use quote::{format_ident, quote};
 use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use super::key::key_of;
-use super::shape::Shape;
+use super::shape::shape;
 use super::{body, implement};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::path::Source;
 use crate::respan::located_at;
 
 /// The impls of `Document`, `Queryable` and `QueriedIn`, and checks of the types of marked fields.
-pub(super) struct DocumentImpl<'a>(pub(super) &'a DocumentModel);
-
-impl ToTokens for DocumentImpl<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let (name, key, shape) = (&model.ident, model.key_ty(), Shape(model));
-        let values = model.key_fields().into_iter().map(|field| {
-            let ident = &field.ident;
-            let is_stored = model.field(&field.name).is_some();
-            let stored = is_stored.then(|| quote!(#ident: __model::Clone::clone(&self.#ident),));
-            stored.unwrap_or_else(|| quote!(#ident: self.#ident(),))
-        });
-        let key_of = key_of(model, &values.collect());
-        let partition_key = match model.flattened_key() {
-            Some(FieldModel { ident, ty, .. }) => {
-                let key = quote!(__model::PartitionKeyFields::to_partition_key(&self.#ident));
-                located_at(ty.span(), key)
-            }
-            None => partition_key(&model.partition_key()),
-        };
-        let bodies = [find_codec(name), key_of, partition_key].map(|code| body(model, code));
-        let [find_codec, key_of, partition_key] = bodies;
-        if !model.is_stub {
-            tokens.extend(type_checks(model));
+pub(super) fn document_impl(model: &DocumentModel) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    let (name, key, shape) = (&model.ident, model.key_ty(), shape(model));
+    let values = model.key_fields().into_iter().map(|field| {
+        let ident = &field.ident;
+        let is_stored = model.field(&field.name).is_some();
+        let stored = is_stored.then(|| quote!(#ident: __model::Clone::clone(&self.#ident),));
+        stored.unwrap_or_else(|| quote!(#ident: self.#ident(),))
+    });
+    let key_of = key_of(model, &values.collect());
+    let partition_key = match model.flattened_key() {
+        Some(FieldModel { ident, ty, .. }) => {
+            let key = quote!(__model::PartitionKeyFields::to_partition_key(&self.#ident));
+            located_at(ty.span(), key)
         }
-        let items = quote! {
-                type Key = #key;
-
-                const SHAPE: &'static __model::DocumentShape = &#shape;
-
-                fn field_codec() -> __model::FieldCodec<Self> {
-                    #find_codec
-                }
-
-                fn key(&self) -> Self::Key {
-                    #key_of
-                }
-
-                fn partition_key(&self) -> __model::PartitionKey {
-                    #partition_key
-                }
-        };
-        let ty = model.ty();
-        tokens.extend(implement(model, &quote!(__model::Document for #ty), &items));
-        tokens.extend(queryable(model));
+        None => partition_key(&model.partition_key()),
+    };
+    let bodies = [find_codec(name), key_of, partition_key].map(|code| body(model, code));
+    let [find_codec, key_of, partition_key] = bodies;
+    if !model.is_stub {
+        tokens.extend(type_checks(model));
     }
+    let items = quote! {
+        type Key = #key;
+
+        const SHAPE: &'static __model::DocumentShape = &#shape;
+
+        fn field_codec() -> __model::FieldCodec<Self> {
+            #find_codec
+        }
+
+        fn key(&self) -> Self::Key {
+            #key_of
+        }
+
+        fn partition_key(&self) -> __model::PartitionKey {
+            #partition_key
+        }
+    };
+    let ty = model.ty();
+    tokens.extend(implement(model, &quote!(__model::Document for #ty), &items));
+    tokens.extend(queryable(model));
+    tokens
 }
 
 /// Returns the partition key with these fields.

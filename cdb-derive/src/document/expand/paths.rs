@@ -1,7 +1,7 @@
 //! The constants of stored paths and composites.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::quote;
 
 use super::{implement, stub_docs};
 use crate::document::model::DocumentModel;
@@ -9,34 +9,31 @@ use crate::document::path::{PathModel, Source};
 use crate::document::role::Role;
 
 /// All constants of a document type.
-pub(super) struct PathConstants<'a>(pub(super) &'a DocumentModel);
-
-impl ToTokens for PathConstants<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let name = model.ty();
-        let paths = model.paths();
-        let paths = paths.iter().filter(|path| !path.is_multiple);
-        let paths = paths.map(|path| path_constant(model, path));
-        let composites = model
-            .settings
-            .composite
-            .iter()
-            .enumerate()
-            .map(|(at, composite)| {
-                let (vis, constant) = (&model.vis, &composite.name);
-                let doc = stub_docs::composite(composite);
-                quote! {
-                    #[doc = #doc]
-                    #vis const #constant: __model::Composite<#name> = __model::Composite::new(
-                        &<#name as __model::Document>::SHAPE.composites[#at],
-                    );
-                }
-            });
-        let constants = quote!(#(#paths)* #(#composites)*);
-        tokens.extend(quote!(#[allow(dead_code, reason = "not every path is used")]));
-        tokens.extend(implement(model, &name, &constants));
-    }
+pub(super) fn constants(model: &DocumentModel) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    let name = model.ty();
+    let paths = model.paths();
+    let paths = paths.iter().filter(|path| !path.is_multiple);
+    let paths = paths.map(|path| path_constant(model, path));
+    let composites = model
+        .settings
+        .composite
+        .iter()
+        .enumerate()
+        .map(|(at, composite)| {
+            let (vis, constant) = (&model.vis, &composite.name);
+            let doc = stub_docs::composite(composite);
+            quote! {
+                #[doc = #doc]
+                #vis const #constant: __model::Composite<#name> = __model::Composite::new(
+                    &<#name as __model::Document>::SHAPE.composites[#at],
+                );
+            }
+        });
+    let constants = quote!(#(#paths)* #(#composites)*);
+    tokens.extend(quote!(#[allow(dead_code, reason = "not every path is used")]));
+    tokens.extend(implement(model, &name, &constants));
+    tokens
 }
 
 fn path_constant(model: &DocumentModel, path: &PathModel<'_>) -> TokenStream {

@@ -14,58 +14,53 @@ use crate::id_pattern::Segment;
 use crate::respan::located_at;
 
 /// A `DocumentShape` literal.
-pub(super) struct Shape<'a>(pub(super) &'a DocumentModel);
-
-impl ToTokens for Shape<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let name = model.ident.to_string();
-        let discriminator = &model
-            .settings
-            .discriminator
-            .get()
-            .map_or("", |name| &name.0);
-        let id = model.pattern.iter().map(|segment| match segment {
-            Segment::Literal(text) => quote!(__model::IdSegment::Literal(#text)),
-            Segment::Field(field) => quote!(__model::IdSegment::Field(#field)),
-        });
-        let paths = model.partition_key().into_iter().map(FieldModel::pointer);
-        let partition_key = if let Some(FieldModel { ty, .. }) = model.flattened_key() {
-            let others = model.fields.iter().filter(|field| field.is_written());
-            let others = others.map(FieldModel::pointer);
-            let paths = quote!(__model::flattened_key::<#ty>(&[#(#others),*]));
-            located_at(ty.span(), paths)
-        } else {
-            quote!(&[#(#paths),*])
-        };
-        let paths_of_fields = model.paths();
-        let fields = paths_of_fields.iter().map(field_shape);
-        let version = model.settings.version.get().map(|version| version.0);
-        let version = version.map(|version| quote!(version: __model::Some(#version),));
-        let lists = lists(model);
-        let paths = Role::MARKS.into_iter().filter_map(|role| {
-            let (field, _) = model.in_role(role).next()?;
-            let member = format_ident!("{}", role.rules().member?);
-            let path = field.pointer();
-            Some(quote!(#member: __model::Some(#path),))
-        });
-        tokens.extend(quote! {
-            {
-                #[allow(unused_imports, reason = "every type may be ordered")]
-                use __model::Unordered as _;
-            __model::DocumentShape {
-                name: #name,
-                discriminator: #discriminator,
-                id: &[#(#id),*],
-                partition_key: #partition_key,
-                fields: &[#(#fields),*],
-                #lists
-                #version
-                #(#paths)*
-                ..__model::DocumentShape::EMPTY
-            }
-            }
-        });
+pub(super) fn shape(model: &DocumentModel) -> TokenStream {
+    let name = model.ident.to_string();
+    let discriminator = &model
+        .settings
+        .discriminator
+        .get()
+        .map_or("", |name| &name.0);
+    let id = model.pattern.iter().map(|segment| match segment {
+        Segment::Literal(text) => quote!(__model::IdSegment::Literal(#text)),
+        Segment::Field(field) => quote!(__model::IdSegment::Field(#field)),
+    });
+    let paths = model.partition_key().into_iter().map(FieldModel::pointer);
+    let partition_key = if let Some(FieldModel { ty, .. }) = model.flattened_key() {
+        let others = model.fields.iter().filter(|field| field.is_written());
+        let others = others.map(FieldModel::pointer);
+        let paths = quote!(__model::flattened_key::<#ty>(&[#(#others),*]));
+        located_at(ty.span(), paths)
+    } else {
+        quote!(&[#(#paths),*])
+    };
+    let paths_of_fields = model.paths();
+    let fields = paths_of_fields.iter().map(field_shape);
+    let version = model.settings.version.get().map(|version| version.0);
+    let version = version.map(|version| quote!(version: __model::Some(#version),));
+    let lists = lists(model);
+    let paths = Role::MARKS.into_iter().filter_map(|role| {
+        let (field, _) = model.in_role(role).next()?;
+        let member = format_ident!("{}", role.rules().member?);
+        let path = field.pointer();
+        Some(quote!(#member: __model::Some(#path),))
+    });
+    quote! {
+        {
+            #[allow(unused_imports, reason = "every type may be ordered")]
+            use __model::Unordered as _;
+        __model::DocumentShape {
+            name: #name,
+            discriminator: #discriminator,
+            id: &[#(#id),*],
+            partition_key: #partition_key,
+            fields: &[#(#fields),*],
+            #lists
+            #version
+            #(#paths)*
+            ..__model::DocumentShape::EMPTY
+        }
+        }
     }
 }
 
