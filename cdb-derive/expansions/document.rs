@@ -21,6 +21,8 @@ const _: () = {
     #[allow(dead_code, reason = "not every key is used")]
     #[automatically_derived]
     impl OrderKey {
+        const __CUSTOMER_ID: __model::IdCodec<String> = __model::id_codec::<String>();
+        const __NUMBER: __model::IdCodec<u64> = __model::id_codec::<u64>();
         /// Creates the key from its fields.
         pub fn new(
             customer_id: impl __model::Into<String>,
@@ -54,19 +56,23 @@ const _: () = {
         type Document = Order;
         type Partition = __model::PartitionKey;
         fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
-            __model::IdWriter::new("Order")
-                .field("customer_id", &self.customer_id)
-                .literal(":order:")
-                .field("number", &self.number)
-                .finish()
+            __model::format_id(
+                <Order as __model::Document>::SHAPE,
+                &[
+                    ("customer_id", Self::__CUSTOMER_ID.write(&self.customer_id)),
+                    ("number", Self::__NUMBER.write(&self.number)),
+                ],
+            )
         }
         fn parse(id: &__model::str) -> __model::Result<Self, __model::IdError> {
-            let mut reader = __model::IdReader::new("Order", id);
-            let customer_id: String = reader.field("customer_id")?;
-            reader.literal(":order:")?;
-            let number: u64 = reader.field("number")?;
-            reader.finish()?;
-            __model::Result::Ok(OrderKey { customer_id, number })
+            let parts = __model::IdParts::split(
+                <Order as __model::Document>::SHAPE,
+                id,
+            )?;
+            __model::Result::Ok(OrderKey {
+                customer_id: Self::__CUSTOMER_ID.read("customer_id", &parts)?,
+                number: Self::__NUMBER.read("number", &parts)?,
+            })
         }
         fn partition(&self) -> __model::PartitionKey {
             __model::PartitionKey::from_values(

@@ -2,8 +2,7 @@
 //! orchestration.
 
 use darling::error::Accumulator;
-use proc_macro_crate::{FoundCrate, crate_name};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -12,6 +11,7 @@ use syn::{DeriveInput, Type, Visibility};
 use crate::derived::{Derived, named_fields};
 use crate::diag::{Mistakes, mistake};
 use crate::respan::located_at;
+use crate::settings::dependency;
 
 /// The limit of the provider, which a derive cannot use.
 const MAX_ATTRIBUTES: usize = 16;
@@ -60,7 +60,8 @@ impl Derived for AttributesModel {
     }
 
     fn expand(&self) -> TokenStream {
-        let (name, provider) = (&self.ident, provider());
+        let name = &self.ident;
+        let provider = dependency("cdb-provider").unwrap_or_else(|| format_ident!("cdb_provider"));
         let constants = self.fields.iter().map(AttributeField::constant);
         let codecs = self.fields.iter().map(AttributeField::codec);
         let writes = self.fields.iter().map(|field| {
@@ -73,7 +74,7 @@ impl Derived for AttributesModel {
         });
         quote! {
             const _: () = {
-                use #provider::__private as __provider;
+                use ::#provider::__private as __provider;
 
                 #(#codecs)*
 
@@ -137,17 +138,6 @@ impl AttributeField {
         let codec = quote!(const #name: __provider::Codec<#ty> = __provider::codec::<#ty>(););
         located_at(ty.span(), codec)
     }
-}
-
-/// Returns the path of `cdb_provider` in the crate that uses the derive.
-fn provider() -> TokenStream {
-    let name = match crate_name("cdb-provider") {
-        Ok(FoundCrate::Name(name)) => name,
-        // Tests and examples of the crate cannot use `crate`.
-        Ok(FoundCrate::Itself) | Err(_) => "cdb_provider".to_owned(),
-    };
-    let name = Ident::new(&name, Span::call_site());
-    quote!(::#name)
 }
 
 #[cfg(test)]

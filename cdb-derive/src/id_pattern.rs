@@ -29,71 +29,69 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Splits a pattern. Returns the text of the diagnostic if the pattern is invalid.
-pub(crate) fn parse(pattern: &str) -> Result<Vec<Segment>, String> {
+/// Splits a pattern. Adds the texts of the diagnostics to `mistakes`.
+pub(crate) fn parse(pattern: &str, mistakes: &mut Vec<String>) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut rest = pattern;
     while !rest.is_empty() {
-        let (segment, after) = match rest.strip_prefix('{') {
-            Some(inner) => placeholder(inner, segments.last())?,
-            None => literal(rest, segments.last())?,
+        let (segment, after) = if let Some(inner) = rest.strip_prefix('{') {
+            let Some((name, after)) = inner.split_once('}') else {
+                mistakes.push(format!("`{rest}` has no closing brace"));
+                break;
+            };
+            (Segment::Field(name.to_owned()), after)
+        } else {
+            let (literal, after) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
+            (Segment::Literal(literal.to_owned()), after)
         };
+        check_segment(&segment, segments.last(), mistakes);
         segments.push(segment);
         rest = after;
     }
-    check_whole(pattern, &segments)?;
-    Ok(segments)
+    check_whole(pattern, &segments, mistakes);
+    segments
 }
 
-/// Reads `name}` from the front of `inner`.
-fn placeholder<'a>(inner: &'a str, before: Option<&Segment>) -> Result<(Segment, &'a str), String> {
-    let (name, after) = inner
-        .split_once('}')
-        .ok_or_else(|| format!("`{{{inner}` has no closing brace"))?;
-    if name.is_empty() {
-        return Err("`{}` has no field; write `{field}`".to_owned());
-    }
-    if let Some(Segment::Field(before)) = before {
-        return Err(format!(
-            "`{{{before}}}{{{name}}}` is ambiguous; put a separator between them, one of : | ; ,"
-        ));
-    }
-    Ok((Segment::Field(name.to_owned()), after))
-}
-
-/// Reads everything before the next placeholder from the front of `rest`.
-fn literal<'a>(rest: &'a str, before: Option<&Segment>) -> Result<(Segment, &'a str), String> {
+fn check_segment(segment: &Segment, before: Option<&Segment>, mistakes: &mut Vec<String>) {
     let illegal =
         |c: &char| c.is_control() || matches!(c, '/' | '\\' | '?' | '#' | '%' | '~' | '}');
-    let (literal, after) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
-    if let Some(c) = literal.chars().find(illegal) {
-        return Err(format!(
-            "an id cannot contain `{}`; separate with one of : | ; ,",
-            c.escape_default()
-        ));
+    match segment {
+        Segment::Field(name) if name.is_empty() => {
+            mistakes.push("`{}` has no field; write `{field}`".to_owned());
+        }
+        Segment::Field(_) => {}
+        Segment::Literal(literal) => {
+            let found = literal.chars().find(illegal);
+            mistakes.extend(found.map(|c| {
+                let c = c.escape_default();
+                format!("an id cannot contain `{c}`; separate with one of : | ; ,")
+            }));
+        }
     }
-    if let Some(Segment::Field(name)) = before
-        && !literal.starts_with(SEPARATORS)
-    {
-        return Err(format!(
-            "`{{{name}}}` must be followed by a separator, one of : | ; , instead of `{literal}`"
-        ));
+    match (before, segment) {
+        (Some(Segment::Field(_)), Segment::Literal(text)) if text.starts_with(SEPARATORS) => {}
+        (Some(before @ Segment::Field(_)), Segment::Literal(text)) => mistakes.push(format!(
+            "`{before}` must be followed by a separator, one of : | ; , instead of `{text}`"
+        )),
+        (Some(before @ Segment::Field(_)), field) => mistakes.push(format!(
+            "`{before}{field}` is ambiguous; put a separator between them, one of : | ; ,"
+        )),
+        (Some(Segment::Literal(_)) | None, _) => {}
     }
-    Ok((Segment::Literal(literal.to_owned()), after))
 }
 
 /// Checks the rules of the service and its gateways for the whole id.
-fn check_whole(pattern: &str, segments: &[Segment]) -> Result<(), String> {
-    if segments.is_empty() {
-        return Err("an id cannot be empty; name the fields that make it unique".to_owned());
+fn check_whole(pattern: &str, segments: &[Segment], mistakes: &mut Vec<String>) {
+    if pattern.is_empty() {
+        mistakes.push("an id cannot be empty; name the fields that make it unique".to_owned());
     }
     if matches!(pattern, "." | "..") {
-        return Err(format!(
+        mistakes.push(format!(
             "`{pattern}` is a path step in a URL and cannot be an id"
         ));
     }
     if pattern.ends_with(' ') {
-        return Err("an id cannot end in a space".to_owned());
+        mistakes.push("an id cannot end in a space".to_owned());
     }
     let literals = segments.iter().map(|segment| match segment {
         Segment::Literal(text) => text.len(),
@@ -101,11 +99,10 @@ fn check_whole(pattern: &str, segments: &[Segment]) -> Result<(), String> {
     });
     let length: usize = literals.sum();
     if length > MAX_ID_BYTES {
-        return Err(format!(
+        mistakes.push(format!(
             "the literals have {length} bytes; the service allows ids of at most {MAX_ID_BYTES}"
         ));
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -114,12 +111,35 @@ mod tests {
 
     #[test]
     fn patterns_are_split_at_their_placeholders() {
+        let mut mistakes = Vec::new();
         assert_eq!(
-            parse("{instance_id}:order:{number}").unwrap(),
+            parse("{instance_id}:order:{number}", &mut mistakes),
             [
                 Segment::Field("instance_id".to_owned()),
                 Segment::Literal(":order:".to_owned()),
                 Segment::Field("number".to_owned()),
+            ]
+        );
+        assert!(mistakes.is_empty());
+    }
+
+    fn mistakes(pattern: &str) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        parse(pattern, &mut mistakes);
+        mistakes
+    }
+
+    #[test]
+    fn all_mistakes_of_a_pattern_are_reported() {
+        assert_eq!(
+            mistakes("a/{}{b}-{c "),
+            [
+                "an id cannot contain `/`; separate with one of : | ; ,",
+                "`{}` has no field; write `{field}`",
+                "`{}{b}` is ambiguous; put a separator between them, one of : | ; ,",
+                "`{b}` must be followed by a separator, one of : | ; , instead of `-`",
+                "`{c ` has no closing brace",
+                "an id cannot end in a space",
             ]
         );
     }
@@ -156,12 +176,12 @@ mod tests {
             ("..", "`..` is a path step in a URL and cannot be an id"),
             ("{a}: ", "an id cannot end in a space"),
         ] {
-            assert_eq!(parse(pattern).unwrap_err(), reason);
+            assert_eq!(mistakes(pattern), [reason]);
         }
         let long = format!("{}:{{a}}", "x".repeat(MAX_ID_BYTES));
         assert_eq!(
-            parse(&long).unwrap_err(),
-            "the literals have 1024 bytes; the service allows ids of at most 1023"
+            mistakes(&long),
+            ["the literals have 1024 bytes; the service allows ids of at most 1023"]
         );
     }
 }

@@ -13,7 +13,7 @@ use crate::diag::{Mistakes, mistake};
 use crate::private::import;
 use crate::respan::located_at;
 use crate::serde_attr::{SerdeField, SerdeStruct};
-use crate::settings::{self, CratePath, Setting, Take as _, Vocabulary, settings};
+use crate::settings::{self, CratePath, Setting, settings};
 
 /// A projection.
 #[derive(Debug)]
@@ -42,10 +42,16 @@ settings! {
         "of" => of: Setting<PathSetting>,
         "crate" => krate: Setting<CratePath>,
     }
-    foreign: OF_FIELD, "a field, not of the struct"
+    foreign: FieldSettings::WORDS, "a field, not of the struct"
 }
 
-const OF_FIELD: &[&str] = &["path"];
+settings! {
+    /// `#[projection(…)]` of a field.
+    struct FieldSettings = "projection" {
+        "path" => path: Setting<PathSetting>,
+    }
+    foreign: StructSettings::WORDS, "the struct, not of a field"
+}
 
 /// `of = Order`, `path = ADDRESS_CITY`.
 #[derive(Debug)]
@@ -129,16 +135,7 @@ fn constant(path: &Path, errors: &mut Accumulator) -> Option<Ident> {
 impl ProjectedField {
     fn read(field: &syn::Field, serde: &SerdeStruct, errors: &mut Accumulator) -> Option<Self> {
         let ident = field.ident.clone()?;
-        let vocabulary = Vocabulary {
-            attribute: "projection",
-            words: OF_FIELD,
-            foreign: StructSettings::WORDS,
-            elsewhere: "the struct, not of a field",
-        };
-        let mut path = Setting::<PathSetting>::default();
-        vocabulary.read(&field.attrs, errors, |word, errors| {
-            path.take(word, errors);
-        });
+        let settings = FieldSettings::read(&field.attrs, errors);
         let attributes = SerdeField::read(&field.attrs, errors);
         if let Some((word, span)) = &attributes.skip {
             errors.push(mistake(
@@ -153,7 +150,8 @@ impl ProjectedField {
             ));
         }
         let name = ident.unraw().to_string();
-        let given = path.get().and_then(|path| constant(&path.0, errors));
+        let given = settings.path.get();
+        let given = given.and_then(|path| constant(&path.0, errors));
         Some(Self {
             constant: given
                 .unwrap_or_else(|| format_ident!("{}", name.to_uppercase(), span = ident.span())),

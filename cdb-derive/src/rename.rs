@@ -1,10 +1,5 @@
 //! serde's naming rules.
 
-use darling::Error;
-use proc_macro2::Span;
-
-use crate::diag::mistake;
-
 /// A rule of `#[serde(rename_all = "…")]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RenameRule {
@@ -21,7 +16,8 @@ pub(crate) enum RenameRule {
 }
 
 impl RenameRule {
-    pub(crate) fn parse(text: &str, span: Span) -> Result<Self, Error> {
+    /// Returns the rule with this name, or the text of a mistake.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Ok(match text {
             "lowercase" => Self::Lower,
             "UPPERCASE" => Self::Upper,
@@ -31,7 +27,7 @@ impl RenameRule {
             "SCREAMING_SNAKE_CASE" => Self::ScreamingSnake,
             "kebab-case" => Self::Kebab,
             "SCREAMING-KEBAB-CASE" => Self::ScreamingKebab,
-            other => return Err(mistake(span, format!("serde has no naming rule `{other}`"))),
+            other => return Err(format!("serde has no naming rule `{other}`")),
         })
     }
 

@@ -1,12 +1,13 @@
 //! The serde attributes that determine the stored form. Attributes that rename are read; attributes
 //! that hide the stored paths are refused.
 
+use darling::error::Accumulator;
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, LitStr, Token};
 
-use crate::diag::{Mistakes as _, mistake};
+use crate::diag::mistake;
 use crate::rename::RenameRule;
 
 /// The `#[serde(…)]` attributes of a struct.
@@ -30,47 +31,37 @@ pub(crate) struct SerdeField {
 }
 
 impl SerdeStruct {
-    pub(crate) fn read(attrs: &[Attribute], errors: &mut darling::error::Accumulator) -> Self {
+    pub(crate) fn read(attrs: &[Attribute], errors: &mut Accumulator) -> Self {
         let mut found = Self::default();
-        for_each(attrs, errors, |name, span, meta, errors| {
-            match name {
+        for_each(attrs, errors, |name, meta| {
+            Ok(match name {
                 "rename_all" => {
-                    if let Some(rule) = errors.handle(one_name(meta, "rename_all")?.map_or(
-                        Ok(RenameRule::None),
-                        |rule| RenameRule::parse(&rule, span),
-                    )) {
-                        found.rename_all = rule;
-                    }
-                    return Ok(true);
+                    let rule = one_name(meta)?.map(|rule| RenameRule::parse(&rule));
+                    let rule = rule.transpose();
+                    rule.map(|rule| found.rename_all = rule.unwrap_or_default()).err()
                 }
-                "default" => found.default = true,
-                "deny_unknown_fields" => errors.push(mistake(
-                    span,
-                    "`deny_unknown_fields` would refuse the properties that the service adds to every document; remove it",
-                )),
+                "default" => {
+                    found.default = true;
+                    None
+                }
+                "deny_unknown_fields" => Some("`deny_unknown_fields` would refuse the properties that the service adds to every document; remove it".to_owned()),
                 "tag" | "content" | "untagged" | "transparent" | "into" | "from" | "try_from" => {
-                    errors.push(mistake(
-                        span,
-                        format!("`{name}` changes which paths are stored; remove it from a document"),
-                    ));
+                    Some(format!("`{name}` changes which paths are stored; remove it from a document"))
                 }
-                _ => {}
-            }
-            Ok(false)
+                _ => None,
+            })
         });
         found
     }
 }
 
 impl SerdeField {
-    pub(crate) fn read(attrs: &[Attribute], errors: &mut darling::error::Accumulator) -> Self {
+    pub(crate) fn read(attrs: &[Attribute], errors: &mut Accumulator) -> Self {
         let mut found = Self::default();
-        for_each(attrs, errors, |name, span, meta, errors| {
+        for_each(attrs, errors, |name, meta| {
+            let span = meta.path.span();
             match name {
-                "rename" => {
-                    found.rename = one_name(meta, "rename")?;
-                    return Ok(true);
-                }
+                "rename" => found.rename = one_name(meta)?,
                 "skip" | "skip_serializing" | "skip_deserializing" => {
                     let whole = name == "skip" || found.skip.is_some();
                     let word = if whole { "skip" } else { name };
@@ -79,63 +70,44 @@ impl SerdeField {
                 "default" => found.default = true,
                 "skip_serializing_if" => found.skip_serializing_if = Some(span),
                 "flatten" => found.flatten = Some(span),
-                "with" | "serialize_with" | "deserialize_with" => errors.push(mistake(
-                    span,
-                    format!(
+                "with" | "serialize_with" | "deserialize_with" => {
+                    return Ok(Some(format!(
                         "`{name}` changes the stored form, but keys, filters and patches use the form of the type; use a type that serializes this way"
-                    ),
-                )),
+                    )));
+                }
                 _ => {}
             }
-            Ok(false)
+            Ok(None)
         });
         found
     }
 }
 
 /// Refuses attributes of a scalar, its variant or its content that change the stored form.
-pub(crate) fn refuse_another_form(attrs: &[Attribute], errors: &mut darling::error::Accumulator) {
-    const WORDS: [&str; 8] = [
-        "tag",
-        "untagged",
-        "into",
-        "from",
-        "try_from",
-        "with",
-        "serialize_with",
-        "deserialize_with",
-    ];
-    for_each(attrs, errors, |name, span, _, errors| {
-        errors.unless(!WORDS.contains(&name), span, || {
-            format!("`{name}` changes the stored form; implement `Scalar` by hand if equal values still have the same form")
-        });
-        Ok(false)
+pub(crate) fn refuse_another_form(attrs: &[Attribute], errors: &mut Accumulator) {
+    for_each(attrs, errors, |name, _| {
+        Ok(match name {
+            "tag" | "untagged" | "into" | "from" | "try_from" | "with" | "serialize_with"
+            | "deserialize_with" => Some(format!(
+                "`{name}` changes the stored form; implement `Scalar` by hand if equal values still have the same form"
+            )),
+            _ => None,
+        })
     });
 }
 
-/// Calls `read` for each word in `#[serde(…)]`. `read` returns whether it has consumed the value
-/// of the word.
+/// Calls `read` for each word in `#[serde(…)]`, which may consume the value of the word. `read`
+/// returns the text of a mistake.
 fn for_each(
     attrs: &[Attribute],
-    errors: &mut darling::error::Accumulator,
-    mut read: impl FnMut(
-        &str,
-        Span,
-        &ParseNestedMeta<'_>,
-        &mut darling::error::Accumulator,
-    ) -> syn::Result<bool>,
+    errors: &mut Accumulator,
+    mut read: impl FnMut(&str, &ParseNestedMeta<'_>) -> syn::Result<Option<String>>,
 ) {
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
         let parsed = attr.parse_nested_meta(|meta| {
-            let name = meta
-                .path
-                .get_ident()
-                .map(ToString::to_string)
-                .unwrap_or_default();
-            if !read(&name, meta.path.span(), &meta, errors)? {
-                skip_value(&meta)?;
-            }
-            Ok(())
+            let text = read(&word(&meta), &meta)?;
+            errors.extend(text.map(|text| mistake(meta.path.span(), text)));
+            skip_value(&meta)
         });
         if let Err(error) = parsed {
             errors.push(mistake(error.span(), &error));
@@ -143,6 +115,12 @@ fn for_each(
     }
 }
 
+fn word(meta: &ParseNestedMeta<'_>) -> String {
+    let ident = meta.path.get_ident();
+    ident.map(ToString::to_string).unwrap_or_default()
+}
+
+/// Skips the value of a word, unless it is consumed.
 fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     if meta.input.peek(Token![=]) {
         meta.value()?.parse::<syn::Expr>()?;
@@ -155,7 +133,7 @@ fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
 }
 
 /// Reads `rename = "x"`, or `rename(serialize = "x", deserialize = "x")` with equal names.
-fn one_name(meta: &ParseNestedMeta<'_>, word: &str) -> syn::Result<Option<String>> {
+fn one_name(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<String>> {
     if meta.input.peek(Token![=]) {
         return meta
             .value()?
@@ -169,9 +147,12 @@ fn one_name(meta: &ParseNestedMeta<'_>, word: &str) -> syn::Result<Option<String
     })?;
     match &*names {
         [a, b] if a == b => Ok(Some(a.clone())),
-        _ => Err(syn::Error::new(
-            meta.path.span(),
-            format!("`{word}` has different names for writing and reading; use one name"),
-        )),
+        _ => {
+            let text = format!(
+                "`{}` has different names for writing and reading; use one name",
+                word(meta)
+            );
+            Err(syn::Error::new(meta.path.span(), text))
+        }
     }
 }

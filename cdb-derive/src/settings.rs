@@ -291,15 +291,19 @@ impl Setting<CratePath> {
     }
 }
 
-/// Returns the path of `cdb_model` in the crate that uses the derive, from the `Cargo.toml` of that
-/// crate: the dependency `cdb-model`, or `model` of the dependency `cdb-provider`.
-pub(crate) fn dependency_path() -> syn::Path {
-    let dependency = |name: &str| match crate_name(name) {
+/// Returns the name of a dependency of the crate that uses the derive.
+pub(crate) fn dependency(name: &str) -> Option<Ident> {
+    match crate_name(name) {
         Ok(FoundCrate::Name(name)) => Some(Ident::new(&name, Span::call_site())),
         // Tests and examples of a crate cannot use `crate`, so the crate has its name as an alias.
         Ok(FoundCrate::Itself) => Some(Ident::new(&name.replace('-', "_"), Span::call_site())),
         Err(_) => None,
-    };
+    }
+}
+
+/// Returns the path of `cdb_model` in the crate that uses the derive, from the `Cargo.toml` of that
+/// crate: the dependency `cdb-model`, or `model` of the dependency `cdb-provider`.
+pub(crate) fn dependency_path() -> syn::Path {
     if let Some(provider) = dependency("cdb-provider")
         && dependency("cdb-model").is_none()
     {
@@ -317,6 +321,21 @@ impl FromMeta for CratePath {
 }
 
 const CRATE_FORM: &str = "`crate` takes a path, for example `crate = cdb_provider::model`";
+
+/// A string: `type = "order"`, `id = "{customer_id}:order:{number}"`, `discriminator = "type"`.
+#[derive(Clone, Debug)]
+pub(crate) struct Text(pub(crate) String);
+
+impl FromMeta for Text {
+    fn from_meta(meta: &Meta) -> darling::Result<Self> {
+        let example = match &*name_of(meta) {
+            "type" => "order",
+            "id" => "{customer_id}:order:{number}",
+            _ => "type",
+        };
+        text(meta, example).map(Self)
+    }
+}
 
 /// Returns the string of `word = "…"`. The error shows the form with `example`.
 pub(crate) fn text(meta: &Meta, example: &str) -> darling::Result<String> {

@@ -28,7 +28,7 @@ pub use crate::conflict::{
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
-pub use crate::id::{IdError, IdPart, IdReader, IdWriter, ItemId};
+pub use crate::id::{IdCodec, IdError, IdPart, IdParts, ItemId, format_id, id_codec};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::operation::{Address, Delete};
 pub use crate::partition::BatchPartition;

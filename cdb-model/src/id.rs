@@ -12,6 +12,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::limits::MAX_ID_BYTES;
+use crate::shape::{DocumentShape, IdSegment};
 
 /// The separators of components in an id pattern. They are always escaped inside a component.
 pub const SEPARATORS: [char; 4] = [':', '|', ';', ','];
@@ -193,74 +194,131 @@ fn unescape(component: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// For generated code: writes an id, part by part.
+/// For generated code: the conversions of a type, in a constant at the field, so that an unsupported
+/// type is one error.
 #[derive(Debug)]
-pub struct IdWriter {
-    document: &'static str,
-    out: String,
-    longest: (&'static str, usize),
+pub struct IdCodec<T> {
+    write: fn(&T) -> String,
+    read: fn(&str) -> Result<T, String>,
 }
 
-impl IdWriter {
-    /// Starts an id of a document type.
-    pub fn new(document: &'static str) -> Self {
-        Self {
-            document,
-            out: String::new(),
-            longest: ("", 0),
-        }
+/// Returns the conversions of a type.
+pub const fn id_codec<T: IdPart>() -> IdCodec<T> {
+    IdCodec {
+        write: T::to_id_part,
+        read: T::from_id_part,
+    }
+}
+
+impl<T> IdCodec<T> {
+    /// Returns the text form of a component, before escaping.
+    pub fn write(&self, value: &T) -> String {
+        (self.write)(value)
     }
 
-    /// Appends a literal of the pattern, which the derive has checked.
-    pub fn literal(mut self, text: &'static str) -> Self {
-        self.out.push_str(text);
-        self
-    }
-
-    /// Appends a component, escaped.
-    pub fn field(mut self, name: &'static str, value: &impl IdPart) -> Self {
-        let before = self.out.len();
-        escape_into(&mut self.out, &value.to_id_part());
-        let length = self.out.len() - before;
-        if length > self.longest.1 || self.longest.0.is_empty() {
-            self.longest = (name, length);
-        }
-        self
-    }
-
-    /// Returns the id.
+    /// Reads a component.
     ///
     /// # Errors
-    /// [`IdError::TooLong`], with the longest component.
-    pub fn finish(self) -> Result<ItemId, IdError> {
-        if self.out.len() > MAX_ID_BYTES {
-            return Err(IdError::TooLong {
-                document: self.document,
-                length: self.out.len(),
-                component: self.longest.0,
-                component_length: self.longest.1,
-            });
+    /// When the component is not the canonical text of a `T`.
+    pub fn read(&self, name: &str, id: &IdParts<'_>) -> Result<T, IdError> {
+        let raw = id.component(name).unwrap_or_default();
+        let value = unescape(raw)
+            .and_then(|text| (self.read)(&text))
+            .map_err(|reason| id.malformed(format!("in `{name}`: {reason}")))?;
+        // Otherwise, `007` and `7` would be two ids of the same key.
+        let mut canonical = String::with_capacity(raw.len());
+        escape_into(&mut canonical, &self.write(&value));
+        if canonical == raw {
+            Ok(value)
+        } else {
+            let reason = format!("in `{name}`: `{raw}` must be written `{canonical}`");
+            Err(id.malformed(reason))
         }
-        Ok(ItemId(self.out))
     }
 }
 
-/// For generated code: parses an id, part by part, in the order of its pattern.
-#[derive(Debug)]
-pub struct IdReader<'a> {
-    document: &'static str,
-    id: &'a str,
-    rest: &'a str,
+/// For generated code: returns the id with these components, which are not escaped.
+///
+/// # Errors
+/// [`IdError::TooLong`], with the longest component.
+pub fn format_id(
+    shape: &DocumentShape,
+    components: &[(&'static str, String)],
+) -> Result<ItemId, IdError> {
+    let mut out = String::new();
+    let mut longest = ("", 0);
+    for segment in shape.id {
+        let before = out.len();
+        match segment {
+            IdSegment::Literal(text) => out.push_str(text),
+            IdSegment::Field(name) => {
+                let component = components.iter().find(|(known, _)| known == name);
+                escape_into(&mut out, component.map_or("", |(_, text)| text));
+                let length = out.len() - before;
+                if length > longest.1 || longest.0.is_empty() {
+                    longest = (name, length);
+                }
+            }
+        }
+    }
+    if out.len() > MAX_ID_BYTES {
+        return Err(IdError::TooLong {
+            document: shape.name,
+            length: out.len(),
+            component: longest.0,
+            component_length: longest.1,
+        });
+    }
+    Ok(ItemId(out))
 }
 
-impl<'a> IdReader<'a> {
-    /// Starts to parse an id.
-    pub fn new(document: &'static str, id: &'a str) -> Self {
-        Self {
-            document,
+/// For generated code: the components of an id, escaped.
+#[derive(Debug)]
+pub struct IdParts<'a> {
+    document: &'static str,
+    id: &'a str,
+    components: Vec<(&'static str, &'a str)>,
+}
+
+impl<'a> IdParts<'a> {
+    /// Splits an id at the literals and separators of its pattern.
+    ///
+    /// # Errors
+    /// When the id has other literals, or two values of a repeated component.
+    pub fn split(shape: &DocumentShape, id: &'a str) -> Result<Self, IdError> {
+        let mut parts = Self {
+            document: shape.name,
             id,
-            rest: id,
+            components: Vec::new(),
+        };
+        let mut rest = id;
+        for segment in shape.id {
+            let end = match segment {
+                IdSegment::Literal(text) if rest.starts_with(text) => text.len(),
+                IdSegment::Literal(text) => {
+                    return Err(parts.malformed(format!("expected `{text}` at `{rest}`")));
+                }
+                IdSegment::Field(_) => rest.find(SEPARATORS).unwrap_or(rest.len()),
+            };
+            let (raw, after) = rest.split_at(end);
+            if let IdSegment::Field(name) = segment {
+                if parts.component(name).is_some_and(|first| first != raw) {
+                    return Err(parts.malformed(format!("`{name}` has two different values")));
+                }
+                parts.components.push((name, raw));
+            }
+            rest = after;
         }
+        if rest.is_empty() {
+            Ok(parts)
+        } else {
+            Err(parts.malformed(format!("`{rest}` remains after the last component")))
+        }
+    }
+
+    fn component(&self, name: &str) -> Option<&'a str> {
+        let mut components = self.components.iter();
+        components.find_map(|(known, raw)| (*known == name).then_some(*raw))
     }
 
     fn malformed(&self, reason: String) -> IdError {
@@ -268,70 +326,6 @@ impl<'a> IdReader<'a> {
             document: self.document,
             id: self.id.to_owned(),
             reason,
-        }
-    }
-
-    /// Reads a literal of the pattern.
-    ///
-    /// # Errors
-    /// When the id continues with another text.
-    pub fn literal(&mut self, text: &'static str) -> Result<(), IdError> {
-        match self.rest.strip_prefix(text) {
-            Some(rest) => {
-                self.rest = rest;
-                Ok(())
-            }
-            None => Err(self.malformed(format!("expected `{text}` at `{}`", self.rest))),
-        }
-    }
-
-    /// Reads a component up to the next separator.
-    ///
-    /// # Errors
-    /// When the component is not the canonical text of a `T`.
-    pub fn field<T: IdPart>(&mut self, name: &'static str) -> Result<T, IdError> {
-        let end = self.rest.find(SEPARATORS).unwrap_or(self.rest.len());
-        let (raw, rest) = self.rest.split_at(end);
-        let value = unescape(raw)
-            .and_then(|text| T::from_id_part(&text))
-            .map_err(|reason| self.malformed(format!("in `{name}`: {reason}")))?;
-        // Otherwise, `007` and `7` would be two ids of the same key.
-        let mut canonical = String::with_capacity(raw.len());
-        escape_into(&mut canonical, &value.to_id_part());
-        if canonical != raw {
-            return Err(self.malformed(format!(
-                "in `{name}`: `{raw}` must be written `{canonical}`"
-            )));
-        }
-        self.rest = rest;
-        Ok(value)
-    }
-
-    /// Reads a repeated component.
-    ///
-    /// # Errors
-    /// When its value differs from `first`.
-    pub fn repeated<T: IdPart + PartialEq>(
-        &mut self,
-        name: &'static str,
-        first: &T,
-    ) -> Result<(), IdError> {
-        if self.field::<T>(name)? == *first {
-            Ok(())
-        } else {
-            Err(self.malformed(format!("`{name}` has two different values")))
-        }
-    }
-
-    /// Checks that the id ends here.
-    ///
-    /// # Errors
-    /// When text remains.
-    pub fn finish(self) -> Result<(), IdError> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(self.malformed(format!("`{}` remains after the last component", self.rest)))
         }
     }
 }
@@ -360,28 +354,35 @@ mod tests {
         check("größe 東京 😀", "größe 東京 😀");
     }
 
+    const ORDER: DocumentShape = DocumentShape {
+        name: "Order",
+        id: &[
+            IdSegment::Field("customer"),
+            IdSegment::Literal(":order:"),
+            IdSegment::Field("number"),
+        ],
+        ..DocumentShape::EMPTY
+    };
+
     #[test]
     fn a_component_that_is_not_canonical_is_refused() {
-        let mut reader = IdReader::new("Order", "007");
-        let error = reader.field::<u64>("number").unwrap_err();
+        let parts = IdParts::split(&ORDER, "ada:order:007").unwrap();
+        let error = id_codec::<u64>().read("number", &parts).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`007` is not an id of `Order`: in `number`: `007` must be written `7`"
+            "`ada:order:007` is not an id of `Order`: in `number`: `007` must be written `7`"
         );
     }
 
     #[test]
     fn the_error_about_a_long_id_names_the_longest_component() {
-        let long = "x".repeat(MAX_ID_BYTES);
-        let error = IdWriter::new("Order")
-            .literal("order:")
-            .field("customer", &"c".to_owned())
-            .literal(":")
-            .field("remark", &long)
-            .finish()
-            .unwrap_err();
+        let components = [
+            ("customer", "c".to_owned()),
+            ("number", "7".repeat(MAX_ID_BYTES)),
+        ];
+        let error = format_id(&ORDER, &components).unwrap_err();
         assert!(
-            error.to_string().contains("`remark` with 1023 bytes"),
+            error.to_string().contains("`number` with 1023 bytes"),
             "{error}"
         );
     }

@@ -5,26 +5,17 @@ use darling::error::Accumulator;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Expr, Fields, Lit, Meta, Type};
+use syn::{Data, DeriveInput, Expr, Fields, Lit, Meta};
 
+use super::model::{ContainerModel, Variant};
 use crate::diag::mistake;
-use crate::settings::{CratePath, Mark, Setting, settings, text, ungrouped};
-
-/// An enum as written.
-#[derive(Debug)]
-pub(super) struct RawContainer {
-    pub(super) ident: Ident,
-    pub(super) settings: ContainerSettings,
-    pub(super) variants: Vec<RawVariant>,
-    /// Whether a variant is invalid and has been reported.
-    pub(super) has_unreadable_variants: bool,
-}
+use crate::settings::{CratePath, Mark, Setting, Text, settings, text, ungrouped};
 
 settings! {
     /// `#[container(…)]` of the enum.
     struct ContainerSettings = "container" {
         "partition_key" => partition_key: Setting<PartitionKeyPaths>,
-        "discriminator" => discriminator: Setting<Property>,
+        "discriminator" => discriminator: Setting<Text>,
         "default_ttl" => default_ttl: Setting<TtlSetting>,
         "crate" => krate: Setting<CratePath>,
     }
@@ -52,16 +43,6 @@ impl FromMeta for PartitionKeyPaths {
                 .map(|path| path.trim().to_owned())
                 .collect(),
         ))
-    }
-}
-
-/// `discriminator = "type"`.
-#[derive(Clone, Debug)]
-pub(super) struct Property(pub(super) String);
-
-impl FromMeta for Property {
-    fn from_meta(meta: &Meta) -> darling::Result<Self> {
-        text(meta, "type").map(Self)
     }
 }
 
@@ -95,16 +76,8 @@ impl FromMeta for TtlSetting {
     }
 }
 
-/// A variant as written.
-#[derive(Debug)]
-pub(super) struct RawVariant {
-    pub(super) ident: Ident,
-    pub(super) ty: Type,
-    pub(super) settings: VariantSettings,
-}
-
 /// Reads the input of the derive. Returns `None` if it is not an enum.
-pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawContainer> {
+pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<ContainerModel> {
     let name = &input.ident;
     let Data::Enum(data) = &input.data else {
         errors.push(mistake(
@@ -120,20 +93,20 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawC
         ));
     }
     let settings = ContainerSettings::read(&input.attrs, errors);
-    let variants: Vec<_> = data
-        .variants
-        .iter()
-        .filter_map(|variant| RawVariant::read(variant, errors))
+    let variants = data.variants.iter();
+    let variants: Vec<_> = variants
+        .filter_map(|variant| Variant::read(variant, errors))
         .collect();
-    Some(RawContainer {
+    Some(ContainerModel {
         ident: name.clone(),
         settings,
         has_unreadable_variants: variants.len() < data.variants.len(),
+        is_stub: false,
         variants,
     })
 }
 
-impl RawVariant {
+impl Variant {
     /// Whether the type names the container, and may therefore take the partition key from it.
     pub(super) fn names(&self, container: &Ident) -> bool {
         fn any(tokens: TokenStream, container: &Ident) -> bool {

@@ -7,29 +7,28 @@ use std::collections::HashMap;
 use darling::error::Accumulator;
 use quote::ToTokens;
 
-use super::attr::RawContainer;
+use super::model::ContainerModel;
 use crate::diag::{Mistakes, mistake};
 
 const MAX_LEVELS: usize = 3;
 
 /// Checks all rules.
-pub(super) fn all(raw: &RawContainer, errors: &mut Accumulator) {
-    at_most_one_base(raw, errors);
-    each_type_has_one_variant(raw, errors);
-    has_a_document_type(raw, errors);
-    let mut variants = raw.variants.iter();
-    if variants.any(|variant| variant.settings.extends.is_given()) {
-        inherited_settings_are_not_repeated(raw, errors);
+pub(super) fn all(model: &ContainerModel, errors: &mut Accumulator) {
+    at_most_one_base(model, errors);
+    each_type_has_one_variant(model, errors);
+    has_a_document_type(model, errors);
+    if model.base().is_some() {
+        inherited_settings_are_not_repeated(model, errors);
     } else {
-        partition_key_is_known(raw, errors);
+        partition_key_is_known(model, errors);
     }
-    partition_key_has_paths(raw, errors);
-    discriminator_is_unreserved(raw, errors);
+    partition_key_has_paths(model, errors);
+    discriminator_is_unreserved(model, errors);
 }
 
-fn at_most_one_base(raw: &RawContainer, errors: &mut Accumulator) {
-    let name = &raw.ident;
-    for word in raw
+fn at_most_one_base(model: &ContainerModel, errors: &mut Accumulator) {
+    let name = &model.ident;
+    for word in model
         .variants
         .iter()
         .filter_map(|variant| variant.settings.extends.word())
@@ -42,9 +41,9 @@ fn at_most_one_base(raw: &RawContainer, errors: &mut Accumulator) {
     }
 }
 
-fn each_type_has_one_variant(raw: &RawContainer, errors: &mut Accumulator) {
+fn each_type_has_one_variant(model: &ContainerModel, errors: &mut Accumulator) {
     let mut seen = HashMap::new();
-    for variant in &raw.variants {
+    for variant in &model.variants {
         let ty = variant.ty.to_token_stream().to_string();
         if let Some(first) = seen.get(&ty) {
             errors.push(mistake(
@@ -60,20 +59,20 @@ fn each_type_has_one_variant(raw: &RawContainer, errors: &mut Accumulator) {
     }
 }
 
-fn has_a_document_type(raw: &RawContainer, errors: &mut Accumulator) {
-    let name = &raw.ident;
+fn has_a_document_type(model: &ContainerModel, errors: &mut Accumulator) {
+    let name = &model.ident;
     errors.unless(
-        !raw.variants.is_empty() || raw.has_unreadable_variants,
+        !model.variants.is_empty() || model.has_unreadable_variants,
         name.span(),
         || format!("`{name}` has no document types; add a variant for each"),
     );
 }
 
-fn inherited_settings_are_not_repeated(raw: &RawContainer, errors: &mut Accumulator) {
-    let name = &raw.ident;
+fn inherited_settings_are_not_repeated(model: &ContainerModel, errors: &mut Accumulator) {
+    let name = &model.ident;
     let repeated = [
-        ("partition_key", raw.settings.partition_key.word()),
-        ("discriminator", raw.settings.discriminator.word()),
+        ("partition_key", model.settings.partition_key.word()),
+        ("discriminator", model.settings.discriminator.word()),
     ];
     for (word, span) in repeated {
         if let Some(span) = span {
@@ -85,22 +84,22 @@ fn inherited_settings_are_not_repeated(raw: &RawContainer, errors: &mut Accumula
     }
 }
 
-fn partition_key_is_known(raw: &RawContainer, errors: &mut Accumulator) {
-    let name = &raw.ident;
+fn partition_key_is_known(model: &ContainerModel, errors: &mut Accumulator) {
+    let name = &model.ident;
     // An unreadable variant may be the container that this one extends.
-    let mut variants = raw.variants.iter();
-    let fine = raw.settings.partition_key.is_given()
-        || raw.settings.unreadable
-        || raw.has_unreadable_variants
-        || raw.variants.is_empty()
+    let mut variants = model.variants.iter();
+    let fine = model.settings.partition_key.is_given()
+        || model.settings.unreadable
+        || model.has_unreadable_variants
+        || model.variants.is_empty()
         || variants.any(|variant| variant.settings.unreadable || !variant.names(name));
     errors.unless(fine, name.span(), || {
         format!("the types of `{name}` take their partition key from `{name}`; add `#[container(partition_key = \"/…\")]` with its path")
     });
 }
 
-fn partition_key_has_paths(raw: &RawContainer, errors: &mut Accumulator) {
-    let setting = &raw.settings.partition_key;
+fn partition_key_has_paths(model: &ContainerModel, errors: &mut Accumulator) {
+    let setting = &model.settings.partition_key;
     let (Some(paths), Some(span)) = (setting.get(), setting.span()) else {
         return;
     };
@@ -117,8 +116,8 @@ fn partition_key_has_paths(raw: &RawContainer, errors: &mut Accumulator) {
     });
 }
 
-fn discriminator_is_unreserved(raw: &RawContainer, errors: &mut Accumulator) {
-    let setting = &raw.settings.discriminator;
+fn discriminator_is_unreserved(model: &ContainerModel, errors: &mut Accumulator) {
+    let setting = &model.settings.discriminator;
     let (Some(property), Some(span)) = (setting.get(), setting.span()) else {
         return;
     };

@@ -4,7 +4,6 @@ mod attr;
 mod check;
 mod derive;
 mod expand;
-mod fallback;
 mod model;
 
 pub(crate) use model::ContainerModel;

@@ -14,7 +14,7 @@ pub(super) fn permissive(mut model: DocumentModel) -> DocumentModel {
     let mut seen = HashSet::new();
     for field in &mut model.fields {
         if !seen.insert(field.constant.to_string()) {
-            field.skip = Some((String::new(), Span::call_site()));
+            field.serde.skip = Some((String::new(), Span::call_site()));
         }
         field
             .nested
@@ -26,7 +26,8 @@ pub(super) fn permissive(mut model: DocumentModel) -> DocumentModel {
         .computed
         .retain(|computed| seen.insert(computed.constant.to_string()));
     model
-        .composites
+        .settings
+        .composite
         .retain(|composite| seen.insert(composite.name.to_string()));
     model.is_stub = true;
     model

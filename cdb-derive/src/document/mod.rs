@@ -8,6 +8,7 @@ mod expand;
 mod fallback;
 mod model;
 mod partition_key;
+mod path;
 mod role;
 mod search;
 mod value;

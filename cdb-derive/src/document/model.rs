@@ -3,16 +3,14 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Generics, Path, Type, WherePredicate};
+use syn::{DeriveInput, Generics, Type, WherePredicate};
 
-use super::attr::{FieldSettings, RawDocument, RawField};
+use super::attr::{FieldSettings, StructSettings};
 use super::computed::{ComputedSetting, Part};
 use super::role::{Role, Rules};
-use super::search::{FullTextSetting, VectorSetting};
-use super::value::{Bound, CompositeSetting, NestedPath, PartitionKeySetting, UniqueSetting};
+use super::value::{Bound, Level, NestedPath};
 use crate::id_pattern::Segment;
 use crate::serde_attr::{SerdeField, SerdeStruct};
-use crate::settings::Setting;
 
 /// A document type.
 #[derive(Debug)]
@@ -25,29 +23,13 @@ pub(crate) struct DocumentModel {
     pub(super) generics: Generics,
     /// Whether the type has mistakes, so that its code compiles and never runs.
     pub(super) is_stub: bool,
-    /// The path of `cdb_model`.
-    pub(super) krate: Path,
-    pub(super) discriminator: String,
-    /// The id pattern; empty if it is invalid.
+    pub(super) settings: StructSettings,
+    /// The id pattern; empty if it is not given.
     pub(super) pattern: Vec<Segment>,
-    pub(super) pattern_span: Span,
     pub(super) fields: Vec<FieldModel>,
     /// The methods whose values are parts of the id, as fields that are not stored.
     pub(super) id_parts: Vec<FieldModel>,
-    /// Whether the attributes of a field could not be parsed, so that a missing setting is not
-    /// reported.
-    pub(super) has_unreadable_fields: bool,
-    pub(super) composites: Vec<CompositeSetting>,
-    pub(super) uniques: Vec<UniqueSetting>,
     pub(super) computed: Vec<ComputedModel>,
-    /// The version, and its span.
-    pub(super) version: Option<(u32, Span)>,
-    /// Whether the version is invalid and has been reported.
-    pub(super) has_unreadable_version: bool,
-    /// The functions that upgrade from one version to the next.
-    pub(super) upcasts: Vec<Path>,
-    /// The span of `upcast`.
-    pub(super) upcast_span: Option<Span>,
 }
 
 /// A field.
@@ -64,17 +46,11 @@ pub(super) struct FieldModel {
     /// The level of the partition key, and its span.
     pub(super) partition_key: Option<(Level, Span)>,
     pub(super) indexing: Indexing,
-    /// The span of `index` or `unindexed`.
-    pub(super) indexing_span: Span,
-    pub(super) indexing_given: Given,
     pub(super) nested: Vec<NestedModel>,
     /// The role, and the span of its setting. A second one is a mistake.
     pub(super) roles: Vec<(Role, Span)>,
-    pub(super) vector: Option<VectorSetting>,
-    pub(super) full_text: Option<FullTextSetting>,
-    pub(super) flatten: Option<Span>,
-    pub(super) skip: Option<(String, Span)>,
-    pub(super) skip_serializing_if: Option<Span>,
+    pub(super) settings: FieldSettings,
+    pub(super) serde: SerdeField,
     /// Whether the field is an array, so that its path ends in `/[]`.
     pub(super) is_array: bool,
     pub(super) is_option: bool,
@@ -96,31 +72,12 @@ pub(super) struct ComputedModel {
     pub(super) indexed: bool,
 }
 
-/// The level of a field in the partition key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    /// `partition_key`
-    Only,
-    /// `partition_key(1)`
-    Numbered(usize),
-    /// The level is invalid and has been reported.
-    Unreadable,
-}
-
 /// How the indexing policy treats a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Indexing {
     Indexed,
     NotIndexed,
     Excluded,
-}
-
-/// Which of `index` and `unindexed` are given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Given {
-    Nothing,
-    One,
-    Both,
 }
 
 /// A declared path inside a field.
@@ -130,13 +87,40 @@ pub(super) struct NestedModel {
     pub(super) path: String,
     pub(super) ty: Type,
     pub(super) constant: Ident,
-    pub(super) span: Span,
     /// Whether the path has no single value to filter by: it passes through an array, or is `*`.
     pub(super) is_multiple: bool,
     pub(super) indexed: bool,
 }
 
 impl DocumentModel {
+    /// Builds the model, without its id pattern.
+    pub(super) fn new(
+        input: &DeriveInput,
+        mut settings: StructSettings,
+        serde: &SerdeStruct,
+        fields: Vec<FieldModel>,
+    ) -> Self {
+        let computed = std::mem::take(&mut settings.computed).into_iter();
+        let id_parts = settings.id_part.iter().filter_map(|part| {
+            let (settings, own) = (FieldSettings::default(), SerdeField::default());
+            FieldModel::new(&part.0, settings, own, serde)
+        });
+        Self {
+            ident: input.ident.clone(),
+            vis: input.vis.clone(),
+            generics: bounded(input.generics.clone(), settings.bound.get()),
+            declared: input.generics.clone(),
+            is_stub: false,
+            pattern: Vec::new(),
+            fields,
+            id_parts: id_parts.collect(),
+            computed: computed
+                .map(|setting| computed_model(setting, serde))
+                .collect(),
+            settings,
+        }
+    }
+
     /// Returns the fields of the id pattern, in order.
     pub(super) fn key_fields(&self) -> Vec<&FieldModel> {
         let mut fields: Vec<&FieldModel> = Vec::new();
@@ -162,10 +146,21 @@ impl DocumentModel {
         fields.into_iter().map(|(_, field)| field).collect()
     }
 
+    /// Returns the span of the id pattern.
+    pub(super) fn pattern_span(&self) -> Span {
+        self.settings.id.span().unwrap_or(self.ident.span())
+    }
+
+    /// Whether the attributes of a field could not be parsed, so that a missing setting is not
+    /// reported.
+    pub(super) fn has_unreadable_fields(&self) -> bool {
+        self.fields.iter().any(|field| field.settings.unreadable)
+    }
+
     /// Returns the partition key as a struct of its fields, if it is one.
     pub(super) fn flattened_key(&self) -> Option<&FieldModel> {
         let mut fields = self.fields.iter();
-        fields.find(|field| field.partition_key.is_some() && field.flatten.is_some())
+        fields.find(|field| field.partition_key.is_some() && field.serde.flatten.is_some())
     }
 
     /// Returns the fields with a role.
@@ -176,7 +171,10 @@ impl DocumentModel {
 
     /// Returns the field or method of a placeholder.
     pub(super) fn placeholder(&self, name: &str) -> Option<&FieldModel> {
-        let stored = self.fields.iter().filter(|field| field.flatten.is_none());
+        let stored = self
+            .fields
+            .iter()
+            .filter(|field| field.serde.flatten.is_none());
         let mut known = stored.chain(&self.id_parts);
         known.find(|field| field.name == name)
     }
@@ -223,18 +221,70 @@ impl DocumentModel {
     }
 }
 
-impl NestedModel {
-    /// Whether the path is every path inside the field.
-    pub(super) fn is_wildcard(&self) -> bool {
-        self.path.ends_with("/*")
+impl Indexing {
+    pub(super) fn declared(indexed: bool) -> Self {
+        if indexed {
+            Self::Indexed
+        } else {
+            Self::NotIndexed
+        }
     }
 }
 
 impl FieldModel {
+    /// Builds the model of a field; `None` if it has no name.
+    pub(super) fn new(
+        field: &syn::Field,
+        settings: FieldSettings,
+        own: SerdeField,
+        serde: &SerdeStruct,
+    ) -> Option<Self> {
+        let ident = field.ident.clone()?;
+        let name = ident.unraw().to_string();
+        let renamed = own.rename.clone();
+        let stored = renamed.unwrap_or_else(|| serde.rename_all.apply_to_field(&name));
+        let mut roles = settings.marks.0.clone();
+        roles.extend(settings.vector.word().map(|span| (Role::Vector, span)));
+        roles.extend(settings.full_text.word().map(|span| (Role::FullText, span)));
+        let nested = nested_models(&settings, &name, &stored);
+        let element = argument_of(&field.ty, &["Option"]);
+        Some(Self {
+            is_array: is_array(element.as_ref().unwrap_or(&field.ty)),
+            is_option: element.is_some(),
+            may_be_absent: own.default || serde.default,
+            constant: format_ident!("{}", name.to_uppercase(), span = ident.span()),
+            name,
+            stored,
+            partition_key: settings.partition_key.word().map(|span| {
+                let level = settings.partition_key.get();
+                (level.copied().unwrap_or(Level::Unreadable), span)
+            }),
+            indexing: match (settings.index.is_given(), settings.unindexed.is_given()) {
+                (true, _) if !nested.iter().any(|path| path.indexed) => Indexing::Indexed,
+                (false, true) => Indexing::Excluded,
+                _ if roles.iter().any(|(role, _)| *role == Role::SoftDelete) => Indexing::Indexed,
+                (true, _) | (false, false) => Indexing::NotIndexed,
+            },
+            nested,
+            roles,
+            settings,
+            serde: own,
+            vis: field.vis.clone(),
+            ty: field.ty.clone(),
+            ident,
+        })
+    }
+
     /// Whether documents are written with the field, even if it is never read.
     pub(super) fn is_written(&self) -> bool {
-        let mut skip = self.skip.iter();
-        self.flatten.is_none() && skip.all(|(word, _)| word == "skip_deserializing")
+        let mut skip = self.serde.skip.iter();
+        self.serde.flatten.is_none() && skip.all(|(word, _)| word == "skip_deserializing")
+    }
+
+    /// Returns the span of `index` or `unindexed`.
+    pub(super) fn index_word(&self) -> Option<Span> {
+        let settings = &self.settings;
+        settings.index.word().or(settings.unindexed.word())
     }
 
     /// Returns the stored path.
@@ -242,9 +292,14 @@ impl FieldModel {
         format!("/{}", self.stored)
     }
 
+    /// Whether a document may lack the field.
+    pub(super) fn is_optional(&self) -> bool {
+        self.is_option || self.may_be_absent || self.serde.skip_serializing_if.is_some()
+    }
+
     /// Whether the field has a stored path.
     pub(super) fn has_path(&self) -> bool {
-        self.flatten.is_none() && self.skip.is_none()
+        self.serde.flatten.is_none() && self.serde.skip.is_none()
     }
 
     /// Returns the span of the setting if the field has the role.
@@ -266,64 +321,6 @@ impl FieldModel {
 
     pub(super) fn has_own_index(&self) -> bool {
         self.rules().is_some_and(|rules| rules.has_own_index)
-    }
-}
-
-/// Builds the model. `pattern` is the parsed id pattern, empty if it is missing or invalid.
-pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
-    let serde = &raw.serde;
-    let id_parts = raw.settings.id_part.into_iter().map(|part| RawField {
-        ident: part.name,
-        vis: part.vis,
-        ty: part.ty,
-        settings: FieldSettings::default(),
-        serde: SerdeField::default(),
-    });
-    DocumentModel {
-        id_parts: id_parts.map(|part| field_model(part, serde)).collect(),
-        generics: bounded(raw.generics.clone(), raw.settings.bound.get()),
-        declared: raw.generics,
-        is_stub: false,
-        krate: raw.settings.krate.path(),
-        discriminator: raw
-            .settings
-            .discriminator
-            .get()
-            .map(|name| name.0.clone())
-            .unwrap_or_default(),
-        pattern,
-        pattern_span: raw.settings.id.span().unwrap_or(raw.ident.span()),
-        has_unreadable_fields: raw.fields.iter().any(|field| field.settings.unreadable),
-        fields: raw
-            .fields
-            .into_iter()
-            .map(|field| field_model(field, serde))
-            .collect(),
-        computed: raw
-            .settings
-            .computed
-            .into_iter()
-            .map(|setting| computed_model(setting, serde))
-            .collect(),
-        composites: raw.settings.composite,
-        uniques: raw.settings.unique,
-        has_unreadable_version: raw.settings.version.is_given()
-            && raw.settings.version.get().is_none(),
-        version: raw
-            .settings
-            .version
-            .get()
-            .map(|version| version.0)
-            .zip(raw.settings.version.word()),
-        upcast_span: raw.settings.upcast.word(),
-        upcasts: raw
-            .settings
-            .upcast
-            .get()
-            .map(|upcast| upcast.0.clone())
-            .unwrap_or_default(),
-        vis: raw.vis,
-        ident: raw.ident,
     }
 }
 
@@ -353,66 +350,10 @@ fn computed_model(setting: ComputedSetting, serde: &SerdeStruct) -> ComputedMode
     }
 }
 
-fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
-    let name = raw.ident.unraw().to_string();
-    let settings = raw.settings;
-    let stored = match raw.serde.rename {
-        Some(name) => name,
-        None => serde.rename_all.apply_to_field(&name),
-    };
-    let mut roles = settings.marks.0.clone();
-    roles.extend(settings.vector.word().map(|span| (Role::Vector, span)));
-    roles.extend(settings.full_text.word().map(|span| (Role::FullText, span)));
-    let nested = nested_models(&settings, &name, &stored);
-    let given = (settings.index.is_given(), settings.unindexed.is_given());
-    let indexing_word = settings.index.word().or(settings.unindexed.word());
-    let element = argument_of(&raw.ty, &["Option"]);
-    FieldModel {
-        is_array: is_array(element.as_ref().unwrap_or(&raw.ty)),
-        is_option: element.is_some(),
-        may_be_absent: raw.serde.default || serde.default,
-        constant: format_ident!("{}", name.to_uppercase(), span = raw.ident.span()),
-        name,
-        stored,
-        partition_key: level(&settings.partition_key),
-        indexing_given: match given {
-            (false, false) => Given::Nothing,
-            (true, true) => Given::Both,
-            (true, false) | (false, true) => Given::One,
-        },
-        indexing: match given {
-            (true, _) if !nested.iter().any(|path| path.indexed) => Indexing::Indexed,
-            (false, true) => Indexing::Excluded,
-            _ if roles.iter().any(|(role, _)| *role == Role::SoftDelete) => Indexing::Indexed,
-            (true, _) | (false, false) => Indexing::NotIndexed,
-        },
-        indexing_span: indexing_word.unwrap_or(raw.ident.span()),
-        nested,
-        vector: settings.vector.get().cloned(),
-        full_text: settings.full_text.get().cloned(),
-        roles,
-        skip: raw.serde.skip,
-        flatten: raw.serde.flatten,
-        skip_serializing_if: raw.serde.skip_serializing_if,
-        vis: raw.vis,
-        ty: raw.ty,
-        ident: raw.ident,
-    }
-}
-
-fn level(setting: &Setting<PartitionKeySetting>) -> Option<(Level, Span)> {
-    let level = match setting.get().map(|key| key.level) {
-        Some(Some(level)) => Level::Numbered(level),
-        Some(None) => Level::Only,
-        None => Level::Unreadable,
-    };
-    Some((level, setting.word()?))
-}
-
 /// Returns the declared paths inside a field, and the expiry of a lease.
 fn nested_models(settings: &FieldSettings, field: &str, stored: &str) -> Vec<NestedModel> {
     let index = settings.index.get().into_iter();
-    let indexed = index.flat_map(|index| index.nested.clone());
+    let indexed = index.flat_map(|index| index.0.clone());
     // Expired leases are found by their expiry.
     let marks = settings.marks.0.iter();
     let leases = marks.filter(|(role, _)| *role == Role::Lease);
@@ -423,7 +364,7 @@ fn nested_models(settings: &FieldSettings, field: &str, stored: &str) -> Vec<Nes
     });
     let indexed = indexed.chain(expiry).map(|path| (path, true));
     let paths = settings.paths.get().into_iter();
-    let paths = paths.flat_map(|paths| paths.nested.clone());
+    let paths = paths.flat_map(|paths| paths.0.clone());
     let all = indexed.chain(paths.map(|path| (path, false)));
     all.map(|(path, indexed)| nested_model(field, stored, path, indexed))
         .collect()
@@ -434,9 +375,8 @@ fn nested_model(field: &str, stored: &str, path: NestedPath, indexed: bool) -> N
         name: format!("{field}.{}", path.parts.join(".")),
         path: format!("/{stored}/{}", path.parts.join("/")),
         constant: nested_constant(field, &path.parts, path.span),
-        is_multiple: path.parts.iter().any(|part| part == "[]" || part == "*"),
+        is_multiple: path.is_multiple(),
         ty: path.ty,
-        span: path.span,
         indexed,
     }
 }

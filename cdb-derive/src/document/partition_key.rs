@@ -6,9 +6,10 @@ use quote::quote;
 use syn::DeriveInput;
 use syn::spanned::Spanned;
 
-use super::attr::{FieldSettings, RawDocument, RawField, StructSettings};
+use super::attr::{FieldSettings, StructSettings};
 use super::expand::partition_key;
-use super::model::{self, DocumentModel, Level};
+use super::model::{DocumentModel, FieldModel};
+use super::value::Level;
 use super::{check, fallback};
 use crate::derived::{Derived, named_fields};
 use crate::diag::{Mistakes, mistake};
@@ -43,31 +44,18 @@ impl Derived for PartitionKeyModel {
             krate: KeySettings::read(&input.attrs, errors).krate,
             ..StructSettings::default()
         };
+        let serde = SerdeStruct::read(&input.attrs, errors);
         let fields = named.iter().filter_map(|field| {
             KeySettings::read(&field.attrs, errors);
-            Some(RawField {
-                ident: field.ident.clone()?,
-                vis: field.vis.clone(),
-                ty: field.ty.clone(),
-                settings: FieldSettings::default(),
-                serde: SerdeField::read(&field.attrs, errors),
-            })
+            let own = SerdeField::read(&field.attrs, errors);
+            FieldModel::new(field, FieldSettings::default(), own, &serde)
         });
-        let fields: Vec<_> = fields.collect();
-        let levels = fields.len();
-        let raw = RawDocument {
-            ident: input.ident.clone(),
-            vis: input.vis.clone(),
-            generics: input.generics.clone(),
-            settings,
-            serde: SerdeStruct::read(&input.attrs, errors),
-            fields,
-        };
-        errors.unless((1..=3).contains(&levels), input.ident.span(), || {
-            let name = &input.ident;
+        let fields = fields.collect();
+        let mut model = DocumentModel::new(input, settings, &serde, fields);
+        let (name, levels) = (&input.ident, model.fields.len());
+        errors.unless((1..=3).contains(&levels), name.span(), || {
             format!("a partition key has 1 to 3 fields, the outermost first; `{name}` has {levels}")
         });
-        let mut model = model::build(raw, Vec::new());
         for (at, field) in model.fields.iter_mut().enumerate() {
             field.partition_key = Some((Level::Numbered(at + 1), field.ident.span()));
         }
@@ -76,7 +64,7 @@ impl Derived for PartitionKeyModel {
     }
 
     fn expand(&self) -> TokenStream {
-        let (model, import) = (&self.0, import(&self.0.krate));
+        let (model, import) = (&self.0, import(&self.0.settings.krate.path()));
         let (name, fields) = (&model.ident, model.partition_key());
         let paths = fields.iter().map(|field| field.pointer());
         let partition_key = super::expand::body(model, partition_key(&fields));

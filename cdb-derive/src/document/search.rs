@@ -14,39 +14,31 @@ use crate::settings::list;
 pub(super) struct VectorSetting {
     pub(super) dimensions: u32,
     pub(super) span: Span,
-    pub(super) distance: Distance,
-    pub(super) index: VectorIndex,
+    /// The variant of the model.
+    pub(super) distance: &'static str,
+    /// The variant of the model, or [`NO_INDEX`].
+    pub(super) index: &'static str,
 }
 
-/// How two vectors are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Distance {
-    Cosine,
-    DotProduct,
-    Euclidean,
-}
-
-/// The index of a vector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VectorIndex {
-    None,
-    Flat,
-    QuantizedFlat,
-    DiskAnn,
-}
-
-const DISTANCES: &[(&str, Distance)] = &[
-    ("cosine", Distance::Cosine),
-    ("dot_product", Distance::DotProduct),
-    ("euclidean", Distance::Euclidean),
+/// The words of `distance`, with the variants of the model.
+const DISTANCES: [Choice; 3] = [
+    ("cosine", "Cosine"),
+    ("dot_product", "DotProduct"),
+    ("euclidean", "Euclidean"),
 ];
 
-const INDEXES: &[(&str, VectorIndex)] = &[
-    ("flat", VectorIndex::Flat),
-    ("quantized_flat", VectorIndex::QuantizedFlat),
-    ("disk_ann", VectorIndex::DiskAnn),
-    ("none", VectorIndex::None),
+/// The words of `index`, with the variants of the model.
+const INDEXES: [Choice; 4] = [
+    ("flat", "Flat"),
+    ("quantized_flat", "QuantizedFlat"),
+    ("disk_ann", "DiskAnn"),
+    ("none", NO_INDEX),
 ];
+
+pub(super) const NO_INDEX: &str = "";
+
+/// A word, and the variant of the model.
+type Choice = (&'static str, &'static str);
 
 const VECTOR_FORM: &str = "write `vector(dimensions = 1536)`, and `distance = …` and `index = …` where the defaults `cosine` and `quantized_flat` do not fit";
 
@@ -60,14 +52,14 @@ impl FromMeta for VectorSetting {
 impl VectorSetting {
     fn read(input: ParseStream<'_>, span: Span) -> syn::Result<Self> {
         let mut dimensions = None;
-        let (mut distance, mut index) = (Distance::Cosine, VectorIndex::QuantizedFlat);
+        let (mut distance, mut index) = ("Cosine", "QuantizedFlat");
         while !input.is_empty() {
             let name: Ident = input.parse()?;
             input.parse::<Token![=]>()?;
             match &*name.to_string() {
                 "dimensions" => dimensions = Some(input.parse::<LitInt>()?.base10_parse()?),
-                "distance" => distance = one_of(DISTANCES, "distance", input)?,
-                "index" => index = one_of(INDEXES, "index", input)?,
+                "distance" => distance = one_of(&DISTANCES, "distance", input)?,
+                "index" => index = one_of(&INDEXES, "index", input)?,
                 other => {
                     let known = ["dimensions", "distance", "index"];
                     let text = format!(
@@ -92,18 +84,16 @@ impl VectorSetting {
 }
 
 /// Reads one of the words of `choices`.
-fn one_of<T: Copy>(choices: &[(&str, T)], what: &str, input: ParseStream<'_>) -> syn::Result<T> {
+fn one_of(choices: &[Choice], what: &str, input: ParseStream<'_>) -> syn::Result<&'static str> {
     let word: Ident = input.parse()?;
     let found = choices.iter().find(|(name, _)| word == name);
-    found.map(|(_, choice)| *choice).ok_or_else(|| {
+    found.map(|(_, variant)| *variant).ok_or_else(|| {
         let names: Vec<_> = choices
             .iter()
             .map(|(name, _)| format!("`{name}`"))
             .collect();
-        syn::Error::new(
-            word.span(),
-            format!("`{word}` is no {what}; choose one of {}", names.join(", ")),
-        )
+        let text = format!("`{word}` is no {what}; choose one of {}", names.join(", "));
+        syn::Error::new(word.span(), text)
     })
 }
 

@@ -35,6 +35,7 @@ fn mistakes_in_different_places_are_reported_together() {
             a partition key has the levels 1, 2 and 3
             `index` is given twice
             `{numbr}` must be followed by a separator, one of : | ; , instead of `-`
+            `{numbr}` is not a field of `Order`; did you mean `{number}`?
             `flatten` hides which paths are stored; spell the fields out, put them under one field, or mark a partition key with `#[document(partition_key)]`
         "#]],
     );

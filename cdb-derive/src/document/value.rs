@@ -1,35 +1,17 @@
 //! The values of the settings: their grammar, with the span of every name. Module `check` checks
 //! that the names exist.
 
+use std::num::NonZeroU32;
+
 use darling::{Error, FromMeta};
 use proc_macro2::{Ident, Span};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, Lit, Meta, Path, Token, Type, Visibility, WherePredicate};
+use syn::{Field, LitInt, Meta, Path, Token, Type, WherePredicate};
 
 use crate::diag::mistake;
 use crate::settings::{list, text};
-
-/// `type = "order"`.
-#[derive(Clone, Debug)]
-pub(super) struct TypeName(pub(super) String);
-
-impl FromMeta for TypeName {
-    fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        text(meta, "order").map(Self)
-    }
-}
-
-/// `id = "{customer_id}:order:{number}"`.
-#[derive(Clone, Debug)]
-pub(super) struct Pattern(pub(super) String);
-
-impl FromMeta for Pattern {
-    fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        text(meta, "{customer_id}:order:{number}").map(Self)
-    }
-}
 
 /// `bound = "T: Clone"`, as serde's `bound`.
 #[derive(Clone, Debug)]
@@ -47,24 +29,14 @@ impl FromMeta for Bound {
 
 /// `id_part(kind: String)`: a method whose value is part of the id.
 #[derive(Clone, Debug)]
-pub(super) struct IdPartSetting {
-    pub(super) vis: Visibility,
-    pub(super) name: Ident,
-    pub(super) ty: Type,
-}
+pub(super) struct IdPartSetting(pub(super) Field);
 
 impl FromMeta for IdPartSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
         let form = "write `id_part(kind: String)` with the name and the type of a method";
-        let parser = |input: ParseStream<'_>| {
-            let vis = input.parse()?;
-            let name: Ident = input.parse()?;
-            let colon: Option<Token![:]> = input.parse()?;
-            colon.ok_or_else(|| syn::Error::new(name.span(), form))?;
-            let ty = input.parse()?;
-            Ok(Self { vis, name, ty })
-        };
-        list(meta, form, parser)
+        let part = list(meta, form, Field::parse_named);
+        part.map(Self)
+            .map_err(|_| mistake(meta.path().span(), form))
     }
 }
 
@@ -77,15 +49,9 @@ impl FromMeta for VersionSetting {
         let Meta::NameValue(setting) = meta else {
             return Err(mistake(meta.path().span(), "write `version = 2`"));
         };
-        let number = match &setting.value {
-            Expr::Lit(literal) => match &literal.lit {
-                Lit::Int(number) => number.base10_parse().ok(),
-                _ => None,
-            },
-            _ => None,
-        };
-        let number = number.filter(|number| *number > 0).map(Self);
-        number.ok_or_else(|| mistake(setting.value.span(), "a version is a number from 1"))
+        let number = NonZeroU32::from_expr(&setting.value);
+        let number = number.map(|number| Self(number.get()));
+        number.map_err(|_| mistake(setting.value.span(), "a version is a number from 1"))
     }
 }
 
@@ -101,80 +67,55 @@ impl FromMeta for UpcastSetting {
     }
 }
 
-/// `partition_key`, or `partition_key(1)`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PartitionKeySetting {
-    pub(super) level: Option<usize>,
+/// The level of a field in the partition key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// `partition_key`
+    Only,
+    /// `partition_key(1)`
+    Numbered(usize),
+    /// The level is invalid and has been reported.
+    Unreadable,
 }
 
-impl FromMeta for PartitionKeySetting {
+impl FromMeta for Level {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        match meta {
-            Meta::Path(_) => Ok(Self { level: None }),
-            Meta::List(list) => list
-                .parse_args::<syn::LitInt>()
-                .and_then(|level| level.base10_parse())
-                .ok()
-                .filter(|level| (1..=3).contains(level))
-                .map(|level| Self { level: Some(level) })
-                .ok_or_else(|| {
-                    let span = list
-                        .tokens
-                        .clone()
-                        .into_iter()
-                        .next()
-                        .map_or(list.span(), |token| token.span());
-                    mistake(span, "a partition key has the levels 1, 2 and 3")
-                }),
-            Meta::NameValue(setting) => Err(mistake(
-                setting.value.span(),
-                "write `partition_key`, or `partition_key(1)` for a level",
-            )),
+        if let Meta::Path(_) = meta {
+            return Ok(Self::Only);
         }
+        let form = "write `partition_key`, or `partition_key(1)` for a level";
+        let parser = |input: ParseStream<'_>| {
+            let (span, level) = (input.span(), input.parse::<LitInt>());
+            let level = level.and_then(|level| level.base10_parse());
+            let level = level.ok().filter(|level| (1..=3).contains(level));
+            level.ok_or_else(|| syn::Error::new(span, "a partition key has the levels 1, 2 and 3"))
+        };
+        list(meta, form, parser).map(Self::Numbered)
     }
 }
 
-/// `index`, `index(city: String, lines[].sku: String)`, or `index(*)` for all paths inside the field.
+/// `index`, `index(city: String, lines[].sku: String)`, or `index(*)` for all paths inside the field;
+/// `paths(city: String)` for paths that are not indexed.
 #[derive(Clone, Debug)]
-pub(super) struct IndexSetting {
-    pub(super) nested: Vec<NestedPath>,
-}
+pub(super) struct NestedPaths(pub(super) Vec<NestedPath>);
 
-impl FromMeta for IndexSetting {
+impl FromMeta for NestedPaths {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        let form = "write `index`, or `index(city: String)` for paths inside the field";
-        match meta {
-            Meta::Path(_) => Ok(Self { nested: Vec::new() }),
-            Meta::NameValue(setting) => Err(mistake(setting.value.span(), form)),
-            Meta::List(_) => {
-                let parser = Punctuated::<NestedPath, Token![,]>::parse_terminated;
-                let nested = list(meta, form, parser)?.into_iter().collect();
-                Ok(Self { nested })
-            }
+        let is_index = meta.path().is_ident("index");
+        if is_index && matches!(meta, Meta::Path(_)) {
+            return Ok(Self(Vec::new()));
         }
-    }
-}
-
-/// `paths(city: String)`: paths inside the field that are not indexed.
-#[derive(Clone, Debug)]
-pub(super) struct PathsSetting {
-    pub(super) nested: Vec<NestedPath>,
-}
-
-impl FromMeta for PathsSetting {
-    fn from_meta(meta: &Meta) -> Result<Self, Error> {
-        let form = "write `paths(city: String)` for paths inside the field";
+        let form = if is_index {
+            "write `index`, or `index(city: String)` for paths inside the field"
+        } else {
+            "write `paths(city: String)` for paths inside the field"
+        };
         let parser = Punctuated::<NestedPath, Token![,]>::parse_terminated;
         let nested: Vec<_> = list(meta, form, parser)?.into_iter().collect();
-        let multiple = nested
-            .iter()
-            .find(|path| path.parts.iter().any(|part| part == "[]" || part == "*"));
-        match multiple {
-            Some(path) => Err(mistake(
-                path.span,
-                "`paths` takes only paths with a single value",
-            )),
-            None => Ok(Self { nested }),
+        let text = "`paths` takes only paths with a single value";
+        match nested.iter().find(|path| path.is_multiple()) {
+            Some(path) if !is_index => Err(mistake(path.span, text)),
+            _ => Ok(Self(nested)),
         }
     }
 }
@@ -186,6 +127,13 @@ pub(super) struct NestedPath {
     pub(super) parts: Vec<String>,
     pub(super) ty: Type,
     pub(super) span: Span,
+}
+
+impl NestedPath {
+    /// Whether the path has no single value: it passes through an array, or is `*`.
+    pub(super) fn is_multiple(&self) -> bool {
+        self.parts.iter().any(|part| part == "[]" || part == "*")
+    }
 }
 
 impl Parse for NestedPath {

@@ -2,7 +2,7 @@
 //! as constants and reports them at the variant.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
+use quote::{format_ident, quote};
 
 use crate::container::model::ContainerModel;
 use crate::respan::located_at;
@@ -23,27 +23,24 @@ const RULES: [&str; 9] = [
 
 /// One constant per variant and rule, which compares the variant with the container and with all
 /// types before it.
-pub(super) struct Conflicts<'a>(pub(super) &'a ContainerModel);
-
-impl ToTokens for Conflicts<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let name = &model.ident;
-        let container = name.to_string();
-        // Inherited types are first in `DOCUMENTS`; their own container has compared them with each
-        // other.
-        let own = model.documents.len();
-        for (at, document) in model.documents.iter().enumerate() {
-            let from_end = own - at;
-            for rule in RULES {
-                let rule = format_ident!("{rule}");
-                let check = quote! {
-                    const _: () = __model::#rule(
-                        &__model::Place::new::<#name>(#container, #from_end)
-                    );
-                };
-                tokens.extend(located_at(document.ident.span(), check));
-            }
+pub(super) fn conflicts(model: &ContainerModel) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    let name = &model.ident;
+    let container = name.to_string();
+    // Inherited types are first in `DOCUMENTS`; their own container has compared them with each
+    // other.
+    let own = model.documents().count();
+    for (at, document) in model.documents().enumerate() {
+        let from_end = own - at;
+        for rule in RULES {
+            let rule = format_ident!("{rule}");
+            let check = quote! {
+                const _: () = __model::#rule(
+                    &__model::Place::new::<#name>(#container, #from_end)
+                );
+            };
+            tokens.extend(located_at(document.ident.span(), check));
         }
     }
+    tokens
 }

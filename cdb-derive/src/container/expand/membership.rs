@@ -1,41 +1,38 @@
 //! The traits of the container's document types, and the conversions into its enum.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::quote;
 
 use crate::container::model::ContainerModel;
 
 /// `MemberOf`, `Extends`, `Queryable`, `From`.
-pub(in crate::container) struct Membership<'a>(pub(in crate::container) &'a ContainerModel);
-
-impl ToTokens for Membership<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let name = &model.ident;
-        let idents = model.variants().map(|variant| &variant.ident);
-        let types = model.variants().map(|variant| &variant.ty);
-        let documents = model.documents.iter().map(|variant| &variant.ty);
-        let base = model.base.iter().map(|variant| &variant.ty);
-        tokens.extend(quote! {
-            #(
-                #[automatically_derived]
-                impl __model::From<#types> for #name {
-                    fn from(document: #types) -> Self {
-                        Self::#idents(document)
-                    }
+pub(super) fn membership(model: &ContainerModel) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    let name = &model.ident;
+    let idents = model.variants.iter().map(|variant| &variant.ident);
+    let types = model.variants.iter().map(|variant| &variant.ty);
+    let documents = model.documents().map(|variant| &variant.ty);
+    let base = model.base().into_iter().map(|variant| &variant.ty);
+    tokens.extend(quote! {
+        #(
+            #[automatically_derived]
+            impl __model::From<#types> for #name {
+                fn from(document: #types) -> Self {
+                    Self::#idents(document)
                 }
-            )*
-            #(
-                #[automatically_derived]
-                impl __model::MemberOf<#name> for #documents {}
-            )*
-            #(
-                #[automatically_derived]
-                impl __model::Extends<#base> for #name {}
-            )*
-        });
-        tokens.extend(queryable(model));
-    }
+            }
+        )*
+        #(
+            #[automatically_derived]
+            impl __model::MemberOf<#name> for #documents {}
+        )*
+        #(
+            #[automatically_derived]
+            impl __model::Extends<#base> for #name {}
+        )*
+    });
+    tokens.extend(queryable(model));
+    tokens
 }
 
 fn queryable(model: &ContainerModel) -> TokenStream {

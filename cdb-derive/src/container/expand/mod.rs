@@ -7,17 +7,15 @@ mod membership;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-pub(super) use membership::Membership;
-
 use super::model::ContainerModel;
 use crate::private::import;
 
 /// Generates the code of `#[derive(Container)]`.
 pub(super) fn container(model: &ContainerModel) -> TokenStream {
-    let definition = definition::ContainerImpl(model);
-    let membership = Membership(model);
-    let conflicts = conflicts::Conflicts(model);
-    let import = import(&model.krate);
+    let definition = definition::container_impl(model);
+    let membership = membership::membership(model);
+    let conflicts = (!model.is_stub).then(|| conflicts::conflicts(model));
+    let import = import(&model.settings.krate.path());
     quote! {
         const _: () = {
             #import

@@ -4,13 +4,13 @@ use darling::error::Accumulator;
 
 use super::paths::unknown_placeholder;
 use crate::diag::{Mistakes, mistake};
-use crate::document::attr::RawDocument;
-use crate::document::model::{DocumentModel, FieldModel, Level};
+use crate::document::model::{DocumentModel, FieldModel};
+use crate::document::value::Level;
 use crate::id_pattern::Segment;
 
-pub(super) fn type_is_given(raw: &RawDocument, errors: &mut Accumulator) {
-    let (name, setting) = (&raw.ident, &raw.settings.discriminator);
-    errors.unless(setting.is_given() || raw.settings.unreadable, name.span(), || {
+pub(super) fn type_is_given(model: &DocumentModel, errors: &mut Accumulator) {
+    let (name, setting) = (&model.ident, &model.settings.discriminator);
+    errors.unless(setting.is_given() || model.settings.unreadable, name.span(), || {
         format!("`{name}` has no type; add `#[document(type = \"…\")]`, the discriminator of its documents")
     });
     if let (Some(value), Some(span)) = (setting.get(), setting.span()) {
@@ -20,9 +20,9 @@ pub(super) fn type_is_given(raw: &RawDocument, errors: &mut Accumulator) {
     }
 }
 
-pub(super) fn id_is_given(raw: &RawDocument, errors: &mut Accumulator) {
-    let name = &raw.ident;
-    errors.unless(raw.settings.id.is_given() || raw.settings.unreadable, name.span(), || {
+pub(super) fn id_is_given(model: &DocumentModel, errors: &mut Accumulator) {
+    let name = &model.ident;
+    errors.unless(model.settings.id.is_given() || model.settings.unreadable, name.span(), || {
         format!(
             "`{name}` has no id pattern; add `#[document(id = \"…\")]` naming the fields that make it unique within its partition"
         )
@@ -31,7 +31,7 @@ pub(super) fn id_is_given(raw: &RawDocument, errors: &mut Accumulator) {
 
 pub(super) fn partition_key_is_given(model: &DocumentModel, errors: &mut Accumulator) {
     let name = &model.ident;
-    let fine = !model.partition_key().is_empty() || model.has_unreadable_fields;
+    let fine = !model.partition_key().is_empty() || model.has_unreadable_fields();
     errors.unless(fine, name.span(), || {
         format!("`{name}` has no partition key; mark its field with `#[document(partition_key)]`")
     });
@@ -84,10 +84,10 @@ pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumu
             continue;
         };
         let (field, known) = (model.field(placeholder), model.placeholder(placeholder));
-        errors.unless(field.or(known).is_some(), model.pattern_span, || {
+        errors.unless(field.or(known).is_some(), model.pattern_span(), || {
             unknown_placeholder(model, placeholder)
         });
-        errors.unless(field.is_none() || known.is_some(), model.pattern_span, || {
+        errors.unless(field.is_none() || known.is_some(), model.pattern_span(), || {
             format!("`{{{placeholder}}}` is flattened, so it cannot be part of the id; an id is unique within its partition, so it does not need the partition key")
         });
     }

@@ -3,14 +3,7 @@
 use darling::error::Accumulator;
 
 use super::{computed, identity, paths, roles, search, stored, version};
-use crate::document::attr::RawDocument;
 use crate::document::model::DocumentModel;
-
-/// Checks that the required settings are given.
-pub(in crate::document) fn settings(raw: &RawDocument, errors: &mut Accumulator) {
-    identity::type_is_given(raw, errors);
-    identity::id_is_given(raw, errors);
-}
 
 /// Checks the rules of a partition key that is a struct.
 pub(in crate::document) fn partition_key(model: &DocumentModel, errors: &mut Accumulator) {
@@ -26,6 +19,8 @@ pub(in crate::document) fn partition_key(model: &DocumentModel, errors: &mut Acc
 
 /// Checks the rules of the model.
 pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) {
+    identity::type_is_given(model, errors);
+    identity::id_is_given(model, errors);
     identity::partition_key_is_given(model, errors);
     identity::partition_key_levels_are_complete(model, errors);
     identity::placeholders_are_fields(model, errors);

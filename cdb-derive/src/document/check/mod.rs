@@ -9,4 +9,4 @@ mod search;
 mod stored;
 mod version;
 
-pub(super) use list::{all, partition_key, settings};
+pub(super) use list::{all, partition_key};

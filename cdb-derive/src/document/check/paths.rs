@@ -6,7 +6,8 @@ use darling::error::Accumulator;
 use syn::ext::IdentExt;
 
 use crate::diag::{Mistakes, mistake, suggestion};
-use crate::document::model::{DocumentModel, FieldModel, Given, Indexing};
+use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::path::{PathModel, Source};
 use crate::document::value::{CompositePath, CompositeSetting};
 
 /// The limits of `cdb_model::limits`, which a derive cannot use.
@@ -14,7 +15,7 @@ const MAX_COMPOSITE_PATHS: usize = 8;
 const MAX_UNIQUE_KEY_PATHS: usize = 16;
 
 pub(super) fn composites_are_sortable(model: &DocumentModel, errors: &mut Accumulator) {
-    for composite in &model.composites {
+    for composite in &model.settings.composite {
         let name = &composite.name;
         let length = composite.paths.len();
         errors.unless(
@@ -70,7 +71,7 @@ fn composite_path_is_sortable(
 }
 
 pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
-    for unique in &model.uniques {
+    for unique in &model.settings.unique {
         let length = unique.fields.len();
         errors.unless(
             (1..=MAX_UNIQUE_KEY_PATHS).contains(&length),
@@ -118,47 +119,37 @@ fn unknown(model: &DocumentModel, written: &str, known: impl Iterator<Item = Str
 /// Checks that the constants of paths and composites have different names.
 pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) {
     let mut seen: HashMap<String, String> = HashMap::new();
-    let stored = model.fields.iter().filter(|field| field.has_path());
-    let of_fields = stored.flat_map(|field| {
-        let own = (&field.constant, &field.name, field.ident.span());
-        let nested = field.nested.iter();
-        let nested = nested.map(|nested| (&nested.constant, &nested.name, nested.span));
-        std::iter::once(own).chain(nested)
-    });
-    let of_fields =
-        of_fields.map(|(constant, name, span)| (constant.to_string(), format!("`{name}`"), span));
-    let of_composites = model.composites.iter().map(|composite| {
-        let name = &composite.name;
-        (name.to_string(), format!("composite `{name}`"), name.span())
-    });
-    // A property that is stored under the same name has been reported.
-    let of_computed = model.computed.iter().filter(|computed| {
-        let mut fields = model.fields.iter();
-        !fields.any(|field| field.stored == computed.stored)
-    });
-    let of_computed = of_computed.map(|computed| {
-        let name = format!("computed property `{}`", computed.name);
-        (
-            computed.constant.to_string(),
-            name,
-            computed.constant.span(),
-        )
-    });
-    for (constant, source, span) in of_fields.chain(of_composites).chain(of_computed) {
-        if let Some(first) = seen.get(&constant) {
-            errors.push(mistake(
-                span,
-                format!("{first} and {source} would both be the constant `{constant}`; rename one"),
-            ));
+    let paths = model.paths();
+    // A property that is stored under the same name as a field has been reported.
+    let is_computed = |path: &PathModel<'_>| matches!(path.source, Source::Computed);
+    let is_stored = |name: &str| model.fields.iter().any(|field| field.stored == name);
+    let paths = paths.iter();
+    let paths = paths.filter(|path| !is_computed(path) || !is_stored(&path.pointer[1..]));
+    let paths = paths.map(|path| {
+        let what = if is_computed(path) {
+            "computed property "
         } else {
-            seen.insert(constant, source);
+            ""
+        };
+        (path.constant, format!("{what}`{}`", path.name))
+    });
+    let composites = model.settings.composite.iter();
+    let composites =
+        composites.map(|composite| (&composite.name, format!("composite `{}`", composite.name)));
+    for (constant, source) in paths.chain(composites) {
+        if let Some(first) = seen.get(&constant.to_string()) {
+            let text =
+                format!("{first} and {source} would both be the constant `{constant}`; rename one");
+            errors.push(mistake(constant.span(), text));
+        } else {
+            seen.insert(constant.to_string(), source);
         }
     }
 }
 
 pub(super) fn indexing_is_unambiguous(field: &FieldModel, errors: &mut Accumulator) {
-    let one = field.indexing_given != Given::Both;
-    errors.unless(one, field.indexing_span, || {
-        format!("`{}` is both `index` and `unindexed`; keep one", field.name)
-    });
+    if let (Some(span), Some(_)) = (field.settings.index.word(), field.settings.unindexed.word()) {
+        let text = format!("`{}` is both `index` and `unindexed`; keep one", field.name);
+        errors.push(mistake(span, text));
+    }
 }

@@ -3,8 +3,8 @@
 
 use darling::error::Accumulator;
 
-use crate::diag::{Mistakes, mistake};
-use crate::document::model::{DocumentModel, FieldModel, Given};
+use crate::diag::mistake;
+use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::role::Role;
 
 pub(super) fn at_most_one_field_each(model: &DocumentModel, errors: &mut Accumulator) {
@@ -36,8 +36,8 @@ pub(super) fn has_its_own_field(
         let text = format!("`{name}` is {fixed}; use another field for `{word}`");
         errors.push(mistake(*span, text));
     }
-    let fine = !rules.has_own_index || field.indexing_given == Given::Nothing;
-    errors.unless(fine, field.indexing_span, || {
-        format!("`{word}` determines the index of `{name}`; remove this setting")
-    });
+    if let Some(span) = field.index_word().filter(|_| rules.has_own_index) {
+        let text = format!("`{word}` determines the index of `{name}`; remove this setting");
+        errors.push(mistake(span, text));
+    }
 }

@@ -4,14 +4,13 @@ use darling::error::Accumulator;
 
 use crate::diag::Mistakes;
 use crate::document::model::FieldModel;
-use crate::document::search::VectorIndex;
 
 /// The limits of `cdb_model::limits`, which a derive cannot use.
 const MAX_DIMENSIONS: u32 = 4096;
 const MAX_FLAT_DIMENSIONS: u32 = 505;
 
 pub(super) fn vector_is_within_limits(field: &FieldModel, errors: &mut Accumulator) {
-    let Some(vector) = &field.vector else {
+    let Some(vector) = field.settings.vector.get() else {
         return;
     };
     let (dimensions, span) = (vector.dimensions, vector.span);
@@ -21,7 +20,7 @@ pub(super) fn vector_is_within_limits(field: &FieldModel, errors: &mut Accumulat
             field.name
         )
     });
-    let fits = vector.index != VectorIndex::Flat || dimensions <= MAX_FLAT_DIMENSIONS;
+    let fits = vector.index != "Flat" || dimensions <= MAX_FLAT_DIMENSIONS;
     errors.unless(fits, span, || {
         format!(
             "a flat index has at most {MAX_FLAT_DIMENSIONS} dimensions; use `index = quantized_flat` or `index = disk_ann`"

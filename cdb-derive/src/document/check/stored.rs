@@ -67,7 +67,11 @@ pub(super) fn key_path_is_plain(
     errors: &mut Accumulator,
 ) {
     let is_unique = || {
-        let mut uniques = model.uniques.iter().flat_map(|unique| &unique.fields);
+        let mut uniques = model
+            .settings
+            .unique
+            .iter()
+            .flat_map(|unique| &unique.fields);
         uniques.any(|ident| ident.unraw() == field.name)
     };
     let stored = &field.stored;
@@ -95,14 +99,14 @@ pub(super) fn required_fields_are_stored(
     let is_indexed =
         field.indexing == Indexing::Indexed || field.nested.iter().any(|path| path.indexed);
     let role = fixed.or(rules.map(|rules| rules.meaning));
-    if let Some((word, span)) = &field.skip
+    if let Some((word, span)) = &field.serde.skip
         && let Some(role) = role.or(is_indexed.then_some("indexed"))
     {
         let text = format!("`{name}` is {role}, so it must be stored; remove `{word}`");
         errors.push(mistake(*span, text));
     }
     let always = rules.filter(|rules| rules.is_always_stored);
-    if let Some(span) = field.skip_serializing_if
+    if let Some(span) = field.serde.skip_serializing_if
         && let Some(role) = fixed.or(always.map(|rules| rules.meaning))
     {
         let text = format!(
@@ -129,7 +133,7 @@ pub(super) fn ttl_has_its_stored_name(field: &FieldModel, errors: &mut Accumulat
             field.name, field.stored
         )
     });
-    errors.unless(!field.is_option || field.skip_serializing_if.is_some(), span, || {
+    errors.unless(!field.is_option || field.serde.skip_serializing_if.is_some(), span, || {
         format!(
             "the service refuses `\"ttl\": null`; add `#[serde(skip_serializing_if = \"Option::is_none\")]` to `{}`",
             field.name

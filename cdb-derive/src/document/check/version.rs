@@ -4,15 +4,17 @@
 use darling::error::Accumulator;
 
 use crate::diag::{Mistakes, mistake};
-use crate::document::model::{DocumentModel, FieldModel, Level};
+use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::role::Role;
+use crate::document::value::Level;
 
 /// The stored name of the version.
 const VERSION: &str = "schemaVersion";
 
 pub(super) fn has_all_upcasts(model: &DocumentModel, errors: &mut Accumulator) {
-    let Some((version, span)) = model.version else {
-        if let Some(span) = model.upcast_span {
+    let (setting, upcast) = (&model.settings.version, &model.settings.upcast);
+    let (Some(version), Some(span)) = (setting.get(), setting.word()) else {
+        if let Some(span) = upcast.word() {
             errors.push(mistake(
                 span,
                 "`upcast` needs the version after it; add `version = 2`",
@@ -20,8 +22,9 @@ pub(super) fn has_all_upcasts(model: &DocumentModel, errors: &mut Accumulator) {
         }
         return;
     };
-    let (given, needed) = (model.upcasts.len(), version as usize - 1);
-    errors.unless(given == needed, model.upcast_span.unwrap_or(span), || {
+    let (version, given) = (version.0, upcast.get().map_or(0, |upcast| upcast.0.len()));
+    let needed = version as usize - 1;
+    errors.unless(given == needed, upcast.word().unwrap_or(span), || {
         format!("version {version} needs {needed} upcasts, from version 1 to 2 and so on, but {given} are given")
     });
 }
@@ -29,10 +32,11 @@ pub(super) fn has_all_upcasts(model: &DocumentModel, errors: &mut Accumulator) {
 /// Checks that a program of this version loses nothing of a newer one.
 pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator) {
     let unknown = model.in_role(Role::Unknown).next();
-    let Some((_, span)) = model.version else {
+    let version = &model.settings.version;
+    let Some(span) = version.get().and(version.word()) else {
         // Without a version, a write would store the discriminator twice: it is among the unknown
         // fields of a document that was read.
-        let is_reported = model.has_unreadable_version || model.upcast_span.is_some();
+        let is_reported = version.is_given() || model.settings.upcast.is_given();
         if let Some((_, span)) = unknown.filter(|_| !is_reported) {
             errors.push(mistake(
                 span,
@@ -41,7 +45,7 @@ pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator
         }
         return;
     };
-    errors.unless(unknown.is_some() || model.has_unreadable_fields, span, || {
+    errors.unless(unknown.is_some() || model.has_unreadable_fields(), span, || {
         "a type with versions keeps the fields of newer ones; add `#[serde(flatten)] #[document(unknown)] newer: UnknownFields`".to_owned()
     });
     for field in model.fields.iter().filter(|field| field.stored == VERSION) {
@@ -54,12 +58,12 @@ pub(super) fn keeps_newer_fields(model: &DocumentModel, errors: &mut Accumulator
 }
 
 pub(super) fn flattens_unknown_fields_or_the_key(field: &FieldModel, errors: &mut Accumulator) {
-    if let (Some(_), Some((level, span))) = (field.flatten, field.partition_key) {
+    if let (Some(_), Some((level, span))) = (field.serde.flatten, field.partition_key) {
         let text = "a flattened partition key has all levels; write `partition_key` only";
         errors.unless(level == Level::Only, span, || text.to_owned());
         return;
     }
-    match (field.flatten, field.in_role(Role::Unknown)) {
+    match (field.serde.flatten, field.in_role(Role::Unknown)) {
         (Some(span), None) => errors.push(mistake(
             span,
             "`flatten` hides which paths are stored; spell the fields out, put them under one field, or mark a partition key with `#[document(partition_key)]`",

@@ -1,65 +1,62 @@
 //! The traits of the document.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use quote::{format_ident, quote};
 use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use super::key::key_of;
-use super::shape::Shape;
+use super::shape::shape;
 use super::{body, implement};
-use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::model::{DocumentModel, FieldModel};
+use crate::document::path::Source;
 use crate::respan::located_at;
 
 /// The impls of `Document`, `Queryable` and `QueriedIn`, and checks of the types of marked fields.
-pub(super) struct DocumentImpl<'a>(pub(super) &'a DocumentModel);
-
-impl ToTokens for DocumentImpl<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let (name, key, shape) = (&model.ident, model.key_ty(), Shape(model));
-        let values = model.key_fields().into_iter().map(|field| {
-            let ident = &field.ident;
-            match model.field(&field.name) {
-                Some(_) => quote!(#ident: __model::Clone::clone(&self.#ident),),
-                None => quote!(#ident: self.#ident(),),
-            }
-        });
-        let key_of = key_of(model, &values.collect());
-        let partition_key = match model.flattened_key() {
-            Some(FieldModel { ident, ty, .. }) => {
-                let key = quote!(__model::PartitionKeyFields::to_partition_key(&self.#ident));
-                located_at(ty.span(), key)
-            }
-            None => partition_key(&model.partition_key()),
-        };
-        let bodies = [find_codec(name), key_of, partition_key].map(|code| body(model, code));
-        let [find_codec, key_of, partition_key] = bodies;
-        if !model.is_stub {
-            tokens.extend(type_checks(model));
+pub(super) fn document_impl(model: &DocumentModel) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    let (name, key, shape) = (&model.ident, model.key_ty(), shape(model));
+    let values = model.key_fields().into_iter().map(|field| {
+        let ident = &field.ident;
+        let is_stored = model.field(&field.name).is_some();
+        let stored = is_stored.then(|| quote!(#ident: __model::Clone::clone(&self.#ident),));
+        stored.unwrap_or_else(|| quote!(#ident: self.#ident(),))
+    });
+    let key_of = key_of(model, &values.collect());
+    let partition_key = match model.flattened_key() {
+        Some(FieldModel { ident, ty, .. }) => {
+            let key = quote!(__model::PartitionKeyFields::to_partition_key(&self.#ident));
+            located_at(ty.span(), key)
         }
-        let items = quote! {
-                type Key = #key;
-
-                const SHAPE: &'static __model::DocumentShape = &#shape;
-
-                fn field_codec() -> __model::FieldCodec<Self> {
-                    #find_codec
-                }
-
-                fn key(&self) -> Self::Key {
-                    #key_of
-                }
-
-                fn partition_key(&self) -> __model::PartitionKey {
-                    #partition_key
-                }
-        };
-        let ty = model.ty();
-        tokens.extend(implement(model, &quote!(__model::Document for #ty), &items));
-        tokens.extend(queryable(model));
+        None => partition_key(&model.partition_key()),
+    };
+    let bodies = [find_codec(name), key_of, partition_key].map(|code| body(model, code));
+    let [find_codec, key_of, partition_key] = bodies;
+    if !model.is_stub {
+        tokens.extend(type_checks(model));
     }
+    let items = quote! {
+        type Key = #key;
+
+        const SHAPE: &'static __model::DocumentShape = &#shape;
+
+        fn field_codec() -> __model::FieldCodec<Self> {
+            #find_codec
+        }
+
+        fn key(&self) -> Self::Key {
+            #key_of
+        }
+
+        fn partition_key(&self) -> __model::PartitionKey {
+            #partition_key
+        }
+    };
+    let ty = model.ty();
+    tokens.extend(implement(model, &quote!(__model::Document for #ty), &items));
+    tokens.extend(queryable(model));
+    tokens
 }
 
 /// Returns the partition key with these fields.
@@ -92,39 +89,37 @@ fn type_checks(model: &DocumentModel) -> TokenStream {
         let check = field.rules()?.type_check?;
         Some(type_check(model, check, &field.ty, field.ty.span()))
     });
-    let indexed = model.fields.iter().flat_map(|field| {
-        let is_indexed = field.indexing == Indexing::Indexed && !field.has_own_index();
-        let check = if field.is_array {
+    let paths = model.paths();
+    let indexed = paths.iter().filter(|path| match path.source {
+        Source::Field(field) => path.is_indexed() && !field.has_own_index(),
+        Source::Inside(_) | Source::Computed => path.is_indexed() && !path.pointer.ends_with("/*"),
+    });
+    let indexed = indexed.map(|path| {
+        let check = if path.is_array() {
             "has_scalars"
         } else {
             "is_scalar"
         };
-        let own = is_indexed.then(|| type_check(model, check, &field.ty, field.ty.span()));
-        let nested = field
-            .nested
-            .iter()
-            .filter(|path| path.indexed && !path.is_wildcard());
-        let nested = nested.map(|path| type_check(model, "is_scalar", &path.ty, path.ty.span()));
-        own.into_iter().chain(nested)
+        type_check(model, check, path.ty, path.ty.span())
     });
-    let computed = model.computed.iter().filter(|computed| computed.indexed);
-    let computed =
-        computed.map(|computed| type_check(model, "is_scalar", &computed.ty, computed.ty.span()));
     // The paths before the last one form groups, for which the order of a type does not matter.
-    let sorted = model.composites.iter().filter_map(|composite| {
+    let sorted = model.settings.composite.iter().filter_map(|composite| {
         let path = composite.paths.last()?;
         let name = path.field.unraw().to_string();
         let ty = model.field(&name).map(|field| &field.ty);
         let ty = ty.or_else(|| Some(&model.computed(&name)?.ty))?;
         Some(type_check(model, "is_ordered", ty, path.field.span()))
     });
-    let unique = model.uniques.iter().flat_map(|unique| &unique.fields);
+    let unique = model
+        .settings
+        .unique
+        .iter()
+        .flat_map(|unique| &unique.fields);
     let unique = unique.filter_map(|ident| {
         let field = model.field(&ident.unraw().to_string())?;
         Some(type_check(model, "is_scalar", &field.ty, ident.span()))
     });
-    let checks = marked.chain(indexed).chain(computed);
-    checks.chain(sorted).chain(unique).collect()
+    marked.chain(indexed).chain(sorted).chain(unique).collect()
 }
 
 /// The check that a type meets the bound of a function of the model, with its error at `span`.

@@ -1,61 +1,55 @@
 //! The typed key: a struct of the pattern's fields that formats to the id and parses back.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 
 use super::document_impl::partition_key;
 use super::{body, implement, stub_docs};
 use crate::document::model::{DocumentModel, FieldModel};
-use crate::id_pattern::Segment;
 use crate::respan::located_at;
 
 /// The struct of the key. It is outside of the const block, because it must be visible.
-pub(super) struct KeyStruct<'a>(pub(super) &'a DocumentModel);
-
-impl ToTokens for KeyStruct<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let (vis, key, krate) = (&model.vis, model.key_ident(), &model.krate);
-        let doc = stub_docs::key(model);
-        let fields = model.key_fields().into_iter().map(|field| {
-            let (vis, ident, ty) = (&field.vis, &field.ident, &field.ty);
-            let doc = stub_docs::key_field(model, field);
-            quote!(#[doc = #doc] #vis #ident: #ty,)
-        });
-        let private = quote!(#krate::__private);
-        let traits = [
-            "Clone",
-            "Debug",
-            "PartialEq",
-            "Eq",
-            "PartialOrd",
-            "Ord",
-            "Hash",
-        ];
-        let traits = traits.map(|name| format_ident!("{name}"));
-        let (declared, document) = (&model.declared, model.ty());
-        let clause = &declared.where_clause;
-        let (derives, marker) = if declared.params.is_empty() {
-            (quote!(#[derive(#(#private::#traits),*)]), None)
-        } else {
-            // The parameters determine the type of the document, not the content of the key.
-            let derives = quote! {
-                #[#private::derive_where::derive_where(crate = #private::derive_where)]
-                #[derive_where(#(#traits),*)]
-            };
-            let marker = quote!(__document: #private::PhantomData<fn() -> #document>);
-            (derives, Some(marker))
+pub(super) fn key_struct(model: &DocumentModel) -> TokenStream {
+    let (vis, key, krate) = (&model.vis, model.key_ident(), model.settings.krate.path());
+    let doc = stub_docs::key(model);
+    let fields = model.key_fields().into_iter().map(|field| {
+        let (vis, ident, ty) = (&field.vis, &field.ident, &field.ty);
+        let doc = stub_docs::key_field(model, field);
+        quote!(#[doc = #doc] #vis #ident: #ty,)
+    });
+    let private = quote!(#krate::__private);
+    let traits = [
+        "Clone",
+        "Debug",
+        "PartialEq",
+        "Eq",
+        "PartialOrd",
+        "Ord",
+        "Hash",
+    ];
+    let traits = traits.map(|name| format_ident!("{name}"));
+    let (declared, document) = (&model.declared, model.ty());
+    let clause = &declared.where_clause;
+    let (derives, marker) = if declared.params.is_empty() {
+        (quote!(#[derive(#(#private::#traits),*)]), None)
+    } else {
+        // The parameters determine the type of the document, not the content of the key.
+        let derives = quote! {
+            #[#private::derive_where::derive_where(crate = #private::derive_where)]
+            #[derive_where(#(#traits),*)]
         };
-        tokens.extend(quote! {
-            #[doc = #doc]
-            #derives
-            #[allow(non_snake_case, reason = "the names are those of the document")]
-            #vis struct #key #declared #clause {
-                #(#fields)*
-                #marker
-            }
-        });
+        let marker = quote!(__document: #private::PhantomData<fn() -> #document>);
+        (derives, Some(marker))
+    };
+    quote! {
+        #[doc = #doc]
+        #derives
+        #[allow(non_snake_case, reason = "the names are those of the document")]
+        #vis struct #key #declared #clause {
+            #(#fields)*
+            #marker
+        }
     }
 }
 
@@ -68,57 +62,45 @@ pub(super) fn key_of(model: &DocumentModel, values: &TokenStream) -> TokenStream
 }
 
 /// The constructor and traits of the key.
-pub(super) struct KeyImpls<'a>(pub(super) &'a DocumentModel);
+pub(super) fn key_impls(model: &DocumentModel) -> TokenStream {
+    let (name, key) = (model.ty(), model.key_ty());
+    let (partition, known) = partition(model);
+    let fields = model.key_fields();
+    let components = fields.iter().map(|field| {
+        let (name, ident, codec) = (&field.name, &field.ident, codec_name(field));
+        quote!((#name, Self::#codec.write(&self.#ident)))
+    });
+    let shape = quote!(<#name as __model::Document>::SHAPE);
+    let to_id = quote!(__model::format_id(#shape, &[#(#components),*]));
+    let values = fields.iter().map(|field| {
+        let (name, ident, codec) = (&field.name, &field.ident, codec_name(field));
+        quote!(#ident: Self::#codec.read(#name, &parts)?,)
+    });
+    let key_of = key_of(model, &values.collect());
+    let parse = quote! {
+        let parts = __model::IdParts::split(#shape, id)?;
+        __model::Result::Ok(#key_of)
+    };
+    let [to_id, parse, partition_key] = [to_id, parse, known].map(|code| body(model, code));
+    let methods = methods(model, &partition);
+    let items = quote! {
+        type Document = #name;
+        type Partition = #partition;
 
-impl ToTokens for KeyImpls<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let (name, key) = (model.ty(), model.key_ty());
-        let (partition, known) = partition(model);
-        let methods = methods(model, &partition);
-        let text = model.ident.to_string();
-        let fields = model.key_fields();
-        let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
-        let writes = model
-            .pattern
-            .iter()
-            .map(|segment| write_segment(model, segment));
-        // Hygienic names, so that a field may have the same name.
-        let reader = Ident::new("reader", Span::mixed_site());
-        let id = Ident::new("id", Span::mixed_site());
-        let reads = reads(model, &reader);
-        let to_id = quote!(__model::IdWriter::new(#text) #(#writes)* .finish());
-        let key_of = key_of(model, &quote!(#(#idents,)*));
-        let parse = quote! {
-            let mut #reader = __model::IdReader::new(#text, #id);
-            #reads
-            #reader.finish()?;
-            __model::Result::Ok(#key_of)
-        };
-        let [to_id, parse, partition_key] = [to_id, parse, known].map(|code| body(model, code));
-        tokens.extend(methods);
-        let items = quote! {
-                type Document = #name;
-                type Partition = #partition;
+        fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
+            #to_id
+        }
 
-                fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
-                    #to_id
-                }
+        fn parse(id: &__model::str) -> __model::Result<Self, __model::IdError> {
+            #parse
+        }
 
-                fn parse(#id: &__model::str) -> __model::Result<Self, __model::IdError> {
-                    #parse
-                }
-
-                fn partition(&self) -> #partition {
-                    #partition_key
-                }
-        };
-        tokens.extend(implement(
-            model,
-            &quote!(__model::DocumentKey for #key),
-            &items,
-        ));
-    }
+        fn partition(&self) -> #partition {
+            #partition_key
+        }
+    };
+    let document_key = implement(model, &quote!(__model::DocumentKey for #key), &items);
+    quote!(#methods #document_key)
 }
 
 /// The methods of the key. They repeat those of `DocumentKey`, so that programs need not import it.
@@ -128,74 +110,49 @@ fn methods(model: &DocumentModel, partition: &TokenStream) -> TokenStream {
     let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
     let types = fields.iter().map(|field| &field.ty);
     let key_of = key_of(model, &quote!(#(#idents: __model::Into::into(#idents),)*));
+    let codecs = fields.iter().map(|field| codec(model, field));
     let items = quote! {
-            /// Creates the key from its fields.
-            #vis fn new(#(#idents: impl __model::Into<#types>),*) -> Self {
-                #key_of
-            }
+        #(#codecs)*
 
-            /// Returns the address of the document with this key in a partition.
-            #vis fn in_partition(
-                &self,
-                partition: impl __model::Into<__model::PartitionKey>,
-            ) -> __model::Address<#name> {
-                __model::DocumentKey::in_partition(self, partition)
-            }
+        /// Creates the key from its fields.
+        #vis fn new(#(#idents: impl __model::Into<#types>),*) -> Self {
+            #key_of
+        }
 
-            /// Patches the document with this key: add the changes to the operation.
-            #vis fn patch(&self) -> __model::Patch<#name, __model::Address<#name, #partition>> {
-                __model::Patch::new().at(self)
-            }
+        /// Returns the address of the document with this key in a partition.
+        #vis fn in_partition(
+            &self,
+            partition: impl __model::Into<__model::PartitionKey>,
+        ) -> __model::Address<#name> {
+            __model::DocumentKey::in_partition(self, partition)
+        }
 
-            /// Deletes the document with this key.
-            #vis fn delete(&self) -> __model::Delete<#name, #partition> {
-                __model::DocumentKey::delete(self)
-            }
+        /// Patches the document with this key: add the changes to the operation.
+        #vis fn patch(&self) -> __model::Patch<#name, __model::Address<#name, #partition>> {
+            __model::Patch::new().at(self)
+        }
+
+        /// Deletes the document with this key.
+        #vis fn delete(&self) -> __model::Delete<#name, #partition> {
+            __model::DocumentKey::delete(self)
+        }
     };
     let allow = quote!(#[allow(dead_code, reason = "not every key is used")]);
     let methods = implement(model, &model.key_ty(), &items);
     quote!(#allow #methods)
 }
 
-fn write_segment(model: &DocumentModel, segment: &Segment) -> TokenStream {
-    match segment {
-        Segment::Literal(text) => quote!(.literal(#text)),
-        Segment::Field(name) => {
-            let Some(field) = model.placeholder(name) else {
-                return TokenStream::new();
-            };
-            let ident = &field.ident;
-            // The span is that of the type, which may not be allowed in an id.
-            located_at(field.ty.span(), quote!(.field(#name, &self.#ident)))
-        }
-    }
+/// Returns the constant with the conversions of a field. A stub has none, because its types are not
+/// checked.
+fn codec(model: &DocumentModel, field: &FieldModel) -> Option<TokenStream> {
+    let (name, ty) = (codec_name(field), &field.ty);
+    // The span is that of the type, which may not be allowed in an id.
+    let codec = located_at(ty.span(), quote!(__model::id_codec::<#ty>()));
+    (!model.is_stub).then(|| quote!(const #name: __model::IdCodec<#ty> = #codec;))
 }
 
-/// Generates the reads of all segments. The second read of a repeated field is compared with the
-/// first, which the check for the canonical form cannot do.
-fn reads(model: &DocumentModel, reader: &Ident) -> TokenStream {
-    let mut seen: Vec<&str> = Vec::new();
-    let mut out = TokenStream::new();
-    for segment in &model.pattern {
-        match segment {
-            Segment::Literal(text) => out.extend(quote!(#reader.literal(#text)?;)),
-            Segment::Field(name) => {
-                let Some(FieldModel { ident, ty, .. }) = model.placeholder(name) else {
-                    continue;
-                };
-                if seen.contains(&&**name) {
-                    out.extend(quote!(#reader.repeated(#name, &#ident)?;));
-                } else {
-                    seen.push(name);
-                    out.extend(located_at(
-                        ty.span(),
-                        quote!(let #ident: #ty = #reader.field(#name)?;),
-                    ));
-                }
-            }
-        }
-    }
-    out
+fn codec_name(field: &FieldModel) -> Ident {
+    format_ident!("__{}", field.name.to_uppercase())
 }
 
 /// Returns what the key knows of its partition, as a type and a value: the partition key if the

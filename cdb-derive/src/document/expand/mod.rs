@@ -38,12 +38,12 @@ fn implement(model: &DocumentModel, head: &TokenStream, items: &TokenStream) -> 
 
 /// Generates the code of `#[derive(Document)]`.
 pub(super) fn document(model: &DocumentModel) -> TokenStream {
-    let key = key::KeyStruct(model);
-    let key_impls = key::KeyImpls(model);
-    let paths = paths::PathConstants(model);
-    let document = document_impl::DocumentImpl(model);
-    let roles = roles::RoleImpls(model);
-    let import = import(&model.krate);
+    let key = key::key_struct(model);
+    let key_impls = key::key_impls(model);
+    let paths = paths::constants(model);
+    let document = document_impl::document_impl(model);
+    let roles = roles::role_impls(model);
+    let import = import(&model.settings.krate.path());
     quote! {
         #key
         #[allow(non_snake_case, reason = "the names are those of the document")]

@@ -1,36 +1,26 @@
 //! The constants of stored paths and composites.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::quote;
 
 use super::{implement, stub_docs};
-use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::model::DocumentModel;
+use crate::document::path::{PathModel, Source};
 use crate::document::role::Role;
 
 /// All constants of a document type.
-pub(super) struct PathConstants<'a>(pub(super) &'a DocumentModel);
-
-impl ToTokens for PathConstants<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let name = model.ty();
-        let fields = model
-            .fields
-            .iter()
-            .filter(|field| field.has_path())
-            .map(|field| field_constants(model, field));
-        let computed = model.computed.iter().map(|computed| {
-            let (vis, constant, ty) = (&model.vis, &computed.constant, &computed.ty);
-            let pointer = format!("/{}", computed.stored);
-            let indexing = marker(computed.indexed, "Indexed", "Unindexed");
-            let doc = stub_docs::computed(computed);
-            quote! {
-                #[doc = #doc]
-                #vis const #constant: __model::Path<#name, #ty, #indexing, __model::Computed> =
-                    __model::Path::new(#pointer);
-            }
-        });
-        let composites = model.composites.iter().enumerate().map(|(at, composite)| {
+pub(super) fn constants(model: &DocumentModel) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    let name = model.ty();
+    let paths = model.paths();
+    let paths = paths.iter().filter(|path| !path.is_multiple);
+    let paths = paths.map(|path| path_constant(model, path));
+    let composites = model
+        .settings
+        .composite
+        .iter()
+        .enumerate()
+        .map(|(at, composite)| {
             let (vis, constant) = (&model.vis, &composite.name);
             let doc = stub_docs::composite(composite);
             quote! {
@@ -40,49 +30,41 @@ impl ToTokens for PathConstants<'_> {
                 );
             }
         });
-        let constants = quote!(#(#fields)* #(#computed)* #(#composites)*);
-        tokens.extend(quote!(#[allow(dead_code, reason = "not every path is used")]));
-        tokens.extend(implement(model, &name, &constants));
-    }
+    let constants = quote!(#(#paths)* #(#composites)*);
+    tokens.extend(quote!(#[allow(dead_code, reason = "not every path is used")]));
+    tokens.extend(implement(model, &name, &constants));
+    tokens
 }
 
-fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
-    let name = model.ty();
-    let (vis, constant, ty) = (&field.vis, &field.constant, &field.ty);
-    let pointer = field.pointer();
-    let indexed = field.indexing == Indexing::Indexed;
-    let fixed = model.is_fixed(field);
-    let doc = stub_docs::path(model, field);
-    let mut indexing = marker(indexed, "Indexed", "Unindexed");
-    if field.in_role(Role::Vector).is_some() {
-        indexing = quote!(__model::Embedding);
-    } else if field.in_role(Role::FullText).is_some() {
-        indexing = quote!(__model::FullText<#indexing>);
+fn path_constant(model: &DocumentModel, path: &PathModel<'_>) -> TokenStream {
+    let (name, doc) = (model.ty(), stub_docs::path(model, path));
+    let (vis, constant, ty, pointer) = (path.vis, path.constant, path.ty, &path.pointer);
+    let mut indexing = marker(if path.is_indexed() {
+        "Indexed"
+    } else {
+        "Unindexed"
+    });
+    if let Source::Field(field) = path.source {
+        match field.roles.first() {
+            Some((Role::Vector, _)) => indexing = marker("Embedding"),
+            Some((Role::FullText, _)) => indexing = quote!(__model::FullText<#indexing>),
+            _ => {}
+        }
     }
-    let change = marker(fixed, "Fixed", "Patchable");
-    let nested = field
-        .nested
-        .iter()
-        .filter(|path| !path.is_multiple)
-        .map(|path| {
-            let (constant, ty, pointer) = (&path.constant, &path.ty, &path.path);
-            let doc = stub_docs::nested_path(model, field, path);
-            let indexing = marker(path.indexed, "Indexed", "Unindexed");
-            quote! {
-                #[doc = #doc]
-                #vis const #constant: __model::Path<#name, #ty, #indexing, #change> =
-                    __model::Path::new(#pointer);
-            }
-        });
+    let change = marker(match path.source {
+        Source::Computed => "Computed",
+        Source::Field(field) | Source::Inside(field) if model.is_fixed(field) => "Fixed",
+        Source::Field(_) | Source::Inside(_) => "Patchable",
+    });
     quote! {
         #[doc = #doc]
         #vis const #constant: __model::Path<#name, #ty, #indexing, #change> =
             __model::Path::new(#pointer);
-        #(#nested)*
     }
 }
 
-fn marker(condition: bool, yes: &str, no: &str) -> TokenStream {
-    let ident = quote::format_ident!("{}", if condition { yes } else { no });
+/// Returns a type that says what a path can be used for.
+fn marker(name: &str) -> TokenStream {
+    let ident = quote::format_ident!("{name}");
     quote!(__model::#ident)
 }

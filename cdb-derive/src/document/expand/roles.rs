@@ -2,7 +2,7 @@
 //! a document with a lease or a soft deletion.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::spanned::Spanned;
 
 use super::{body, implement};
@@ -11,16 +11,13 @@ use crate::document::role::Role;
 use crate::respan::located_at;
 
 /// The impls of `Leasable` and `SoftDelete`.
-pub(super) struct RoleImpls<'a>(pub(super) &'a DocumentModel);
-
-impl ToTokens for RoleImpls<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let model = self.0;
-        let lease = model.in_role(Role::Lease).next();
-        tokens.extend(lease.map(|(field, _)| leasable(model, field)));
-        let soft_delete = model.in_role(Role::SoftDelete).next();
-        tokens.extend(soft_delete.map(|(field, _)| soft_delete_impl(model, field)));
-    }
+pub(super) fn role_impls(model: &DocumentModel) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    let lease = model.in_role(Role::Lease).next();
+    tokens.extend(lease.map(|(field, _)| leasable(model, field)));
+    let soft_delete = model.in_role(Role::SoftDelete).next();
+    tokens.extend(soft_delete.map(|(field, _)| soft_delete_impl(model, field)));
+    tokens
 }
 
 fn leasable(model: &DocumentModel, field: &FieldModel) -> TokenStream {

@@ -1,11 +1,11 @@
 //! The parts of the shape that are searched: computed properties, vectors and full texts.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 
 use crate::document::computed::Part;
 use crate::document::model::{ComputedModel, DocumentModel, FieldModel};
-use crate::document::search::{Distance, VectorIndex};
+use crate::document::search::NO_INDEX;
 
 pub(super) fn computed(model: &DocumentModel, computed: &ComputedModel) -> TokenStream {
     let name = &computed.stored;
@@ -23,19 +23,14 @@ pub(super) fn computed(model: &DocumentModel, computed: &ComputedModel) -> Token
 }
 
 pub(super) fn vector(field: &FieldModel) -> Option<TokenStream> {
-    let vector = field.vector.as_ref()?;
+    let vector = field.settings.vector.get()?;
     let (path, ty, dimensions) = (field.pointer(), &field.ty, vector.dimensions);
-    let distance = match vector.distance {
-        Distance::Cosine => quote!(Cosine),
-        Distance::DotProduct => quote!(DotProduct),
-        Distance::Euclidean => quote!(Euclidean),
-    };
-    let kind = |kind: TokenStream| quote!(__model::Some(__model::VectorIndexKind::#kind));
-    let index = match vector.index {
-        VectorIndex::None => quote!(__model::None),
-        VectorIndex::Flat => kind(quote!(Flat)),
-        VectorIndex::QuantizedFlat => kind(quote!(QuantizedFlat)),
-        VectorIndex::DiskAnn => kind(quote!(DiskAnn)),
+    let distance = format_ident!("{}", vector.distance);
+    let index = if vector.index == NO_INDEX {
+        quote!(__model::None)
+    } else {
+        let kind = format_ident!("{}", vector.index);
+        quote!(__model::Some(__model::VectorIndexKind::#kind))
     };
     Some(quote! {
         __model::VectorShape {
@@ -49,7 +44,7 @@ pub(super) fn vector(field: &FieldModel) -> Option<TokenStream> {
 }
 
 pub(super) fn full_text(field: &FieldModel) -> Option<TokenStream> {
-    let setting = field.full_text.as_ref()?;
+    let setting = field.settings.full_text.get()?;
     let (path, language) = (field.pointer(), &setting.language);
     Some(quote!(__model::FullTextShape { path: #path, language: #language }))
 }

@@ -2,7 +2,8 @@
 
 use syn::ext::IdentExt;
 
-use crate::document::model::{ComputedModel, DocumentModel, FieldModel, Indexing, NestedModel};
+use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::path::{PathModel, Source};
 use crate::document::role::Role;
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
@@ -19,56 +20,38 @@ pub(super) fn key_field(model: &DocumentModel, field: &FieldModel) -> String {
     format!(" See {}.", link(model, field))
 }
 
-/// Documents the constant of a field.
-pub(super) fn path(model: &DocumentModel, field: &FieldModel) -> String {
-    let use_of_index = match field.indexing {
+/// Documents the constant of a path.
+pub(super) fn path(model: &DocumentModel, path: &PathModel<'_>) -> String {
+    let use_of_index = match path.indexing {
         Indexing::Indexed => "Indexed: filters and sorts may use it.",
         Indexing::NotIndexed => "Not indexed.",
         Indexing::Excluded => "Excluded from the index.",
     };
-    let use_of_index = match field.roles.first() {
-        Some((Role::Vector, _)) => "A vector: searches find the nearest.",
-        Some((Role::FullText, _)) => "A text: searches find and rank words.",
-        _ => use_of_index,
-    };
-    let change = match (model.fixed_role(field), field.set_by_writes()) {
-        (Some(role), _) => format!(" Never changes: it is {role}."),
-        (None, Some(role)) => format!(" Set by writes: it is {role}."),
-        (None, None) => String::new(),
-    };
-    format!(
-        " The path of {}, stored at `/{}`. {use_of_index}{change}",
-        link(model, field),
-        field.stored
-    )
-}
-
-/// Documents the constant of a computed property.
-pub(super) fn computed(computed: &ComputedModel) -> String {
-    let use_of_index = if computed.indexed {
-        "Indexed: filters and sorts may use it."
-    } else {
-        "Not indexed."
-    };
-    format!(
-        " The path of a computed property, `{}` in queries. {use_of_index}",
-        computed.stored
-    )
-}
-
-/// Documents the constant of a declared path inside a field.
-pub(super) fn nested_path(
-    model: &DocumentModel,
-    field: &FieldModel,
-    nested: &NestedModel,
-) -> String {
-    let use_of_index = if nested.indexed {
-        "Indexed: filters and sorts may use it."
-    } else {
-        "Not indexed."
-    };
-    let (field, pointer) = (link(model, field), &nested.path);
-    format!(" A path inside {field}, stored at `{pointer}`. {use_of_index}")
+    let pointer = &path.pointer;
+    match path.source {
+        Source::Field(field) => {
+            let use_of_index = match field.roles.first() {
+                Some((Role::Vector, _)) => "A vector: searches find the nearest.",
+                Some((Role::FullText, _)) => "A text: searches find and rank words.",
+                _ => use_of_index,
+            };
+            let change = match (model.fixed_role(field), field.set_by_writes()) {
+                (Some(role), _) => format!(" Never changes: it is {role}."),
+                (None, Some(role)) => format!(" Set by writes: it is {role}."),
+                (None, None) => String::new(),
+            };
+            let field = link(model, field);
+            format!(" The path of {field}, stored at `{pointer}`. {use_of_index}{change}")
+        }
+        Source::Inside(field) => {
+            let field = link(model, field);
+            format!(" A path inside {field}, stored at `{pointer}`. {use_of_index}")
+        }
+        Source::Computed => {
+            let name = &pointer[1..];
+            format!(" The path of a computed property, `{name}` in queries. {use_of_index}")
+        }
+    }
 }
 
 /// Documents the constant of a composite.

@@ -7,11 +7,13 @@ include!("../declaration.rs");
 #[document(type = "order", id = "order")]
 struct Tuple(String);
 
+/// The derive would have to find the fields of the id in every variant.
 #[derive(Document, Serialize, Deserialize)]
-#[document(type = "order", id = "order")]
+#[serde(tag = "state")]
+#[document(type = "order", id = "{number}")]
 enum Enum {
-    Open,
-    Closed,
+    Open { number: u64 },
+    Closed { number: u64 },
 }
 
 /// A document that was read has no text to borrow from.
