@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use cdb_model::{Container, Query, Queryable};
+use cdb_model::{Container, Explain};
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
@@ -56,7 +56,7 @@ impl<C: Container> Cli<C> {
     /// query, and `policy diff` reports whether the live policy serves it. The command knows the
     /// query forms that the model declares indexes for.
     #[must_use]
-    pub fn query<T: Queryable>(mut self, name: impl Into<String>, query: Query<T>) -> Self {
+    pub fn query(mut self, name: impl Into<String>, query: impl Explain<C> + 'static) -> Self {
         self.model.add_query(name.into(), query);
         self
     }

@@ -63,7 +63,7 @@ impl InvoiceStore {
     /// Notes that an invoice was sent, and releases it: refused after the lease was lost.
     async fn sent(&self, invoice: LeaseGuard<Billing, Invoice>) -> Result<(), LeaseError> {
         let sent = Patch::new()
-            .set(Invoice::STATE, "sent".to_owned())
+            .set(Invoice::STATE, "sent")
             .set(Invoice::SENT_BY, Some(self.sender.clone()));
         invoice.release_with(sent).await
     }

@@ -22,13 +22,10 @@ const _: () = {
     #[allow(dead_code, reason = "not every key is used")]
     impl OrderKey {
         /// Creates the key from its fields.
-        pub fn new(
-            customer_id: impl __model::Into<String>,
-            number: impl __model::Into<u64>,
-        ) -> Self {
+        pub fn new(customer_id: impl __model::Into<String>, number: u64) -> Self {
             Self {
                 customer_id: __model::Into::into(customer_id),
-                number: __model::Into::into(number),
+                number,
             }
         }
         /// Returns the address of the document with this key in a partition.

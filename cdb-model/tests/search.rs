@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use cdb_model::{
-    Container, Document, Drift, IndexingPolicy, Query, Rank, RowForm, Scope, SearchStatement,
-    Statement,
+    Container, Document, Drift, Explain as _, IndexingPolicy, Query, Rank, RowForm, Scope,
+    SearchStatement, Statement,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -203,11 +203,11 @@ fn conditions_on_words_are_served_by_the_full_text_index() {
         Note::BODY.contains_all_words(["red", "bike"]) & Note::SUMMARY.contains_any_word(["rot"]),
     );
     let mut policy = IndexingPolicy::of::<Notes>();
-    let explanation = query.explain(&policy, "type");
+    let explanation = query.explain(&policy);
     assert_eq!(explanation.full_text_indexes, ["/body", "/summary"]);
     assert_eq!(explanation.leftover, [""; 0]);
     policy.full_text_indexes.remove(0);
-    let explanation = query.explain(&policy, "type");
+    let explanation = query.explain(&policy);
     assert_eq!(
         explanation.leftover,
         [r#"FullTextContainsAll(c["body"], "red", "bike")"#]

@@ -5,8 +5,8 @@ use std::fmt;
 
 use cdb_client::Continuation;
 use cdb_model::{
-    CompositeIndexPath, Container as _, Criterion, Filter, IndexingPolicy, Order, Query,
-    SortCriterion, Timestamp,
+    CompositeIndexPath, Criterion, Explain, Filter, IndexingPolicy, Order, Query, SortCriterion,
+    Timestamp,
 };
 use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
 use serde::Serialize;
@@ -124,7 +124,7 @@ impl ListFilter {
         &self,
         policy: &IndexingPolicy,
     ) -> Result<Option<Vec<CompositeIndexPath>>, Failure> {
-        let explained = self.query()?.explain(policy, Durable::DISCRIMINATOR);
+        let explained = Explain::<Durable>::explain(&self.query()?, policy);
         let missing = self.sort.iter().map(|term| CompositeIndexPath {
             path: format!("/{}", term.field.replace('.', "/")),
             order: term.direction,
@@ -165,9 +165,7 @@ impl ListFilter {
             filter = filter & Instance::COMPLETED_AT.lt(before);
         }
         if self.roots {
-            filter = filter
-                & (Instance::PARENT_INSTANCE_ID.is_null()
-                    | !Instance::PARENT_INSTANCE_ID.is_defined());
+            filter = filter & Instance::PARENT_INSTANCE_ID.is_none();
         }
         let attributes = Filter::from_criteria(&self.attributes);
         Ok(filter & attributes.map_err(|error| Failure::usage(error.to_string()))?)

@@ -87,7 +87,7 @@ async fn older_documents_are_rewritten_once() {
         "{migrated:?}"
     );
     assert!(!directory.exists(), "the position is removed at the end");
-    let lamp = house.read(LampKey::new(6_u32).in_partition("room-1")).await;
+    let lamp = house.read(LampKey::new(6).in_partition("room-1")).await;
     assert_eq!(lamp.expect("it is read").expect("it exists").color, "white");
     // The feed contains the rewritten documents, and nothing is left to do.
     let again = account.run(&cli, "migrate").await;

@@ -25,9 +25,9 @@ use crate::usage::Usage;
 ///
 /// async fn pay(shop: &ContainerClient<Shop>, order: &Order) -> cdb_client::Result<()> {
 ///     shop.run(order.create()).await?;
-///     let key = OrderKey::new("ann", 1_u64);
+///     let key = OrderKey::new("ann", 1);
 ///     if let Some(stored) = shop.read(&key).await? {
-///         let paid = stored.patch().set(Order::STATUS, "paid".to_owned());
+///         let paid = stored.patch().set(Order::STATUS, "paid");
 ///         shop.run(paid).await?; // fails if the document has changed since
 ///     }
 ///     let open = Query::<Order>::across_partitions().filter(Order::STATUS.eq("open"));

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cdb_model::{Container, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement};
+use cdb_model::{
+    Container, Explain, Explanation, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement,
+};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::value::RawValue;
@@ -90,6 +92,14 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             range: self.range,
             available_only: self.available_only,
         }
+    }
+
+    /// Returns which indexes of the model serve the query. Sends nothing.
+    pub fn explain(&self) -> Explanation
+    where
+        Q: Explain<C>,
+    {
+        self.query.explain(&C::definition().indexing_policy)
     }
 
     /// Returns all rows, in order.

@@ -27,7 +27,7 @@ impl<C: Container> ContainerClient<C> {
     /// use shop::{Order, OrderKey, Shop};
     ///
     /// async fn both(shop: &ContainerClient<Shop>) -> cdb_client::Result<Vec<Option<Stored<Order>>>> {
-    ///     let keys = [OrderKey::new("ann", 1_u64), OrderKey::new("bob", 2_u64)];
+    ///     let keys = [OrderKey::new("ann", 1), OrderKey::new("bob", 2)];
     ///     shop.read_many(&keys).await
     /// }
     /// ```

@@ -14,7 +14,7 @@ fn condition(random: &mut Numbers) -> (Filter<Product>, Holds) {
     let other = random.one_of(&WORDS).to_owned();
     let lower = word.to_lowercase();
     let (title, tags) = (Product::TITLE, Product::TAGS);
-    match random.below(12) {
+    match random.below(14) {
         0 => (
             title.contains(&*word),
             Box::new(move |p| p.title.contains(&word)),
@@ -62,6 +62,14 @@ fn condition(random: &mut Numbers) -> (Filter<Product>, Holds) {
         10 => (
             tags.contains_all([&*word, &*other]),
             Box::new(move |p| p.tags.contains(&word) && p.tags.contains(&other)),
+        ),
+        11 => (
+            Product::CATEGORY.is_none(),
+            Box::new(|p| p.category.is_none()),
+        ),
+        12 => (
+            Product::CATEGORY.is_some(),
+            Box::new(|p| p.category.is_some()),
         ),
         _ => (
             tags.contains_any(<[&str; 0]>::default()) | tags.contains_all(["blue"]),

@@ -87,8 +87,8 @@ pub(super) enum Write<'a, C, D> {
 ///
 /// shop.run(order(1).create()).await?;
 /// let leases = Leases::new(&shop, "packer-1");
-/// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
-/// let mut both = guard.begin(Patch::new().set(Order::STATE, "split".to_owned()))?;
+/// let mut guard = leases.acquire(&OrderKey::new("ann", 1)).await?;
+/// let mut both = guard.begin(Patch::new().set(Order::STATE, "split"))?;
 /// both.batch.add(order(2).create())?; // takes place only if the lease is still held
 /// guard.commit(both).await?;
 /// # Ok(()) }).unwrap();

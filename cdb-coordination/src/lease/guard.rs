@@ -29,10 +29,10 @@ use super::fenced::{Held, LeasedBatch, Then, Unread, Write};
 ///
 /// shop.run(order(1).create()).await?;
 /// let leases = Leases::new(&shop, "packer-1");
-/// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
-/// guard.patch(Patch::new().set(Order::STATE, "packing".to_owned())).await?;
+/// let mut guard = leases.acquire(&OrderKey::new("ann", 1)).await?;
+/// guard.patch(Patch::new().set(Order::STATE, "packing")).await?;
 /// guard.renew_if_due().await?; // while the work takes its time
-/// guard.release_with(Patch::new().set(Order::STATE, "packed".to_owned())).await?;
+/// guard.release_with(Patch::new().set(Order::STATE, "packed")).await?;
 /// # Ok(()) }).unwrap();
 /// ```
 pub struct LeaseGuard<C, D>

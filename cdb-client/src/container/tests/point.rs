@@ -84,7 +84,7 @@ async fn unconditional_writes_are_retried_after_a_lost_answer() {
 async fn conditional_writes_are_not_retried_after_a_lost_answer() {
     let script = Script::new([lost(), lost(), lost(), lost()]);
     let container = shop(&script);
-    let patch = Patch::<Profile>::new().set(Profile::NAME, "Anna".to_owned());
+    let patch = Patch::<Profile>::new().set(Profile::NAME, "Anna");
     let outcomes: [Result<(), Error>; 4] = [
         container
             .run(profile().replace().if_match(&etag()))
@@ -189,7 +189,7 @@ async fn a_patch_that_only_sets_is_retried_and_an_increment_is_not() {
     let script = Script::new([lost(), written(200), lost()]);
     let container = shop(&script);
     let (partition, key) = (PartitionKey::from("ann"), order(7).key());
-    let sets = Patch::<Order>::new().set(Order::STATUS, "paid".to_owned());
+    let sets = Patch::<Order>::new().set(Order::STATUS, "paid");
     container
         .run(sets.at(key.in_partition(&partition)))
         .await

@@ -42,6 +42,10 @@ impl ToTokens for KeyStruct<'_> {
     }
 }
 
+const INTEGERS: [&str; 12] = [
+    "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
+];
+
 /// The constructor and traits of the key.
 pub(super) struct KeyImpls<'a>(pub(super) &'a DocumentModel);
 
@@ -97,13 +101,30 @@ pub(in crate::document) fn methods(model: &DocumentModel, partition: &TokenStrea
     let fields = model.key_fields();
     let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
     let types = fields.iter().map(|field| &field.ty);
+    // By value, so that a literal has the type of the field.
+    let is_integer = |ty: &&syn::Type| matches!(ty, syn::Type::Path(path) if INTEGERS.iter().any(|name| path.path.is_ident(name)));
+    let arguments = types.clone().map(|ty| {
+        if is_integer(&ty) {
+            quote!(#ty)
+        } else {
+            quote!(impl __model::Into<#ty>)
+        }
+    });
+    let values = fields.iter().map(|field| {
+        let ident = &field.ident;
+        if is_integer(&&field.ty) {
+            quote!(#ident)
+        } else {
+            quote!(#ident: __model::Into::into(#ident))
+        }
+    });
     quote! {
         #[automatically_derived]
         #[allow(dead_code, reason = "not every key is used")]
         impl #key {
             /// Creates the key from its fields.
-            #vis fn new(#(#idents: impl __model::Into<#types>),*) -> Self {
-                Self { #(#idents: __model::Into::into(#idents)),* }
+            #vis fn new(#(#idents: #arguments),*) -> Self {
+                Self { #(#values),* }
             }
 
             /// Returns the address of the document with this key in a partition.
