@@ -15,7 +15,6 @@ use crate::attribute_filter::meets;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{short, table};
-use crate::time::utc;
 use crate::view::unstarted::{Unstarted, Waiting};
 
 /// The number of instances that a filter without an index reads before it returns what it found.
@@ -296,7 +295,7 @@ impl Row {
             execution => format!("{} #{execution}", self.status),
         };
         vec![
-            utc(self.created_at),
+            self.created_at.to_string(),
             status,
             short(&self.orchestration, 40),
             short(&self.id, 120),

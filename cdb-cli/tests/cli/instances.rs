@@ -406,7 +406,7 @@ async fn a_history_shows_child_ids_and_error_messages() {
     let run = account.cdb("instances history parent").await;
     for said in [
         "instance: parent::sub::1, input: parcel",
-        "fires at: 2026-01-01 01:00:00.000Z",
+        "fires at: 2026-01-01T01:00:00.000Z",
         "error: no stock",
     ] {
         assert!(run.out.contains(said), "{said}: {run:?}");
