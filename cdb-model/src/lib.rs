@@ -120,8 +120,8 @@ pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use policy::{
-    CompositeIndexPath, ComputedProperty, Drift, ExcludedPath, FullTextIndex, FullTextPath,
-    FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, VectorEmbedding,
+    CompositeIndexPath, ComputedProperty, ExcludedPath, FullTextIndex, FullTextPath,
+    FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, PolicyDifference, VectorEmbedding,
     VectorEmbeddingPolicy, VectorIndex,
 };
 pub use prepare::{Operation, OperationError, PreparedOperation};

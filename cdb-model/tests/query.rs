@@ -1,10 +1,10 @@
-//! `explain`, drift, criteria and invalid values.
+//! `explain`, differences, criteria and invalid values.
 
 use std::collections::BTreeMap;
 
 use cdb_model::{
-    Container, CriteriaError, Criterion, Document, DocumentKey as _, Drift, Explain, Explanation,
-    Fetch, Filter, IndexingPolicy, Operator, Order, Patch, PatchError, Query, Scalar,
+    Container, CriteriaError, Criterion, Document, DocumentKey as _, Explain, Explanation, Fetch,
+    Filter, IndexingPolicy, Operator, Order, Patch, PatchError, PolicyDifference, Query, Scalar,
     SortCriterion, TextInteger, Timestamp,
 };
 use expect_test::{Expect, expect};
@@ -214,7 +214,7 @@ fn without_its_index_a_query_scans_and_its_sort_is_refused() {
 }
 
 #[test]
-fn drift_names_the_cost_and_ignores_additions_of_the_service() {
+fn differences_name_the_cost_and_ignore_additions_of_the_service() {
     let model = IndexingPolicy::of::<Desk>();
     let live: IndexingPolicy = serde_json::from_value(json!({
         "indexingMode": "consistent",
@@ -233,17 +233,17 @@ fn drift_names_the_cost_and_ignores_additions_of_the_service() {
         "fullTextIndexes": [],
     }))
     .expect("the service's form");
-    let drift = model.drift_of(&live);
+    let differences = model.differences_of(&live);
     assert_eq!(
-        drift,
+        differences,
         [
-            Drift::MissingPath("/state/?".to_owned()),
-            Drift::SuperfluousPath("/old/?".to_owned()),
+            PolicyDifference::MissingPath("/state/?".to_owned()),
+            PolicyDifference::SuperfluousPath("/old/?".to_owned()),
         ]
     );
-    assert!(drift[0].breaks_queries() && !drift[1].breaks_queries());
+    assert!(differences[0].breaks_queries() && !differences[1].breaks_queries());
     expect!["`/state/?` is not indexed; queries on it scan. Adding it re-indexes with spare request units"]
-        .assert_eq(&drift[0].to_string());
+        .assert_eq(&differences[0].to_string());
 }
 
 fn criterion(field: &str, operator: Operator, value: Value) -> Criterion {

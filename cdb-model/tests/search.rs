@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use cdb_model::{
-    Container, Document, Drift, Explain as _, IndexingPolicy, Query, Rank, RowForm, Scope,
-    SearchStatement, Statement,
+    Container, Document, Explain as _, IndexingPolicy, PolicyDifference, Query, Rank, RowForm,
+    Scope, SearchStatement, Statement,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -113,16 +113,16 @@ fn missing_search_indexes_are_a_difference_and_superfluous_ones_are_not() {
     let mut live = model.clone();
     live.vector_indexes.remove(0);
     live.full_text_indexes.remove(1);
-    let drift = model.drift_of(&live);
+    let differences = model.differences_of(&live);
     assert_eq!(
-        drift,
+        differences,
         [
-            Drift::MissingSearchIndex("vector index of `/meaning`".to_owned()),
-            Drift::MissingSearchIndex("full-text index of `/summary`".to_owned()),
+            PolicyDifference::MissingSearchIndex("vector index of `/meaning`".to_owned()),
+            PolicyDifference::MissingSearchIndex("full-text index of `/summary`".to_owned()),
         ]
     );
-    assert!(drift.iter().all(Drift::breaks_queries));
-    assert_eq!(live.drift_of(&model), []);
+    assert!(differences.iter().all(PolicyDifference::breaks_queries));
+    assert_eq!(live.differences_of(&model), []);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn what_a_later_version_of_the_service_adds_can_be_read() {
     definition["indexingPolicy"]["vectorIndexes"] = json!([{ "path": "/meaning", "type": "later", "quantizationByteSize": 8 }, { "path": "/place" }]);
     let live: cdb_model::ContainerDefinition = serde_json::from_value(definition).unwrap();
     assert_eq!(
-        IndexingPolicy::of::<Notes>().drift_of(&live.indexing_policy),
+        IndexingPolicy::of::<Notes>().differences_of(&live.indexing_policy),
         []
     );
 }

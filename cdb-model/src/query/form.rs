@@ -1,7 +1,7 @@
 //! The forms of query that a container's types declare indexes for: one per indexed field, one per
 //! composite.
 //!
-//! Explained against the policy of a live container, they show the cost of its drift without the
+//! Explained against the policy of a live container, they show the cost of its differences without the
 //! program's own queries.
 
 use std::fmt;
