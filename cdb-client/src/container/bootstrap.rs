@@ -261,7 +261,7 @@ impl DatabaseClient {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match container.ranges().await {
+            match container.physical_partitions().await {
                 Err(error) if error.is_not_found() && attempts < READY_ATTEMPTS => {
                     tokio::time::sleep(READY_DELAY).await;
                 }

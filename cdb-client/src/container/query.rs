@@ -16,7 +16,7 @@ use crate::container::reach::Reach;
 use crate::container::source::{QueryRequest, Target};
 use crate::epk::EpkPart;
 use crate::error::{Error, Result};
-use crate::ranges::{RangeId, RangeMap};
+use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 
 /// How often a query starts over because partitions split during it.
 pub(super) const MAX_RESTARTS: u32 = 4;
@@ -31,7 +31,7 @@ pub struct QueryRun<'a, C: Container, Q> {
     container: &'a ContainerClient<C>,
     query: Q,
     page_size: Option<u32>,
-    range: Option<RangeId>,
+    range: Option<PhysicalPartitionId>,
     available_only: bool,
 }
 
@@ -67,9 +67,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
 
     /// Queries one physical partition instead of all. The query fails with
     /// [`is_partition_split`](Error::is_partition_split) when the partition no longer exists;
-    /// [`ContainerClient::ranges`] then returns the new ones. Has no effect on a query in one
+    /// [`ContainerClient::physical_partitions`] then returns the new ones. Has no effect on a query in one
     /// logical partition, or in those of a prefix.
-    pub fn in_range(mut self, range: &RangeId) -> Self {
+    pub fn in_physical_partition(mut self, range: &PhysicalPartitionId) -> Self {
         self.range = Some(range.clone());
         self
     }
@@ -348,7 +348,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             }
             Scope::AllPartitions => EpkPart::whole(),
         };
-        let map = self.container.context.ranges().await?;
+        let map = self.container.context.physical_partitions().await?;
         Ok(Reach::Part(part, map))
     }
 }

@@ -12,7 +12,7 @@ use crate::epk::EpkPart;
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::ranges::RangeId;
+use crate::physical_partitions::PhysicalPartitionId;
 use crate::request::Request;
 use crate::session_token::SessionScope;
 
@@ -24,7 +24,7 @@ pub(super) const QUERY: &str = "application/query+json";
 pub(super) enum Target {
     Partition(PartitionKey),
     /// A physical partition, or the part of one within these bounds.
-    Range(RangeId, Option<EpkPart>),
+    Range(PhysicalPartitionId, Option<EpkPart>),
 }
 
 /// The parts of a query request that all pages share.
@@ -90,7 +90,7 @@ pub(super) struct Source {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Position {
     /// The physical partition; `None` for a logical partition, which the query names.
-    range: Option<RangeId>,
+    range: Option<PhysicalPartitionId>,
     page: Option<String>,
     given: usize,
 }
@@ -111,7 +111,7 @@ impl Source {
     /// Continues after the rows that were returned. `target` returns the target of a position; `None`
     /// when the position does not fit the scope of the query.
     pub(super) fn resumed(
-        target: impl FnOnce(Option<RangeId>) -> Option<Target>,
+        target: impl FnOnce(Option<PhysicalPartitionId>) -> Option<Target>,
         position: Position,
     ) -> Option<Self> {
         Some(Self {

@@ -112,7 +112,7 @@ async fn the_feed_of_all_versions_rebuilds_the_container_across_restarts_and_spl
         }
         if step == 150 {
             let name = account.database.name();
-            let first = shop.ranges().await.unwrap()[0].to_string();
+            let first = shop.physical_partitions().await.unwrap()[0].to_string();
             emulator.split(name, "shop", &first).unwrap();
         }
         if step % 20 == 0 {

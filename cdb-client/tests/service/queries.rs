@@ -161,7 +161,7 @@ async fn a_forged_continuation_is_refused_before_many_requests_are_sent() {
 async fn top_across_partitions_costs_one_page_of_each() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
-    let ranges = shop.ranges().await.unwrap().len();
+    let ranges = shop.physical_partitions().await.unwrap().len();
     let before = account.client.usage();
     let first = Query::<Order>::across_partitions()
         .filter(Order::STATUS.eq("new"))

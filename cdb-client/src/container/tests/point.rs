@@ -267,13 +267,13 @@ async fn a_session_token_of_an_unknown_range_reloads_the_ranges() {
         found(),
     ]);
     let container = shop(&script);
-    container.ranges().await.unwrap();
+    container.physical_partitions().await.unwrap();
     for _ in 0..2 {
         container.run(profile().create()).await.unwrap();
         container.read(&profile().key()).await.unwrap();
     }
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
-    container.ranges().await.unwrap();
+    container.physical_partitions().await.unwrap();
     container.read(&profile().key()).await.unwrap();
     let sent: Vec<String> = script
         .sent_header("x-ms-session-token")

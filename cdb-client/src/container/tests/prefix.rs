@@ -149,7 +149,7 @@ async fn a_key_without_all_levels_is_refused_before_sending() {
             )
             .await
             .map(drop),
-        ledger.range_of(&"acme".into()).await.map(drop),
+        ledger.physical_partition_of(&"acme".into()).await.map(drop),
     ];
     for result in refused {
         let text = result.unwrap_err().to_string();
