@@ -253,7 +253,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         }
         let progress = reading.merge.progress();
         let statement = self.statement()?;
-        let next = progress.map(|progress| Continuation::new(&statement, progress));
+        let next = progress.map(|progress| Continuation::new(&statement, &progress));
         Ok(Page {
             rows: page,
             next: next.transpose()?,

@@ -86,14 +86,10 @@ pub(super) struct Source {
     skip: usize,
 }
 
-/// The read position of a target: the page, and how many of its rows were returned.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Position {
-    /// The physical partition; `None` for a logical partition, which the query names.
-    range: Option<PhysicalPartitionId>,
-    page: Option<String>,
-    given: usize,
-}
+/// The read position of a target: the physical partition (`None` for a logical partition, which the
+/// query names), the page, and how many of its rows were returned. Stored as an array.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Position(Option<PhysicalPartitionId>, Option<String>, usize);
 
 impl Source {
     pub(super) fn new(target: Target) -> Self {
@@ -114,10 +110,11 @@ impl Source {
         target: impl FnOnce(Option<PhysicalPartitionId>) -> Option<Target>,
         position: Position,
     ) -> Option<Self> {
+        let Position(range, continuation, skip) = position;
         Some(Self {
-            continuation: position.page,
-            skip: position.given,
-            ..Self::new(target(position.range)?)
+            continuation,
+            skip,
+            ..Self::new(target(range)?)
         })
     }
 
@@ -133,11 +130,7 @@ impl Source {
         } else {
             (&self.page, self.given)
         };
-        Position {
-            range,
-            page: page.clone(),
-            given,
-        }
+        Position(range, page.clone(), given)
     }
 
     /// Returns the next row that was read ahead.

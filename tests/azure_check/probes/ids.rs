@@ -83,7 +83,11 @@ async fn located(check: &Check, keys: &[&str]) -> Answered {
         {
             Some(range) => {
                 let query = Query::<Sample>::across_partitions();
-                container.query(query).in_physical_partition(&range).all().await?
+                container
+                    .query(query)
+                    .in_physical_partition(&range)
+                    .all()
+                    .await?
             }
             None => Vec::new(),
         };

@@ -27,7 +27,11 @@ pub(super) async fn hashing(check: &Check) -> Answered {
     let container = check.container()?;
     let (mut found, mut elsewhere, mut used) = (0, 0, 0);
     for range in &container.physical_partitions().await? {
-        let rows = container.query(spread()).in_physical_partition(range).all().await?;
+        let rows = container
+            .query(spread())
+            .in_physical_partition(range)
+            .all()
+            .await?;
         used += u32::from(!rows.is_empty());
         for row in rows {
             let key = row.document.key().partition();
@@ -142,7 +146,11 @@ pub(super) async fn order(check: &Check) -> Answered {
     let ranges = container.physical_partitions().await?;
     for range in &ranges {
         let query = spread().order_by(Sample::BY_AMOUNT.reversed());
-        let found = container.query(query).in_physical_partition(range).all().await?;
+        let found = container
+            .query(query)
+            .in_physical_partition(range)
+            .all()
+            .await?;
         is_sorted &= found.is_sorted_by(|one, next| one.document.amount > next.document.amount);
         rows += found.len();
     }

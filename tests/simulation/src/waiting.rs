@@ -185,7 +185,11 @@ impl Judge {
                 | WorkerItem::VISIBLE_AT.between(FIRST_DUE, before).within()
                 | OutboxIntent::CREATED_AT.between(FIRST_DUE, before).within(),
         );
-        let query = eyes.documents.query(query).in_physical_partition(range).row_by_row();
+        let query = eyes
+            .documents
+            .query(query)
+            .in_physical_partition(range)
+            .row_by_row();
         let rows: Vec<Result<Stored<Durable>, Unreadable>> = query.all().await.unwrap_or_default();
         let mut items = Vec::new();
         for row in rows.into_iter().flatten() {

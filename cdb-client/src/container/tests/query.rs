@@ -247,7 +247,9 @@ async fn each_range_can_be_queried_separately() {
     let script = Script::new([two_ranges(), numbers(&[5])]);
     let container = fixture(&script);
     let second = container.physical_partitions().await.unwrap()[1].clone();
-    let of_second = container.query(ordered(None)).in_physical_partition(&second);
+    let of_second = container
+        .query(ordered(None))
+        .in_physical_partition(&second);
     assert_eq!(n_of(&of_second.all().await.unwrap()), [5]);
     assert_eq!(queried_ranges(&script), ["2"]);
 }

@@ -33,7 +33,9 @@ impl DueSearch<'_> {
     ) -> Result<usize> {
         let mut search = self.windows.search(self.range, self.enough);
         let read = self.container.query(query(search.from()));
-        let read = read.in_physical_partition(self.range).page_size(search.page_size());
+        let read = read
+            .in_physical_partition(self.range)
+            .page_size(search.page_size());
         let mut pages = read.row_by_row().pages();
         let mut usable = 0;
         while search.reads_on() {
