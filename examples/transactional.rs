@@ -152,7 +152,7 @@ async fn charge(
         return Err(format!("the order is {}", order.document.state).into());
     }
     let cents = order.document.cents;
-    tx.add(order.patch().set(Order::STATE, "paid".to_owned()))?;
+    tx.add(order.patch().set(Order::STATE, "paid"))?;
     tx.add(Receipt { instance_id, cents }.create())?;
     tx.send(STOCK, &Take { lamps })?;
     Ok("paid".to_owned())

@@ -76,7 +76,7 @@ async fn main() -> Result<(), Failure> {
         "--key",
         emulator.key(),
     ];
-    let command = Cli::new::<Durable>("duroxide").orchestrations(orchestrations());
+    let command = Cli::<Durable>::new("duroxide").orchestrations(orchestrations());
     let exit = command
         .run_with(arguments, &mut std::io::stdout(), &mut std::io::sink())
         .await;

@@ -19,7 +19,7 @@ use crate::command::queues::QueuesArgs;
 
 /// Inspects and manages documents and orchestrations on Azure Cosmos DB, and runs an emulator.
 ///
-/// Exit codes: 0 success; 1 a finding, such as drift; 2 wrong usage; 3 the service refused a
+/// Exit codes: 0 success; 1 a finding, such as a difference; 2 wrong usage; 3 the service refused a
 /// request or cannot be reached.
 #[derive(Debug, Parser)]
 #[command(name = "cdb", version)]

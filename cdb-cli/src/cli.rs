@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::marker::PhantomData;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use cdb_model::{Container, Query, Queryable};
+use cdb_model::{Container, Explain};
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
@@ -23,7 +24,8 @@ use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
 
-/// The command for the containers of a program, with its queries and settings.
+/// The command for the containers of a program, with its queries and settings. `C` is the container
+/// that was named last: queries and settings are its own.
 ///
 /// ```no_run
 /// use cdb_cli::Cli;
@@ -33,21 +35,23 @@ use crate::output::Console;
 /// fn main() -> std::process::ExitCode {
 ///     let failed = Query::<Instance>::across_partitions().filter(Instance::STATUS.eq(Status::Failed));
 ///     // `policy diff` reports whether the live policy serves the query, `model` which index does.
-///     Cli::new::<Durable>("duroxide").query("failed instances", failed).run()
+///     Cli::<Durable>::new("duroxide").query("failed instances", failed).run()
 /// }
 /// ```
-pub struct Cli {
+pub struct Cli<C> {
     containers: Containers,
     env_file: EnvFile,
+    marker: PhantomData<fn() -> C>,
 }
 
-impl Cli {
+impl<C: Container> Cli<C> {
     /// Creates the command for a container type, with the name of the container unless an option or
     /// a variable gives another one.
-    pub fn new<C: Container>(container: impl Into<String>) -> Self {
+    pub fn new(container: impl Into<String>) -> Self {
         Self {
             containers: Containers::new::<C>(container.into()),
             env_file: EnvFile::default(),
+            marker: PhantomData,
         }
     }
 
@@ -65,14 +69,18 @@ impl Cli {
     /// # enum Shop { Order(Order) }
     /// # use cdb_provider::documents::Durable;
     /// fn main() -> std::process::ExitCode {
-    ///     let cli = cdb_cli::Cli::new::<Shop>("shop").container::<Durable>("duroxide");
+    ///     let cli = cdb_cli::Cli::<Shop>::new("shop").container::<Durable>("duroxide");
     ///     cli.database("shop").run()
     /// }
     /// ```
     #[must_use]
-    pub fn container<C: Container>(mut self, name: impl Into<String>) -> Self {
-        self.containers.add::<C>(name.into());
-        self
+    pub fn container<D: Container>(mut self, name: impl Into<String>) -> Cli<D> {
+        self.containers.add::<D>(name.into());
+        Cli {
+            containers: self.containers,
+            env_file: self.env_file,
+            marker: PhantomData,
+        }
     }
 
     /// Sets the name of the database, unless an option or a variable gives another one. By default
@@ -83,16 +91,16 @@ impl Cli {
         self
     }
 
-    /// Adds a query of the container that was named last, with a name to show. `model` lists the indexes that serve the
+    /// Adds a query of the program, with a name to show. `model` lists the indexes that serve the
     /// query, and `policy diff` reports whether the live policy serves it. The command knows the
     /// query forms that the model declares indexes for.
     #[must_use]
-    pub fn query<T: Queryable>(mut self, name: impl Into<String>, query: Query<T>) -> Self {
+    pub fn query(mut self, name: impl Into<String>, query: impl Explain<C> + 'static) -> Self {
         self.containers.last_mut().add_query(name.into(), query);
         self
     }
 
-    /// Sets the messaging settings of the container that was named last. A redriven dead letter gets the message
+    /// Sets the messaging settings of the container. A redriven dead letter gets the message
     /// lifetime of these settings.
     #[must_use]
     pub fn messaging(mut self, config: MessagingConfig) -> Self {
@@ -100,7 +108,7 @@ impl Cli {
         self
     }
 
-    /// Adds the orchestrations of the container that was named last. `instances replay` then checks, before a build is
+    /// Adds the orchestrations of the program. `instances replay` then checks, before a build is
     /// deployed, that its code makes the decisions that running instances have recorded.
     ///
     /// ```no_run
@@ -113,7 +121,7 @@ impl Cli {
     /// }
     ///
     /// fn main() -> std::process::ExitCode {
-    ///     Cli::new::<Durable>("duroxide").orchestrations(orchestrations()).run()
+    ///     Cli::<Durable>::new("duroxide").orchestrations(orchestrations()).run()
     /// }
     /// ```
     #[must_use]
@@ -122,7 +130,7 @@ impl Cli {
         self
     }
 
-    /// Sets the codec with which payloads of the container that was named last are shown and written. By default it is `Encryption` with
+    /// Sets the codec with which payloads are shown and written. By default it is `Encryption` with
     /// the keys of `COSMOS_PAYLOAD_KEYS`. Without a codec or a key, payloads are shown as they are
     /// stored.
     #[must_use]
@@ -267,7 +275,7 @@ fn program(first: Option<&OsString>) -> String {
     )
 }
 
-impl std::fmt::Debug for Cli {
+impl<C> std::fmt::Debug for Cli<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let containers = self.containers.all().map(|model| &model.container);
         f.debug_struct("Cli")

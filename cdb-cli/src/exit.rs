@@ -18,7 +18,7 @@ use crate::remedy;
 pub enum Exit {
     /// 0: the command succeeded, without a finding.
     Ok = 0,
-    /// 1: the answer is a finding: the policy drifts, the doctor found a problem, the instance does
+    /// 1: the answer is a finding: the policy differs, the doctor found a problem, the instance does
     /// not exist.
     Finding = 1,
     /// 2: wrong usage: an unknown option, no endpoint, a destructive command without `--yes`.

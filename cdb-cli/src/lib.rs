@@ -86,5 +86,5 @@ pub use exit::Exit;
 /// }
 /// ```
 pub fn run<C: Container>(container: impl Into<String>) -> ExitCode {
-    Cli::new::<C>(container).run()
+    Cli::<C>::new(container).run()
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cdb_client::{Bootstrap, DatabaseClient, FeedCursor, Migration, MigrationStep, async_trait};
 use cdb_model::{
-    Container, ContainerDefinition, DocumentShape, Explanation, IndexingPolicy, Query, QueryForm,
-    Queryable, RawSql,
+    Container, ContainerDefinition, DocumentShape, Explain, Explanation, IndexingPolicy, QueryForm,
+    RawSql,
 };
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::documents::Durable;
@@ -28,7 +28,7 @@ type OpenMessages = fn(
     &ContainerDefinition,
     MessagingConfig,
 ) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure>;
-type Explain = Box<dyn Fn(&IndexingPolicy, &str) -> Explanation + Send + Sync>;
+type Explained = Box<dyn Fn(&IndexingPolicy) -> Explanation + Send + Sync>;
 
 /// A migration of any container.
 #[async_trait]
@@ -75,14 +75,21 @@ pub(crate) struct Model {
 /// A query with the name to show.
 pub(crate) struct NamedQuery {
     pub name: String,
-    explain: Explain,
+    explain: Explained,
+}
+
+impl NamedQuery {
+    /// Explains which indexes of a policy serve the query.
+    pub(crate) fn explain(&self, policy: &IndexingPolicy) -> Explanation {
+        (self.explain)(policy)
+    }
 }
 
 impl Model {
     pub(crate) fn of<C: Container>(container: String) -> Self {
         let forms = QueryForm::of::<C>().into_iter().map(|form| NamedQuery {
             name: form.to_string(),
-            explain: Box::new(move |policy, discriminator| form.explain(policy, discriminator)),
+            explain: Box::new(move |policy| form.explain(policy)),
         });
         Self {
             container,
@@ -120,20 +127,19 @@ impl Model {
     }
 
     /// Adds a query of the program.
-    pub(crate) fn add_query<T: Queryable>(&mut self, name: String, query: Query<T>) {
+    pub(crate) fn add_query<C: Container>(
+        &mut self,
+        name: String,
+        query: impl Explain<C> + 'static,
+    ) {
         self.queries.push(NamedQuery {
             name,
-            explain: Box::new(move |policy, discriminator| query.explain(policy, discriminator)),
+            explain: Box::new(move |policy| query.explain(policy)),
         });
     }
 
     pub(crate) fn queries(&self) -> &[NamedQuery] {
         &self.queries
-    }
-
-    /// Explains which indexes of a policy serve a query.
-    pub(crate) fn explain(&self, query: &NamedQuery, policy: &IndexingPolicy) -> Explanation {
-        (query.explain)(policy, self.discriminator)
     }
 
     /// Returns the queries that the policy `actual` serves less well than `expected`, each with its
@@ -144,7 +150,7 @@ impl Model {
         actual: &IndexingPolicy,
     ) -> Vec<(&NamedQuery, Explanation)> {
         let degraded = self.queries.iter().filter_map(|query| {
-            let (expected, actual) = (self.explain(query, expected), self.explain(query, actual));
+            let (expected, actual) = (query.explain(expected), query.explain(actual));
             let scans = actual
                 .leftover
                 .iter()

@@ -1,4 +1,4 @@
-//! Text forms of times, in UTC, and of spans, in their largest unit.
+//! Text forms of spans, in their largest unit, and the time of the machine.
 
 use std::time::Duration;
 
@@ -8,18 +8,6 @@ use cdb_model::Timestamp;
 pub(crate) fn now() -> Timestamp {
     let millis = jiff::Timestamp::now().as_millisecond();
     Timestamp::from_millis(u64::try_from(millis).unwrap_or_default())
-}
-
-/// Formats a time: `2026-11-21 10:33:01.250Z`. A time after the year 9999 is shown in milliseconds.
-pub(crate) fn utc(time: Timestamp) -> String {
-    let millis = time.as_millis();
-    i64::try_from(millis)
-        .ok()
-        .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
-        .map_or_else(
-            || format!("{millis} ms"),
-            |time| time.strftime("%Y-%m-%d %H:%M:%S%.3fZ").to_string(),
-        )
 }
 
 /// Formats a span, rounded down: `250 ms`, `12 s`, `3 min`, `4 h`, `2 d`.
@@ -59,21 +47,6 @@ pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_formatted_in_utc() {
-        for (millis, text) in [
-            (0, "1970-01-01 00:00:00.000Z"),
-            (951_782_399_999, "2000-02-28 23:59:59.999Z"),
-            (951_782_400_000, "2000-02-29 00:00:00.000Z"),
-            (1_709_164_800_001, "2024-02-29 00:00:00.001Z"),
-            (1_767_225_599_000, "2025-12-31 23:59:59.000Z"),
-            (4_107_542_400_000, "2100-03-01 00:00:00.000Z"),
-            (u64::MAX, "9007199254740991 ms"),
-        ] {
-            assert_eq!(utc(Timestamp::from_millis(millis)), text);
-        }
-    }
 
     #[test]
     fn spans_are_parsed_and_formatted() {

@@ -105,7 +105,7 @@ pub enum ErrorKind {
     /// The answer violates the protocol.
     Protocol,
     /// The live container differs from its model.
-    ContainerMismatch,
+    ContainerDiffers,
 }
 
 /// The result type of this crate.

@@ -87,8 +87,8 @@ mod loopback_certificate;
 mod network;
 mod operation;
 mod operation_result;
-mod range_health;
-mod ranges;
+mod partition_health;
+mod physical_partitions;
 #[cfg(any(test, feature = "test-support"))]
 mod raw;
 mod regions;
@@ -135,8 +135,8 @@ pub use credentials::MasterKey;
 pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
 pub use operation_result::OperationResult;
-pub use range_health::RangeHealth;
-pub use ranges::RangeId;
+pub use partition_health::PartitionHealth;
+pub use physical_partitions::PhysicalPartitionId;
 #[cfg(any(test, feature = "test-support"))]
 pub use raw::RawTarget;
 #[doc(hidden)]

@@ -23,7 +23,7 @@ pub enum OperationKind {
     /// Deletes a container.
     DeleteContainer,
     /// Lists the physical partitions.
-    ReadRanges,
+    ReadPhysicalPartitions,
     /// Creates an item.
     Create,
     /// Creates or replaces an item.
@@ -58,7 +58,7 @@ impl OperationKind {
             Self::ReadContainer => "read_container",
             Self::ReplaceContainer => "replace_container",
             Self::DeleteContainer => "delete_container",
-            Self::ReadRanges => "read_partition_key_ranges",
+            Self::ReadPhysicalPartitions => "read_partition_key_ranges",
             Self::Create => "create_item",
             Self::Upsert => "upsert_item",
             Self::Replace => "replace_item",
@@ -79,7 +79,7 @@ impl OperationKind {
             Self::ReadAccount
                 | Self::ReadDatabase
                 | Self::ReadContainer
-                | Self::ReadRanges
+                | Self::ReadPhysicalPartitions
                 | Self::Read
                 | Self::Query
                 | Self::ChangeFeed
@@ -99,7 +99,7 @@ impl OperationKind {
                 | Self::ReadContainer
                 | Self::ReplaceContainer
                 | Self::DeleteContainer
-                | Self::ReadRanges
+                | Self::ReadPhysicalPartitions
         )
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::account::{Account, Region, normalized};
 use crate::endpoint::{is_loopback, parse_endpoint};
-use crate::range_health::RangeEndpoints;
+use crate::partition_health::RangeEndpoints;
 use crate::route::Route;
 
 /// How long requests avoid an endpoint that could not be reached, while there is another one.

@@ -9,7 +9,7 @@ use crate::epk::EpkPart;
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::ranges::RangeId;
+use crate::physical_partitions::PhysicalPartitionId;
 use crate::resource::Resource;
 use crate::retry::Repeat;
 use crate::route::Route;
@@ -105,7 +105,11 @@ impl Request {
     /// bounds. They are left out for a whole physical partition, with which the gateway refuses them
     /// (azure-cosmos-dotnet-v3 `RequestInvokerHandler.cs`, azure_data_cosmos_driver
     /// `operation_pipeline.rs`).
-    pub(crate) fn in_part(self, range: &RangeId, part: Option<&EpkPart>) -> Result<Self> {
+    pub(crate) fn in_part(
+        self,
+        range: &PhysicalPartitionId,
+        part: Option<&EpkPart>,
+    ) -> Result<Self> {
         let request = self.in_range(range.as_str())?;
         let Some(EpkPart { min, max }) = part else {
             return Ok(request);

@@ -96,7 +96,7 @@ tokio::task_local! {
 ///
 /// /// Returns the request units of a read.
 /// async fn charge(shop: &ContainerClient<Shop>) -> cdb_client::Result<f64> {
-///     let (found, charge) = measure_charge(shop.read(&OrderKey::new("ann", 1_u64))).await;
+///     let (found, charge) = measure_charge(shop.read(&OrderKey::new("ann", 1))).await;
 ///     found.map(|_| charge)
 /// }
 /// ```

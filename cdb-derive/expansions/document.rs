@@ -30,7 +30,7 @@ const _: () = {
         ) -> Self {
             OrderKey {
                 customer_id: __model::Into::into(customer_id),
-                number: __model::Into::into(number),
+                number,
             }
         }
         /// Returns the address of the document with this key in a partition.

@@ -5,7 +5,7 @@
 //! policy. This crate sends nothing; `cdb-client` does.
 //!
 //! ```
-//! use cdb_model::{Batch, BatchError, Container, Document, DocumentKey, FieldCodec, Query};
+//! use cdb_model::{Batch, BatchError, Container, Document, DocumentKey, Explain, FieldCodec, Query};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Document, Serialize, Deserialize)]
@@ -28,14 +28,14 @@
 //! }
 //!
 //! fn main() -> Result<(), BatchError> {
-//!     assert_eq!(OrderKey::new(7_u64).to_id()?.as_str(), "order:7");
+//!     assert_eq!(OrderKey::new(7).to_id()?.as_str(), "order:7");
 //!
 //!     // Only indexed paths have filters and sorts; a sort by several paths needs a declared composite.
 //!     let large = Query::<Order>::in_partition("ada")
 //!         .filter(Order::TOTAL_CENTS.gt(10_000_u64))
 //!         .order_by(Order::BY_TOTAL.reversed());
 //!     let policy = Shop::definition().indexing_policy;
-//!     assert!(large.explain(&policy, "type").is_served());
+//!     assert!(large.explain(&policy).is_served());
 //!
 //!     // All operations of a batch are on one partition.
 //!     let order = Order { customer_id: "ada".into(), number: 7, total_cents: 9_900, remark: None };
@@ -120,18 +120,18 @@ pub use partition_key::{PartitionKey, PartitionKeyFields, PartitionKeyPart, Part
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use policy::{
-    CompositeIndexPath, ComputedProperty, Drift, ExcludedPath, FullTextIndex, FullTextPath,
-    FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, VectorEmbedding,
+    CompositeIndexPath, ComputedProperty, ExcludedPath, FullTextIndex, FullTextPath,
+    FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, PolicyDifference, VectorEmbedding,
     VectorEmbeddingPolicy, VectorIndex,
 };
 pub use prepare::{Operation, OperationError, PreparedOperation};
 pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
-    Criterion, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery, GroupedQuery, Groups,
-    Hit, KeyLookup, Operand, Operator, Order, Parameter, Projection, QueriedIn, Query, QueryForm,
-    Queryable, Rank, RawSql, RowForm, Scope, SearchQuery, SearchStatement, Searched, SingleRow,
-    SortCriterion, SortKey, Sql, Statement, Summand, Text, ValueError, ValueQuery, WithVectors,
-    WithWords, compare_values,
+    Criterion, Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery,
+    GroupedQuery, Groups, Hit, KeyLookup, Operand, Operator, Optional, Order, Parameter,
+    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RawSql, RowForm, Scope, SearchQuery,
+    SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Sql, Statement, Summand, Text,
+    ValueError, ValueQuery, WithVectors, WithWords, compare_values,
 };
 pub use scalar::{Ordered, Scalar};
 pub use shape::{

@@ -22,7 +22,7 @@ use crate::partition_key::PartitionKey;
 /// use cdb_model::{Address, Delete};
 /// use shop::{Order, OrderKey};
 ///
-/// let order: Address<Order> = OrderKey::new(7_u64).in_partition("ada");
+/// let order: Address<Order> = OrderKey::new(7).in_partition("ada");
 /// let cancellation: Delete<Order> = order.delete();
 /// ```
 #[derive_where(Clone, Debug; P)]

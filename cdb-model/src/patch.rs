@@ -32,7 +32,7 @@ use crate::timestamp::Timestamp;
 /// fn discount(cents: u32) -> Patch<Order> {
 ///     Patch::new()
 ///         .incr(Order::TOTAL_CENTS, -i64::from(cents))
-///         .set(Order::REMARK, Some("a voucher".to_owned()))
+///         .set(Order::REMARK, "a voucher")
 ///         .when(Order::TOTAL_CENTS.ge(u64::from(cents)))
 /// }
 /// ```
@@ -211,12 +211,12 @@ impl<D: Document, P: Partition> Patch<D, Address<D, P>> {
 
 impl<D: Document, T> Patch<D, T> {
     /// Sets a value.
-    pub fn set<V: Serialize, I, M>(self, path: Path<D, V, I, M>, value: V) -> Self
+    pub fn set<V, I, M>(self, path: Path<D, V, I, M>, value: impl Operand<V>) -> Self
     where
         M: Changeable<D>,
     {
         let path = path.pointer();
-        self.with_value(path, &value, |value| PatchOperation::Set {
+        self.with_value(path, value.into_json(), |value| PatchOperation::Set {
             path: path.into(),
             value,
         })
@@ -226,10 +226,10 @@ impl<D: Document, T> Patch<D, T> {
     fn with_value(
         mut self,
         path: &'static str,
-        value: &impl Serialize,
+        value: serde_json::Result<Value>,
         operation: impl FnOnce(Value) -> PatchOperation,
     ) -> Self {
-        match numbers::to_value(value) {
+        match value {
             Ok(value) => self.operations.push(operation(value)),
             Err(error) => {
                 self.invalid.get_or_insert(ValueError::new(path, &error));
@@ -269,44 +269,44 @@ impl<D: Document, T> Patch<D, T> {
 
     /// Adds an element to the end of an array. The patch fails with 400 if the array is missing.
     /// Must not be repeated: protect it with [`Patch::when`] or an ETag.
-    pub fn append<V: Serialize, I, M>(self, path: Path<D, Vec<V>, I, M>, element: V) -> Self
+    pub fn append<V, I, M>(self, path: Path<D, Vec<V>, I, M>, element: impl Operand<V>) -> Self
     where
         M: Changeable<D>,
     {
-        self.add(path.pointer(), "-", &element)
+        self.add(path.pointer(), "-", element.into_json())
     }
 
     /// Inserts an element into an array before the element at `index`. The patch fails with 400 if
     /// the array is shorter than `index`. Must not be repeated, as [`append`](Self::append).
-    pub fn insert<V: Serialize, I, M>(
+    pub fn insert<V, I, M>(
         self,
         path: Path<D, Vec<V>, I, M>,
         index: usize,
-        element: V,
+        element: impl Operand<V>,
     ) -> Self
     where
         M: Changeable<D>,
     {
-        self.add(path.pointer(), &index.to_string(), &element)
+        self.add(path.pointer(), &index.to_string(), element.into_json())
     }
 
-    fn add(self, array: &'static str, at: &str, element: &impl Serialize) -> Self {
+    fn add(self, array: &'static str, at: &str, element: serde_json::Result<Value>) -> Self {
         let path = format!("{array}/{at}");
         self.with_value(array, element, |value| PatchOperation::Add { path, value })
     }
 
     /// Replaces the element at `index` of an array.
-    pub fn set_at<V: Serialize, I, M>(
+    pub fn set_at<V, I, M>(
         self,
         path: Path<D, Vec<V>, I, M>,
         index: usize,
-        element: V,
+        element: impl Operand<V>,
     ) -> Self
     where
         M: Changeable<D>,
     {
         let array = path.pointer();
-        self.with_value(array, &element, |value| PatchOperation::Set {
+        self.with_value(array, element.into_json(), |value| PatchOperation::Set {
             path: format!("{array}/{index}").into(),
             value,
         })
@@ -330,7 +330,10 @@ impl<D: Document, T> Patch<D, T> {
         M: Changeable<D>,
     {
         let path = path.pointer();
-        self.with_value(path, &by, |_| PatchOperation::Incr { path, value: by })
+        self.with_value(path, numbers::to_value(by), |_| PatchOperation::Incr {
+            path,
+            value: by,
+        })
     }
 
     /// Adds a condition. If one does not hold, the patch fails with 412.
@@ -346,6 +349,16 @@ impl<D: Document, T> Patch<D, T> {
     /// field needs no index.
     pub fn when_eq<V: Scalar, I, M>(self, path: Path<D, V, I, M>, value: impl Operand<V>) -> Self {
         self.when(path.equal_without_index(value))
+    }
+
+    /// Adds the condition that a field is `None`: null or missing. The field needs no index.
+    pub fn when_none<V, I, M>(self, path: Path<D, Option<V>, I, M>) -> Self {
+        self.when(path.none_without_index())
+    }
+
+    /// Adds the condition that a field is `Some`. The field needs no index.
+    pub fn when_some<V, I, M>(self, path: Path<D, Option<V>, I, M>) -> Self {
+        self.when(path.some_without_index())
     }
 
     /// Returns the patch in the service's form. `now` is the time of the write, for the field

@@ -209,7 +209,7 @@ fn raw_identifiers_are_stored_without_their_prefix() {
 
 #[test]
 fn a_macro_can_generate_documents() {
-    let made = made::MadeKey::new("p", 3_u32);
+    let made = made::MadeKey::new("p", 3);
     assert_eq!(made.to_id().unwrap().as_str(), "p:3");
     assert_eq!(made::Makes::DOCUMENTS[0].name, "Made");
     let made::Makes::Made(read) =

@@ -214,5 +214,5 @@ fn a_printed_policy_is_parsed_unchanged() {
     let policy = IndexingPolicy::of::<Forward>();
     let read: IndexingPolicy = serde_json::from_str(&policy.to_json_pretty()).expect("a policy");
     assert_eq!(read, policy);
-    assert!(policy.drift_of(&read).is_empty());
+    assert!(policy.differences_of(&read).is_empty());
 }

@@ -1,10 +1,11 @@
-//! `explain`, drift, criteria and invalid values.
+//! `explain`, differences, criteria and invalid values.
 
 use std::collections::BTreeMap;
 
 use cdb_model::{
-    Container, CriteriaError, Criterion, Document, Drift, Fetch, Filter, IndexingPolicy, Operator,
-    Order, Patch, PatchError, Query, Scalar, SortCriterion, TextInteger, Timestamp,
+    Container, CriteriaError, Criterion, Document, DocumentKey as _, Explain, Explanation, Fetch,
+    Filter, IndexingPolicy, Operator, Order, Patch, PatchError, PolicyDifference, Query, Scalar,
+    SortCriterion, TextInteger, Timestamp,
 };
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,11 @@ struct Ticket {
     labels: Vec<String>,
     #[document(unindexed)]
     text: String,
+    #[document(index)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closed_at: Option<u64>,
+    #[serde(default)]
+    note: Option<String>,
 }
 
 #[derive(Container, Clone, Debug)]
@@ -33,11 +39,54 @@ enum Desk {
     Ticket(Ticket),
 }
 
+/// `Ticket` is in several containers, so the compiler has to be told which one is meant.
+fn in_desk(query: &impl Explain<Desk>, policy: &IndexingPolicy) -> Explanation {
+    query.explain(policy)
+}
+
 fn explained(query: &Query<Ticket>, expected: &Expect) {
-    expected.assert_eq(
-        &query
-            .explain(&IndexingPolicy::of::<Desk>(), "type")
-            .to_string(),
+    expected.assert_eq(&in_desk(query, &IndexingPolicy::of::<Desk>()).to_string());
+}
+
+#[test]
+fn a_value_that_serde_skips_is_none_as_null_is() {
+    let absent = Query::<Ticket>::across_partitions().filter(Ticket::CLOSED_AT.is_none());
+    explained(
+        &absent,
+        &expect![[r#"
+            served by an index: (c["type"] = "ticket" AND (IS_NULL(c["closedAt"]) OR NOT (IS_DEFINED(c["closedAt"]))))
+              range index /type
+              checked per document (IS_NULL(c["closedAt"]) OR NOT (IS_DEFINED(c["closedAt"])))
+        "#]],
+    );
+    let present = Query::<Ticket>::across_partitions().filter(Ticket::CLOSED_AT.is_some());
+    explained(
+        &present,
+        &expect![[r#"
+        served by an index: (c["type"] = "ticket" AND IS_DEFINED(c["closedAt"]) AND NOT (IS_NULL(c["closedAt"])))
+          range index /type
+          range index /closedAt
+          checked per document NOT (IS_NULL(c["closedAt"]))
+    "#]],
+    );
+    let patch = Patch::<Ticket>::new().set(Ticket::TEXT, "late");
+    let conditional = patch.clone().when_none(Ticket::NOTE);
+    let body = conditional.body(Timestamp::default()).expect("a patch");
+    expect![[r#"from c where (IS_NULL(c["note"]) OR NOT (IS_DEFINED(c["note"])))"#]]
+        .assert_eq(&body.condition.expect("a condition"));
+    let conditional = patch.when_some(Ticket::NOTE);
+    let body = conditional.body(Timestamp::default()).expect("a patch");
+    expect![[r#"from c where (IS_DEFINED(c["note"]) AND NOT (IS_NULL(c["note"])))"#]]
+        .assert_eq(&body.condition.expect("a condition"));
+}
+
+#[test]
+fn a_key_takes_the_integer_of_its_field() {
+    let id = |key: TicketKey| key.to_id().expect("an id").to_string();
+    assert_eq!(id(TicketKey::new("red", 7)), "red:7");
+    assert_eq!(
+        id(TicketKey::new("red".to_owned(), u32::from(7_u8))),
+        "red:7"
     );
 }
 
@@ -116,12 +165,12 @@ fn searches_in_text_scan_the_index_of_their_path() {
     let seek = Query::<Ticket>::across_partitions().filter(state.starts_with("op"));
     let scan = Query::<Ticket>::across_partitions().filter(state.contains("pe"));
     let policy = IndexingPolicy::of::<Desk>();
-    assert!(seek.explain(&policy, "type").scanned_indexes.is_empty());
-    assert_eq!(scan.explain(&policy, "type").scanned_indexes, ["/state"]);
-    assert!(scan.explain(&policy, "type").is_narrowed());
+    assert!(in_desk(&seek, &policy).scanned_indexes.is_empty());
+    assert_eq!(in_desk(&scan, &policy).scanned_indexes, ["/state"]);
+    assert!(in_desk(&scan, &policy).is_narrowed());
     let mut policy = policy;
     policy.included_paths.clear();
-    assert_eq!(scan.explain(&policy, "type").leftover.len(), 2);
+    assert_eq!(in_desk(&scan, &policy).leftover.len(), 2);
 }
 
 #[test]
@@ -138,7 +187,7 @@ fn criteria_search_in_text_and_arrays() {
     ])
     .expect("the criteria are valid");
     let query = Query::in_partition("red").filter(filter);
-    let explanation = query.explain(&IndexingPolicy::of::<Desk>(), "type");
+    let explanation = in_desk(&query, &IndexingPolicy::of::<Desk>());
     assert_eq!(
         explanation.condition,
         concat!(
@@ -158,19 +207,19 @@ fn without_its_index_a_query_scans_and_its_sort_is_refused() {
     policy.included_paths.clear();
     policy.composite_indexes.clear();
     let query = Query::<Ticket>::across_partitions().order_by(Ticket::BY_AGE);
-    let explanation = query.explain(&policy, "type");
+    let explanation = in_desk(&query, &policy);
     assert!(!explanation.is_served());
     assert_eq!(explanation.refused, ["/type, /state, /openedAt"]);
 }
 
 #[test]
-fn drift_names_the_cost_and_ignores_additions_of_the_service() {
+fn differences_name_the_cost_and_ignore_additions_of_the_service() {
     let model = IndexingPolicy::of::<Desk>();
     let live: IndexingPolicy = serde_json::from_value(json!({
         "indexingMode": "consistent",
         "automatic": true,
         "includedPaths": [
-            { "path": "/openedAt/?" }, { "path": "/type/?" }, { "path": "/labels/[]/?" }, { "path": "/old/?" },
+            { "path": "/closedAt/?" }, { "path": "/openedAt/?" }, { "path": "/type/?" }, { "path": "/labels/[]/?" }, { "path": "/old/?" },
         ],
         "excludedPaths": [{ "path": "/text/*" }, { "path": "/*" }, { "path": "/\"_etag\"/?" }],
         "compositeIndexes": [[
@@ -183,17 +232,17 @@ fn drift_names_the_cost_and_ignores_additions_of_the_service() {
         "fullTextIndexes": [],
     }))
     .expect("the service's form");
-    let drift = model.drift_of(&live);
+    let differences = model.differences_of(&live);
     assert_eq!(
-        drift,
+        differences,
         [
-            Drift::MissingPath("/state/?".to_owned()),
-            Drift::SuperfluousPath("/old/?".to_owned()),
+            PolicyDifference::MissingPath("/state/?".to_owned()),
+            PolicyDifference::SuperfluousPath("/old/?".to_owned()),
         ]
     );
-    assert!(drift[0].breaks_queries() && !drift[1].breaks_queries());
+    assert!(differences[0].breaks_queries() && !differences[1].breaks_queries());
     expect!["`/state/?` is not indexed; queries on it scan. Adding it re-indexes with spare request units"]
-        .assert_eq(&drift[0].to_string());
+        .assert_eq(&differences[0].to_string());
 }
 
 fn criterion(field: &str, operator: Operator, value: Value) -> Criterion {
@@ -229,7 +278,7 @@ fn criteria_use_rust_names_or_stored_names() {
 
 #[test]
 fn the_error_of_an_invalid_criterion_names_the_reason() {
-    expect!["`Ticket` has no field `stat`; its indexed fields are `state`, `opened_at`, `labels`"]
+    expect!["`Ticket` has no field `stat`; its indexed fields are `state`, `opened_at`, `labels`, `closed_at`"]
         .assert_eq(&refused(criterion("stat", Operator::Eq, json!(1))).to_string());
     expect!["`text` of `Ticket` is not indexed; searching by it would scan every document"]
         .assert_eq(&refused(criterion("text", Operator::Eq, json!("x"))).to_string());
@@ -322,11 +371,7 @@ fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
     };
     for filter in invalid() {
         let query = Query::<Board>::in_partition("red").filter(filter);
-        assert!(
-            !query
-                .explain(&IndexingPolicy::of::<Boards>(), "type")
-                .is_narrowed()
-        );
+        assert!(!query.explain(&IndexingPolicy::of::<Boards>()).is_narrowed());
         let error = Fetch::<Boards>::statement(&query).expect_err("JSON has no such number");
         let text = error.to_string();
         assert!(
@@ -335,7 +380,7 @@ fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
         );
     }
     for filter in invalid() {
-        let patch = Patch::new().set(Board::TEXT, "b".to_owned()).when(filter);
+        let patch = Patch::new().set(Board::TEXT, "b").when(filter);
         assert!(matches!(
             patch.body(Timestamp::default()),
             Err(PatchError::Value(_))
@@ -380,15 +425,15 @@ fn a_query_of_a_type_with_soft_deletion_excludes_deleted_documents() {
           range index /type
           range index /stars
           checked per document (IS_NULL(c["deleted_at"]) OR NOT (IS_DEFINED(c["deleted_at"])))
-    "#]].assert_eq(&query.explain(&policy, "type").to_string());
-    let all = query.with_deleted().explain(&policy, "type");
+    "#]].assert_eq(&query.explain(&policy).to_string());
+    let all = query.with_deleted().explain(&policy);
     expect![[r#"
         served by an index: (c["type"] = "comment" AND c["stars"] > 3)
           range index /type
           range index /stars
     "#]]
     .assert_eq(&all.to_string());
-    let both = Query::<Forum>::across_partitions().explain(&policy, "type");
+    let both = Query::<Forum>::across_partitions().explain(&policy);
     expect![[r#"
         scans every document: (IS_NULL(c["deleted_at"]) OR NOT (IS_DEFINED(c["deleted_at"])) OR NOT (c["type"] = "comment"))
           checked per document (IS_NULL(c["deleted_at"]) OR NOT (IS_DEFINED(c["deleted_at"])) OR NOT (c["type"] = "comment"))

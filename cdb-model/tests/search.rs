@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use cdb_model::{
-    Container, Document, Drift, IndexingPolicy, Query, Rank, RowForm, Scope, SearchStatement,
-    Statement,
+    Container, Document, Explain as _, IndexingPolicy, PolicyDifference, Query, Rank, RowForm,
+    Scope, SearchStatement, Statement,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -111,16 +111,16 @@ fn missing_search_indexes_are_a_difference_and_superfluous_ones_are_not() {
     let mut live = model.clone();
     live.vector_indexes.remove(0);
     live.full_text_indexes.remove(1);
-    let drift = model.drift_of(&live);
+    let differences = model.differences_of(&live);
     assert_eq!(
-        drift,
+        differences,
         [
-            Drift::MissingSearchIndex("vector index of `/meaning`".to_owned()),
-            Drift::MissingSearchIndex("full-text index of `/summary`".to_owned()),
+            PolicyDifference::MissingSearchIndex("vector index of `/meaning`".to_owned()),
+            PolicyDifference::MissingSearchIndex("full-text index of `/summary`".to_owned()),
         ]
     );
-    assert!(drift.iter().all(Drift::breaks_queries));
-    assert_eq!(live.drift_of(&model), []);
+    assert!(differences.iter().all(PolicyDifference::breaks_queries));
+    assert_eq!(live.differences_of(&model), []);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_a_later_version_of_the_service_adds_can_be_read() {
     definition["indexingPolicy"]["vectorIndexes"] = json!([{ "path": "/meaning", "type": "later", "quantizationByteSize": 8 }, { "path": "/place" }]);
     let live: cdb_model::ContainerDefinition = serde_json::from_value(definition).unwrap();
     assert_eq!(
-        IndexingPolicy::of::<Notes>().drift_of(&live.indexing_policy),
+        IndexingPolicy::of::<Notes>().differences_of(&live.indexing_policy),
         []
     );
 }
@@ -201,11 +201,11 @@ fn conditions_on_words_are_served_by_the_full_text_index() {
         Note::BODY.contains_all_words(["red", "bike"]) & Note::SUMMARY.contains_any_word(["rot"]),
     );
     let mut policy = IndexingPolicy::of::<Notes>();
-    let explanation = query.explain(&policy, "type");
+    let explanation = query.explain(&policy);
     assert_eq!(explanation.full_text_indexes, ["/body", "/summary"]);
     assert_eq!(explanation.leftover, [""; 0]);
     policy.full_text_indexes.remove(0);
-    let explanation = query.explain(&policy, "type");
+    let explanation = query.explain(&policy);
     assert_eq!(
         explanation.leftover,
         [r#"FullTextContainsAll(c["body"], "red", "bike")"#]

@@ -1,6 +1,6 @@
 //! `sql!` and `RawSql`: the statements that they write, and how they read rows.
 
-use cdb_model::{Container, Document, Fetch, Sql, Timestamp, sql};
+use cdb_model::{Container, Document, Explain as _, Fetch, Sql, Timestamp, sql};
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ fn explain_names_the_indexes_of_each_condition() {
          ORDER BY {Order::BY_TOTAL} DESC" => Value
     );
     let policy = Shop::definition().indexing_policy;
-    let explained = sql_of(query).in_partition("ann").explain(&policy, "type");
+    let explained = sql_of(query).in_partition("ann").explain(&policy);
     expect![[r#"
         served by an index: (c["type"] = "order" AND c["state"] = 'open' AND c["totalCents"] > 5 AND CONTAINS(c["state"], 'e') AND ((c["state"] = 'a' OR c["state"] = 'b')))
           within one partition

@@ -29,7 +29,7 @@ pub(crate) async fn instances(provider: &CosmosDBProvider, count: u32) -> Vec<(S
         let instance = format!("i-{number}");
         let range = provider
             .container()
-            .range_of(&instance.as_str().into())
+            .physical_partition_of(&instance.as_str().into())
             .await;
         let range = range
             .expect("the partitions are listed")

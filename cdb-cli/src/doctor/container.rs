@@ -28,7 +28,7 @@ pub(super) fn definition(model: &Model, live: &ContainerDefinition) -> Vec<Findi
                 says,
                 "run {cdb} policy apply --time-to-live; without it, records that should expire are kept",
             ),
-            Difference::Indexing(drift) if drift.breaks_queries() => {
+            Difference::Indexing(difference) if difference.breaks_queries() => {
                 Finding::problem("policy", says, "run {cdb} policy diff to see the affected queries, and {cdb} policy apply to change the policy online")
             }
             _ => Finding::warning(

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::outbox::described;
 use crate::dead_letters::{DeadLetterPage, FoundDeadLetter, PageStart};
 use crate::output::{short, table};
-use crate::time::{span, utc};
+use crate::time::span;
 
 /// A page of dead letters, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]
@@ -198,13 +198,13 @@ impl fmt::Display for DeadLetterDetail {
         writeln!(f, "to:          {}", row.to)?;
         writeln!(f, "what:        {}", row.what)?;
         if let Some(sent) = self.sent_at {
-            writeln!(f, "sent:        {}", utc(sent))?;
+            writeln!(f, "sent:        {sent}")?;
         }
-        writeln!(f, "dead since:  {}", utc(row.given_up_at))?;
+        writeln!(f, "dead since:  {}", row.given_up_at)?;
         writeln!(f, "attempts:    {}", row.attempts)?;
         writeln!(f, "why:         {}", row.reason)?;
         for attempt in &self.history {
-            writeln!(f, "attempt: {}, {}", utc(attempt.at), attempt.reason)?;
+            writeln!(f, "attempt: {}, {}", attempt.at, attempt.reason)?;
         }
         for contents in &self.contents {
             writeln!(f, "contents: {contents}")?;

@@ -21,7 +21,7 @@ use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{counted, short};
-use crate::time::{span, utc};
+use crate::time::span;
 
 /// The number of earlier executions that the text form lists.
 const SHOWN_EXECUTIONS: usize = 5;
@@ -290,7 +290,7 @@ struct Recorded<'a>(&'a OperatorAction);
 impl fmt::Display for Recorded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let action = self.0;
-        write!(f, "{} by {} at {}", action.what, action.by, utc(action.at))
+        write!(f, "{} by {} at {}", action.what, action.by, action.at)
     }
 }
 
@@ -334,9 +334,7 @@ impl Detail {
             write!(
                 f,
                 "earlier execution {}: {} since {}",
-                earlier.execution,
-                earlier.status,
-                utc(earlier.started_at)
+                earlier.execution, earlier.status, earlier.started_at
             )?;
             match &earlier.rewound {
                 Some(action) => writeln!(f, ", {}", Recorded(action))?,
@@ -406,10 +404,10 @@ impl Detail {
         if let Some(parent) = &row.parent {
             writeln!(f, "parent:        {}", short(parent, 200))?;
         }
-        writeln!(f, "created:       {}", utc(row.created_at))?;
-        writeln!(f, "last turn:     {}", utc(row.updated_at))?;
+        writeln!(f, "created:       {}", row.created_at)?;
+        writeln!(f, "last turn:     {}", row.updated_at)?;
         if let Some(completed) = row.completed_at {
-            writeln!(f, "completed:     {}", utc(completed))?;
+            writeln!(f, "completed:     {completed}")?;
         }
         match self.locked_until {
             Some(until) => writeln!(f, "lock:          for {}", span(until.since(self.now)))?,

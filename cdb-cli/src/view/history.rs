@@ -15,7 +15,6 @@ use serde_json::Value;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{short, table};
-use crate::time::utc;
 
 /// An execution's events.
 #[derive(Clone, Debug, Serialize)]
@@ -198,7 +197,7 @@ fn member_text(name: &str, value: &Value) -> String {
             |error| format!("error: {error}"),
         ),
         ("fire_at_ms", Value::Number(at)) => match at.as_u64() {
-            Some(at) => format!("fires at: {}", utc(Timestamp::from_millis(at))),
+            Some(at) => format!("fires at: {}", Timestamp::from_millis(at)),
             None => format!("fire_at_ms: {at}"),
         },
         (_, Value::String(text)) => format!("{name}: {text}"),
@@ -339,7 +338,7 @@ impl EventRow {
         };
         vec![
             format!("#{}", self.id),
-            utc(self.at),
+            self.at.to_string(),
             what.trim_end().to_owned(),
             detail,
         ]

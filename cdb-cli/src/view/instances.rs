@@ -5,8 +5,8 @@ use std::fmt;
 
 use cdb_client::Continuation;
 use cdb_model::{
-    CompositeIndexPath, Container as _, Criterion, Filter, IndexingPolicy, Order, Query,
-    SortCriterion, Timestamp,
+    CompositeIndexPath, Criterion, Explain, Filter, IndexingPolicy, Order, Query, SortCriterion,
+    Timestamp,
 };
 use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
 use serde::Serialize;
@@ -15,7 +15,6 @@ use crate::attribute_filter::meets;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{short, table};
-use crate::time::utc;
 use crate::view::unstarted::{Unstarted, Waiting};
 
 /// The number of instances that a filter without an index reads before it returns what it found.
@@ -124,7 +123,7 @@ impl ListFilter {
         &self,
         policy: &IndexingPolicy,
     ) -> Result<Option<Vec<CompositeIndexPath>>, Failure> {
-        let explained = self.query()?.explain(policy, Durable::DISCRIMINATOR);
+        let explained = Explain::<Durable>::explain(&self.query()?, policy);
         let missing = self.sort.iter().map(|term| CompositeIndexPath {
             path: format!("/{}", term.field.replace('.', "/")),
             order: term.direction,
@@ -165,9 +164,7 @@ impl ListFilter {
             filter = filter & Instance::COMPLETED_AT.lt(before);
         }
         if self.roots {
-            filter = filter
-                & (Instance::PARENT_INSTANCE_ID.is_null()
-                    | !Instance::PARENT_INSTANCE_ID.is_defined());
+            filter = filter & Instance::PARENT_INSTANCE_ID.is_none();
         }
         let attributes = Filter::from_criteria(&self.attributes);
         Ok(filter & attributes.map_err(|error| Failure::usage(error.to_string()))?)
@@ -298,7 +295,7 @@ impl Row {
             execution => format!("{} #{execution}", self.status),
         };
         vec![
-            utc(self.created_at),
+            self.created_at.to_string(),
             status,
             short(&self.orchestration, 40),
             short(&self.id, 120),

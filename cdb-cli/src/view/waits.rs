@@ -13,7 +13,6 @@ use super::history::{Lane, bars, raw_event};
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::short;
-use crate::time::utc;
 
 /// The input of an execution, and what it waits for.
 #[derive(Debug)]
@@ -98,7 +97,7 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = short(&self.name, 80);
         match (self.kind, self.due_at, &self.instance) {
-            (_, Some(due_at), _) => write!(f, "timer, fires at {}", utc(due_at))?,
+            (_, Some(due_at), _) => write!(f, "timer, fires at {due_at}")?,
             (_, _, Some(child)) => {
                 write!(
                     f,
@@ -109,6 +108,6 @@ impl fmt::Display for Wait {
             (Lane::Activity, ..) => write!(f, "activity {name}")?,
             _ => write!(f, "event {name}")?,
         }
-        write!(f, ", since {}", utc(self.since))
+        write!(f, ", since {}", self.since)
     }
 }

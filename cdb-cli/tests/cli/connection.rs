@@ -59,7 +59,7 @@ impl std::io::Write for ClosedPipe {
 async fn a_closed_standard_output_is_not_an_error() {
     for arguments in [&["cdb", "completions", "bash"][..], &["cdb", "model"]] {
         let mut err = Vec::new();
-        let run = Cli::new::<Durable>("duroxide");
+        let run = Cli::<Durable>::new("duroxide");
         let exit = run.run_with(arguments, &mut ClosedPipe, &mut err).await;
         assert_eq!((exit, &*err), (Exit::Ok, &[][..]), "{arguments:?}");
     }
@@ -127,7 +127,7 @@ async fn a_connection_string_alone_selects_an_account() {
         &endpoint,
     ];
     let run = run(
-        &Cli::new::<Durable>("duroxide"),
+        &Cli::<Durable>::new("duroxide"),
         &arguments,
         &["--database", "duroxide", "--container", "duroxide"],
     )

@@ -24,8 +24,8 @@ enum Ledger {
 }
 
 /// The command of a program with three containers.
-fn invoicing() -> Cli {
-    let cli = Cli::new::<Ledger>("ledger").container::<Shop>("shop");
+fn invoicing() -> Cli<Durable> {
+    let cli = Cli::<Ledger>::new("ledger").container::<Shop>("shop");
     cli.container::<Durable>("runs").database("invoicing")
 }
 
@@ -73,7 +73,7 @@ async fn options_of_the_connection_may_stand_before_the_subcommand() {
         vec!["--accept-invalid-certificate", "--endpoint", &endpoint],
     ] {
         let arguments = [before, vec!["instances", "list"]].concat();
-        let listed = run(&Cli::new::<Durable>("duroxide"), &arguments, &[]).await;
+        let listed = run(&Cli::<Durable>::new("duroxide"), &arguments, &[]).await;
         assert_eq!(listed.exit, Exit::Ok, "{listed:?}");
     }
     let unknown = run(&invoicing(), "--nothing instances list", &[]).await;
@@ -85,7 +85,7 @@ async fn options_of_the_connection_may_stand_before_the_subcommand() {
 
 #[tokio::test]
 async fn two_containers_need_two_names() {
-    let cli = Cli::new::<Ledger>("shop").container::<Shop>("shop");
+    let cli = Cli::<Ledger>::new("shop").container::<Shop>("shop");
     let refused = run(&cli, "model", &[]).await;
     assert_eq!(refused.exit, Exit::Usage);
     refused.complains("two containers with the name `shop`");

@@ -248,7 +248,7 @@ async fn a_program_redrives_the_dead_letters_of_its_own_container() {
     let account = Account::empty().await;
     let warehouse = account.container::<Warehouse>().await;
     dead_letter(&warehouse, 2).await;
-    let cli = Cli::new::<Warehouse>("duroxide");
+    let cli = Cli::<Warehouse>::new("duroxide");
     let listed = account.run(&cli, "deadletters list").await;
     assert_eq!(names(&listed).len(), 2, "{listed:?}");
     let run = account.run(&cli, "deadletters redrive --all --yes").await;
@@ -267,7 +267,7 @@ async fn a_container_without_either_source_is_a_usage_error() {
     let account = Account::empty().await;
     account.container::<Shop>().await;
     let run = account
-        .run(&Cli::new::<Shop>("duroxide"), "deadletters list")
+        .run(&Cli::<Shop>::new("duroxide"), "deadletters list")
         .await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
     run.complains("holds neither orchestrations nor messages");

@@ -51,11 +51,15 @@ impl Arguments for Vec<&str> {
 
 /// Runs the command for the provider's container.
 pub(crate) async fn cdb(arguments: &(impl Arguments + ?Sized)) -> Run {
-    run(&Cli::new::<Durable>("duroxide"), arguments, &[]).await
+    run(&Cli::<Durable>::new("duroxide"), arguments, &[]).await
 }
 
 /// Runs a command. The snapshot does not show the `hidden` arguments.
-pub(crate) async fn run(cli: &Cli, arguments: &(impl Arguments + ?Sized), hidden: &[&str]) -> Run {
+pub(crate) async fn run(
+    cli: &Cli<impl Container>,
+    arguments: &(impl Arguments + ?Sized),
+    hidden: &[&str],
+) -> Run {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let arguments = arguments.list();
     let all = ["cdb"].iter().chain(&arguments).chain(hidden);
@@ -182,11 +186,15 @@ impl Account {
 
     /// Runs the command for the provider's container on this account.
     pub(crate) async fn cdb(&self, arguments: &(impl Arguments + ?Sized)) -> Run {
-        self.run(&Cli::new::<Durable>("duroxide"), arguments).await
+        self.run(&Cli::<Durable>::new("duroxide"), arguments).await
     }
 
     /// Runs a command on this account.
-    pub(crate) async fn run(&self, cli: &Cli, arguments: &(impl Arguments + ?Sized)) -> Run {
+    pub(crate) async fn run(
+        &self,
+        cli: &Cli<impl Container>,
+        arguments: &(impl Arguments + ?Sized),
+    ) -> Run {
         let endpoint = self.emulator.endpoint();
         let hidden = [
             "--endpoint",

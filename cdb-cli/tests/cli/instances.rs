@@ -271,7 +271,7 @@ async fn cancel_and_raise_queue_a_message() {
 async fn a_container_without_orchestrations_is_a_usage_error() {
     let account = Account::empty().await;
     let run = account
-        .run(&Cli::new::<Shop>("duroxide"), "instances list")
+        .run(&Cli::<Shop>::new("duroxide"), "instances list")
         .await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
     run.complains("`Shop` cannot hold orchestrations: its partition key is /customer");
@@ -408,7 +408,7 @@ async fn a_history_shows_child_ids_and_error_messages() {
     let run = account.cdb("instances history parent").await;
     for said in [
         "instance: parent::sub::1, input: parcel",
-        "fires at: 2026-01-01 01:00:00.000Z",
+        "fires at: 2026-01-01T01:00:00.000Z",
         "error: no stock",
     ] {
         assert!(run.out.contains(said), "{said}: {run:?}");

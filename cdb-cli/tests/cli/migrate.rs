@@ -74,7 +74,7 @@ async fn older_documents_are_rewritten_once() {
     }
     let directory = std::env::temp_dir().join(format!("cdb-migrate-{}", std::process::id()));
     let position = directory.to_str().expect("UTF-8");
-    let cli = Cli::new::<House>("duroxide");
+    let cli = Cli::<House>::new("duroxide");
     let migrate = ["migrate", "--position", position, "--max-rus", "100000"];
     let migrated = account.run(&cli, &migrate).await;
     assert_eq!(migrated.exit, Exit::Ok, "{migrated:?}");
@@ -85,7 +85,7 @@ async fn older_documents_are_rewritten_once() {
         "{migrated:?}"
     );
     assert!(!directory.exists(), "the position is removed at the end");
-    let lamp = house.read(LampKey::new(6_u32).in_partition("room-1")).await;
+    let lamp = house.read(LampKey::new(6).in_partition("room-1")).await;
     assert_eq!(lamp.expect("it is read").expect("it exists").color, "white");
     // The feed contains the rewritten documents, and nothing is left to do.
     let again = account.run(&cli, "migrate").await;
@@ -130,13 +130,13 @@ async fn the_position_of_another_migration_is_refused() {
     let file = std::env::temp_dir().join(format!("cdb-migrate-other-{}", std::process::id()));
     let position = file.to_str().expect("UTF-8");
     let migrate = ["migrate", "--position", position];
-    let second = Cli::new::<House>("duroxide");
+    let second = Cli::<House>::new("duroxide");
     let interrupted = account.run(&second, &migrate).await;
     interrupted.complains("lamp:500");
     assert!(file.exists(), "the first page is migrated");
 
     // A later build migrates the first page too.
-    let third = Cli::new::<third::House>("duroxide");
+    let third = Cli::<third::House>::new("duroxide");
     let refused = account.run(&third, &migrate).await;
     assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
     assert!(

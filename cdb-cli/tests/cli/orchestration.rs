@@ -62,7 +62,7 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
-    let same = Cli::new::<Durable>("duroxide").orchestrations(orchestrations());
+    let same = Cli::<Durable>::new("duroxide").orchestrations(orchestrations());
     let replayed = account.run(&same, "instances replay").await;
     assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");
     let text = "replayed 2 instances; the code makes the recorded decisions";
@@ -74,7 +74,7 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
             context.schedule_activity("Welcome", name).await
         },
     );
-    let changed = Cli::new::<Durable>("duroxide").orchestrations(changed.build());
+    let changed = Cli::<Durable>::new("duroxide").orchestrations(changed.build());
     let limited = "instances replay --limit 1";
     let replayed = account.run(&changed, limited).await;
     assert_eq!(replayed.exit, Exit::Finding, "{replayed:?}");

@@ -14,7 +14,7 @@ const DEFAULT: &str = r#"{ "indexingMode": "consistent", "automatic": true, "inc
     "excludedPaths": [{ "path": "/\"_etag\"/?" }] }"#;
 
 /// A policy with missing and superfluous indexes.
-fn drifted() -> IndexingPolicy {
+fn changed() -> IndexingPolicy {
     let mut policy = Shop::definition().indexing_policy;
     policy
         .included_paths
@@ -47,7 +47,7 @@ async fn set(account: &Account, policy: IndexingPolicy) {
 async fn a_policy_is_printed_in_three_formats() {
     for format in ["json", "bicep", "terraform"] {
         let run = run(
-            &Cli::new::<Shop>("duroxide"),
+            &Cli::<Shop>::new("duroxide"),
             &["policy", "print", "--format", format],
             &["--container", "shop"],
         )
@@ -86,9 +86,9 @@ async fn a_container_that_matches_the_model_passes_the_check() {
 }
 
 #[tokio::test]
-async fn drift_is_shown_with_its_cost_and_fails_the_check() {
+async fn a_difference_is_shown_with_its_cost_and_fails_the_check() {
     let account = start().await;
-    set(&account, drifted()).await;
+    set(&account, changed()).await;
     account.run(&shop(), "policy diff").await.is("policy-diff");
     account
         .run(&shop(), "policy diff --json")
@@ -97,7 +97,7 @@ async fn drift_is_shown_with_its_cost_and_fails_the_check() {
     account
         .run(&shop(), "policy check")
         .await
-        .is("policy-check-drift");
+        .is("policy-check-difference");
     account
         .run(&shop(), "policy apply --dry-run")
         .await
@@ -159,11 +159,11 @@ async fn other_unique_keys_are_a_breaking_difference_that_apply_refuses() {
 #[tokio::test]
 async fn apply_replaces_the_policy_and_waits_for_the_index() {
     let account = start().await;
-    set(&account, drifted()).await;
+    set(&account, changed()).await;
     let added = account.run(&shop(), "policy apply --add-only").await;
     added.prints("`/remark/text/?` is indexed and no query of the model needs it");
     assert!(!added.out.contains("missing"), "{added:?}");
-    set(&account, drifted()).await;
+    set(&account, changed()).await;
     let applied = account.run(&shop(), "policy apply --yes").await;
     assert_eq!(applied.exit, Exit::Ok, "{applied:?}");
     applied.complains("indexing: 100 %");
@@ -254,7 +254,7 @@ async fn diff_lists_the_affected_queries_of_the_program() {
     let without_status = r#"{ "indexingMode": "consistent", "includedPaths": [], "excludedPaths": [{ "path": "/*" }] }"#;
     std::fs::write(&file, without_status).expect("it is written");
     let file = file.path().display().to_string();
-    let cli = Cli::new::<Orders>("duroxide").query(
+    let cli = Cli::<Orders>::new("duroxide").query(
         "orders to send",
         Query::<Order>::across_partitions().filter(Order::STATUS.eq("paid")),
     );
@@ -274,7 +274,7 @@ async fn apply_does_not_remove_indexes_of_another_program_unasked() {
         .await
         .expect("it is created");
     let before = container_policy(&account).await;
-    let cli = Cli::new::<Orders>("duroxide");
+    let cli = Cli::<Orders>::new("duroxide");
     account
         .run(&cli, "policy apply --dry-run")
         .await
@@ -332,7 +332,7 @@ async fn apply_keeps_an_index_that_another_program_adds_meanwhile() {
     let account = start().await;
     let (endpoint, key) = (account.emulator.endpoint(), account.emulator.key());
     for (option, expected) in [("--add-only", Exit::Ok), ("--yes", Exit::Finding)] {
-        set(&account, drifted()).await;
+        set(&account, changed()).await;
         let apply = ["cdb", "policy", "apply", option];
         let account_of = ["--endpoint", &endpoint, "--key", key];
         let container = ["--database", "duroxide", "--container", "duroxide"];

@@ -55,7 +55,7 @@ async fn waiting(input: &str, payload_codec: Option<Arc<dyn PayloadCodec>>) -> A
 /// Replays a file, without a connection.
 async fn replay(orchestrations: OrchestrationRegistry, file: &Path, more: &[&str]) -> Run {
     let file = file.to_str().expect("UTF-8");
-    let cli = Cli::new::<Durable>("duroxide").orchestrations(orchestrations);
+    let cli = Cli::<Durable>::new("duroxide").orchestrations(orchestrations);
     let arguments = [&["instances", "replay", "--file", file], more].concat();
     run(&cli, &arguments, &[]).await
 }
@@ -106,7 +106,7 @@ async fn encoded_payloads_are_replayed_with_their_key_only() {
     let account = waiting("bob", Some(Arc::new(codec))).await;
     let path = file.to_str().expect("UTF-8");
     account.cdb(&["export", "--out", path]).await;
-    let cli = Cli::new::<Durable>("duroxide").orchestrations(orchestrations());
+    let cli = Cli::<Durable>::new("duroxide").orchestrations(orchestrations());
     let container = account.run(&cli, "instances replay").await;
     let export = replay(orchestrations(), &file, &[]).await;
     for refused in [container, export] {

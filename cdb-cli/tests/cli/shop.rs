@@ -64,6 +64,6 @@ pub(crate) enum Orders {
 }
 
 /// The command of the shop.
-pub(crate) fn shop() -> Cli {
-    Cli::new::<Shop>("duroxide")
+pub(crate) fn shop() -> Cli<Shop> {
+    Cli::<Shop>::new("duroxide")
 }

@@ -40,12 +40,12 @@ pub enum OnDifference {
     /// Logs a warning and continues: all queries work, some at a higher cost.
     #[default]
     Warn,
-    /// Fails with [`ErrorKind::ContainerMismatch`].
+    /// Fails with [`ErrorKind::ContainerDiffers`].
     Fail,
     /// Adds the indexes, vectors and default time to live that the container lacks, removes nothing, and
     /// waits until the index is built, even if another process added it; see
     /// [`BootstrapConfig::index_timeout`]. With [`Bootstrap::VerifyOnly`], or
-    /// without the right, fails with [`ErrorKind::ContainerMismatch`] and names what to add. Logs a
+    /// without the right, fails with [`ErrorKind::ContainerDiffers`] and names what to add. Logs a
     /// warning about other differences.
     Extend,
 }
@@ -170,7 +170,7 @@ impl DatabaseClient {
     /// When the container or a right is missing; the message names it.
     /// [`ErrorKind::Configuration`] when the model exceeds a limit of the service, or when the account
     /// has several write regions or a weaker default consistency than Session.
-    /// [`ErrorKind::ContainerMismatch`] when the container has another partition key, or other
+    /// [`ErrorKind::ContainerDiffers`] when the container has another partition key, or other
     /// differences that `config` does not allow.
     pub async fn bootstrap<C: Container>(
         &self,
@@ -279,7 +279,7 @@ impl DatabaseClient {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match container.ranges().await {
+            match container.physical_partitions().await {
                 Err(error) if error.is_not_found() && attempts < READY_ATTEMPTS => {
                     tokio::time::sleep(READY_DELAY).await;
                 }
@@ -297,7 +297,7 @@ impl DatabaseClient {
     ) -> Result<()> {
         let differences = Difference::between(model, &live.definition);
         if let Some(fatal) = differences.iter().find(|difference| difference.is_fatal()) {
-            return Err(mismatch(format!(
+            return Err(differs(format!(
                 "container `{name}` cannot store the documents of `{}`: {fatal}",
                 C::NAME
             )));
@@ -307,7 +307,7 @@ impl DatabaseClient {
             OnDifference::Warn | OnDifference::Fail => (Vec::new(), differences),
         };
         if !others.is_empty() && config.on_difference == OnDifference::Fail {
-            return Err(mismatch(format!(
+            return Err(differs(format!(
                 "container `{name}` differs from the model of `{}`: {}",
                 C::NAME,
                 list(&others)
@@ -336,7 +336,7 @@ impl DatabaseClient {
                     .await
             }
             Bootstrap::VerifyOnly | Bootstrap::Skip => {
-                Err(mismatch("`VerifyOnly` changes nothing".to_owned()))
+                Err(differs("`VerifyOnly` changes nothing".to_owned()))
             }
         };
         extended.map_err(|error| not_extended::<C>(error, name, &additions))
@@ -373,7 +373,7 @@ fn not_extended<C: Container>(error: Error, name: &str, additions: &[Difference]
             "vectors cannot be added to container `{name}`; create another container for `{}`",
             C::NAME
         )),
-        ErrorKind::Forbidden | ErrorKind::ContainerMismatch => mismatch(format!(
+        ErrorKind::Forbidden | ErrorKind::ContainerDiffers => differs(format!(
             "container `{name}` lacks what `{}` needs; an administrator has to add: {} ({error})",
             C::NAME,
             list(additions)
@@ -417,6 +417,6 @@ fn list(differences: &[Difference]) -> String {
     texts.join("; ")
 }
 
-fn mismatch(message: String) -> Error {
-    Error::new(ErrorKind::ContainerMismatch, message)
+fn differs(message: String) -> Error {
+    Error::new(ErrorKind::ContainerDiffers, message)
 }

@@ -22,7 +22,7 @@ use crate::error::{CallDetails, Error, ErrorKind, Result};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::operation_result::OperationResult;
-use crate::ranges::{RangeId, RangeMap};
+use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 use crate::request::Request;
 use crate::retry::{Accepted, Outcome, Tries, Verdict, verdict};
 use crate::status::Status;
@@ -43,7 +43,7 @@ struct Addressed<'a> {
 
 /// The operations of one range in one request.
 struct Chunk {
-    range: RangeId,
+    range: PhysicalPartitionId,
     /// Their indexes in the bulk.
     indexes: Vec<usize>,
     /// A JSON array without its closing bracket.
@@ -130,7 +130,7 @@ impl ContainerContext {
         pending: &[usize],
         wait: Wait,
     ) -> Vec<Tried> {
-        let map = match self.ranges().await {
+        let map = match self.physical_partitions().await {
             Ok(map) => map,
             Err(error) => return all(pending, &error, false),
         };
@@ -190,7 +190,7 @@ impl ContainerContext {
 
     async fn send_waiting(
         &self,
-        range: &RangeId,
+        range: &PhysicalPartitionId,
         request: &Request,
         wait: Wait,
     ) -> Result<Accepted> {
@@ -229,7 +229,7 @@ fn group(
     pending: &[usize],
     map: &Arc<RangeMap>,
 ) -> (Vec<Chunk>, Vec<Tried>) {
-    let mut open: BTreeMap<RangeId, Chunk> = BTreeMap::new();
+    let mut open: BTreeMap<PhysicalPartitionId, Chunk> = BTreeMap::new();
     let mut full = Vec::new();
     let mut failed = Vec::new();
     for &index in pending {
@@ -250,7 +250,7 @@ fn group(
     (full, failed)
 }
 
-fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(RangeId, Vec<u8>)> {
+fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(PhysicalPartitionId, Vec<u8>)> {
     let key = &operation.partition;
     let range = map
         .locate(key)
@@ -264,7 +264,7 @@ fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(RangeId, Vec
 }
 
 impl Chunk {
-    fn new(range: &RangeId) -> Self {
+    fn new(range: &PhysicalPartitionId) -> Self {
         Self {
             range: range.clone(),
             indexes: Vec::new(),

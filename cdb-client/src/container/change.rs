@@ -94,7 +94,7 @@ impl ContainerChange {
     fn is_applied(&self, live: &Map<String, Value>, policy: Option<&IndexingPolicy>) -> bool {
         let policy_is = |policy: &IndexingPolicy| {
             read::<IndexingPolicy>(live, "indexingPolicy")
-                .is_some_and(|live| policy.drift_of(&live).is_empty())
+                .is_some_and(|live| policy.differences_of(&live).is_empty())
         };
         policy.is_none_or(policy_is)
             && self
@@ -119,7 +119,7 @@ impl ContainerChange {
             return Ok(());
         }
         Err(Error::new(
-            ErrorKind::ContainerMismatch,
+            ErrorKind::ContainerDiffers,
             "another writer has changed the policy; try again with the new one",
         ))
     }
@@ -173,7 +173,7 @@ impl DatabaseClient {
     /// # Errors
     /// When the container does not exist, the identity may not change it, the service refuses the
     /// definition, or the container has another policy than
-    /// [`if_policy_is`](ContainerChange::if_policy_is) names ([`ErrorKind::ContainerMismatch`]).
+    /// [`if_policy_is`](ContainerChange::if_policy_is) names ([`ErrorKind::ContainerDiffers`]).
     pub async fn change_container(&self, name: &str, change: &ContainerChange) -> Result<()> {
         let changed = self.edit_container(name, |live| change.apply(live)).await;
         changed.map_err(|error| match error.kind() {
@@ -283,7 +283,7 @@ fn object(value: &impl Serialize) -> Result<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::{Drift, IncludedPath, IndexingMode};
+    use cdb_model::{IncludedPath, IndexingMode, PolicyDifference};
     use serde_json::json;
 
     use super::*;
@@ -349,7 +349,7 @@ mod tests {
         let replace = replace.if_policy_is(shown);
         let before = changed.clone();
         let refused = replace.apply(&mut changed).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::ContainerMismatch);
+        assert_eq!(refused.kind(), ErrorKind::ContainerDiffers);
         assert_eq!(changed, before);
         assert!(replace.apply(&mut live).unwrap());
         // The change was made, and its answer was lost.
@@ -388,8 +388,11 @@ mod tests {
                     .iter()
                     .all(|index| policy.composite_indexes.contains(index))
             );
-            let drift = model.drift_of(&policy);
-            assert!(!drift.iter().any(Drift::breaks_queries), "{drift:?}");
+            let differences = model.differences_of(&policy);
+            assert!(
+                !differences.iter().any(PolicyDifference::breaks_queries),
+                "{differences:?}"
+            );
         }
     }
 }

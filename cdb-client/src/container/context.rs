@@ -12,8 +12,10 @@ use tokio::time::sleep;
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::range_health::RangeHealth;
-use crate::ranges::{LISTING_INTERVAL, ListedRange, RangeCache, RangeId, RangeMap};
+use crate::partition_health::PartitionHealth;
+use crate::physical_partitions::{
+    LISTING_INTERVAL, ListedRange, PhysicalPartitionId, RangeCache, RangeMap,
+};
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
 use crate::retry::{Accepted, Pipeline, Repeat};
@@ -28,7 +30,7 @@ pub(crate) struct ContainerContext {
     pub container: String,
     pub sessions: SessionTokens,
     ranges: RangeCache,
-    pub health: RangeHealth,
+    pub health: PartitionHealth,
     /// A model of the container that has unique keys.
     keyed: OnceLock<fn() -> ContainerDefinition>,
 }
@@ -63,7 +65,7 @@ impl ContainerContext {
             container: container.to_owned(),
             sessions: SessionTokens::default(),
             ranges: RangeCache::default(),
-            health: RangeHealth::default(),
+            health: PartitionHealth::default(),
             keyed: OnceLock::new(),
         }
     }
@@ -135,7 +137,7 @@ impl ContainerContext {
         if can_fail_over && request.partition.is_some() && self.ranges.current().is_none() {
             // As azure_data_cosmos_driver `pre_resolve_partition_key_range_id`: without the range, the
             // client would ask the former region first each time. The request does not need it.
-            let _listed = Box::pin(self.ranges()).await;
+            let _listed = Box::pin(self.physical_partitions()).await;
         }
         match &request.partition {
             Some(key)
@@ -163,7 +165,7 @@ impl ContainerContext {
     /// ranges for it, as azure-cosmos-dotnet-v3 does (`GatewayStoreModel.cs`, #2165).
     async fn send_narrowed(&self, request: &Request, key: &PartitionKey) -> Result<Accepted> {
         // Without the ranges, the service decides.
-        let _listed = self.ranges().await;
+        let _listed = self.physical_partitions().await;
         let narrowed = request.clone().session(self.session_of(key));
         let can_fail_over = self.pipeline.has_partition_failover();
         self.send_as_is(&narrowed, can_fail_over).await
@@ -171,18 +173,18 @@ impl ContainerContext {
 
     /// Returns the physical partition that a request goes to, if it is known. The only one has no
     /// health, unless it can fail over alone.
-    fn range_of_request(&self, request: &Request) -> Option<RangeId> {
+    fn range_of_request(&self, request: &Request) -> Option<PhysicalPartitionId> {
         if self.health.is_single() && !self.pipeline.has_partition_failover() {
             return None;
         }
         match request.range() {
-            Some(range) => Some(RangeId::new(range)),
-            None => self.known_range_of(request.partition.as_ref()?),
+            Some(range) => Some(PhysicalPartitionId::new(range)),
+            None => self.known_partition_of(request.partition.as_ref()?),
         }
     }
 
     /// Returns the physical partition of a logical one, without listing the physical partitions.
-    pub(crate) fn known_range_of(&self, key: &PartitionKey) -> Option<RangeId> {
+    pub(crate) fn known_partition_of(&self, key: &PartitionKey) -> Option<PhysicalPartitionId> {
         let map = self.ranges.current()?;
         map.locate(key).map(|range| range.id.clone())
     }
@@ -215,7 +217,7 @@ impl ContainerContext {
     pub(crate) async fn until_silent(&self, key: &PartitionKey) -> Duration {
         loop {
             sleep(PROBE_INTERVAL).await;
-            let range = self.known_range_of(key);
+            let range = self.known_partition_of(key);
             let Some(range) = range.filter(|_| !self.health.is_single()) else {
                 continue;
             };
@@ -236,7 +238,7 @@ impl ContainerContext {
     }
 
     /// Returns the physical partitions; lists them if they are not known.
-    pub(crate) async fn ranges(&self) -> Result<Arc<RangeMap>> {
+    pub(crate) async fn physical_partitions(&self) -> Result<Arc<RangeMap>> {
         if let Some(map) = self.ranges.current() {
             return Ok(map);
         }
@@ -283,7 +285,7 @@ impl ContainerContext {
         let mut continuation: Option<String> = None;
         loop {
             let mut request = Request::new(
-                OperationKind::ReadRanges,
+                OperationKind::ReadPhysicalPartitions,
                 Method::GET,
                 self.resource.ranges(),
             )

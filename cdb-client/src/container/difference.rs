@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use cdb_model::{
-    ComputedProperty, ContainerDefinition, Drift, FullTextPath, UniqueKey, VectorEmbedding,
+    ComputedProperty, ContainerDefinition, FullTextPath, PolicyDifference, UniqueKey,
+    VectorEmbedding,
 };
 
 /// One difference between a live container and its model.
@@ -67,7 +68,7 @@ pub enum Difference {
         found: Option<FullTextPath>,
     },
     /// The indexing policy differs.
-    Indexing(Drift),
+    Indexing(PolicyDifference),
 }
 
 impl Difference {
@@ -93,8 +94,8 @@ impl Difference {
         }
         differences.extend(compare_unique_keys(model, live));
         differences.extend(compare_search(model, live));
-        let drift = model.indexing_policy.drift_of(&live.indexing_policy);
-        differences.extend(drift.into_iter().map(Self::Indexing));
+        let indexing = model.indexing_policy.differences_of(&live.indexing_policy);
+        differences.extend(indexing.into_iter().map(Self::Indexing));
         differences
     }
 
@@ -119,7 +120,7 @@ impl Difference {
     /// Whether queries of the model fail, scan or have wrong results because of the difference.
     pub fn breaks_queries(&self) -> bool {
         match self {
-            Self::Indexing(drift) => drift.breaks_queries(),
+            Self::Indexing(difference) => difference.breaks_queries(),
             Self::ComputedProperty { .. } | Self::Vector { .. } | Self::FullText { .. } => true,
             Self::PartitionKey { .. }
             | Self::PartitionKeyVersion { .. }
@@ -185,7 +186,7 @@ impl fmt::Display for Difference {
                 )),
                 language(expected)
             ),
-            Self::Indexing(drift) => drift.fmt(f),
+            Self::Indexing(difference) => difference.fmt(f),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use cdb_model::{ContainerDefinition, Drift, IncludedPath};
+use cdb_model::{ContainerDefinition, IncludedPath, PolicyDifference};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -28,7 +28,9 @@ impl Difference {
     /// that the model's queries need, or an expiry.
     pub(super) fn is_addition(&self) -> bool {
         match self {
-            Self::Indexing(drift) => drift.breaks_queries() && !matches!(drift, Drift::Mode { .. }),
+            Self::Indexing(difference) => {
+                difference.breaks_queries() && !matches!(difference, PolicyDifference::Mode { .. })
+            }
             Self::TimeToLive { expected, found } => expected.is_some() && found.is_none(),
             Self::ComputedProperty { found, .. } => found.is_none(),
             Self::Vector { found, .. } => found.is_none(),

@@ -217,7 +217,7 @@ impl<C: Container, R: ChangeRow<C>> ChangeFeed<C, R> {
 
     async fn next_pages(&mut self) -> Result<Vec<RangePage>> {
         let context = self.container.context.clone();
-        let mut map = context.ranges().await?;
+        let mut map = context.physical_partitions().await?;
         self.cursor.follow(&map);
         loop {
             let form = FeedForm {

@@ -9,7 +9,7 @@ use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::epk::EpkPart;
-use crate::ranges::{RangeId, RangeMap};
+use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 
 /// Where a change feed starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct FeedCursor {
 /// The position in a part of a physical partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RangeCursor {
-    pub(super) id: RangeId,
+    pub(super) id: PhysicalPartitionId,
     #[serde(flatten)]
     pub(super) part: EpkPart,
     pub(super) etag: Option<String>,
@@ -111,7 +111,7 @@ impl FeedCursor {
         let mut old = std::mem::take(&mut self.ranges);
         if old.is_empty() {
             old.push(RangeCursor {
-                id: RangeId::new(""),
+                id: PhysicalPartitionId::new(""),
                 part: whole.clone(),
                 etag: None,
             });

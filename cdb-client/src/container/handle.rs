@@ -10,8 +10,8 @@ use derive_where::derive_where;
 
 use crate::container::context::ContainerContext;
 use crate::error::{Error, Result};
-use crate::range_health::RangeHealth;
-use crate::ranges::RangeId;
+use crate::partition_health::PartitionHealth;
+use crate::physical_partitions::PhysicalPartitionId;
 use crate::usage::Usage;
 
 /// A container whose documents are those of `C`. Cheap to clone; all handles of a client share the
@@ -25,9 +25,9 @@ use crate::usage::Usage;
 ///
 /// async fn pay(shop: &ContainerClient<Shop>, order: &Order) -> cdb_client::Result<()> {
 ///     shop.run(order.create()).await?;
-///     let key = OrderKey::new("ann", 1_u64);
+///     let key = OrderKey::new("ann", 1);
 ///     if let Some(stored) = shop.read(&key).await? {
-///         let paid = stored.patch().set(Order::STATUS, "paid".to_owned());
+///         let paid = stored.patch().set(Order::STATUS, "paid");
 ///         shop.run(paid).await?; // fails if the document has changed since
 ///     }
 ///     let open = Query::<Order>::across_partitions().filter(Order::STATUS.eq("open"));
@@ -107,8 +107,8 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// # Errors
     /// When the listing fails.
-    pub async fn ranges(&self) -> Result<Vec<RangeId>> {
-        let map = self.context.ranges().await?;
+    pub async fn physical_partitions(&self) -> Result<Vec<PhysicalPartitionId>> {
+        let map = self.context.physical_partitions().await?;
         Ok(map.iter().map(|range| range.id.clone()).collect())
     }
 
@@ -117,9 +117,12 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// # Errors
     /// When the listing fails, or the key has not all levels.
-    pub async fn range_of(&self, key: &PartitionKey) -> Result<Option<RangeId>> {
+    pub async fn physical_partition_of(
+        &self,
+        key: &PartitionKey,
+    ) -> Result<Option<PhysicalPartitionId>> {
         Self::check_levels(key)?;
-        let map = self.context.ranges().await?;
+        let map = self.context.physical_partitions().await?;
         Ok(map.locate(key).map(|range| range.id.clone()))
     }
 
@@ -139,7 +142,7 @@ impl<C: Container> ContainerClient<C> {
     }
 
     /// Returns which physical partitions answer, as all requests to this container have found.
-    pub fn health(&self) -> &RangeHealth {
+    pub fn health(&self) -> &PartitionHealth {
         &self.context.health
     }
 
@@ -149,7 +152,8 @@ impl<C: Container> ContainerClient<C> {
         if self.health().all_answer() {
             return None;
         }
-        self.health().backoff_of(&self.context.known_range_of(key)?)
+        self.health()
+            .backoff_of(&self.context.known_partition_of(key)?)
     }
 
     /// Returns `true` if the physical partition of a logical one has not answered since a failure,
@@ -158,7 +162,7 @@ impl<C: Container> ContainerClient<C> {
         !self.health().all_answer()
             && self
                 .context
-                .known_range_of(key)
+                .known_partition_of(key)
                 .is_some_and(|range| self.health().is_silent(&range))
     }
 
@@ -182,7 +186,7 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
-    /// Awaits a request to a logical partition, with the deadline of [`RangeHealth::in_time`].
+    /// Awaits a request to a logical partition, with the deadline of [`PartitionHealth::in_time`].
     ///
     /// # Errors
     /// When the request fails, or the deadline has passed.
@@ -191,7 +195,7 @@ impl<C: Container> ContainerClient<C> {
         key: &PartitionKey,
         request: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        match self.context.known_range_of(key) {
+        match self.context.known_partition_of(key) {
             Some(range) => self.health().in_time(&range, request).await,
             None => request.await,
         }

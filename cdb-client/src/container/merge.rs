@@ -35,13 +35,10 @@ pub(super) struct Merge {
     has_answer: bool,
 }
 
-/// The read position of a query.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Progress {
-    left: Option<usize>,
-    #[serde(rename = "places")]
-    positions: Vec<Position>,
-}
+/// The read position of a query: how many rows `TOP` still allows, and the positions of its targets.
+/// Stored as an array, which is shorter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Progress(Option<usize>, Vec<Position>);
 
 impl Merge {
     pub(super) fn new(statement: Statement, request: QueryRequest, targets: Vec<Target>) -> Self {
@@ -74,19 +71,20 @@ impl Merge {
         progress: Progress,
         reach: &Reach,
     ) -> Option<Self> {
+        let Progress(left, positions) = progress;
         // `progress` comes from outside and must not decide how many requests are sent.
         let aggregates = matches!(statement.form, RowForm::Aggregates { .. });
-        if aggregates || progress.positions.len() > reach.ranges().len().max(1) {
+        if aggregates || positions.len() > reach.ranges().len().max(1) {
             return None;
         }
-        let positions = progress.positions.into_iter();
+        let positions = positions.into_iter();
         let sources: Option<Vec<_>> = positions
             .map(|position| Source::resumed(|range| reach.target(range), position))
             .collect();
         let mut merge = Self::new(statement, request, Vec::new());
         merge.sources = sources?;
         merge.reader.merging = merge.sources.len() > 1;
-        merge.left = match (merge.left, progress.left) {
+        merge.left = match (merge.left, left) {
             (Some(top), Some(left)) => Some(top.min(left)),
             (top, _) => top,
         };
@@ -98,10 +96,7 @@ impl Merge {
         let rest = self.sources.iter().filter(|source| !source.is_drained());
         let positions: Vec<_> = rest.map(Source::position).collect();
         let more = !(self.done || self.left == Some(0) || positions.is_empty());
-        more.then_some(Progress {
-            left: self.left,
-            positions,
-        })
+        more.then_some(Progress(self.left, positions))
     }
 
     /// Returns the next rows, from one to `most`; `None` at the end. Aggregates are returned all at

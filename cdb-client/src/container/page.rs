@@ -33,13 +33,11 @@ pub struct Page<Row> {
 pub struct Continuation(String);
 
 impl Continuation {
-    pub(super) fn new(statement: &Statement, progress: Progress) -> Result<Self> {
-        let token = Token {
-            query: fingerprint(statement)?,
-            progress,
-        };
-        let json = serde_json::to_vec(&token).map_err(Error::encode)?;
-        Ok(Self(URL_SAFE_NO_PAD.encode(json)))
+    pub(super) fn new(statement: &Statement, progress: &Progress) -> Result<Self> {
+        let mut token = fingerprint(statement)?.to_vec();
+        // Without names: a page of one physical partition has to fit into a URL.
+        serde_json::to_writer(&mut token, progress).map_err(Error::encode)?;
+        Ok(Self(URL_SAFE_NO_PAD.encode(token)))
     }
 
     /// Returns the position; `None` if it belongs to another query.
@@ -47,37 +45,32 @@ impl Continuation {
     /// # Errors
     /// When no query created the text.
     pub(super) fn progress(&self, statement: &Statement) -> Result<Option<Progress>> {
-        let token = self.token()?;
-        let is_same = token.query == fingerprint(statement)?;
-        Ok(is_same.then_some(token.progress))
+        let (query, progress) = self.token()?;
+        Ok((query == fingerprint(statement)?).then_some(progress))
     }
 
-    fn token(&self) -> Result<Token> {
+    fn token(&self) -> Result<(Fingerprint, Progress)> {
         let refused = || Error::configuration("continuation was not created by a query");
-        let json = URL_SAFE_NO_PAD.decode(&self.0).map_err(|_| refused())?;
-        serde_json::from_slice(&json).map_err(|_| refused())
+        let token = URL_SAFE_NO_PAD.decode(&self.0).map_err(|_| refused())?;
+        let (query, progress) = token.split_first_chunk().ok_or_else(refused)?;
+        let progress = serde_json::from_slice(progress).map_err(|_| refused())?;
+        Ok((*query, progress))
     }
 }
 
-/// The content of a continuation.
-#[derive(Serialize, Deserialize)]
-struct Token {
-    /// The fingerprint of the query. Positions in the answers to another query would skip rows.
-    query: String,
-    #[serde(flatten)]
-    progress: Progress,
-}
+/// A short hash of a query. Positions in the answers to another query would skip rows.
+type Fingerprint = [u8; 6];
 
-/// Returns a short hash of a statement with its parameters and its scope.
-fn fingerprint(statement: &Statement) -> Result<String> {
-    const BYTES: usize = 6;
+/// Returns the hash of a statement with its parameters and its scope.
+fn fingerprint(statement: &Statement) -> Result<Fingerprint> {
     let scope = match &statement.scope {
         Scope::Partition(key) | Scope::Prefix(key) => Some(key.to_header()),
         Scope::AllPartitions => None,
     };
     let query = (&statement.sql, &statement.parameters, scope);
     let query = serde_json::to_vec(&query).map_err(Error::encode)?;
-    Ok(URL_SAFE_NO_PAD.encode(&Sha256::digest(query)[..BYTES]))
+    let hash = Sha256::digest(query);
+    Ok(std::array::from_fn(|at| hash[at]))
 }
 
 impl fmt::Display for Continuation {
@@ -100,15 +93,40 @@ impl FromStr for Continuation {
 
 #[cfg(test)]
 mod tests {
+    use cdb_model::RowForm;
+
     use super::*;
 
     #[test]
     fn a_text_that_no_query_created_is_refused() {
-        let without_query = URL_SAFE_NO_PAD.encode(r#"{"left":null,"places":[]}"#);
-        for text in ["", "%", "e30", "bnVsbA", &without_query] {
+        let too_short = URL_SAFE_NO_PAD.encode("[null");
+        let without_query = URL_SAFE_NO_PAD.encode("[null,[]]");
+        for text in ["", "%", "e30", "bnVsbA", &too_short, &without_query] {
             assert!(text.parse::<Continuation>().is_err(), "{text}");
         }
-        let empty = URL_SAFE_NO_PAD.encode(r#"{"query":"","left":null,"places":[]}"#);
+        let empty = URL_SAFE_NO_PAD.encode("123456[null,[]]");
         assert_eq!(empty.parse::<Continuation>().unwrap().to_string(), empty);
+    }
+
+    #[test]
+    fn a_position_in_one_physical_partition_has_less_than_200_characters() {
+        // A continuation of the service, with the position in the index.
+        let page = "+RID:~CDoMAKeNlQEKAAAAAAAAAA==#RT:12#TRC:240#ISV:2#IEO:65567#QCF:8#FPC:AQEAAAAAAAAACgAAAAAAAAA=";
+        let progress = format!(r#"[1000,[["12","{page}",99]]]"#);
+        let progress: Progress = serde_json::from_str(&progress).unwrap();
+        let statement = Statement {
+            sql: "SELECT * FROM c".to_owned(),
+            parameters: Vec::new(),
+            scope: Scope::AllPartitions,
+            order: Vec::new(),
+            top: None,
+            form: RowForm::Document,
+        };
+        let text = Continuation::new(&statement, &progress)
+            .unwrap()
+            .to_string();
+        assert!(text.len() < 200, "{}", text.len());
+        let read = text.parse::<Continuation>().unwrap().progress(&statement);
+        assert_eq!(read.unwrap(), Some(progress));
     }
 }

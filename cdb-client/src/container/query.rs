@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cdb_model::{Container, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement};
+use cdb_model::{
+    Container, Explain, Explanation, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement,
+};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::value::RawValue;
@@ -14,7 +16,7 @@ use crate::container::reach::Reach;
 use crate::container::source::{QueryRequest, Target};
 use crate::epk::EpkPart;
 use crate::error::{Error, Result};
-use crate::ranges::{RangeId, RangeMap};
+use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 
 /// How often a query starts over because partitions split during it.
 pub(super) const MAX_RESTARTS: u32 = 4;
@@ -29,7 +31,7 @@ pub struct QueryRun<'a, C: Container, Q> {
     container: &'a ContainerClient<C>,
     query: Q,
     page_size: Option<u32>,
-    range: Option<RangeId>,
+    range: Option<PhysicalPartitionId>,
     available_only: bool,
 }
 
@@ -65,9 +67,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
 
     /// Queries one physical partition instead of all. The query fails with
     /// [`is_partition_split`](Error::is_partition_split) when the partition no longer exists;
-    /// [`ContainerClient::ranges`] then returns the new ones. Has no effect on a query in one
+    /// [`ContainerClient::physical_partitions`] then returns the new ones. Has no effect on a query in one
     /// logical partition, or in those of a prefix.
-    pub fn in_range(mut self, range: &RangeId) -> Self {
+    pub fn in_physical_partition(mut self, range: &PhysicalPartitionId) -> Self {
         self.range = Some(range.clone());
         self
     }
@@ -90,6 +92,14 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             range: self.range,
             available_only: self.available_only,
         }
+    }
+
+    /// Returns which indexes of the model serve the query. Sends nothing.
+    pub fn explain(&self) -> Explanation
+    where
+        Q: Explain<C>,
+    {
+        self.query.explain(&C::definition().indexing_policy)
     }
 
     /// Returns all rows, in order.
@@ -243,7 +253,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         }
         let progress = reading.merge.progress();
         let statement = self.statement()?;
-        let next = progress.map(|progress| Continuation::new(&statement, progress));
+        let next = progress.map(|progress| Continuation::new(&statement, &progress));
         Ok(Page {
             rows: page,
             next: next.transpose()?,
@@ -338,7 +348,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             }
             Scope::AllPartitions => EpkPart::whole(),
         };
-        let map = self.container.context.ranges().await?;
+        let map = self.container.context.physical_partitions().await?;
         Ok(Reach::Part(part, map))
     }
 }

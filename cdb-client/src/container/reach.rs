@@ -6,7 +6,7 @@ use cdb_model::PartitionKey;
 
 use crate::container::source::Target;
 use crate::epk::EpkPart;
-use crate::ranges::{RangeId, RangeMap};
+use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 
 /// The partitions that a query may read.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) enum Reach {
 
 impl Reach {
     /// Returns the physical partitions; none for a logical partition.
-    pub(super) fn ranges(&self) -> Vec<RangeId> {
+    pub(super) fn ranges(&self) -> Vec<PhysicalPartitionId> {
         let Self::Part(part, map) = self else {
             return Vec::new();
         };
@@ -30,7 +30,7 @@ impl Reach {
     }
 
     /// Returns the target of a physical partition, or of the logical one; `None` for the other kind.
-    pub(super) fn target(&self, range: Option<RangeId>) -> Option<Target> {
+    pub(super) fn target(&self, range: Option<PhysicalPartitionId>) -> Option<Target> {
         match (self, range) {
             (Self::Partition(key), None) => Some(Target::Partition(key.clone())),
             (Self::Part(part, map), Some(range)) => {

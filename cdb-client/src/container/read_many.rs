@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 use crate::container::handle::ContainerClient;
 use crate::container::query::{MAX_RESTARTS, over_splits};
 use crate::error::{Error, Result};
-use crate::ranges::RangeId;
+use crate::physical_partitions::PhysicalPartitionId;
 
 type Location = (PartitionKey, ItemId);
 
@@ -27,7 +27,7 @@ impl<C: Container> ContainerClient<C> {
     /// use shop::{Order, OrderKey, Shop};
     ///
     /// async fn both(shop: &ContainerClient<Shop>) -> cdb_client::Result<Vec<Option<Stored<Order>>>> {
-    ///     let keys = [OrderKey::new("ann", 1_u64), OrderKey::new("bob", 2_u64)];
+    ///     let keys = [OrderKey::new("ann", 1), OrderKey::new("bob", 2)];
     ///     shop.read_many(&keys).await
     /// }
     /// ```
@@ -81,7 +81,7 @@ impl<C: Container> ContainerClient<C> {
         let map = if partitions.all(|partition| Some(partition) == first) {
             None
         } else {
-            Some(self.context.ranges().await?)
+            Some(self.context.physical_partitions().await?)
         };
         let mut groups = BTreeMap::<_, Vec<Location>>::new();
         for location in locations {
@@ -99,7 +99,11 @@ impl<C: Container> ContainerClient<C> {
         Ok(try_join_all(queries).await?.concat())
     }
 
-    async fn answer(&self, range: Option<RangeId>, query: KeyLookup) -> Result<Vec<String>> {
+    async fn answer(
+        &self,
+        range: Option<PhysicalPartitionId>,
+        query: KeyLookup,
+    ) -> Result<Vec<String>> {
         if let [(partition, id)] = query.keys() {
             // A point read is cheaper than a query.
             let accepted = self.read_accepted(partition, id).await?;
@@ -108,7 +112,7 @@ impl<C: Container> ContainerClient<C> {
         }
         let run = self.query(query);
         match range {
-            Some(range) => run.in_range(&range).all().await,
+            Some(range) => run.in_physical_partition(&range).all().await,
             None => run.all().await,
         }
     }

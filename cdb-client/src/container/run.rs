@@ -87,7 +87,7 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// async fn pay(shop: &ContainerClient<Shop>) -> cdb_client::Result<()> {
     ///     let open = Order::STATUS.eq("open");
-    ///     let paid = OrderKey::new("ann", 1_u64).patch().set(Order::STATUS, "paid".to_owned());
+    ///     let paid = OrderKey::new("ann", 1).patch().set(Order::STATUS, "paid");
     ///     match shop.run(paid.when(open)).await {
     ///         Err(error) if error.is_precondition_failed() => println!("it was not open"),
     ///         paid => println!("version {}", paid?.etag),

@@ -12,7 +12,7 @@ use crate::epk::EpkPart;
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::ranges::RangeId;
+use crate::physical_partitions::PhysicalPartitionId;
 use crate::request::Request;
 use crate::session_token::SessionScope;
 
@@ -24,7 +24,7 @@ pub(super) const QUERY: &str = "application/query+json";
 pub(super) enum Target {
     Partition(PartitionKey),
     /// A physical partition, or the part of one within these bounds.
-    Range(RangeId, Option<EpkPart>),
+    Range(PhysicalPartitionId, Option<EpkPart>),
 }
 
 /// The parts of a query request that all pages share.
@@ -86,14 +86,10 @@ pub(super) struct Source {
     skip: usize,
 }
 
-/// The read position of a target: the page, and how many of its rows were returned.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Position {
-    /// The physical partition; `None` for a logical partition, which the query names.
-    range: Option<RangeId>,
-    page: Option<String>,
-    given: usize,
-}
+/// The read position of a target: the physical partition (`None` for a logical partition, which the
+/// query names), the page, and how many of its rows were returned. Stored as an array.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Position(Option<PhysicalPartitionId>, Option<String>, usize);
 
 impl Source {
     pub(super) fn new(target: Target) -> Self {
@@ -111,13 +107,14 @@ impl Source {
     /// Continues after the rows that were returned. `target` returns the target of a position; `None`
     /// when the position does not fit the scope of the query.
     pub(super) fn resumed(
-        target: impl FnOnce(Option<RangeId>) -> Option<Target>,
+        target: impl FnOnce(Option<PhysicalPartitionId>) -> Option<Target>,
         position: Position,
     ) -> Option<Self> {
+        let Position(range, continuation, skip) = position;
         Some(Self {
-            continuation: position.page,
-            skip: position.given,
-            ..Self::new(target(position.range)?)
+            continuation,
+            skip,
+            ..Self::new(target(range)?)
         })
     }
 
@@ -133,11 +130,7 @@ impl Source {
         } else {
             (&self.page, self.given)
         };
-        Position {
-            range,
-            page: page.clone(),
-            given,
-        }
+        Position(range, page.clone(), given)
     }
 
     /// Returns the next row that was read ahead.

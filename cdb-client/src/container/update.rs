@@ -24,7 +24,7 @@ impl<C: Container> ContainerClient<C> {
     /// use shop::{OrderKey, Shop};
     ///
     /// async fn pay(shop: &ContainerClient<Shop>) -> cdb_client::Result<()> {
-    ///     let key = OrderKey::new("ann", 1_u64);
+    ///     let key = OrderKey::new("ann", 1);
     ///     shop.update(&key, |order| order.status = "paid".to_owned()).await
     /// }
     /// ```

@@ -15,7 +15,7 @@ use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, Result};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::range_health::Watch;
+use crate::partition_health::Watch;
 use crate::regions::Regions;
 use crate::request::Request;
 use crate::response::Response;
@@ -455,7 +455,8 @@ impl Call<'_> {
             self.tries.moving += 1;
         }
         let kind = self.request.kind;
-        if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadRanges {
+        if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadPhysicalPartitions
+        {
             self.deadline = self.deadline.max(retry.opening_deadline);
         }
     }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::account::Account;
 use crate::header;
-use crate::range_health::{RangeEndpoints, Watch};
+use crate::partition_health::{RangeEndpoints, Watch};
 use crate::request::Request;
 use crate::retry::Outcome;
 use crate::retry::pipeline::{Call, Pipeline};

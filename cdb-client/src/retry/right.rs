@@ -15,7 +15,7 @@ impl Right {
     /// missing right must fail it at once, even if another container was opened before.
     pub(super) fn of(kind: OperationKind) -> Option<Self> {
         match kind {
-            OperationKind::ReadRanges => Some(Self::Read),
+            OperationKind::ReadPhysicalPartitions => Some(Self::Read),
             _ if kind.is_metadata() => None,
             _ if kind.is_read() => Some(Self::Read),
             _ => Some(Self::Write),

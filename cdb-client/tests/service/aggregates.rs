@@ -154,7 +154,7 @@ async fn groups_and_distinct_values_of_all_partitions_are_merged_and_sorted() {
 async fn an_aggregate_across_partitions_costs_one_request_per_physical_partition() {
     let account = Account::new().await;
     let (catalog, products) = stocked(&account, 100, 1).await;
-    let ranges = catalog.ranges().await.unwrap().len();
+    let ranges = catalog.physical_partitions().await.unwrap().len();
     let before = account.client.usage();
     let grouped = Query::<Product>::across_partitions().group_by(Product::SELLER);
     let rows = catalog.query(grouped.count()).all().await.unwrap();

@@ -96,7 +96,7 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
     shop.run(noted.create()).await.unwrap();
     let (partition, key) = (PartitionKey::from("ann"), noted.key());
     let pay = Patch::<Order>::new()
-        .set(Order::STATUS, "paid".to_owned())
+        .set(Order::STATUS, "paid")
         .incr(Order::VIEW_COUNT, 3)
         .remove(Order::NOTE)
         .when(Order::STATUS.eq("new"));

@@ -90,7 +90,7 @@ async fn the_feed_of_all_versions_rebuilds_the_container_across_restarts_and_spl
     shop.run(order("before", 500).create()).await.unwrap();
     let mut feed = shop.versions_feed().page_size(3);
     assert!(feed.next_rows().await.unwrap().is_empty());
-    shop.run(OrderKey::new(500_u64).in_partition("before").delete())
+    shop.run(OrderKey::new(500).in_partition("before").delete())
         .await
         .unwrap();
     let rows = feed.next_rows().await.unwrap();
@@ -112,7 +112,7 @@ async fn the_feed_of_all_versions_rebuilds_the_container_across_restarts_and_spl
         }
         if step == 150 {
             let name = account.database.name();
-            let first = shop.ranges().await.unwrap()[0].to_string();
+            let first = shop.physical_partitions().await.unwrap()[0].to_string();
             emulator.split(name, "shop", &first).unwrap();
         }
         if step % 20 == 0 {

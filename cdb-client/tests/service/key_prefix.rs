@@ -61,7 +61,7 @@ async fn a_prefix_reads_its_tenant_only() {
             .unwrap();
         assert_eq!((first.rows.len(), rest.rows.len()), (7, 3));
     }
-    let (partition, key) = (("tenant-1", "user-2"), InvoiceKey::new(7_u64));
+    let (partition, key) = (("tenant-1", "user-2"), InvoiceKey::new(7));
     let invoice = key.in_partition(partition);
     ledger.soft_delete(invoice.clone()).await.unwrap();
     let rows = ledger

@@ -85,7 +85,7 @@ async fn a_change_of_a_missing_element_or_path_is_refused_as_a_whole() {
     product.tags = vec!["red".to_owned()];
     catalog.run(product.create()).await.unwrap();
     let (partition, key) = (product.partition_key(), product.key());
-    let patch = || Patch::<Product>::new().set(Product::TITLE, "changed".to_owned());
+    let patch = || Patch::<Product>::new().set(Product::TITLE, "changed");
     for refused in [
         patch().insert(Product::TAGS, 2, "blue".to_owned()),
         patch().remove_at(Product::TAGS, 1),

@@ -8,13 +8,23 @@ use crate::catalog::{Catalog, Numbers, Product, WORDS, stocked};
 
 type Holds = Box<dyn Fn(&Product) -> bool>;
 
+/// Returns the condition that there is no category, or one.
+fn presence(is_none: bool) -> (Filter<Product>, Holds) {
+    let filter = if is_none {
+        Product::CATEGORY.is_none()
+    } else {
+        Product::CATEGORY.is_some()
+    };
+    (filter, Box::new(move |p| p.category.is_none() == is_none))
+}
+
 /// Returns a generated condition, as a filter and in Rust.
 fn condition(random: &mut Numbers) -> (Filter<Product>, Holds) {
     let word = random.one_of(&WORDS).to_owned();
     let other = random.one_of(&WORDS).to_owned();
     let lower = word.to_lowercase();
     let (title, tags) = (Product::TITLE, Product::TAGS);
-    match random.below(12) {
+    match random.below(13) {
         0 => (
             title.contains(&*word),
             Box::new(move |p| p.title.contains(&word)),
@@ -63,6 +73,7 @@ fn condition(random: &mut Numbers) -> (Filter<Product>, Holds) {
             tags.contains_all([&*word, &*other]),
             Box::new(move |p| p.tags.contains(&word) && p.tags.contains(&other)),
         ),
+        11 => presence(random.chance()),
         _ => (
             tags.contains_any(<[&str; 0]>::default()) | tags.contains_all(["blue"]),
             Box::new(|p| p.tags.iter().any(|tag| tag == "blue")),

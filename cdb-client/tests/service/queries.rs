@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cdb_client::{ContainerClient, Continuation, measure_charge};
 use cdb_model::{BulkBatch, Document as _, Query};
 use futures::TryStreamExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};
@@ -142,13 +142,13 @@ async fn a_forged_continuation_is_refused_before_many_requests_are_sent() {
     let shop = stocked(&account).await;
     let sorted = || Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
     let next = shop.query(sorted()).page(5, None).await.unwrap().next;
-    let json = URL_SAFE_NO_PAD.decode(next.unwrap().to_string()).unwrap();
-    let token: Value = serde_json::from_slice(&json).unwrap();
-    let place = json!({"range": "0", "page": null, "given": u64::MAX});
-    let pages = |places: usize| {
-        let mut token = token.clone();
-        token["places"] = vec![place.clone(); places].into();
-        let text = URL_SAFE_NO_PAD.encode(token.to_string());
+    let token = URL_SAFE_NO_PAD.decode(next.unwrap().to_string()).unwrap();
+    let (query, _) = token.split_at(6);
+    let position = json!(["0", null, u64::MAX]);
+    let pages = |positions: usize| {
+        let progress = json!([null, vec![position.clone(); positions]]).to_string();
+        let token = [query, progress.as_bytes()].concat();
+        let text = URL_SAFE_NO_PAD.encode(token);
         text.parse::<Continuation>().unwrap()
     };
     let refused = shop.query(sorted()).page(5, Some(&pages(10_000))).await;
@@ -161,7 +161,7 @@ async fn a_forged_continuation_is_refused_before_many_requests_are_sent() {
 async fn top_across_partitions_costs_one_page_of_each() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
-    let ranges = shop.ranges().await.unwrap().len();
+    let ranges = shop.physical_partitions().await.unwrap().len();
     let before = account.client.usage();
     let first = Query::<Order>::across_partitions()
         .filter(Order::STATUS.eq("new"))

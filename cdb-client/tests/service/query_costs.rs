@@ -178,7 +178,7 @@ async fn the_costs_in_the_docs_are_measured() {
         return; // the docs have the charges of the emulator
     }
     let (catalog, products) = stocked(&account, 1_000, 1).await;
-    catalog.ranges().await.unwrap();
+    catalog.physical_partitions().await.unwrap();
     let mut costs = Costs {
         account: &account,
         catalog: &catalog,

@@ -58,7 +58,7 @@ async fn documents_are_in_the_order_of_their_keys_with_none_for_missing_ones() {
 async fn one_request_per_physical_partition_reads_many_documents() {
     let account = Account::new().await;
     let (catalog, products) = stocked(&account, 300, 5).await;
-    let ranges = catalog.ranges().await.unwrap().len();
+    let ranges = catalog.physical_partitions().await.unwrap().len();
     let keys: Vec<_> = products
         .iter()
         .map(|product| {

@@ -237,7 +237,7 @@ async fn the_condition_costs_what_the_docs_say() {
         return; // the docs have the charges of the emulator
     }
     let notebook = notebook(&account, 1_000).await;
-    notebook.ranges().await.unwrap();
+    notebook.physical_partitions().await.unwrap();
     for number in 0..500 {
         let key = note(number).key();
         notebook.soft_delete(&key).await.unwrap();

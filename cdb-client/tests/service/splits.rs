@@ -68,13 +68,13 @@ async fn queries_bulks_and_the_change_feed_work_across_splits() {
     place(&shop, 0..40).await;
     let mut feed = shop.change_feed(FeedStart::Beginning).page_size(5);
     assert_eq!(drain(&mut feed).await, (0..40).collect::<Vec<u64>>());
-    assert_eq!(shop.ranges().await.unwrap().len(), 4);
+    assert_eq!(shop.physical_partitions().await.unwrap().len(), 4);
 
     let [low, _] = split(emulator, &account, "0");
     split(emulator, &account, "3");
     assert_eq!(found(&shop).await, (0..40).collect::<Vec<u64>>());
     let known: BTreeSet<String> = shop
-        .ranges()
+        .physical_partitions()
         .await
         .unwrap()
         .iter()
@@ -236,7 +236,7 @@ async fn documents_are_found_by_their_keys_after_a_split() {
     };
     let shop = account.shop().await;
     place(&shop, 0..40).await;
-    shop.ranges().await.unwrap();
+    shop.physical_partitions().await.unwrap();
     split(emulator, &account, "0");
     split(emulator, &account, "3");
     let keys: Vec<_> = (0..40_u64)

@@ -50,7 +50,7 @@ fn order(number: u64) -> Order {
 }
 
 fn paid() -> Patch<Order> {
-    Patch::new().set(Order::STATE, "paid".to_owned())
+    Patch::new().set(Order::STATE, "paid")
 }
 
 /// Returns the times of creation and of the last write.

@@ -49,7 +49,7 @@ const ATTEMPTS: u32 = 8;
 ///
 /// # async fn example(shop: cdb_client::ContainerClient<Shop>) -> Result<(), LeaseError> {
 /// let leases = Leases::<Shop, Order>::new(&shop, "packer-1");
-/// let order = leases.acquire(&OrderKey::new("ann", 7_u64)).await?;
+/// let order = leases.acquire(&OrderKey::new("ann", 7)).await?;
 /// order.release_with(Patch::new().set(Order::PACKED, true)).await?;
 ///
 /// let open = Query::across_partitions().filter(Order::PACKED.eq(false));

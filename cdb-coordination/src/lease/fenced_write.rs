@@ -164,7 +164,7 @@ pub enum Fenced<A> {
 ///
 /// # shop::with_shop(async |shop| {
 /// # shop.run(order(7).create()).await?;
-/// let seen = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was placed");
+/// let seen = shop.read(&OrderKey::new("ann", 7)).await?.expect("it was placed");
 /// let mut pay = Pay { shop, seen };
 /// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::Committed(_)));
 /// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::CommittedBefore));

@@ -29,13 +29,13 @@ use super::operation::{KeepsLease, LeasedOperation};
 /// # shop::with_shop(async |shop| {
 ///
 /// shop.run(order(1).create()).await?;
-/// let leases = Leases::<Shop, Order>::new(&shop, "packer-1");
-/// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
-/// guard.run(Patch::new().set(Order::STATE, "packing".to_owned())).await?;
+/// let leases = Leases::new(&shop, "packer-1");
+/// let mut guard = leases.acquire(&OrderKey::new("ann", 1)).await?;
+/// guard.run(Patch::new().set(Order::STATE, "packing")).await?;
 /// guard.renew_if_due().await?; // while the work takes its time
 /// let mut second = Batch::new("ann");
 /// second.add(order(2).create())?; // takes place only if the lease is still held
-/// let split = Patch::new().set(Order::STATE, "split".to_owned());
+/// let split = Patch::new().set(Order::STATE, "split");
 /// guard.release_with((split, second)).await?;
 /// # Ok(()) }).unwrap();
 /// ```

@@ -85,7 +85,7 @@ pub(super) fn fresh_mark() -> String {
 /// # shop::with_shop(async |shop| {
 ///
 /// # shop.run(order(7).create()).await?;
-/// let seen = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was placed");
+/// let seen = shop.read(&OrderKey::new("ann", 7)).await?.expect("it was placed");
 /// let mark = "6f1e62a0"; // use a UUID
 /// let lease = seen.document.lease.taken("packer-1", mark, shop.now() + Duration::from_secs(30));
 /// let patch = Order::LEASE_PATHS.set(Patch::new(), &lease);
@@ -131,7 +131,7 @@ where
 /// let mut order: Order = order(7);
 /// order.lease = order.lease.taken("packer-1", mark, shop.now() + Duration::from_secs(30));
 /// let created = shop.run(order.create()).await.map(|created| created.etag);
-/// let key = OrderKey::new("ann", 7_u64);
+/// let key = OrderKey::new("ann", 7);
 /// let ours = confirm_lock(created, mark, shop.latest_committed().read(&key)).await?;
 /// assert!(ours.is_some());
 /// # Ok(()) }).unwrap();
@@ -187,7 +187,7 @@ pub enum Kept<D> {
 /// # let mut locked: Order = order(7);
 /// # locked.lease = locked.lease.taken("packer-1", "6f1e62a0", shop.now() + Duration::from_secs(1));
 /// # shop.run(locked.create()).await?;
-/// # let held = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was created");
+/// # let held = shop.read(&OrderKey::new("ann", 7)).await?.expect("it was created");
 /// // `held` is the locked document.
 /// let longer = held.document.lease.kept("6f1e62a0", shop.now() + Duration::from_secs(30));
 /// let renewal = Order::LEASE_PATHS.set(Patch::new(), &longer);

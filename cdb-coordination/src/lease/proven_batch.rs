@@ -24,7 +24,7 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 /// let mut batch = Batch::new("ann");
 /// batch.add(order(7).create())?;
 /// batch.add(order(8).create())?;
-/// let placed = execute_proven(&shop, &batch, &OrderKey::new("ann", 7_u64)).await?;
+/// let placed = execute_proven(&shop, &batch, &OrderKey::new("ann", 7)).await?;
 /// assert!(matches!(placed, Fenced::Committed(_)));
 /// # Ok(()) }).unwrap();
 /// ```

@@ -6,7 +6,7 @@
 //! for more candidates than it needs, and picks among them at random. Without collisions it returns
 //! to the oldest documents step by step.
 
-use cdb_client::{Error, OperationResult, RangeId};
+use cdb_client::{Error, OperationResult, PhysicalPartitionId};
 use cdb_model::{BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Scope, Stored};
 use futures::future::join_all;
 use uuid::Uuid;
@@ -112,7 +112,7 @@ where
         let everywhere = Fetch::<C>::statement(&query)
             .is_ok_and(|statement| statement.scope == Scope::AllPartitions);
         if may_choose && everywhere && width > 1 {
-            let ranges = self.container.ranges().await?;
+            let ranges = self.container.physical_partitions().await?;
             let at_random = ranges.iter().min_by_key(|_| Uuid::new_v4());
             if let Some(range) = at_random.filter(|_| ranges.len() > 1) {
                 let window = window(wanted, width.div_ceil(ranges.len()));
@@ -144,7 +144,7 @@ where
         &self,
         query: &Query<D>,
         window: usize,
-        range: Option<&RangeId>,
+        range: Option<&PhysicalPartitionId>,
     ) -> Result<(Vec<Stored<D>>, bool), Error> {
         loop {
             let expected = self.contention.unreadable();
@@ -153,7 +153,7 @@ where
             let query = query.clone().limit(limit);
             let run = self.container.query(query).row_by_row();
             let found = match range {
-                Some(range) => run.in_range(range).all().await?,
+                Some(range) => run.in_physical_partition(range).all().await?,
                 None => run.all().await?,
             };
             let are_all = found.len() < asked;

@@ -181,7 +181,7 @@ where
 /// batch.add(order(7).create())?;
 /// batch.send("warehouse", &Placed { number: 7 })?; // in the same batch as the order
 /// messaging.commit(batch).await?;
-/// # let copied = OrderKey::new("warehouse", 7_u64);
+/// # let copied = OrderKey::new("warehouse", 7);
 /// # while messaging.container().read(&copied).await?.is_none() {
 /// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
 /// # }

@@ -28,7 +28,7 @@ const STREAM_BYTES: usize = 8 * 1024;
 /// batch.add(order(7).create())?;
 /// batch.send("warehouse", &Placed { number: 7 })?;
 /// messaging.commit(batch).await?; // the order and the message, or neither
-/// assert!(messaging.container().read(&OrderKey::new("ann", 7_u64)).await?.is_some());
+/// assert!(messaging.container().read(&OrderKey::new("ann", 7)).await?.is_some());
 /// # messaging.stop().await; Ok(()) }).unwrap();
 /// ```
 #[derive(Debug)]

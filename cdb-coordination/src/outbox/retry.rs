@@ -152,7 +152,7 @@ impl From<&Error> for Undelivered {
             | ErrorKind::PreconditionFailed
             | ErrorKind::TooLarge
             | ErrorKind::Encode
-            | ErrorKind::ContainerMismatch => Weight::Refused,
+            | ErrorKind::ContainerDiffers => Weight::Refused,
             // Neither do errors of gateways and split partitions.
             _ => Weight::Unreachable,
         };

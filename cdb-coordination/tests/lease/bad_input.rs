@@ -11,7 +11,7 @@ use crate::account::{Account, Label, Order, OrderKey, leases, order, stored, wit
 async fn a_missing_document_cannot_be_leased_or_broken() {
     let account = Account::new().await;
     let leases = leases(&account.shop().await, "holder");
-    let key = OrderKey::new("ann", 404_u64);
+    let key = OrderKey::new("ann", 404);
     let gone = leases.acquire(&key).await.unwrap_err();
     assert_eq!(gone.to_string(), "order `ann:404` does not exist");
     assert!(leases.break_lease(&key).await.unwrap_err().is_gone());

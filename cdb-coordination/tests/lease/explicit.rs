@@ -44,7 +44,7 @@ async fn an_expired_lease_is_taken_over_and_every_call_of_the_former_holder_is_r
     let other = leases(&account.shop().await, "next");
     let next = other.acquire(&order.key()).await.unwrap();
     assert!(next.token() > slow.token());
-    let sent = Patch::new().set(Order::STATE, "shipped".to_owned());
+    let sent = Patch::new().set(Order::STATE, "shipped");
     assert!(slow.run(sent.clone()).await.unwrap_err().is_lost());
     assert!(slow.renew().await.unwrap_err().is_lost());
     assert!(slow.refresh().await.unwrap_err().is_lost());

@@ -77,7 +77,7 @@ async fn a_change_by_a_writer_without_a_lease_is_not_a_lost_lease() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
     let shop = account.shop().await;
-    let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
+    let foreign = Patch::new().set(Order::STATE, "cancelled");
     shop.run(foreign.at(&order.key())).await.unwrap();
     let changed = guard.run(order.replace()).await.unwrap_err();
     assert!(matches!(changed, LeaseError::Changed { .. }), "{changed}");
@@ -99,7 +99,7 @@ async fn a_renewal_does_not_hide_a_change_by_a_writer_without_a_lease() {
         let account = Account::new().await;
         let (order, mut guard) = held(&account).await;
         let shop = account.shop().await;
-        let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
+        let foreign = Patch::new().set(Order::STATE, "cancelled");
         shop.run(foreign.at(&order.key())).await.unwrap();
         guard.renew().await.unwrap();
         guard.renew().await.unwrap();
@@ -122,7 +122,7 @@ async fn a_deletion_never_undoes_a_change_that_was_not_read() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
     let shop = account.shop().await;
-    let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
+    let foreign = Patch::new().set(Order::STATE, "cancelled");
     shop.run(foreign.at(&order.key())).await.unwrap();
     guard
         .run(Patch::new().set(Order::PARCELS, 1))

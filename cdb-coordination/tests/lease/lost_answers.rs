@@ -221,7 +221,7 @@ async fn a_lost_answer_does_not_hide_a_change_by_a_writer_without_a_lease() {
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Patch));
     emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));
-    let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
+    let foreign = Patch::new().set(Order::STATE, "cancelled");
     let change = async {
         tokio::time::sleep(Duration::from_millis(10)).await;
         shop.run(foreign.at(&order.key())).await.unwrap();

@@ -179,7 +179,7 @@ async fn a_partition_that_splits_hides_no_document() {
         // were split.
         if round < 3 {
             // The takers may have outdated ranges cached; a new client lists the current ones.
-            let range = account.shop().await.ranges().await.unwrap()[0].to_string();
+            let range = account.shop().await.physical_partitions().await.unwrap()[0].to_string();
             let split = emulator.split(account.database(), "shop", &range);
             split.unwrap();
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::{Messaging, MessagingConfig, OutboxBatch, Received};
 use cdb_model::PartitionKey;
 
@@ -19,7 +19,7 @@ const RECEIVED: Duration = Duration::from_secs(4);
 struct Fixture {
     env: TestEnv,
     network: Silent,
-    range: RangeId,
+    range: PhysicalPartitionId,
     sick: Vec<String>,
     sound: Vec<String>,
 }
@@ -29,14 +29,20 @@ impl Fixture {
     async fn start() -> Option<Self> {
         let env = TestEnv::start(4).await;
         let network = Silent::new(env.backend.time.clone()?);
-        let mut ranges: BTreeMap<RangeId, Vec<String>> = BTreeMap::new();
+        let mut ranges: BTreeMap<PhysicalPartitionId, Vec<String>> = BTreeMap::new();
         for number in 0..48 {
             let place = format!("place-{number}");
-            let range = env.house.range_of(&PartitionKey::from(&*place)).await;
+            let range = env
+                .house
+                .physical_partition_of(&PartitionKey::from(&*place))
+                .await;
             let range = range.expect("the ranges are listed").expect("a text");
             ranges.entry(range).or_default().push(place);
         }
-        let sender = env.house.range_of(&PartitionKey::from("ann")).await;
+        let sender = env
+            .house
+            .physical_partition_of(&PartitionKey::from("ann"))
+            .await;
         let sender = sender.expect("the ranges are listed").expect("a text");
         let range = ranges.keys().find(|range| **range != sender);
         let range = range.expect("there are several").clone();

@@ -292,7 +292,7 @@ async fn an_unreadable_record_blocks_its_stream_alone() {
         .find(|row| row.id.as_str().starts_with("seen:"));
     let slot = &*record.expect("the record of Ann's stream").document.slot;
     let key = StoredMessageKey::new("seen", slot);
-    let torn = Patch::<StoredMessage>::new().set(StoredMessage::MAIL, "torn".into());
+    let torn = Patch::<StoredMessage>::new().set(StoredMessage::MAIL, Value::from("torn"));
     let patched = env.spoiler.run(torn.at(key.in_partition("bob"))).await;
     patched.expect("it is damaged");
 

@@ -9,13 +9,13 @@ use crate::shape::Direction;
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{Drift, IndexingPolicy};
+/// use cdb_model::{PolicyDifference, IndexingPolicy};
 /// use shop::Shop;
 ///
 /// /// Compares the policy of a live container with that of the model.
-/// fn drift(live: &str) -> serde_json::Result<Vec<Drift>> {
+/// fn differences(live: &str) -> serde_json::Result<Vec<PolicyDifference>> {
 ///     let live: IndexingPolicy = serde_json::from_str(live)?;
-///     Ok(IndexingPolicy::of::<Shop>().drift_of(&live))
+///     Ok(IndexingPolicy::of::<Shop>().differences_of(&live))
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,13 +1,13 @@
 //! The indexing policy of a container, merged from its document types.
 
 mod covers;
-mod drift;
+mod difference;
 mod json;
 mod merge;
 mod path;
 mod search;
 
-pub use drift::Drift;
+pub use difference::PolicyDifference;
 pub use json::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
 pub(crate) use path::policy_path;
 pub use search::{

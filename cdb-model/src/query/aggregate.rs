@@ -46,8 +46,9 @@ impl<T> Aggregate<T, u64> {
 
 /// A number that can be summed, or an optional one. `None` is ignored.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a number",
-    note = "only numbers have a sum and an average"
+    message = "the service cannot add values of `{Self}`",
+    label = "this type is not stored as a number",
+    note = "store an amount as an integer of its smallest unit, such as cents, or add the values in Rust"
 )]
 pub trait Summand {
     /// The type of a sum.

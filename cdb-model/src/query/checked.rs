@@ -13,8 +13,8 @@ use super::filter::{Filter, Filterable, IndexUse, Operand, Predicate};
 use super::groups::{AggregateKind, AggregateTerm};
 use super::sql::{Fragment, Projection};
 use super::{
-    Array, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement, Text,
-    ValueError,
+    Array, Explain, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement,
+    Text, ValueError,
 };
 use crate::codec::decode_value;
 use crate::codec_error::DecodeError;
@@ -170,11 +170,17 @@ impl<T: Queryable, Row> Sql<T, Row> {
         self.query = self.query.with_deleted();
         self
     }
+}
 
-    /// Returns which indexes of a policy serve this query, as [`Query::explain`] does. A condition
-    /// with `OR`, `NOT` or `!=` counts as checked per document.
-    pub fn explain(&self, policy: &IndexingPolicy, discriminator: &str) -> Explanation {
-        self.query.explain(policy, discriminator)
+/// A condition with `OR`, `NOT` or `!=` counts as checked per document.
+impl<C, T, Row> Explain<C> for Sql<T, Row>
+where
+    C: Container,
+    T: QueriedIn<C>,
+    Row: DeserializeOwned + Send + 'static,
+{
+    fn explain(&self, policy: &IndexingPolicy) -> Explanation {
+        Explain::<C>::explain(&self.query, policy)
     }
 }
 

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::filter::{Comparison, Predicate, TextMatch};
+use super::filter::{Comparison, Predicate, TextMatch, is_none};
 use super::order::{OrderTerm, SortTarget};
 use super::{Filter, Order};
 use crate::document::Document;
@@ -263,10 +263,7 @@ fn predicate(criterion: &Criterion, path: String) -> Result<Predicate, CriteriaE
         Operator::ContainsText => return Err(wrong("`contains_text` requires a string")),
         Operator::Contains if scalar => return Ok(Predicate::ArrayContains(path, value)),
         Operator::Contains => return Err(wrong("`contains` requires a scalar")),
-        Operator::IsAbsent => {
-            let absent = Predicate::Not(Box::new(Predicate::IsDefined(path.clone())));
-            return Ok(Predicate::Or(vec![Predicate::IsNull(path), absent]));
-        }
+        Operator::IsAbsent => return Ok(Predicate::Or(is_none(&path))),
     };
     if scalar {
         Ok(Predicate::Compare(path, comparison, value))

@@ -16,7 +16,8 @@ use super::filter::{Comparison, IndexUse, Predicate, TextMatch};
 use super::order::OrderTerm;
 use super::sql::Fragment;
 use super::statement::Scope;
-use super::{Queryable, readable};
+use super::{Fetch, QueriedIn, readable};
+use crate::container::Container;
 use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
 use crate::shape::Direction;
 
@@ -87,28 +88,32 @@ impl fmt::Display for Explanation {
     }
 }
 
-impl<T: Queryable> Query<T> {
-    /// Returns which indexes of a policy serve this query. `discriminator` is the container's,
-    /// usually `type`.
+/// A query that can be explained before it is sent.
+pub trait Explain<C: Container>: Fetch<C> {
+    /// Returns which indexes of a policy serve this query.
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-    /// use cdb_model::{Container, Query};
+    /// use cdb_model::{Container, Explain as _, Query};
     /// use shop::{Order, Shop};
     ///
-    /// let large = Query::<Order>::across_partitions().filter(Order::TOTAL_CENTS.gt(500_u64));
+    /// let large = Query::across_partitions().filter(Order::TOTAL_CENTS.gt(500));
     /// let mut policy = Shop::definition().indexing_policy;
-    /// assert!(large.explain(&policy, Shop::DISCRIMINATOR).is_narrowed());
+    /// assert!(large.explain(&policy).is_narrowed());
     /// policy.included_paths.clear();
-    /// assert!(!large.explain(&policy, Shop::DISCRIMINATOR).is_served());
+    /// assert!(!large.explain(&policy).is_served());
     /// ```
-    pub fn explain(&self, policy: &IndexingPolicy, discriminator: &str) -> Explanation {
+    fn explain(&self, policy: &IndexingPolicy) -> Explanation;
+}
+
+impl<C: Container, T: QueriedIn<C>> Explain<C> for Query<T> {
+    fn explain(&self, policy: &IndexingPolicy) -> Explanation {
         explain(
             &self.condition(),
             &self.parts.order,
             !matches!(self.parts.scope, Scope::AllPartitions),
             policy,
-            discriminator,
+            C::DISCRIMINATOR,
         )
     }
 }

@@ -287,6 +287,15 @@ operands! {
     &str => Option<String>;
 }
 
+/// An `Option`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is always there",
+    note = "only an `Option` can be `None`"
+)]
+pub trait Optional {}
+
+impl<V> Optional for Option<V> {}
+
 /// The marker of a path that an index serves.
 #[diagnostic::on_unimplemented(
     message = "no index serves this path of `{D}`",
@@ -406,12 +415,44 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         })
     }
 
-    /// The value is null. Does not hold for documents that lack the path.
+    /// The value is null. Does not hold for documents that lack the path; [`is_none`](Self::is_none) does.
     pub fn is_null(self) -> Filter<D>
     where
         I: Filterable<D>,
     {
         Filter::from_predicate(Predicate::IsNull(self.pointer().to_owned()))
+    }
+
+    /// The value is `None`: null, or missing because serde skips it. Holds for documents that lack the
+    /// path.
+    pub fn is_none(self) -> Filter<D>
+    where
+        I: Filterable<D>,
+        V: Optional,
+    {
+        self.none_without_index()
+    }
+
+    /// The value is `Some`: neither null nor missing.
+    pub fn is_some(self) -> Filter<D>
+    where
+        I: Filterable<D>,
+        V: Optional,
+    {
+        self.some_without_index()
+    }
+
+    pub(crate) fn none_without_index(self) -> Filter<D> {
+        Filter::from_predicate(Predicate::Or(is_none(self.pointer())))
+    }
+
+    pub(crate) fn some_without_index(self) -> Filter<D> {
+        let path = || self.pointer().to_owned();
+        let is_null = Predicate::IsNull(path());
+        Filter::from_predicate(Predicate::And(vec![
+            Predicate::IsDefined(path()),
+            Predicate::Not(Box::new(is_null)),
+        ]))
     }
 
     /// The path exists, with any value.
@@ -433,12 +474,19 @@ pub(crate) fn type_condition<T: Queryable>() -> Predicate {
     }
 }
 
+/// Returns the alternatives of `None`: null, or a path that serde has skipped.
+pub(super) fn is_none(path: &str) -> Vec<Predicate> {
+    let is_defined = Predicate::IsDefined(path.to_owned());
+    vec![
+        Predicate::IsNull(path.to_owned()),
+        Predicate::Not(Box::new(is_defined)),
+    ]
+}
+
 /// Returns the condition that excludes soft-deleted documents.
 pub(crate) fn live_condition<T: Queryable>() -> Predicate {
     let conditions = T::SHAPES.iter().filter_map(|shape| {
-        let path = shape.soft_delete?.to_owned();
-        let is_missing = Predicate::Not(Box::new(Predicate::IsDefined(path.clone())));
-        let mut allowed = vec![Predicate::IsNull(path), is_missing];
+        let mut allowed = is_none(shape.soft_delete?);
         if T::SHAPES.len() > 1 || !T::IS_PARTIAL {
             let is_type = Predicate::IsType(shape.discriminator);
             allowed.push(Predicate::Not(Box::new(is_type)));

@@ -1,7 +1,7 @@
 //! The forms of query that a container's types declare indexes for: one per indexed field, one per
 //! composite.
 //!
-//! Explained against the policy of a live container, they show the cost of its drift without the
+//! Explained against the policy of a live container, they show the cost of its differences without the
 //! program's own queries.
 
 use std::fmt;
@@ -19,6 +19,7 @@ use crate::shape::{CompositeShape, CompositeTarget, DocumentShape, FieldIndexing
 #[derive(Clone, Debug)]
 pub struct QueryForm {
     document: &'static str,
+    discriminator: &'static str,
     description: String,
     predicate: Predicate,
     order: Vec<OrderTerm>,
@@ -36,14 +37,20 @@ impl QueryForm {
             let sorts_within = is_type.clone();
             let indexed = shape.fields.iter();
             let indexed = indexed.filter(|field| field.indexing == FieldIndexing::Indexed);
-            let fields = indexed.map(move |field| Self::by_field(shape, &is_type, field));
+            let fields = indexed.map(move |field| Self::by_field::<C>(shape, &is_type, field));
             let sorts = shape.composites.iter();
-            fields.chain(sorts.map(move |composite| Self::sorted(shape, &sorts_within, composite)))
+            fields.chain(
+                sorts.map(move |composite| Self::sorted::<C>(shape, &sorts_within, composite)),
+            )
         });
         forms.collect()
     }
 
-    fn by_field(shape: &DocumentShape, is_type: &Predicate, field: &FieldShape) -> Self {
+    fn by_field<C: Container>(
+        shape: &DocumentShape,
+        is_type: &Predicate,
+        field: &FieldShape,
+    ) -> Self {
         let (name, path) = (field.name, field.path);
         let pointer = path.trim_end_matches("/[]");
         let any = Value::from("…");
@@ -54,13 +61,18 @@ impl QueryForm {
         };
         Self {
             document: shape.name,
+            discriminator: C::DISCRIMINATOR,
             description: format!("by {name}"),
             predicate: Predicate::And(vec![is_type.clone(), condition]),
             order: Vec::new(),
         }
     }
 
-    fn sorted(shape: &DocumentShape, is_type: &Predicate, composite: &CompositeShape) -> Self {
+    fn sorted<C: Container>(
+        shape: &DocumentShape,
+        is_type: &Predicate,
+        composite: &CompositeShape,
+    ) -> Self {
         let terms = composite.paths.iter().map(|path| OrderTerm {
             target: path.path.into(),
             direction: path.direction,
@@ -72,6 +84,7 @@ impl QueryForm {
         let names: Vec<&str> = names.collect();
         Self {
             document: shape.name,
+            discriminator: C::DISCRIMINATOR,
             description: format!("sorted {} ({})", composite.name, names.join(", ")),
             predicate: is_type.clone(),
             order: terms.collect(),
@@ -88,10 +101,15 @@ impl QueryForm {
         &self.description
     }
 
-    /// Returns which indexes of a policy serve the form. `discriminator` is the container's,
-    /// usually `type`.
-    pub fn explain(&self, policy: &IndexingPolicy, discriminator: &str) -> Explanation {
-        explain(&self.predicate, &self.order, false, policy, discriminator)
+    /// Returns which indexes of a policy serve the form.
+    pub fn explain(&self, policy: &IndexingPolicy) -> Explanation {
+        explain(
+            &self.predicate,
+            &self.order,
+            false,
+            policy,
+            self.discriminator,
+        )
     }
 }
 

@@ -28,8 +28,8 @@ pub use checked::{
     Column, Sql, column_of, element, equal, filtered, matched, ordered, pointer_of, untyped,
 };
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
-pub use explain::Explanation;
-pub use filter::{Filter, Filterable, IndexUse, Operand, ValueError};
+pub use explain::{Explain, Explanation};
+pub use filter::{Filter, Filterable, IndexUse, Operand, Optional, ValueError};
 pub use form::QueryForm;
 pub use groups::{AggregateKind, Groups};
 pub use lookup::KeyLookup;

@@ -61,7 +61,7 @@ fn every_separator_ends_a_placeholder() {
 
 #[test]
 fn a_repeated_field_is_one_field_of_the_key() {
-    let key = TwiceKey::new("t", 1_u32);
+    let key = TwiceKey::new("t", 1);
     assert_eq!(key.to_id().unwrap().as_str(), "t:1:t");
     assert_eq!(TwiceKey::parse("t:1:t").unwrap(), key);
     let error = TwiceKey::parse("t:1:u").unwrap_err();
@@ -93,7 +93,6 @@ fn a_pattern_without_placeholders_has_one_key() {
 
 #[test]
 fn keys_are_ordered_and_hashable() {
-    let keys: std::collections::BTreeSet<_> =
-        [TwiceKey::new("b", 1_u32), TwiceKey::new("a", 2_u32)].into();
-    assert_eq!(keys.first(), Some(&TwiceKey::new("a", 2_u32)));
+    let keys: std::collections::BTreeSet<_> = [TwiceKey::new("b", 1), TwiceKey::new("a", 2)].into();
+    assert_eq!(keys.first(), Some(&TwiceKey::new("a", 2)));
 }

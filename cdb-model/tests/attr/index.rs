@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_model::{
-    Container, CriteriaError, Criterion, Direction, Document, Fetch, FieldIndexing, Filter,
-    Operator, Order as Sort, Patchable, Path, Query, SortCriterion, Unindexed,
+    Container, CriteriaError, Criterion, Direction, Document, Explain as _, Fetch, FieldIndexing,
+    Filter, Operator, Order as Sort, Patchable, Path, Query, SortCriterion, Unindexed,
 };
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +120,7 @@ fn an_indexed_subtree_is_one_path_of_the_policy_and_serves_every_path_inside() {
     };
     let filter = Filter::<Ticket>::from_criteria(&[criterion("labels.priority")]);
     let query = Query::across_partitions().filter(filter.expect("every path inside is indexed"));
-    let explained = query.explain(&policy, Tickets::DISCRIMINATOR);
+    let explained = query.explain(&policy);
     assert_eq!(explained.range_indexes, ["/labels/priority"]);
     assert_eq!(
         explained.condition,
@@ -152,7 +152,7 @@ fn a_sort_by_paths_inside_an_indexed_subtree_needs_a_composite_only_for_several(
         let order = Sort::<Ticket>::from_criteria(terms).expect("every path inside is indexed");
         Query::<Ticket>::across_partitions().order_by(order)
     };
-    let explained = |terms, policy: &_| sorted(terms).explain(policy, Tickets::DISCRIMINATOR);
+    let explained = |terms, policy: &_| sorted(terms).explain(policy);
     assert!(explained(&terms[..1], &policy).refused.is_empty());
     assert_eq!(
         explained(&terms, &policy).refused,

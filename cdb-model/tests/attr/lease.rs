@@ -1,7 +1,8 @@
 //! `lease`: its stored form, its index, and its conditions.
 
 use cdb_model::{
-    Container, Document, Fetch, Leasable, Lease, Patch, Query, Timestamp, decode, encode,
+    Container, Document, Explain as _, Fetch, Leasable, Lease, Patch, Query, Timestamp, decode,
+    encode,
 };
 use expect_test::expect;
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,7 @@ fn free_documents_are_found_by_their_expiry() {
         .assert_eq(&Fetch::<Shop>::statement(&query).expect("it is valid").sql);
     assert!(
         query
-            .explain(&Shop::definition().indexing_policy, "type")
+            .explain(&Shop::definition().indexing_policy)
             .is_served()
     );
 }

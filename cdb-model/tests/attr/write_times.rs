@@ -110,15 +110,10 @@ fn the_operations_of_a_batch_have_the_time_at_which_it_is_sent() {
         .unwrap();
     batch.add(order(None).replace()).unwrap();
     batch
-        .add(
-            order(None)
-                .key()
-                .patch()
-                .set(Order::STATE, "paid".to_owned()),
-        )
+        .add(order(None).key().patch().set(Order::STATE, "paid"))
         .unwrap();
     batch
-        .add(plain().key().patch().set(Plain::STATE, "paid".to_owned()))
+        .add(plain().key().patch().set(Plain::STATE, "paid"))
         .unwrap();
     batch.add(order(None).key().delete()).unwrap();
     for millis in [0, 5, 1_763_721_471_000, 9_999_999_999_999] {

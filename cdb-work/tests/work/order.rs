@@ -373,7 +373,7 @@ async fn a_coordinator_deletes_idle_streams_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn no_query_of_the_coordinator_scans() {
-    use cdb_model::{Container, Timestamp};
+    use cdb_model::{Container, Explain as _, Timestamp};
     use cdb_work::{Work, WorkMessage, WorkStream};
     let definition = Work::definition();
     let policy = definition.indexing_policy();
@@ -388,9 +388,9 @@ async fn no_query_of_the_coordinator_scans() {
     let duplicates =
         Query::<WorkMessage>::in_partition("work-000").filter(WorkMessage::MESSAGE_ID.is_in(["1"]));
     for explained in [
-        waiting.explain(policy, "type"),
-        streams.explain(policy, "type"),
-        duplicates.explain(policy, "type"),
+        waiting.explain(policy),
+        streams.explain(policy),
+        duplicates.explain(policy),
     ] {
         assert!(
             explained.is_served() && explained.leftover.is_empty(),

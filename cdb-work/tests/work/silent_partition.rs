@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{PartitionKey, Query};
 use cdb_work::{
@@ -32,7 +32,7 @@ struct Fixture {
     network: Silent,
     sick: Vec<u16>,
     sound: Vec<u16>,
-    range: RangeId,
+    range: PhysicalPartitionId,
 }
 
 impl Fixture {
@@ -41,11 +41,14 @@ impl Fixture {
         let env = TestEnv::start_on(4).await;
         let network = Silent::new(env.time()?.clone());
         let range_of = async |name: String| {
-            let found = env.shop.range_of(&PartitionKey::from(name)).await;
+            let found = env
+                .shop
+                .physical_partition_of(&PartitionKey::from(name))
+                .await;
             found.unwrap().expect("a text has a range")
         };
         let settings = range_of("work-settings".to_owned()).await;
-        let mut ranges: BTreeMap<RangeId, Vec<u16>> = BTreeMap::new();
+        let mut ranges: BTreeMap<PhysicalPartitionId, Vec<u16>> = BTreeMap::new();
         for index in 0..32 {
             let range = range_of(Partitions::default().name(index)).await;
             ranges.entry(range).or_default().push(index);

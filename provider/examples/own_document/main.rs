@@ -12,7 +12,7 @@ use std::time::Duration;
 use cdb_emulator::Emulator;
 use cdb_provider::client::ContainerClient;
 use cdb_provider::documents::Durable;
-use cdb_provider::model::{Batch, Container, Document as _, Query};
+use cdb_provider::model::{Batch, Container, Document as _, Explain as _, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -53,10 +53,7 @@ async fn main() -> Result<(), Failure> {
     let open = Query::<Order>::across_partitions()
         .filter(Order::STATE.eq(OrderState::Open))
         .order_by(Order::BY_TOTAL.reversed());
-    print!(
-        "{}",
-        open.explain(Shop::definition().indexing_policy(), Shop::DISCRIMINATOR)
-    );
+    print!("{}", open.explain(Shop::definition().indexing_policy()));
     for order in shop.query(open).all().await? {
         println!(
             "{} ordered for {} cents",

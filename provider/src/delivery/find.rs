@@ -3,7 +3,7 @@
 //! The runtimes divide the intents by the dispatch slot of the sender, and take overdue intents of
 //! other runtimes. A search skips intents whose target is in backoff.
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::Runs;
 use cdb_model::{Patch, Query, Stored, Timestamp, Unreadable};
 use futures::StreamExt as _;
@@ -27,7 +27,7 @@ pub(super) async fn due(services: &Services, most: usize) -> cdb_client::Result<
     if due.is_nothing() {
         return Ok(Vec::new());
     }
-    let ranges = services.container().ranges().await?;
+    let ranges = services.container().physical_partitions().await?;
     let share = services.queues.shares.widest(ranges).await;
     let mut ranges = services
         .container()
@@ -61,7 +61,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// Returns the due intents of a physical partition that this runtime delivers now. Turns
     /// undecodable ones into dead letters.
-    async fn range(&self, range: &RangeId) -> Result<Vec<Intent>> {
+    async fn range(&self, range: &PhysicalPartitionId) -> Result<Vec<Intent>> {
         let search = DueSearch {
             container: self.services.container(),
             range,
@@ -90,7 +90,7 @@ impl Search<'_> {
     }
 
     /// Returns the query for the due intents of a physical partition, oldest first.
-    fn query(&self, range: &RangeId, from: Option<Timestamp>) -> Query<OutboxIntent> {
+    fn query(&self, range: &PhysicalPartitionId, from: Option<Timestamp>) -> Query<OutboxIntent> {
         let due = self.services.store.now() - self.services.delivery.reconciler_age;
         let until = match self.share.part(range) {
             Part::Overdue => due - OVERDUE_AFTER,
@@ -107,12 +107,12 @@ impl Search<'_> {
     }
 
     /// Returns whether this runtime delivers an intent now.
-    fn is_due(&self, range: &RangeId, intent: &OutboxIntent) -> bool {
+    fn is_due(&self, range: &PhysicalPartitionId, intent: &OutboxIntent) -> bool {
         self.has(range, intent) && !self.services.is_unreachable(&intent.target_instance_id)
     }
 
     /// Returns whether an intent belongs to this runtime, or is overdue and taken over.
-    fn has(&self, range: &RangeId, intent: &OutboxIntent) -> bool {
+    fn has(&self, range: &PhysicalPartitionId, intent: &OutboxIntent) -> bool {
         let slot = dispatch_slot(&intent.instance_id);
         let due_at = intent.created_at + self.services.delivery.reconciler_age;
         let late_by = self.services.store.now().since(due_at);
@@ -121,7 +121,7 @@ impl Search<'_> {
 
     /// Turns an undecodable intent into a dead letter with the reason, so that it does not block
     /// others.
-    async fn dead_letter_unreadable(&self, range: &RangeId, found: &Unreadable) {
+    async fn dead_letter_unreadable(&self, range: &PhysicalPartitionId, found: &Unreadable) {
         let store = &self.services.store;
         store.corrupt_documents.report(found);
         let Some(stored) = OutboxIntent::partial_stored(found) else {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_client::{OperationResult, RangeId};
+use cdb_client::{OperationResult, PhysicalPartitionId};
 use cdb_model::{BulkBatch, Document, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 use futures::future::join_all;
@@ -22,7 +22,7 @@ use crate::stored::documents::{Durable, OrchestratorItem, OutboxIntent, WorkerIt
 #[derive(Default)]
 pub(super) struct DeliveryBatch<'a> {
     /// The operations by physical partition.
-    bulks: BTreeMap<RangeId, BulkBatch<Durable>>,
+    bulks: BTreeMap<PhysicalPartitionId, BulkBatch<Durable>>,
     messages: Vec<PackedMessage<'a>>,
     cancelled: Vec<PackedCancellation>,
     /// The outcome so far.
@@ -32,14 +32,14 @@ pub(super) struct DeliveryBatch<'a> {
 /// A message of intent number `intent`.
 struct PackedMessage<'a> {
     intent: usize,
-    range: RangeId,
+    range: PhysicalPartitionId,
     message: NewMessage<'a>,
 }
 
 /// The deletion of an activity that intent number `intent` has cancelled.
 struct PackedCancellation {
     intent: usize,
-    range: RangeId,
+    range: PhysicalPartitionId,
     activity: WorkerItemKey,
     operation: OperationIndex,
 }
@@ -151,13 +151,13 @@ impl<'a> DeliveryBatch<'a> {
 type BulkResult = Result<OperationResult, cdb_client::Error>;
 
 /// The results of the bulks, each taken once. A bulk without an answer has none.
-struct BulkResults(BTreeMap<RangeId, Vec<Option<BulkResult>>>);
+struct BulkResults(BTreeMap<PhysicalPartitionId, Vec<Option<BulkResult>>>);
 
 impl BulkResults {
     /// Takes the ETag that an operation wrote; `None` when the service did not answer.
     fn take(
         &mut self,
-        range: &RangeId,
+        range: &PhysicalPartitionId,
         operation: OperationIndex,
     ) -> Option<Result<Option<ETag>, cdb_client::Error>> {
         let results = self.0.get_mut(range)?;
@@ -169,7 +169,7 @@ impl BulkResults {
     ///
     /// # Errors
     /// Fails when the message was not written.
-    fn finish(&mut self, range: &RangeId, message: NewMessage<'_>) -> Result<()> {
+    fn finish(&mut self, range: &PhysicalPartitionId, message: NewMessage<'_>) -> Result<()> {
         let operation = message.operation();
         let (etag, result) = match operation.and_then(|operation| self.take(range, operation)) {
             Some(Ok(etag)) => (etag, Ok(())),
@@ -186,7 +186,10 @@ impl BulkResults {
 }
 
 /// Returns the physical partition of an instance.
-async fn range_of(services: &Services, instance_id: &str) -> Result<RangeId> {
-    let range = services.container().range_of(&instance_id.into()).await?;
+async fn range_of(services: &Services, instance_id: &str) -> Result<PhysicalPartitionId> {
+    let range = services
+        .container()
+        .physical_partition_of(&instance_id.into())
+        .await?;
     range.ok_or_else(|| Error::Retryable(format!("no physical partition has {instance_id}")))
 }

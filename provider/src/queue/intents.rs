@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::{Dispatcher, Windows};
 use cdb_model::{Batch, BatchError, Document, Stored};
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use crate::timing::{MAX_TARGET_BACKOFF, MIN_TARGET_BACKOFF};
 #[derive(Default)]
 pub(crate) struct Delivery {
     pub(crate) outbox: Outbox,
-    pub(crate) windows: Windows<RangeId>,
+    pub(crate) windows: Windows<PhysicalPartitionId>,
     searches: AtomicUsize,
     pub(crate) backoff: Backoff,
     /// The age at which the reconciler delivers an undelivered intent.
@@ -36,7 +36,7 @@ impl Delivery {
     }
 
     /// Lets each search begin with another partition.
-    pub(crate) fn rotate(&self, ranges: &mut [RangeId]) {
+    pub(crate) fn rotate(&self, ranges: &mut [PhysicalPartitionId]) {
         let searches = self.searches.fetch_add(1, Ordering::Relaxed);
         let first = searches % ranges.len().max(1);
         ranges.rotate_left(first);

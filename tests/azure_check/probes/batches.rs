@@ -48,7 +48,7 @@ pub(super) async fn false_condition(check: &Check) -> Answered {
     container.run(patched.create()).await?;
     let mut batch = Batch::<Checked>::new("batch");
     batch.add(beside.create())?;
-    let patch = Patch::<Sample>::new().set(Sample::GROUP, "changed".to_owned());
+    let patch = Patch::<Sample>::new().set(Sample::GROUP, "changed");
     let patch = patch.when(Sample::AMOUNT.gt(7_u32));
     let conditional = batch.add(patch.at(&patched.key()))?;
     let outcome = container.execute(&batch).await;

@@ -77,10 +77,17 @@ async fn located(check: &Check, keys: &[&str]) -> Answered {
         let sample = Sample::new(key, "key");
         container.run(sample.create()).await?;
         let read = container.read(&sample.key()).await?;
-        let found = match container.range_of(&sample.key().partition()).await? {
+        let found = match container
+            .physical_partition_of(&sample.key().partition())
+            .await?
+        {
             Some(range) => {
                 let query = Query::<Sample>::across_partitions();
-                container.query(query).in_range(&range).all().await?
+                container
+                    .query(query)
+                    .in_physical_partition(&range)
+                    .all()
+                    .await?
             }
             None => Vec::new(),
         };

@@ -16,7 +16,7 @@ fn spread() -> Query<Sample> {
 
 /// Source: partitioning-overview.md, "Physical partitions".
 pub(super) async fn several_partitions(check: &Check) -> Answered {
-    let count = check.container()?.ranges().await?.len();
+    let count = check.container()?.physical_partitions().await?.len();
     Ok(Answer::when(count > 1, format!("{count}")))
 }
 
@@ -26,13 +26,18 @@ pub(super) async fn hashing(check: &Check) -> Answered {
     check.spread().await?;
     let container = check.container()?;
     let (mut found, mut elsewhere, mut used) = (0, 0, 0);
-    for range in &container.ranges().await? {
-        let rows = container.query(spread()).in_range(range).all().await?;
+    for range in &container.physical_partitions().await? {
+        let rows = container
+            .query(spread())
+            .in_physical_partition(range)
+            .all()
+            .await?;
         used += u32::from(!rows.is_empty());
         for row in rows {
             let key = row.document.key().partition();
             found += 1;
-            elsewhere += u32::from(container.range_of(&key).await?.as_ref() != Some(range));
+            elsewhere +=
+                u32::from(container.physical_partition_of(&key).await?.as_ref() != Some(range));
         }
     }
     let holds = found == SPREAD && elsewhere == 0 && used > 1;
@@ -138,10 +143,14 @@ pub(super) async fn order(check: &Check) -> Answered {
     let container = check.container()?;
     let before = check.client().usage().total();
     let (mut rows, mut is_sorted) = (0, true);
-    let ranges = container.ranges().await?;
+    let ranges = container.physical_partitions().await?;
     for range in &ranges {
         let query = spread().order_by(Sample::BY_AMOUNT.reversed());
-        let found = container.query(query).in_range(range).all().await?;
+        let found = container
+            .query(query)
+            .in_physical_partition(range)
+            .all()
+            .await?;
         is_sorted &= found.is_sorted_by(|one, next| one.document.amount > next.document.amount);
         rows += found.len();
     }

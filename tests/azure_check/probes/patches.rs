@@ -58,7 +58,7 @@ pub(super) async fn time_condition(check: &Check) -> Answered {
         until: now,
         ..Sample::new("patch", "expired")
     };
-    let take = Patch::<Sample>::new().set(Sample::GROUP, "taken".to_owned());
+    let take = Patch::<Sample>::new().set(Sample::GROUP, "taken");
     let take = take.when(Sample::UNTIL.le(now));
     let mut taken = Vec::new();
     for sample in [&locked, &expired] {

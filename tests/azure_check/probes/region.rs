@@ -57,7 +57,7 @@ pub(super) async fn satellite_bulk(check: &Check) -> Answered {
         return Ok(on_request("--satellite"));
     };
     let key = cdb_model::PartitionKey::from("region");
-    let range = check.container()?.range_of(&key).await?;
+    let range = check.container()?.physical_partition_of(&key).await?;
     let range = range.ok_or("the key has no physical partition")?;
     let operation = json!([{
         "operationType": "Create",

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, Documents, keep_trying};
-use cdb_client::{Bootstrap, ContainerClient, RangeId};
+use cdb_client::{Bootstrap, ContainerClient, PhysicalPartitionId};
 use cdb_model::{Query, Stored, Unreadable};
 use cdb_provider::documents::{
     Durable, FIRST_DUE, Instance, InstanceKey, OrchestratorItem, OutboxIntent, WorkerItem,
@@ -67,9 +67,9 @@ struct Item {
     instance: String,
     kind: &'static str,
     due: Duration,
-    range: RangeId,
+    range: PhysicalPartitionId,
     /// The physical partition of the message's target.
-    target: Option<RangeId>,
+    target: Option<PhysicalPartitionId>,
     bound: Duration,
     is_start: bool,
 }
@@ -131,7 +131,11 @@ impl Judge {
 
     /// Looks at the store once. Returns the number of requests.
     async fn look(&self, eyes: &Eyes, held: &mut BTreeMap<String, Duration>) -> u64 {
-        let ranges = eyes.documents.ranges().await.unwrap_or_default();
+        let ranges = eyes
+            .documents
+            .physical_partitions()
+            .await
+            .unwrap_or_default();
         let mut items = Vec::new();
         for range in &ranges {
             let found = timeout(PATIENCE, self.due(eyes, range)).await;
@@ -172,7 +176,7 @@ impl Judge {
     }
 
     /// Returns the items of a physical partition that have been due for B.
-    async fn due(&self, eyes: &Eyes, range: &RangeId) -> Vec<Item> {
+    async fn due(&self, eyes: &Eyes, range: &PhysicalPartitionId) -> Vec<Item> {
         let before = eyes.documents.now() - self.bounds.handed_out;
         let query = Query::<Durable>::across_partitions().filter(
             OrchestratorItem::VISIBLE_AT
@@ -181,7 +185,11 @@ impl Judge {
                 | WorkerItem::VISIBLE_AT.between(FIRST_DUE, before).within()
                 | OutboxIntent::CREATED_AT.between(FIRST_DUE, before).within(),
         );
-        let query = eyes.documents.query(query).in_range(range).row_by_row();
+        let query = eyes
+            .documents
+            .query(query)
+            .in_physical_partition(range)
+            .row_by_row();
         let rows: Vec<Result<Stored<Durable>, Unreadable>> = query.all().await.unwrap_or_default();
         let mut items = Vec::new();
         for row in rows.into_iter().flatten() {
@@ -190,7 +198,12 @@ impl Judge {
         items
     }
 
-    async fn item(&self, eyes: &Eyes, range: &RangeId, document: Durable) -> Option<Item> {
+    async fn item(
+        &self,
+        eyes: &Eyes,
+        range: &PhysicalPartitionId,
+        document: Durable,
+    ) -> Option<Item> {
         let Bounds {
             handed_out,
             activity_handed_out,
@@ -232,12 +245,17 @@ impl Judge {
 
     /// Returns how long an item has waited during `span`, without the time of faults that can delay
     /// it.
-    fn waited(&self, item: &Item, roster: Option<&RangeId>, span: &Range<Duration>) -> Duration {
+    fn waited(
+        &self,
+        item: &Item,
+        roster: Option<&PhysicalPartitionId>,
+        span: &Range<Duration>,
+    ) -> Duration {
         let own = [Some(&item.range), item.target.as_ref(), roster];
         let concerns = |scope: &Scope| match scope {
             Scope::Everything => true,
             Scope::Partition(container, sick) => {
-                let is_sick = |range: &&RangeId| range.to_string() == *sick;
+                let is_sick = |range: &&PhysicalPartitionId| range.to_string() == *sick;
                 *container == CONTAINER && own.iter().flatten().any(is_sick)
             }
             Scope::Loads => item.kind == "turn",
@@ -252,7 +270,7 @@ impl Judge {
         &self,
         eyes: &Eyes,
         item: &Item,
-        roster: Option<&RangeId>,
+        roster: Option<&PhysicalPartitionId>,
         held: &mut BTreeMap<String, Duration>,
     ) -> Option<String> {
         let key = InstanceKey::new(&*item.instance);
@@ -304,12 +322,12 @@ impl Judge {
 
 impl Eyes {
     /// Returns the physical partition of a place.
-    async fn range_of(&self, (container, key): Place) -> Option<RangeId> {
+    async fn range_of(&self, (container, key): Place) -> Option<PhysicalPartitionId> {
         let key = key.as_str().into();
         let found = match container {
-            STREAMS => self.streams.range_of(&key).await,
-            BANK => self.bank.range_of(&key).await,
-            _ => self.documents.range_of(&key).await,
+            STREAMS => self.streams.physical_partition_of(&key).await,
+            BANK => self.bank.physical_partition_of(&key).await,
+            _ => self.documents.physical_partition_of(&key).await,
         };
         found.ok().flatten()
     }

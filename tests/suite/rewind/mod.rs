@@ -127,7 +127,7 @@ async fn the_failed_execution_stays_readable_with_who_rewound_it() {
     assert_eq!(env.provider.list_executions("i").await, Ok(vec![1, 2, 3]));
     let first = env.provider.read_with_execution("i", 1).await;
     assert_eq!(first.as_deref(), Ok(&*failed));
-    let key = ExecutionKey::new("i", 1_u64);
+    let key = ExecutionKey::new("i", 1);
     let stored = env
         .provider
         .container()

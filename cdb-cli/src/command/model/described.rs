@@ -76,7 +76,7 @@ impl Described {
     pub(super) fn of(model: &Model) -> Self {
         let policy = &model.definition.indexing_policy;
         let queries = model.queries().iter().map(|query| {
-            let explanation = model.explain(query, policy);
+            let explanation = query.explain(policy);
             Served {
                 query: query.name.clone(),
                 by_indexes: explanation.is_narrowed(),

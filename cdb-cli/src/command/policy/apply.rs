@@ -76,7 +76,7 @@ impl Apply<'_> {
         }
         let change = self.change(target.clone(), comparison.live);
         if let Err(error) = database.change_container(name, &change).await {
-            if error.kind() == ErrorKind::ContainerMismatch {
+            if error.kind() == ErrorKind::ContainerDiffers {
                 return Err(Failure::finding(error.to_string()));
             }
             return Err(error.into());

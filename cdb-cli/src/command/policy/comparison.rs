@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use cdb_client::{DatabaseClient, Difference};
-use cdb_model::{Drift, IndexingPolicy};
+use cdb_model::{IndexingPolicy, PolicyDifference};
 use serde::Serialize;
 
 use super::removal::Removal;
@@ -66,8 +66,8 @@ impl Comparison {
     ) -> Result<Self, Failure> {
         if let Some(file) = file {
             let policy = read_policy(file)?;
-            let drift = model.definition.indexing_policy.drift_of(&policy);
-            let differences: Vec<_> = drift.into_iter().map(Difference::Indexing).collect();
+            let differences = model.definition.indexing_policy.differences_of(&policy);
+            let differences: Vec<_> = differences.into_iter().map(Difference::Indexing).collect();
             let file = file.display().to_string();
             return Ok(Self::new(model, file, &differences, &policy));
         }
@@ -192,16 +192,16 @@ fn is_breaking(difference: &Difference) -> bool {
 }
 
 fn builds_an_index(difference: &Difference) -> bool {
-    let Difference::Indexing(drift) = difference else {
+    let Difference::Indexing(difference) = difference else {
         return false;
     };
     matches!(
-        drift,
-        Drift::Mode { .. }
-            | Drift::MissingPath(_)
-            | Drift::MissingComposite(_)
-            | Drift::MissingSearchIndex(_)
-            | Drift::SuperfluousExclusion(_)
+        difference,
+        PolicyDifference::Mode { .. }
+            | PolicyDifference::MissingPath(_)
+            | PolicyDifference::MissingComposite(_)
+            | PolicyDifference::MissingSearchIndex(_)
+            | PolicyDifference::SuperfluousExclusion(_)
     )
 }
 

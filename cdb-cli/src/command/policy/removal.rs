@@ -4,7 +4,7 @@
 use std::fmt;
 
 use cdb_client::{DatabaseClient, Error};
-use cdb_model::{Drift, IndexingPolicy, RawSql};
+use cdb_model::{IndexingPolicy, PolicyDifference, RawSql};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -91,17 +91,18 @@ impl fmt::Display for Removal {
 }
 
 fn removed_indexes(live: &IndexingPolicy, target: &IndexingPolicy) -> Vec<String> {
-    let removed = target
-        .drift_of(live)
-        .into_iter()
-        .filter_map(|drift| match drift {
-            Drift::SuperfluousPath(path) => Some(path),
-            Drift::MissingExclusion(path) => {
-                live.covers(path.trim_end_matches("/?")).then_some(path)
-            }
-            Drift::SuperfluousComposite(paths) => Some(format!("({paths})")),
-            _ => None,
-        });
+    let removed =
+        target
+            .differences_of(live)
+            .into_iter()
+            .filter_map(|difference| match difference {
+                PolicyDifference::SuperfluousPath(path) => Some(path),
+                PolicyDifference::MissingExclusion(path) => {
+                    live.covers(path.trim_end_matches("/?")).then_some(path)
+                }
+                PolicyDifference::SuperfluousComposite(paths) => Some(format!("({paths})")),
+                _ => None,
+            });
     removed.collect()
 }
 

@@ -201,7 +201,7 @@ async fn another_partition_key_is_refused_by_every_mode_that_reads() {
     for mode in [Bootstrap::CreateIfMissing, Bootstrap::VerifyOnly] {
         let other = live(|live| live["partitionKey"]["paths"] = json!(["/tenant"]));
         let error = bootstrap(mode, vec![other]).await.0.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+        assert_eq!(error.kind(), ErrorKind::ContainerDiffers);
         let text = error.to_string();
         assert!(
             text.contains("its partition key is /tenant, the model's is /pk"),
@@ -221,7 +221,7 @@ async fn other_differences_warn_or_fail_as_configured() {
     let strict =
         BootstrapConfig::from(Bootstrap::VerifyOnly).with_on_difference(OnDifference::Fail);
     let error = bootstrap(strict, no_ttl()).await.0.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+    assert_eq!(error.kind(), ErrorKind::ContainerDiffers);
     assert!(
         error
             .to_string()
@@ -257,7 +257,7 @@ async fn a_container_with_other_unique_keys_is_refused() {
     });
     for mode in [Bootstrap::VerifyOnly, Bootstrap::CreateIfMissing] {
         let error = bootstrap(mode, vec![keyed.clone()]).await.0.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+        assert_eq!(error.kind(), ErrorKind::ContainerDiffers);
         assert!(error.to_string().contains("[[\"/email\"]]"), "{error}");
     }
 }
@@ -382,7 +382,7 @@ async fn the_error_of_an_identity_without_the_right_names_the_additions() {
     ];
     for (mode, steps) in [verifying, (Bootstrap::CreateIfMissing, forbidden)] {
         let error = bootstrap(extend(mode), steps).await.0.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+        assert_eq!(error.kind(), ErrorKind::ContainerDiffers);
         let text = error.to_string();
         let expected = "an administrator has to add: its default time to live is off";
         assert!(text.contains(expected), "{text}");

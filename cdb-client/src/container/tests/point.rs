@@ -84,7 +84,7 @@ async fn unconditional_writes_are_retried_after_a_lost_answer() {
 async fn conditional_writes_are_not_retried_after_a_lost_answer() {
     let script = Script::new([lost(), lost(), lost(), lost()]);
     let container = shop(&script);
-    let patch = Patch::<Profile>::new().set(Profile::NAME, "Anna".to_owned());
+    let patch = Patch::<Profile>::new().set(Profile::NAME, "Anna");
     let outcomes: [Result<(), Error>; 4] = [
         container
             .run(profile().replace().if_match(&etag()))
@@ -190,7 +190,7 @@ async fn a_patch_that_only_sets_is_retried_and_an_increment_is_not() {
     let script = Script::new([lost(), written(200), lost()]);
     let container = shop(&script);
     let (partition, key) = (PartitionKey::from("ann"), order(7).key());
-    let sets = Patch::<Order>::new().set(Order::STATUS, "paid".to_owned());
+    let sets = Patch::<Order>::new().set(Order::STATUS, "paid");
     container
         .run(sets.at(key.in_partition(&partition)))
         .await
@@ -268,13 +268,13 @@ async fn a_session_token_of_an_unknown_range_reloads_the_ranges() {
         found(),
     ]);
     let container = shop(&script);
-    container.ranges().await.unwrap();
+    container.physical_partitions().await.unwrap();
     for _ in 0..2 {
         container.run(profile().create()).await.unwrap();
         container.read(&profile().key()).await.unwrap();
     }
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
-    container.ranges().await.unwrap();
+    container.physical_partitions().await.unwrap();
     container.read(&profile().key()).await.unwrap();
     let sent: Vec<String> = script
         .sent_header("x-ms-session-token")

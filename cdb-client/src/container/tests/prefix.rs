@@ -105,7 +105,7 @@ async fn a_whole_key_is_one_partition() {
 async fn a_key_without_all_levels_is_refused_before_sending() {
     let script = Script::new([]);
     let ledger = ledger(&script);
-    let key = InvoiceKey::new(1_u64);
+    let key = InvoiceKey::new(1);
     let patch = Patch::<Invoice>::new().set(Invoice::CENTS, 2_u64);
     let mut batch = Batch::<Ledger>::new("acme");
     batch.add(patch.at(&key)).unwrap();
@@ -148,7 +148,7 @@ async fn a_key_without_all_levels_is_refused_before_sending() {
             )
             .await
             .map(drop),
-        ledger.range_of(&"acme".into()).await.map(drop),
+        ledger.physical_partition_of(&"acme".into()).await.map(drop),
     ];
     for result in refused {
         let text = result.unwrap_err().to_string();

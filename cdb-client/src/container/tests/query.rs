@@ -178,7 +178,13 @@ async fn ranges_are_listed_once_and_queried_with_their_own_session_token() {
     let container = fixture(&script);
     container.query(ordered(None)).all().await.unwrap();
     container.query(ordered(None)).all().await.unwrap();
-    assert_eq!(container.usage().of(OperationKind::ReadRanges).requests, 1);
+    assert_eq!(
+        container
+            .usage()
+            .of(OperationKind::ReadPhysicalPartitions)
+            .requests,
+        1
+    );
     let tokens = script.sent_header("x-ms-session-token");
     let sent = ["1:-1#7", "2:-1#9"].map(|token| Some(token.to_owned()));
     assert_eq!(tokens[3..], sent);
@@ -218,7 +224,7 @@ async fn returned_pages_are_not_repeated_after_a_split() {
         error.is_partition_split() && error.is_transient(),
         "{error}"
     );
-    assert_eq!(container.ranges().await.unwrap().len(), 2);
+    assert_eq!(container.physical_partitions().await.unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,8 +246,10 @@ async fn the_next_call_requests_a_failed_page_again() {
 async fn each_range_can_be_queried_separately() {
     let script = Script::new([two_ranges(), numbers(&[5])]);
     let container = fixture(&script);
-    let second = container.ranges().await.unwrap()[1].clone();
-    let of_second = container.query(ordered(None)).in_range(&second);
+    let second = container.physical_partitions().await.unwrap()[1].clone();
+    let of_second = container
+        .query(ordered(None))
+        .in_physical_partition(&second);
     assert_eq!(n_of(&of_second.all().await.unwrap()), [5]);
     assert_eq!(queried_ranges(&script), ["2"]);
 }
@@ -290,7 +298,7 @@ async fn slow_work_goes_on_while_its_partition_answers_reads() {
     let listed = [two_ranges(), missing(), missing(), missing(), missing()];
     let script = Script::new(listed.into_iter().chain([Step::Hang]));
     let container = fixture(&script);
-    container.ranges().await.unwrap();
+    container.physical_partitions().await.unwrap();
     let key = PartitionKey::from("a");
     let slow = tokio::time::sleep(Duration::from_millis(2200));
     assert_eq!(container.while_answering(&key, slow).await, Ok(()));

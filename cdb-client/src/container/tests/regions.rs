@@ -78,7 +78,10 @@ impl Regions {
         let mut customers = [String::new(), String::new()];
         for number in 0..20 {
             let customer = format!("customer-{number}");
-            let range = shop.range_of(&customer.as_str().into()).await.unwrap();
+            let range = shop
+                .physical_partition_of(&customer.as_str().into())
+                .await
+                .unwrap();
             let range: usize = range.unwrap().to_string().parse().unwrap();
             customers[range] = customer;
         }

@@ -53,6 +53,10 @@ pub(super) fn key_struct(model: &DocumentModel) -> TokenStream {
     }
 }
 
+const INTEGERS: [&str; 12] = [
+    "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
+];
+
 /// Returns the expression of a key, whose fields have these values.
 pub(super) fn key_of(model: &DocumentModel, values: &TokenStream) -> TokenStream {
     let marker =
@@ -109,13 +113,30 @@ fn methods(model: &DocumentModel, partition: &TokenStream) -> TokenStream {
     let fields = model.key_fields();
     let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
     let types = fields.iter().map(|field| &field.ty);
-    let key_of = key_of(model, &quote!(#(#idents: __model::Into::into(#idents),)*));
+    // By value, so that a literal has the type of the field.
+    let is_integer = |ty: &syn::Type| matches!(ty, syn::Type::Path(path) if INTEGERS.iter().any(|name| path.path.is_ident(name)));
+    let arguments = types.map(|ty| {
+        if is_integer(ty) {
+            quote!(#ty)
+        } else {
+            quote!(impl __model::Into<#ty>)
+        }
+    });
+    let values = fields.iter().map(|field| {
+        let ident = &field.ident;
+        if is_integer(&field.ty) {
+            quote!(#ident,)
+        } else {
+            quote!(#ident: __model::Into::into(#ident),)
+        }
+    });
+    let key_of = key_of(model, &values.collect());
     let codecs = fields.iter().map(|field| codec(model, field));
     let items = quote! {
         #(#codecs)*
 
         /// Creates the key from its fields.
-        #vis fn new(#(#idents: impl __model::Into<#types>),*) -> Self {
+        #vis fn new(#(#idents: #arguments),*) -> Self {
             #key_of
         }
 

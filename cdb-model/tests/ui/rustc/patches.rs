@@ -10,7 +10,7 @@ fn main() {
     let _ = Patch::<Order>::new().move_to(Order::STATUS, Order::NOTE);
     let _ = Patch::<Order>::new().move_to(Order::NOTE, Order::DUE);
     // A computed property is not stored.
-    let _ = Patch::<Note>::new().set(Note::TITLE_LOWER, "a".to_owned());
+    let _ = Patch::<Note>::new().set(Note::TITLE_LOWER, "a");
     // Ids and partition keys never change, and a patch sets the time of the last write itself.
     let _ = Patch::<Order>::new().set(Order::NUMBER, 2);
     let _ = Patch::<Order>::new().set(Order::UPDATED_AT, None);

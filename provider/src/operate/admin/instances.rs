@@ -19,7 +19,7 @@ pub(crate) fn visible() -> Filter<Instance> {
 
 /// Matches the instances without a parent.
 pub(super) fn is_root() -> Filter<Instance> {
-    Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined()
+    Instance::PARENT_INSTANCE_ID.is_none()
 }
 
 /// Returns the ids of the instances that match a filter, newest first.

@@ -1,6 +1,6 @@
 //! Polls of the worker queue.
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::Runs;
 use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
 use tokio::time::Instant;
@@ -52,5 +52,5 @@ impl Polled for Activities {
         known.item().is_none_or(|item| scope.covers(item))
     }
 
-    fn sort(_: &Poll<'_, Self>, _: &RangeId, _: &mut [ActivityKey]) {}
+    fn sort(_: &Poll<'_, Self>, _: &PhysicalPartitionId, _: &mut [ActivityKey]) {}
 }

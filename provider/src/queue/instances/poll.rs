@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher as _;
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::Runs;
 use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
 use tokio::time::Instant;
@@ -62,7 +62,7 @@ impl Polled for Instances {
     /// Runtimes find the same messages, and race for locks if they start with the same instances.
     /// So each runtime starts with its cached instances, then those of its share, each in an order
     /// of its own. Instances that it could not process before come last.
-    fn sort(poll: &Poll<'_, Self>, range: &RangeId, found: &mut [String]) {
+    fn sort(poll: &Poll<'_, Self>, range: &PhysicalPartitionId, found: &mut [String]) {
         let queues = &poll.services.queues;
         found.sort_by_cached_key(|id| {
             let (is_unfit, is_cached) = queues.instances.preference(id);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::Windows;
 
 use crate::timing::{BUSY_FOR, BUSY_POLL};
@@ -84,7 +84,7 @@ const MIN_PREFETCH: u32 = 32;
 pub(crate) struct Polls {
     /// The items that are enough for one poll of all physical partitions, if they can run.
     pub(crate) enough: u32,
-    pub(crate) windows: Windows<RangeId>,
+    pub(crate) windows: Windows<PhysicalPartitionId>,
 }
 
 impl Polls {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -12,14 +12,14 @@ use super::share::{PolledQueue, Share};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Items are due in these partitions only.
-    In(BTreeSet<RangeId>),
+    In(BTreeSet<PhysicalPartitionId>),
     /// Items may be due in any partition.
     Anywhere,
 }
 
 impl Due {
     /// Returns the partitions of the share to poll.
-    pub(crate) fn ranges(&self, share: &Share) -> Vec<RangeId> {
+    pub(crate) fn ranges(&self, share: &Share) -> Vec<PhysicalPartitionId> {
         match self {
             Self::In(ranges) => share.existing(ranges),
             Self::Anywhere => share.own_ranges(),
@@ -27,7 +27,7 @@ impl Due {
     }
 
     /// Returns the partitions with due items, also those of other shares.
-    pub(crate) fn all_ranges(&self, share: &Share) -> Vec<RangeId> {
+    pub(crate) fn all_ranges(&self, share: &Share) -> Vec<PhysicalPartitionId> {
         match self {
             Self::In(ranges) => share.existing(ranges),
             Self::Anywhere => share.all_ranges(),
@@ -35,7 +35,7 @@ impl Due {
     }
 
     /// Adds a partition.
-    fn add(&mut self, range: RangeId) {
+    fn add(&mut self, range: PhysicalPartitionId) {
         if let Self::In(ranges) = self {
             ranges.insert(range);
         }
@@ -58,7 +58,7 @@ pub(crate) struct ProbeState {
     pub(super) overdue_at: Option<Instant>,
     /// The partitions with overdue items of other shares, kept until a poll takes them: the next
     /// probe does not search for them again.
-    overdue: BTreeMap<PolledQueue, BTreeSet<RangeId>>,
+    overdue: BTreeMap<PolledQueue, BTreeSet<PhysicalPartitionId>>,
 }
 
 impl ProbeState {
@@ -122,7 +122,7 @@ impl DueItems {
     }
 
     /// Adds the partition of a due item, if the item is overdue or belongs to the share.
-    pub(super) fn add(&mut self, found: Option<&Found>, share: &Share, range: RangeId) {
+    pub(super) fn add(&mut self, found: Option<&Found>, share: &Share, range: PhysicalPartitionId) {
         let Some(found) = found else {
             return self.add_all(&range);
         };
@@ -134,7 +134,7 @@ impl DueItems {
     }
 
     /// Adds a partition with unknown items.
-    pub(super) fn add_all(&mut self, range: &RangeId) {
+    pub(super) fn add_all(&mut self, range: &PhysicalPartitionId) {
         let queues = self.0.values_mut();
         queues.for_each(|due| due.add(range.clone()));
     }
@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_partition_with_overdue_items_is_kept_until_a_poll_of_their_queue_takes_it() {
-        let range: RangeId = serde_json::from_str("\"7\"").expect("a range id is a string");
+        let range: PhysicalPartitionId =
+            serde_json::from_str("\"7\"").expect("a range id is a string");
         let nothing = || DueItems::nothing(|_| true);
         let mut state = ProbeState::default();
         let mut found = nothing();

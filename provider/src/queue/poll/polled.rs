@@ -1,6 +1,6 @@
 //! A queue that polls fill: the query of its polls, and the use of a row.
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::Runs;
 use cdb_model::{
     Filter, Indexed, Patchable, Path, QueriedIn, Query, Stored, Timestamp, Unreadable,
@@ -66,7 +66,7 @@ pub(crate) trait Polled: Work {
     fn covers(wanted: &Self::Wanted, known: &Self::Known) -> bool;
 
     /// Sorts the found items into the order in which this process tries them.
-    fn sort(poll: &Poll<'_, Self>, range: &RangeId, found: &mut [Self::Key]);
+    fn sort(poll: &Poll<'_, Self>, range: &PhysicalPartitionId, found: &mut [Self::Key]);
 }
 
 /// A polled document, decoded or not.

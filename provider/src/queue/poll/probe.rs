@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_model::{Filter, Query, Stored, Unreadable};
 use futures::StreamExt as _;
 use futures::stream;
@@ -36,7 +36,7 @@ pub(crate) async fn before_poll(
     queue: PolledQueue,
     interval: Duration,
 ) -> Result<Due> {
-    if interval < PROBED_FROM && services.container().ranges().await?.len() == 1 {
+    if interval < PROBED_FROM && services.container().physical_partitions().await?.len() == 1 {
         return Ok(Due::Anywhere);
     }
     due(services, queue, interval).await
@@ -81,7 +81,7 @@ impl ProbeState {
     }
 
     async fn probe(&mut self, services: &Services, nothing: DueItems) -> Result<DueItems> {
-        let ranges = services.container().ranges().await?;
+        let ranges = services.container().physical_partitions().await?;
         let share = services.queues.shares.widest(ranges).await;
         if !share.has_many_ranges() {
             return probe_single(services, &share, nothing).await;
@@ -113,7 +113,7 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
 async fn probe_each(
     services: &Services,
     share: &Share,
-    ranges: Vec<RangeId>,
+    ranges: Vec<PhysicalPartitionId>,
     mut due: DueItems,
 ) -> Result<DueItems> {
     let ranges = services.container().health().available(ranges);
@@ -122,7 +122,7 @@ async fn probe_each(
         let query = query(services, &share.part(&range), nothing);
         let container = services.container();
         let run = container.query(query).page_size(MAX_FOUND);
-        let mut pages = run.in_range(&range).row_by_row().pages();
+        let mut pages = run.in_physical_partition(&range).row_by_row().pages();
         let answer = container.health().in_time(&range, pages.next_page());
         let rows = answer.await?.unwrap_or_default();
         Ok((range, rows, pages.has_more()))

@@ -1,6 +1,6 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::Runs;
 use cdb_model::Timestamp;
 use futures::StreamExt as _;
@@ -68,7 +68,7 @@ pub(crate) async fn poll<Q: Polled>(
 ) -> Result<Found<Q::Key>> {
     let mut restarts = 0;
     loop {
-        let ranges = services.container().ranges().await?;
+        let ranges = services.container().physical_partitions().await?;
         let share = services.queues.shares.of_poll(Q::QUEUE, ranges).await;
         let wanted_ranges = due.ranges(&share);
         let count = wanted_ranges.len();
@@ -104,7 +104,7 @@ fn enough_of_each(enough: u32, ranges: usize) -> u32 {
 impl<Q: Polled> Poll<'_, Q> {
     /// Polls one physical partition. The dispatchers can take its items before the other partitions
     /// answer.
-    async fn range(&self, range: RangeId) -> Result<Found<Q::Key>> {
+    async fn range(&self, range: PhysicalPartitionId) -> Result<Found<Q::Key>> {
         let search = DueSearch {
             container: self.services.container(),
             range: &range,

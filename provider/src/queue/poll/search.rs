@@ -1,6 +1,6 @@
 //! The search of a physical partition for due rows, past those that cannot be used now.
 
-use cdb_client::{ContainerClient, RangeId};
+use cdb_client::{ContainerClient, PhysicalPartitionId};
 use cdb_coordination::{Runs, Windows};
 use cdb_model::{Document, QueriedIn, Query, Stored, Timestamp, Unreadable};
 use tokio::time::Instant;
@@ -12,8 +12,8 @@ use crate::stored::documents::Durable;
 /// search of the partition continues behind those that cannot.
 pub(crate) struct DueSearch<'a> {
     pub(crate) container: &'a ContainerClient<Durable>,
-    pub(crate) range: &'a RangeId,
-    pub(crate) windows: &'a Windows<RangeId>,
+    pub(crate) range: &'a PhysicalPartitionId,
+    pub(crate) windows: &'a Windows<PhysicalPartitionId>,
     /// The rows that are enough, if they can be used.
     pub(crate) enough: u32,
 }
@@ -33,7 +33,9 @@ impl DueSearch<'_> {
     ) -> Result<usize> {
         let mut search = self.windows.search(self.range, self.enough);
         let read = self.container.query(query(search.from()));
-        let read = read.in_range(self.range).page_size(search.page_size());
+        let read = read
+            .in_physical_partition(self.range)
+            .page_size(search.page_size());
         let mut pages = read.row_by_row().pages();
         let mut usable = 0;
         while search.reads_on() {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::RangeId;
+use cdb_client::PhysicalPartitionId;
 use cdb_coordination::{LeaseProvider, SlotSet};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -51,7 +51,11 @@ impl Shares {
     }
 
     /// Returns the share in the next poll of a queue.
-    pub(crate) async fn of_poll(&self, queue: PolledQueue, ranges: Vec<RangeId>) -> Share {
+    pub(crate) async fn of_poll(
+        &self,
+        queue: PolledQueue,
+        ranges: Vec<PhysicalPartitionId>,
+    ) -> Share {
         let overdue = {
             let mut last = self.last_overdue.lock();
             let overdue = last
@@ -66,11 +70,11 @@ impl Shares {
     }
 
     /// Returns the share in all polls.
-    pub(crate) async fn widest(&self, ranges: Vec<RangeId>) -> Share {
+    pub(crate) async fn widest(&self, ranges: Vec<PhysicalPartitionId>) -> Share {
         self.share(ranges, true).await
     }
 
-    async fn share(&self, ranges: Vec<RangeId>, overdue: bool) -> Share {
+    async fn share(&self, ranges: Vec<PhysicalPartitionId>, overdue: bool) -> Share {
         let slots = self.slots().await;
         // All runtimes must number the partitions in the same order.
         let ranges = BTreeSet::from_iter(ranges);
@@ -104,7 +108,7 @@ impl Shares {
 #[derive(Debug)]
 pub(crate) struct Share {
     /// The physical partitions, each with the own slots in it.
-    ranges: BTreeMap<RangeId, SlotSet>,
+    ranges: BTreeMap<PhysicalPartitionId, SlotSet>,
     /// The slots of this runtime in work that is not divided by partition.
     slots: SlotSet,
     overdue: bool,
@@ -129,12 +133,12 @@ impl Share {
     }
 
     /// Returns the own slots in a physical partition.
-    fn own(&self, range: &RangeId) -> &SlotSet {
+    fn own(&self, range: &PhysicalPartitionId) -> &SlotSet {
         self.ranges.get(range).unwrap_or(&SlotSet::NONE)
     }
 
     /// Returns whether items of this slot, found in this partition, belong to this runtime.
-    pub(crate) fn has(&self, range: &RangeId, slot: u8) -> bool {
+    pub(crate) fn has(&self, range: &PhysicalPartitionId, slot: u8) -> bool {
         self.own(range).contains(slot)
     }
 
@@ -152,22 +156,28 @@ impl Share {
     }
 
     /// Returns all physical partitions; none for a runtime without a share.
-    pub(crate) fn all_ranges(&self) -> Vec<RangeId> {
+    pub(crate) fn all_ranges(&self) -> Vec<PhysicalPartitionId> {
         self.ranges_with(|_, _| true)
     }
 
     /// Returns the physical partitions of the share, at least some of their slots.
-    pub(crate) fn own_ranges(&self) -> Vec<RangeId> {
+    pub(crate) fn own_ranges(&self) -> Vec<PhysicalPartitionId> {
         self.ranges_with(|_, own| !own.is_empty())
     }
 
     /// Returns those of these physical partitions that still exist. A runtime without a share polls
     /// none.
-    pub(crate) fn existing(&self, wanted: &BTreeSet<RangeId>) -> Vec<RangeId> {
+    pub(crate) fn existing(
+        &self,
+        wanted: &BTreeSet<PhysicalPartitionId>,
+    ) -> Vec<PhysicalPartitionId> {
         self.ranges_with(|range, _| wanted.contains(range))
     }
 
-    fn ranges_with(&self, has: impl Fn(&RangeId, &SlotSet) -> bool) -> Vec<RangeId> {
+    fn ranges_with(
+        &self,
+        has: impl Fn(&PhysicalPartitionId, &SlotSet) -> bool,
+    ) -> Vec<PhysicalPartitionId> {
         if self.slots.is_empty() && self.ranges.values().all(SlotSet::is_empty) {
             return Vec::new();
         }
@@ -176,7 +186,7 @@ impl Share {
     }
 
     /// Returns the part of a physical partition that belongs to the share.
-    pub(crate) fn part(&self, range: &RangeId) -> Part<'_> {
+    pub(crate) fn part(&self, range: &PhysicalPartitionId) -> Part<'_> {
         self.part_of(self.own(range))
     }
 
@@ -208,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    fn ranges(count: usize) -> Vec<RangeId> {
+    fn ranges(count: usize) -> Vec<PhysicalPartitionId> {
         let ids: Vec<String> = (0..count).map(|number| number.to_string()).collect();
         serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
     }

@@ -65,7 +65,10 @@ fn settings(ran: &Ran) -> NodeSettings {
 }
 
 async fn partition_of(provider: &CosmosDBProvider, instance: &str) -> String {
-    let range = provider.container().range_of(&instance.into()).await;
+    let range = provider
+        .container()
+        .physical_partition_of(&instance.into())
+        .await;
     let range = range.expect("the partitions are listed");
     range.expect("a string is hashed").to_string()
 }

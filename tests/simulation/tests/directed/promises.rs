@@ -93,7 +93,10 @@ fn noting(turns: &Turns) -> NodeSettings {
 
 /// Returns whether an instance is in a physical partition.
 async fn is_in(provider: &CosmosDBProvider, instance: &str, partition: &str) -> bool {
-    let range = provider.container().range_of(&instance.into()).await;
+    let range = provider
+        .container()
+        .physical_partition_of(&instance.into())
+        .await;
     let range = range.expect("the partitions are listed");
     range.expect("a string is hashed").to_string() == partition
 }

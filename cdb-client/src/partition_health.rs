@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::ranges::{RangeId, RangeMap};
+use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 use crate::status::Status;
 
 /// The deadline of a request while other partitions answer, and the first backoff.
@@ -34,10 +34,10 @@ const SILENT_AFTER: Duration = Duration::from_millis(900);
 ///
 /// If all partitions fail, none is in backoff, because then a request delays no other work.
 #[derive(Debug, Default)]
-pub struct RangeHealth {
-    circuits: Mutex<HashMap<RangeId, Circuit>>,
+pub struct PartitionHealth {
+    circuits: Mutex<HashMap<PhysicalPartitionId, Circuit>>,
     /// Those of partitions that failed over alone, or whose region did not answer.
-    endpoints: Mutex<HashMap<RangeId, RangeEndpoints>>,
+    endpoints: Mutex<HashMap<PhysicalPartitionId, RangeEndpoints>>,
 }
 
 /// The regions of a physical partition, as far as they differ from those of the account.
@@ -127,8 +127,8 @@ impl Circuit {
     }
 }
 
-impl RangeHealth {
-    fn circuits(&self) -> MutexGuard<'_, HashMap<RangeId, Circuit>> {
+impl PartitionHealth {
+    fn circuits(&self) -> MutexGuard<'_, HashMap<PhysicalPartitionId, Circuit>> {
         // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
         self.circuits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,13 +145,13 @@ impl RangeHealth {
 
     /// Returns those of these partitions that are not in backoff.
     #[must_use]
-    pub fn available(&self, ranges: Vec<RangeId>) -> Vec<RangeId> {
-        let admits = |range: &RangeId| self.backoff_of(range).is_none();
+    pub fn available(&self, ranges: Vec<PhysicalPartitionId>) -> Vec<PhysicalPartitionId> {
+        let admits = |range: &PhysicalPartitionId| self.backoff_of(range).is_none();
         ranges.into_iter().filter(admits).collect()
     }
 
     /// Returns the rest of a partition's backoff. The caller sends a request if there is none.
-    pub fn backoff_of(&self, range: &RangeId) -> Option<Duration> {
+    pub fn backoff_of(&self, range: &PhysicalPartitionId) -> Option<Duration> {
         let mut circuits = self.circuits();
         if !circuits.values().any(Circuit::is_closed) {
             return None;
@@ -161,7 +161,7 @@ impl RangeHealth {
 
     /// Returns `true` if a partition has not answered since a failure, while others answer. Unlike
     /// [`backoff_of`](Self::backoff_of), it lets no caller try the partition.
-    pub fn is_silent(&self, range: &RangeId) -> bool {
+    pub fn is_silent(&self, range: &PhysicalPartitionId) -> bool {
         let is_closed =
             |circuits: &HashMap<_, Circuit>| circuits.get(range).is_none_or(Circuit::is_closed);
         !is_closed(&self.circuits()) && self.others_answer(range)
@@ -174,7 +174,7 @@ impl RangeHealth {
     /// When the request fails; [`Unavailable`](ErrorKind::Unavailable) after the deadline.
     pub async fn in_time<T, E: From<Error>>(
         &self,
-        range: &RangeId,
+        range: &PhysicalPartitionId,
         request: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         if !self.others_answer(range) {
@@ -187,7 +187,7 @@ impl RangeHealth {
         })
     }
 
-    fn others_answer(&self, range: &RangeId) -> bool {
+    fn others_answer(&self, range: &PhysicalPartitionId) -> bool {
         let circuits = self.circuits();
         let mut others = circuits.iter().filter(|(other, _)| *other != range);
         others.any(|(_, circuit)| circuit.is_closed())
@@ -212,7 +212,7 @@ impl RangeHealth {
         self.endpoints().clear();
     }
 
-    fn endpoints(&self) -> MutexGuard<'_, HashMap<RangeId, RangeEndpoints>> {
+    fn endpoints(&self) -> MutexGuard<'_, HashMap<PhysicalPartitionId, RangeEndpoints>> {
         self.endpoints
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -220,7 +220,7 @@ impl RangeHealth {
 
     /// Watches a request that is about to be sent. `can_fail_over` says that its partition may move
     /// to another region alone.
-    pub(crate) fn watch(&self, range: RangeId, can_fail_over: bool) -> Watch<'_> {
+    pub(crate) fn watch(&self, range: PhysicalPartitionId, can_fail_over: bool) -> Watch<'_> {
         Watch {
             health: self,
             range,
@@ -231,7 +231,13 @@ impl RangeHealth {
         }
     }
 
-    fn note(&self, range: &RangeId, sent_at: Instant, signal: Signal, longest: Duration) {
+    fn note(
+        &self,
+        range: &PhysicalPartitionId,
+        sent_at: Instant,
+        signal: Signal,
+        longest: Duration,
+    ) {
         let now = Instant::now();
         let mut circuits = self.circuits();
         let Some(circuit) = circuits.get_mut(range) else {
@@ -253,8 +259,8 @@ impl RangeHealth {
 
 /// A request under way. Dropping it after a while counts as a failure of the partition.
 pub(crate) struct Watch<'a> {
-    health: &'a RangeHealth,
-    range: RangeId,
+    health: &'a PartitionHealth,
+    range: PhysicalPartitionId,
     sent_at: Instant,
     is_over: bool,
     can_fail_over: bool,
@@ -357,12 +363,12 @@ impl Signal {
 mod tests {
     use super::*;
 
-    fn ids(ids: &[&str]) -> Vec<RangeId> {
+    fn ids(ids: &[&str]) -> Vec<PhysicalPartitionId> {
         serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
     }
 
-    fn health(ranges: &[&str]) -> RangeHealth {
-        let health = RangeHealth::default();
+    fn health(ranges: &[&str]) -> PartitionHealth {
+        let health = PartitionHealth::default();
         let new = |range| (range, Circuit::new(Instant::now()));
         health.circuits().extend(ids(ranges).into_iter().map(new));
         health

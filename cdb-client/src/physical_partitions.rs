@@ -20,9 +20,9 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[doc(alias = "feed range")]
-pub struct RangeId(String);
+pub struct PhysicalPartitionId(String);
 
-impl RangeId {
+impl PhysicalPartitionId {
     pub(crate) fn new(id: &str) -> Self {
         Self(id.to_owned())
     }
@@ -32,7 +32,7 @@ impl RangeId {
     }
 }
 
-impl fmt::Display for RangeId {
+impl fmt::Display for PhysicalPartitionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -41,7 +41,7 @@ impl fmt::Display for RangeId {
 /// One physical partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
-    pub id: RangeId,
+    pub id: PhysicalPartitionId,
     pub part: EpkPart,
     /// The ranges that were split or merged into this one.
     pub parents: Vec<String>,
@@ -79,7 +79,7 @@ impl RangeMap {
             .into_iter()
             .filter(|range| !gone.contains(&range.id))
             .map(|range| Range {
-                id: RangeId(range.id),
+                id: PhysicalPartitionId(range.id),
                 part: EpkPart {
                     min: Epk::from_service(&range.min_inclusive),
                     max: Epk::from_service(&range.max_exclusive),
@@ -115,7 +115,7 @@ impl RangeMap {
 
     /// Returns the bounds of a request that reads this part in a physical partition; `None` if it reads
     /// the whole partition.
-    pub(crate) fn bounds(&self, id: &RangeId, part: &EpkPart) -> Option<EpkPart> {
+    pub(crate) fn bounds(&self, id: &PhysicalPartitionId, part: &EpkPart) -> Option<EpkPart> {
         let range = self.ranges.iter().find(|range| range.id == *id);
         let range = range.and_then(|range| Some((range, range.part.intersection(part)?)));
         match range {

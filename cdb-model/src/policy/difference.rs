@@ -12,7 +12,7 @@ use crate::shape::Direction;
 /// One difference between two indexing policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Drift {
+pub enum PolicyDifference {
     /// The indexing mode differs.
     Mode {
         /// The mode of the model.
@@ -36,7 +36,7 @@ pub enum Drift {
     MissingSearchIndex(String),
 }
 
-impl Drift {
+impl PolicyDifference {
     /// Whether queries of the model fail or scan because of the difference. Other differences only
     /// cost request units.
     pub fn breaks_queries(&self) -> bool {
@@ -50,7 +50,7 @@ impl Drift {
     }
 }
 
-impl fmt::Display for Drift {
+impl fmt::Display for PolicyDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mode { expected, found } => write!(
@@ -87,10 +87,10 @@ impl fmt::Display for Drift {
 
 impl IndexingPolicy {
     /// Returns the differences of the policy of a live container; empty if both index the same.
-    pub fn drift_of(&self, live: &Self) -> Vec<Drift> {
-        let mut drift = Vec::new();
+    pub fn differences_of(&self, live: &Self) -> Vec<PolicyDifference> {
+        let mut differences = Vec::new();
         if self.indexing_mode != live.indexing_mode {
-            drift.push(Drift::Mode {
+            differences.push(PolicyDifference::Mode {
                 expected: self.indexing_mode,
                 found: live.indexing_mode,
             });
@@ -114,39 +114,41 @@ impl IndexingPolicy {
             .into_iter()
             .filter(|path| found.contains(path) || is_missing(path));
         compare(
-            &mut drift,
+            &mut differences,
             &expected.collect(),
             &found,
-            Drift::MissingPath,
-            Drift::SuperfluousPath,
+            PolicyDifference::MissingPath,
+            PolicyDifference::SuperfluousPath,
         );
         compare(
-            &mut drift,
+            &mut differences,
             &excluded(self),
             &excluded(live),
-            Drift::MissingExclusion,
-            Drift::SuperfluousExclusion,
+            PolicyDifference::MissingExclusion,
+            PolicyDifference::SuperfluousExclusion,
         );
         compare(
-            &mut drift,
+            &mut differences,
             &composites(self),
             &composites(live),
-            Drift::MissingComposite,
-            Drift::SuperfluousComposite,
+            PolicyDifference::MissingComposite,
+            PolicyDifference::SuperfluousComposite,
         );
-        drift.extend(self.missing_search_indexes(live));
-        drift
+        differences.extend(self.missing_search_indexes(live));
+        differences
     }
 
     /// Returns the vector and full-text indexes that a live container lacks. Others are not
     /// reported: this crate removes none, because they may serve other programs.
-    fn missing_search_indexes(&self, live: &Self) -> impl Iterator<Item = Drift> {
+    fn missing_search_indexes(&self, live: &Self) -> impl Iterator<Item = PolicyDifference> {
         let lacking = self.lacking_in(live);
         let vectors = lacking.vector_indexes.into_iter();
         let vectors = vectors.map(|index| format!("vector index of `{}`", index.path));
         let texts = lacking.full_text_indexes.into_iter();
         let texts = texts.map(|index| format!("full-text index of `{}`", index.path));
-        vectors.chain(texts).map(Drift::MissingSearchIndex)
+        vectors
+            .chain(texts)
+            .map(PolicyDifference::MissingSearchIndex)
     }
 
     /// Returns the paths and indexes of this policy that the policy of a live container lacks. A
@@ -173,14 +175,14 @@ impl IndexingPolicy {
 }
 
 fn compare(
-    drift: &mut Vec<Drift>,
+    differences: &mut Vec<PolicyDifference>,
     model: &BTreeSet<String>,
     live: &BTreeSet<String>,
-    missing: fn(String) -> Drift,
-    superfluous: fn(String) -> Drift,
+    missing: fn(String) -> PolicyDifference,
+    superfluous: fn(String) -> PolicyDifference,
 ) {
-    drift.extend(model.difference(live).cloned().map(missing));
-    drift.extend(live.difference(model).cloned().map(superfluous));
+    differences.extend(model.difference(live).cloned().map(missing));
+    differences.extend(live.difference(model).cloned().map(superfluous));
 }
 
 /// Returns a composite index as text. An index and its reverse, which serve the same sorts, have
