@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use cdb_client::ContainerClient;
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
 use cdb_model::{Container, ETag, MemberOf, OperationIndex, PartitionKey};
 use derive_where::derive_where;
 use tokio::sync::OnceCell;
@@ -181,10 +181,8 @@ where
 /// batch.add(order(7).create())?;
 /// batch.send("warehouse", &Placed { number: 7 })?; // in the same batch as the order
 /// messaging.commit(batch).await?;
-/// # let copied = OrderKey::new("warehouse", 7_u64);
-/// # while messaging.container().read(&copied).await?.is_none() {
-/// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-/// # }
+/// messaging.until_idle().await?; // for tests
+/// assert!(messaging.container().read(&OrderKey::new("warehouse", 7_u64)).await?.is_some());
 /// messaging.stop().await;
 /// # Ok(()) }).unwrap();
 /// ```
@@ -209,6 +207,32 @@ where
         }
     }
 
+    /// Opens a container, which is created if it is missing, and starts the set-up of messaging on it.
+    ///
+    /// ```no_run
+    /// use cdb_client::CosmosClient;
+    /// use cdb_coordination::{Messaging, Received};
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// # use shop::{Placed, Shop};
+    ///
+    /// async fn start(client: &CosmosClient) -> Result<Messaging<Shop>, Box<dyn std::error::Error>> {
+    ///     let messaging = Messaging::open(client, "shop", "orders").await?;
+    ///     Ok(messaging.on(async |_: Received<Placed>, batch| Ok(batch)).start()?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the container cannot be opened or created.
+    pub async fn open(
+        client: &CosmosClient,
+        database: &str,
+        container: &str,
+    ) -> Result<MessagingBuilder<C>, cdb_client::Error> {
+        let database = client.database(database);
+        let container = database.bootstrap(container, Bootstrap::CreateIfMissing);
+        Ok(Self::builder(container.await?))
+    }
+
     /// The container.
     pub fn container(&self) -> &ContainerClient<C> {
         &self.inner.container
@@ -222,7 +246,7 @@ where
         })
     }
 
-    /// Commits a change and its messages: all or nothing. The messages are delivered in the
+    /// Commits a change and its messages: all or nothing. An empty batch sends nothing. The messages are delivered in the
     /// background, by this process or by any other that runs `Messaging` on the container.
     ///
     /// # Errors
@@ -230,6 +254,9 @@ where
     /// batch has a message. A container that a newer release has written is refused.
     pub async fn commit(&self, batch: OutboxBatch<C>) -> Result<(), OutboxError> {
         let inner = &self.inner;
+        if batch.operations() == 0 {
+            return Ok(());
+        }
         inner.check_form().await?;
         let reserved = inner.config.reserved;
         let lifetimes = inner.lifetimes();
