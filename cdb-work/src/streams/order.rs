@@ -191,9 +191,30 @@ impl Streams {
         max_attempts: u32,
     ) -> Option<Taken> {
         let (at, key) = self.first(selection)?.clone();
-        if at > now {
-            return None;
-        }
+        (at <= now).then(|| self.take_head(key, during, max_attempts))?
+    }
+
+    /// Claims a message that was just stored, if it is the next one of its stream.
+    pub(crate) fn take_stored(
+        &mut self,
+        key: &StreamKey,
+        sequence: u64,
+        now: Timestamp,
+        during: Range<Instant>,
+    ) -> Option<Taken> {
+        let stream = self.known.get(key)?;
+        let is_next = stream.reported + 1 == sequence && stream.next_at()? <= now;
+        // It has no attempts yet.
+        is_next.then(|| self.take_head(key.clone(), during, u32::MAX))?
+    }
+
+    /// Claims the next message of a stream.
+    fn take_head(
+        &mut self,
+        key: StreamKey,
+        during: Range<Instant>,
+        max_attempts: u32,
+    ) -> Option<Taken> {
         let stream = self.known.get_mut(&key)?;
         let sequence = stream.reported + 1;
         let former = stream.may_be_former(stream.waiting.get(&sequence)?, self.taken_over_at);
