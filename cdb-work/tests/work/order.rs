@@ -301,6 +301,7 @@ async fn a_refused_effect_refuses_its_report_and_the_later_ones() {
     scope.commit().await.unwrap();
     let first = first.settled().await.unwrap_err();
     assert!(matches!(first, WorkError::EffectRefused { .. }), "{first}");
+    assert!(first.to_string().contains("409"), "it says why: {first}");
     let second = second.settled().await.unwrap_err();
     assert!(matches!(second, WorkError::AfterFailure { .. }), "{second}");
     assert!(env.applied().await.is_empty());
