@@ -330,10 +330,10 @@ where
     /// batch has a message. A container that a newer release has written is refused.
     pub async fn commit(&self, batch: OutboxBatch<C>) -> Result<(), OutboxError> {
         let inner = &self.inner;
+        inner.check_form().await?;
         if batch.operations() == 0 {
             return Ok(());
         }
-        inner.check_form().await?;
         let reserved = inner.config.reserved;
         let lifetimes = inner.lifetimes();
         let sent = commit(&inner.container, &batch, reserved, lifetimes, &inner.jitter).await?;
