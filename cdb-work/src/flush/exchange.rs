@@ -1,7 +1,5 @@
 //! Accepts entries and hands out messages.
 
-use std::ops::Range;
-
 use cdb_model::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -137,11 +135,9 @@ impl Inner {
     /// Hands out messages of one partition.
     fn hand_out_from(&self, state: &mut State, index: usize, claiming: &mut Claiming) {
         while !claiming.is_full()
-            && let Some((claim, taken)) =
-                self.take_from(state, index, claiming.now, |streams, during| {
-                    let most = self.config.retry.max_attempts;
-                    streams.take(claiming.selection, claiming.now, during, most)
-                })
+            && let Some((claim, taken)) = self.take_from(state, index, claiming.now, |streams| {
+                streams.first_due(claiming.selection, claiming.now)
+            })
         {
             claiming.selection.suspects &= !taken.is_suspect;
             let handed_out = self.handed_out(state, claim, taken, claiming.now);
@@ -160,8 +156,9 @@ impl Inner {
         if let Some(owned) = &mut state.partition(at).owned {
             owned.is_silent = self.is_silent(at);
         }
-        let (claim, taken) = self.take_from(&mut state, index, now, |streams, during| {
-            streams.take_stored(key, sequence, now, during)
+        let (claim, taken) = self.take_from(&mut state, index, now, |streams| {
+            let is_due = streams.is_due(key, sequence, now);
+            is_due.then(|| key.clone())
         })?;
         self.handed_out(&mut state, claim, taken, now)
     }
@@ -204,14 +201,16 @@ impl Inner {
         state: &mut State,
         index: usize,
         now: Timestamp,
-        take: impl FnOnce(&mut Streams, Range<Instant>) -> Option<Taken>,
+        choose: impl FnOnce(&Streams) -> Option<StreamKey>,
     ) -> Option<(Claim, Taken)> {
         let owned = state.partitions[index].owned.as_mut()?;
         if !owned.hands_out(now) {
             return None;
         }
         let during = Instant::now()..later(self.config.claim_timeout);
-        let taken = take(&mut owned.streams, during)?;
+        let most = self.config.retry.max_attempts;
+        let key = choose(&owned.streams)?;
+        let taken = owned.streams.take(key, during, most)?;
         let claim = Claim {
             owner: self.id.clone(),
             partition: u16::try_from(index).unwrap_or(u16::MAX),

@@ -169,10 +169,7 @@ impl Streams {
 
     /// The streams whose document was not read.
     pub(crate) fn unknown(&self) -> Vec<StreamKey> {
-        let unknown = self
-            .known
-            .iter()
-            .filter(|(_, stream)| stream.done.is_none());
+        let unknown = self.known.iter().filter(|(_, stream)| stream.is_unknown());
         unknown.map(|(key, _)| key.clone()).collect()
     }
 
@@ -182,34 +179,20 @@ impl Streams {
         stuck.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Claims the message of a selection that has waited longest.
-    pub(crate) fn take(
-        &mut self,
-        selection: Selection,
-        now: Timestamp,
-        during: Range<Instant>,
-        max_attempts: u32,
-    ) -> Option<Taken> {
-        let (at, key) = self.first(selection)?.clone();
-        (at <= now).then(|| self.take_head(key, during, max_attempts))?
+    /// The stream of a selection whose message has waited longest.
+    pub(crate) fn first_due(&self, selection: Selection, now: Timestamp) -> Option<StreamKey> {
+        let (at, key) = self.first(selection)?;
+        (*at <= now).then(|| key.clone())
     }
 
-    /// Claims a message that was just stored, if it is the next one of its stream.
-    pub(crate) fn take_stored(
-        &mut self,
-        key: &StreamKey,
-        sequence: u64,
-        now: Timestamp,
-        during: Range<Instant>,
-    ) -> Option<Taken> {
-        let stream = self.known.get(key)?;
-        let is_next = stream.reported + 1 == sequence && stream.next_at()? <= now;
-        // It has no attempts yet.
-        is_next.then(|| self.take_head(key.clone(), during, u32::MAX))?
+    /// Whether a message can be claimed now.
+    pub(crate) fn is_due(&self, key: &StreamKey, sequence: u64, now: Timestamp) -> bool {
+        let stream = self.known.get(key);
+        stream.is_some_and(|stream| stream.is_due(sequence, now))
     }
 
     /// Claims the next message of a stream.
-    fn take_head(
+    pub(crate) fn take(
         &mut self,
         key: StreamKey,
         during: Range<Instant>,
@@ -276,10 +259,8 @@ impl Streams {
         let is_wanted = |at: Lane| lane.is_none_or(|lane| lane == at);
         let lanes = self.available.iter().filter(|(at, _)| is_wanted(**at));
         let first = lanes.filter_map(|(_, streams)| streams.first()).min();
-        let suspect = self
-            .suspects
-            .iter()
-            .find(|(_, key)| suspects && is_wanted(key.lane));
+        let mut known = self.suspects.iter();
+        let suspect = known.find(|(_, key)| suspects && is_wanted(key.lane));
         first.into_iter().chain(suspect).min()
     }
 
