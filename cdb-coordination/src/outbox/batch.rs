@@ -143,23 +143,7 @@ impl<C: Container> OutboxBatch<C> {
         partition: impl Into<PartitionKey>,
         message: &M,
     ) -> Result<(), serde_json::Error> {
-        let container = self.home.container.clone();
-        self.send_named(&handler.into(), container, partition, message)
-    }
-
-    fn send_named<M: Message>(
-        &mut self,
-        handler: &str,
-        container: String,
-        partition: impl Into<PartitionKey>,
-        message: &M,
-    ) -> Result<(), serde_json::Error> {
-        let context = self.context.clone();
-        let headers = &mut self.context.headers;
-        headers.insert(MessageContext::HANDLER.to_owned(), handler.to_owned());
-        let sent = self.send_to(container, partition, message);
-        self.context = context;
-        sent
+        self.send_copy(&Receiver::new(partition).handler(handler), message)
     }
 
     /// Sends a message to every receiver of its type, exactly as if it were sent to each alone:
@@ -189,11 +173,14 @@ impl<C: Container> OutboxBatch<C> {
     ) -> Result<(), serde_json::Error> {
         let home = &self.home.container;
         let container = receiver.container.as_ref().unwrap_or(home).clone();
-        let partition = &receiver.partition;
-        match &receiver.handler {
-            Some(handler) => self.send_named(handler, container, partition, message),
-            None => self.send_to(container, partition, message),
+        let context = self.context.clone();
+        if let Some(handler) = &receiver.handler {
+            let headers = &mut self.context.headers;
+            headers.insert(MessageContext::HANDLER.to_owned(), handler.clone());
         }
+        let sent = self.send_to(container, &receiver.partition, message);
+        self.context = context;
+        sent
     }
 
     /// Adds a message to a partition of another container. The container must be a
