@@ -97,6 +97,38 @@ async fn a_receiver_without_a_handler_gets_a_dead_letter_and_the_others_their_co
     messaging.stop().await;
 }
 
+/// A note that is passed on.
+#[derive(Serialize, Deserialize)]
+struct Relayed(u32);
+
+impl Message for Relayed {
+    const TYPE: &'static str = "relayed";
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_publishes_with_its_receipt() {
+    let env = TestEnv::start(1).await;
+    let relay = async |note: Received<Note>, mut batch: OutboxBatch<House>| {
+        assert_eq!(batch.publish(&Relayed(note.message.0))?, 2);
+        Ok(batch)
+    };
+    let messaging = env.messaging();
+    let messaging = messaging
+        .on(relay)
+        .on(async |relayed: Received<Relayed>, batch| note_down(&Note(relayed.message.0), batch))
+        .receiver::<Relayed>(Receiver::new("bob"))
+        .receiver::<Relayed>(Receiver::new("cid"))
+        .start()
+        .expect("the durations fit");
+    let mut batch = messaging.batch("ann");
+    batch.send("hub", &Note(1)).expect("a small message");
+    messaging.commit(batch).await.expect("a commit");
+    messaging.until_idle().await.expect("a query");
+    let at = |place: &str| (place.to_owned(), 1);
+    assert_eq!(env.noted().await, [at("bob"), at("cid")].into());
+    messaging.stop().await;
+}
+
 /// A correction of a note.
 #[derive(Serialize, Deserialize)]
 struct Correct(u32);
